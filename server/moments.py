@@ -1,0 +1,70 @@
+"""Moments and durations: integer milliseconds inside, ISO 8601 in UTC outside.
+
+An instant is an `int`: milliseconds since 1970-01-01T00:00:00Z. The names of such values end in `_at` or `_ms`.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last instant ISO 8601 writes with four digits
+
+
+@lru_cache(maxsize=256)
+def _whole_second(second: int) -> str:
+    return (_EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def to_iso(instant_ms: int) -> str:
+    """Write an instant as `2030-01-01T09:00:00.000Z`: UTC, always three decimals."""
+    second, milli = divmod(instant_ms, 1_000)
+    return f"{_whole_second(second)}.{milli:03d}Z"
+
+
+def parse_iso(text: str, *, clamp: bool = False) -> int:
+    """Read an ISO 8601 date-time with an offset or `Z`; finer than a millisecond is cut off, a leap second is the next.
+
+    Raises `ValueError` when the text is not a date-time or has no offset, and when it lies outside the years 1970 to
+    9999; with `clamp` such an instant is the nearest of those years.
+    """
+    plain = text.upper()
+    leap = plain[16:19] == ":60"
+    if plain.startswith("0000"):
+        plain = f"0001{plain[4:]}"
+    moment = datetime.fromisoformat(f"{plain[:16]}:59{plain[19:]}" if leap else plain)
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} has no offset: add Z for UTC, for example 2030-01-01T09:00:00Z")
+    # Subtraction of aware moments, so that the first and last day of the calendar need no date beyond it.
+    instant = (moment - _EPOCH) // timedelta(milliseconds=1) + leap * 1_000
+    if not 0 <= instant <= LAST_MS:
+        if clamp:
+            return min(max(instant, 0), LAST_MS)
+        raise ValueError(f"{text!r} lies outside the years 1970 to 9999")
+    return instant
+
+
+def parse_duration(value: str | float | timedelta) -> int:
+    """Read a span as milliseconds: `"1h30m"`, `"-1s"`, `"+250ms"`, a number of seconds, or a `timedelta`.
+
+    Units are ms, s, m, h, d, w, the larger before the smaller by custom only. Raises `ValueError` otherwise.
+    """
+    if isinstance(value, timedelta):
+        return value // timedelta(milliseconds=1)
+    if isinstance(value, bool):
+        raise ValueError('a duration is a number of seconds or a text such as "5m", not a truth value')
+    if isinstance(value, (int, float)):
+        if value != value or value in (float("inf"), float("-inf")):
+            raise ValueError("a duration must be finite")
+        return round(value * 1_000)
+    text = value.strip()
+    sign = -1 if text.startswith("-") else 1
+    body = text.lstrip("+-") if text[:1] in {"+", "-"} else text
+    pieces = _DURATION.findall(body)
+    if not pieces or "".join(number + unit for number, unit in pieces) != body:
+        raise ValueError(f'{value!r} is not a duration: write for example "90s", "5m", "1h30m" or a number of seconds')
+    return sign * round(sum(float(number) * _UNIT_MS[unit] for number, unit in pieces))
