@@ -1,0 +1,148 @@
+"""Ties the spec's names to functions, and refuses to start while either side has something the other does not.
+
+A handler is a method marked `@answers(...)`. It takes a `Call` and returns the JSON body of the 200 answer; the
+problems it may raise are named in the mark, and the operation must declare a response for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from server.contract.place import refused, suggestion
+from server.contract.shape import Contract, Operation
+from server.errors import ContractError, Problem
+
+Handler = Callable[..., Any]
+Functions = Mapping[str, Any]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def answers(*problems: type[Problem]) -> Callable[[_F], _F]:
+    """Mark a method as a handler that may raise `problems`. Its name is the operationId in snake_case."""
+
+    def mark(handler: _F) -> _F:
+        handler.raises = problems  # type: ignore[attr-defined]
+        return handler
+
+    return mark
+
+
+class MockHandler:
+    """Answers an operation that has no handler with the example the spec gives for it; `mock` tells the door so."""
+
+    mock = True
+    raises: tuple[type[Problem], ...] = ()
+
+    def __init__(self, example: Any) -> None:
+        self.example = example
+
+    def __call__(self, *call: Any, **named: Any) -> Any:
+        """The example, whatever was asked."""
+        return self.example
+
+
+def bind(
+    contract: Contract,
+    handlers: Mapping[str, Handler] | Iterable[object],
+    guards: Functions,
+    effects: Functions,
+    *,
+    mock_unbound: bool = False,
+) -> Mapping[str, Handler]:
+    """A handler for every operation, by operationId, in the document's order.
+
+    `handlers` are service objects whose methods are marked `@answers`, or a mapping operationId -> callable. `guards`
+    and `effects` map names to functions, either for all lifecycles or by resource (`{"Charge": {...}}`). With
+    `mock_unbound` (here or given to `load_contract`) an operation without a handler answers its own 200 example.
+
+    Raises `ContractError` for an operation without a handler, a handler without an operation, a guard or effect of a
+    lifecycle row without a function, and a problem that an operation's responses leave out.
+    """
+    found = dict(handlers) if isinstance(handlers, Mapping) else _by_operation(contract, handlers)
+    for name, handler in found.items():
+        if name not in contract.operations:
+            raise ContractError(
+                f"{_name(handler, name)} answers no operation {name!r}" + suggestion(name, contract.operations)
+            )
+    bound: dict[str, Handler] = {}
+    for name, operation in contract.operations.items():
+        bound_here = found.get(name)
+        if bound_here is None:
+            bound_here = _stand_in(operation, mock_unbound or contract.mock_unbound)
+        _check_raises(operation, bound_here)
+        bound[name] = bound_here
+    _check_rows(contract, guards, effects)
+    return bound
+
+
+def _by_operation(contract: Contract, services: Iterable[object]) -> dict[str, Handler]:
+    operation_ids = {operation.handler_name: name for name, operation in contract.operations.items()}
+    found: dict[str, Handler] = {}
+    for service in services:
+        for name in dir(type(service)):
+            if name.startswith("_") or not hasattr(getattr(type(service), name, None), "raises"):
+                continue
+            handler = getattr(service, name)
+            where = _name(handler, name)
+            if name not in operation_ids:
+                raise ContractError(
+                    f"{where} answers no operation; add one to the spec" + suggestion(name, operation_ids)
+                )
+            operation_id = operation_ids[name]
+            if operation_id in found:
+                raise ContractError(
+                    f"{where} and {_name(found[operation_id], name)} both answer {operation_id}; keep one"
+                )
+            found[operation_id] = handler
+    return found
+
+
+def _stand_in(operation: Operation, mock_unbound: bool) -> MockHandler:
+    place = _place(operation)
+    if not mock_unbound:
+        raise refused(place, f"{operation.operation_id} has no handler; add {operation.handler_name}")
+    examples = operation.replies[200].examples
+    if not examples:
+        raise refused(
+            f"{place}.responses.200",
+            f"{operation.operation_id} has no handler and no example to answer; add one of them",
+        )
+    return MockHandler(examples[0])
+
+
+def _check_raises(operation: Operation, handler: Handler) -> None:
+    if operation.errors_as != "problem":
+        return
+    for problem in getattr(handler, "raises", ()):
+        if problem.status not in operation.replies:
+            raise refused(
+                f"{_place(operation)}.responses",
+                f"{operation.handler_name} can raise {problem.__name__}, but {problem.status} is not declared; add it",
+            )
+
+
+def _check_rows(contract: Contract, guards: Functions, effects: Functions) -> None:
+    for resource, table in contract.lifecycles.items():
+        own_guards, own_effects = _for_resource(guards, resource), _for_resource(effects, resource)
+        for row in table.rows:
+            place = f"lifecycle {resource}, {row.source} {row.trigger}"
+            if row.when is not None and row.when not in own_guards:
+                raise refused(place, f"the guard {row.when!r} has no function" + suggestion(row.when, own_guards))
+            for effect in row.effects:
+                if effect not in own_effects:
+                    raise refused(place, f"the effect {effect!r} has no function" + suggestion(effect, own_effects))
+
+
+def _for_resource(functions: Functions, resource: str) -> Functions:
+    own = functions.get(resource)
+    return own if isinstance(own, Mapping) else functions
+
+
+def _place(operation: Operation) -> str:
+    return f"paths.{operation.path}.{operation.method}"
+
+
+def _name(handler: Handler, name: str) -> str:
+    return getattr(handler, "__qualname__", name)

@@ -1,0 +1,133 @@
+"""Lifecycle tables: rows that say, for every state and everything that can happen in it, what follows.
+
+A table is compiled only when it is total and has nothing in it that could never apply, so the machine that runs it
+needs no default and no `else`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from server.contract.place import quoted, refused, suggestion
+from server.contract.shape import LifecycleTable, Row
+
+CREATION = "(creation)"
+CREATED = "created"
+
+_TRANSITION = ("from", "trigger", "when", "to", "effects", "basis", "decision")
+_REFUSAL = ("from", "trigger", "when", "refuse", "because", "basis", "decision")
+_KEYS = tuple(dict.fromkeys(_TRANSITION + _REFUSAL))
+
+
+def check_row_shapes(rows: Any, place: str) -> None:
+    """Each row is a transition or a refusal, whole and nothing else. Raises `ContractError` naming the row."""
+    if type(rows) is not list or not rows:
+        raise refused(place, f"must be a list of rows, not {quoted(rows)}")
+    for index, row in enumerate(rows):
+        at = f"{place}/{index}"
+        if type(row) is not dict:
+            raise refused(at, f"must be a mapping, not {quoted(row)}")
+        for key, value in row.items():
+            if key not in _KEYS:
+                raise refused(at, f"unknown key {key!r}" + suggestion(str(key), _KEYS))
+            if key == "effects":
+                if type(value) is not list or not all(type(name) is str for name in value):
+                    raise refused(at, f"effects must be a list of names, not {quoted(value)}")
+            elif type(value) is not str or not value:
+                raise refused(at, f"{key} must be a text, not {quoted(value)}")
+        if ("to" in row) == ("refuse" in row):
+            both = "both `to` and `refuse`" if "to" in row else "neither `to` nor `refuse`"
+            raise refused(at, f"has {both}; a row is a transition or a refusal")
+        if "refuse" in row and row.get("from") == CREATION:
+            raise refused(at, f"{CREATION} cannot refuse: a request that is refused creates nothing; write `to`")
+        if "refuse" in row and "because" not in row:
+            raise refused(at, f"the refusal {row['refuse']!r} has no `because`; say why in a sentence")
+        for key in row:
+            if key not in (_TRANSITION if "to" in row else _REFUSAL):
+                raise refused(at, f"{key!r} does not belong on a {'transition' if 'to' in row else 'refusal'}")
+        for key in ("from", "trigger", "basis"):
+            if key not in row:
+                raise refused(at, f"{key} is missing; every row has one")
+        if row["basis"] not in ("seed", "house"):
+            raise refused(at, f"basis must be seed or house, not {row['basis']!r}")
+        if row["basis"] == "house" and "decision" not in row:
+            raise refused(at, "basis: house needs a decision, the heading in DECISIONS.md that gives the reason")
+
+
+def compile_lifecycle(
+    resource: str, states: Sequence[str], rows: Sequence[Mapping[str, Any]], place: str
+) -> LifecycleTable:
+    """The table of `resource`, whose `status` enum is `states`. `place` is that of the rows, for errors.
+
+    Raises `ContractError` when a row names a state that is not in the enum, a state cannot be reached, a (state,
+    trigger) pair is missing or has no unguarded last row, or a row can never apply.
+    """
+    for index, row in enumerate(rows):
+        at = f"{place}/{index}"
+        for key in ("from", "to"):
+            if key in row and row[key] not in states and (key, row[key]) != ("from", CREATION):
+                known = [*states, CREATION] if key == "from" else states
+                raise refused(at, f"{key}: {row[key]!r} is not in the status enum" + suggestion(row[key], known))
+        if (row["from"] == CREATION) != (row["trigger"] == CREATED):
+            raise refused(at, f"the trigger {CREATED!r} belongs to {CREATION!r}, and no other trigger does")
+    _check_creation(rows, place)
+    triggers = tuple(dict.fromkeys(row["trigger"] for row in rows))
+    _check_total(states, triggers, rows, place)
+    _check_reachable(states, rows, place)
+    return LifecycleTable(resource, tuple(states), triggers, tuple(_row(row) for row in rows))
+
+
+def _check_creation(rows: Sequence[Mapping[str, Any]], place: str) -> None:
+    if not any(row["from"] == CREATION and "to" in row for row in rows):
+        raise refused(place, f"no creation row; add {{from: {CREATION}, trigger: {CREATED}, to: ...}}")
+
+
+def _check_total(states: Sequence[str], triggers: Sequence[str], rows: Sequence[Mapping[str, Any]], place: str) -> None:
+    standing: dict[tuple[str, str], list[int]] = {}
+    for index, row in enumerate(rows):
+        earlier = standing.setdefault((row["from"], row["trigger"]), [])
+        for other in earlier:
+            guard = rows[other].get("when")
+            if guard is None or guard == row.get("when"):
+                why = "which always applies" if guard is None else f"which has the same guard {guard!r}"
+                raise refused(
+                    f"{place}/{index}", f"can never apply: row {other} stands before it, {why}; remove one of them"
+                )
+        earlier.append(index)
+    for state in states:
+        for trigger in triggers:
+            if trigger != CREATED and (state, trigger) not in standing:
+                raise refused(place, f"nothing says what {trigger!r} does in {state!r}; add a transition or a refusal")
+    for (state, trigger), indexes in standing.items():
+        if "when" in rows[indexes[-1]]:
+            raise refused(
+                f"{place}/{indexes[-1]}",
+                f"is the last row for {trigger!r} in {state!r} and has a guard; add a row without `when` after it",
+            )
+
+
+def _check_reachable(states: Sequence[str], rows: Sequence[Mapping[str, Any]], place: str) -> None:
+    reached = {CREATION}
+    grown = True
+    while grown:
+        entered = {row["to"] for row in rows if "to" in row and row["from"] in reached}
+        grown = not entered <= reached
+        reached |= entered
+    for state in states:
+        if state not in reached:
+            raise refused(place, f"no row leads to {state!r}; add one, or take {state!r} out of the status enum")
+
+
+def _row(row: Mapping[str, Any]) -> Row:
+    return Row(
+        source=row["from"],
+        trigger=row["trigger"],
+        when=row.get("when"),
+        to=row.get("to"),
+        effects=tuple(row.get("effects", ())),
+        refuse=row.get("refuse"),
+        because=row.get("because"),
+        basis=row["basis"],
+        decision=row.get("decision"),
+    )

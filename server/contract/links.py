@@ -1,0 +1,73 @@
+"""Links: where an answer leads next. A link that leads nowhere would send every reader and test tool astray."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from server.contract.place import below, refused, suggestion, tokens
+from server.contract.schemas import Schemas, properties
+from server.contract.shape import Operation
+
+_PLACES = ("path", "query", "header")
+_BODY = re.compile(r"\$(request|response)\.body#((?:/[^/]+)*)")
+_REQUEST = re.compile(r"\$request\.(path|query|header)\.(.+)")
+
+
+def check_links(
+    operation: Operation,
+    responses: Mapping[str, Any],
+    operations: Mapping[str, Operation],
+    schemas: Schemas,
+    place: str,
+) -> None:
+    """Hold the links of one operation's responses to the operations and bodies they name.
+
+    Raises `ContractError` for an unknown operation, parameter, property or expression.
+    """
+    for status, answer in responses.items():
+        response = schemas.resolve(answer)
+        for name, reference in response.get("links", {}).items():
+            link = schemas.resolve(reference)
+            at = below(f"{place}/responses/{status}/links", name)
+            target = operations.get(link["operationId"])
+            if target is None:
+                raise refused(at, f"no operation {link['operationId']!r}" + suggestion(link["operationId"], operations))
+            for parameter, expression in link.get("parameters", {}).items():
+                _check_parameter(parameter, target, at)
+                _check_expression(expression, operation, int(status), f"{at}/parameters/{parameter}")
+
+
+def _check_parameter(name: str, target: Operation, place: str) -> None:
+    where, _, rest = name.partition(".")
+    qualified = where in _PLACES and bool(rest)
+    names = {parameter.name for parameter in target.parameters if not qualified or parameter.place == where}
+    if (rest if qualified else name) not in names:
+        raise refused(place, f"{target.operation_id} has no parameter {name!r}" + suggestion(rest or name, names))
+
+
+def _check_expression(expression: Any, operation: Operation, status: int, place: str) -> None:
+    if not isinstance(expression, str) or not expression.startswith("$"):
+        return
+    if expression in ("$url", "$method", "$statusCode"):
+        return
+    asked = _REQUEST.fullmatch(expression)
+    if asked is not None:
+        if not any((parameter.place, parameter.name) == asked.groups() for parameter in operation.parameters):
+            raise refused(place, f"{operation.operation_id} has no {asked[1]} parameter {asked[2]!r}")
+        return
+    held = _BODY.fullmatch(expression)
+    if held is None:
+        raise refused(place, f"{expression!r} is not understood; write $response.body#/... or $request.path.NAME")
+    rule = operation.replies[status].rule if held[1] == "response" else operation.body and operation.body.rule
+    schemas: list[Mapping[str, Any]] = [rule.schema] if rule else []
+    for token in tokens(held[2]):
+        known: dict[str, list[Mapping[str, Any]]] = {}
+        for schema in schemas:
+            known |= properties(schema)
+            if token.isdigit() and "items" in schema:
+                known[token] = [schema["items"]]
+        if token not in known:
+            raise refused(place, f"{expression!r}: the {held[1]} body declares no {token!r}" + suggestion(token, known))
+        schemas = known[token]

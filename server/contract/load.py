@@ -1,0 +1,110 @@
+"""Opens a spec: reads the file, lays the overlays over it, and compiles the result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from server.contract.compile import compile_contract
+from server.contract.extensions import Extensions
+from server.contract.overlay import Overlay, apply_overlay, read_overlay
+from server.contract.place import refused, suggestion
+from server.contract.shape import Contract
+from server.contract.yaml12 import read_yaml
+from server.errors import ContractError
+
+DOCUMENTS = ("charges", "sandbox")
+_SPEC = ".openapi.yaml"
+_OVERLAY = ".overlay.yaml"
+
+OverlaySource = str | Path | Mapping[str, Any]
+
+
+def default_spec(name: str = "charges") -> Traversable:
+    """The packaged document `charges` (the service) or `sandbox` (the control plane)."""
+    if name not in DOCUMENTS:
+        raise ContractError(f"no packaged spec {name!r}" + suggestion(name, DOCUMENTS))
+    return files("specs").joinpath(name + _SPEC)
+
+
+def known_overlays() -> tuple[str, ...]:
+    """The names of the packaged overlays, sorted."""
+    found = files("specs").joinpath("overlays").iterdir()
+    return tuple(sorted(file.name.removesuffix(_OVERLAY) for file in found if file.name.endswith(_OVERLAY)))
+
+
+def load_contract(
+    spec: Path | str | Traversable | Mapping[str, Any] | None = None,
+    *,
+    overlays: Sequence[OverlaySource] = (),
+    mock_unbound: bool = False,
+    known_as: str | None = None,
+) -> Contract:
+    """Read, overlay and compile a spec; the packaged `charges.openapi.yaml` when none is given.
+
+    `overlays` are applied in order: a name from `known_overlays()`, a path, or a parsed overlay document. An overlay
+    whose `extends` names the other packaged document is passed over, so one list serves both documents. For a spec
+    under a file name of its own, `known_as` says which document it stands in for (`charges.openapi.yaml`); without
+    it every overlay is applied. `mock_unbound` lets operations without a handler answer their own example.
+
+    A parsed document is never changed. Raises `ContractError` naming the place and the mend.
+    """
+    if isinstance(spec, Mapping):
+        document: Any = spec
+        name = known_as or ""
+    else:
+        file = default_spec() if spec is None else Path(spec) if isinstance(spec, str) else spec
+        name = file.name
+        document = read_yaml(_read(file, "spec"), name)
+    if not isinstance(document, dict):
+        raise refused(name or "spec", "is not an OpenAPI document: its root must be a mapping")
+    packaged = [packaged + _SPEC for packaged in DOCUMENTS]
+    standing_for = known_as or (name if name in packaged else None)
+    laid: list[str] = []
+    for source in overlays:
+        overlay = _overlay(source)
+        if standing_for is not None and overlay.extends not in (None, standing_for):
+            if overlay.extends not in packaged:
+                raise ContractError(
+                    f"overlay {overlay.name}: extends names {overlay.extends!r}, which is not a document here"
+                    + suggestion(str(overlay.extends), packaged)
+                )
+            continue
+        if isinstance(spec, Mapping) and not laid:
+            document = _copy(document)
+        apply_overlay(document, overlay)
+        laid.append(overlay.name)
+    extensions = Extensions.read(_read(files("specs").joinpath("extensions.schema.json"), "grammar of x- keys"))
+    return compile_contract(document, name=name, extensions=extensions, overlays=laid, mock_unbound=mock_unbound)
+
+
+def _overlay(source: OverlaySource) -> Overlay:
+    if isinstance(source, Mapping):
+        info = source.get("info")
+        title = info.get("title") if isinstance(info, dict) else None
+        return read_overlay(source, str(title or "overlay"))
+    file: Traversable = Path(source)
+    if isinstance(source, str) and "/" not in source and not source.endswith((".yaml", ".yml", ".json")):
+        known = known_overlays()
+        if source not in known:
+            raise ContractError(f"no overlay {source!r}; there are: {', '.join(known) or 'none'}")
+        file = files("specs").joinpath("overlays").joinpath(source + _OVERLAY)
+    return read_overlay(read_yaml(_read(file, "overlay"), file.name), file.name)
+
+
+def _read(file: Traversable, noun: str) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise ContractError(f"{file}: cannot read this {noun} ({error.strerror or error}); check the path") from None
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _copy(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_copy(item) for item in value]
+    return value

@@ -1,0 +1,124 @@
+"""Overlays: edits of the spec written down as documents (OpenAPI Overlay 1.0), so that a reading can be switched on.
+
+Where Overlay 1.0.0 leaves a merge open, the rules 1.1.0 wrote down are followed: within an update, objects merge,
+arrays grow at their end, primitives replace primitives, and a change of kind is an error. Leyden is stricter on one
+point: an action that selects nothing is an error, because an overlay that does nothing is a mistake.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from server.contract.place import quoted, refused, suggestion
+
+_FIELDS = {"overlay": str, "info": dict, "extends": str, "actions": list}
+_INFO = ("title", "version", "description")
+_ACTION = {"target": str, "description": str, "update": object, "remove": bool}
+_VERSION = re.compile(r"1\.0\.[0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """An overlay that was read. `extends` is the file name of the document it edits, None for any document."""
+
+    name: str
+    extends: str | None
+    actions: tuple[Mapping[str, Any], ...]
+
+
+def read_overlay(document: Any, name: str) -> Overlay:
+    """Check an overlay document. Raises `ContractError` naming what does not belong or is missing."""
+    _check_keys(document, _FIELDS, ("overlay", "info", "actions"), name)
+    if not _VERSION.fullmatch(document["overlay"]):
+        raise refused(name, f"overlay: {document['overlay']!r} is not read; write overlay: 1.0.0")
+    _check_keys(document["info"], dict.fromkeys(_INFO, str), ("title", "version"), f"{name}#/info")
+    if not document["actions"]:
+        raise refused(f"{name}#/actions", "is empty; write at least one action")
+    for index, action in enumerate(document["actions"]):
+        place = f"{name}#/actions/{index}"
+        _check_keys(action, _ACTION, ("target",), place)
+        if ("update" in action) == bool(action.get("remove")):
+            raise refused(place, "must have either update or remove: true")
+    extends = document.get("extends")
+    title = name.removesuffix(".overlay.yaml")
+    return Overlay(title, extends and extends.rsplit("/", 1)[-1], tuple(document["actions"]))
+
+
+def apply_overlay(document: dict[str, Any], overlay: Overlay) -> None:
+    """Edit `document` in place, action by action.
+
+    Raises `ContractError` when a target is no JSONPath (RFC 9535) or selects nothing, or an update does not fit what
+    is selected.
+    """
+    # Imported here because most starts use no overlay, and this import costs more than reading the spec.
+    from jsonpath_rfc9535 import JSONPathError, find
+
+    for index, action in enumerate(overlay.actions):
+        target = action["target"]
+        place = f"overlay {overlay.name}, action {index + 1} ({action.get('description') or target})"
+        try:
+            nodes = find(target, document)
+        except JSONPathError as error:
+            raise refused(place, f"{target!r} is not JSONPath (RFC 9535): {error}") from None
+        if not nodes:
+            raise refused(place, f"{target} selects nothing; correct the target, or leave the overlay out")
+        # From the last to the first, so that a removal moves nothing that is still to be removed.
+        by_location = {node.location: node for node in nodes}
+        for _, node in sorted(by_location.items(), reverse=True):
+            if "update" not in action:
+                if node.parent is None:
+                    raise refused(place, "the whole document cannot be removed")
+                holder: Any = node.parent.value
+                del holder[node.location[-1]]
+            elif isinstance(node.value, list):
+                node.value.extend(
+                    _own(action["update"]) if isinstance(action["update"], list) else [_own(action["update"])]
+                )
+            elif isinstance(node.value, dict) and isinstance(action["update"], dict):
+                _merge(node.value, action["update"], f"{place}: {target}")
+            else:
+                raise refused(place, f"cannot update {quoted(node.value)}; target the object that holds it")
+
+
+def _merge(into: dict[str, Any], update: Mapping[str, Any], place: str) -> None:
+    for key, value in update.items():
+        if key not in into:
+            into[key] = _own(value)
+            continue
+        old = into[key]
+        if isinstance(old, dict) and isinstance(value, dict):
+            _merge(old, value, f"{place}.{key}")
+        elif isinstance(old, list) and isinstance(value, list):
+            old.extend(_own(value))
+        elif isinstance(old, (dict, list)) or isinstance(value, (dict, list)):
+            raise refused(
+                f"{place}.{key}",
+                f"{quoted(value)} is another kind than {quoted(old)}; remove {key!r} in an action before",
+            )
+        else:
+            into[key] = value
+
+
+def _own(value: Any) -> Any:
+    """A copy, so that one update given to two targets, or a later action, never changes the overlay."""
+    if isinstance(value, dict):
+        return {key: _own(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_own(item) for item in value]
+    return value
+
+
+def _check_keys(value: Any, fields: Mapping[str, Any], needed: tuple[str, ...], place: str) -> None:
+    if not isinstance(value, dict):
+        raise refused(place, f"must be a mapping, not {quoted(value)}")
+    for key, item in value.items():
+        if key not in fields:
+            raise refused(place, f"unknown key {key!r}" + suggestion(str(key), fields))
+        if not isinstance(item, fields[key]):
+            raise refused(f"{place}, {key}", f"{quoted(item)} does not fit; see the Overlay Specification 1.0.0")
+    for key in needed:
+        if key not in value:
+            raise refused(place, f"{key} is missing")

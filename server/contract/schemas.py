@@ -1,0 +1,184 @@
+"""Schemas made ready: references written out, validators compiled once, and what validators cannot see read off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jsonschema_rs import Draft202012Validator, ValidationError
+
+from server.contract.keywords import fields
+from server.contract.place import beneath, quoted, refused, tokens
+from server.contract.shape import Rule, Validator
+
+_BELOW = {key: form for key, form in fields("schema").items() if "schema" in form}
+_ANNOTATIONS = frozenset(
+    {"$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
+)
+_BRANCHES = ("allOf", "anyOf", "oneOf")
+
+Numbers = dict[tuple[str, ...], tuple[bool, bool]]
+
+
+class Schemas:
+    """The schemas of one document. Each is written out and compiled at most once, however often it is referred to."""
+
+    def __init__(self, document: Mapping[str, Any], root: str) -> None:
+        self._document = document
+        self._root = root
+        self._targets: dict[str, Any] = {}
+        self._open: list[str] = []
+        self._inlined: dict[int, dict[str, Any]] = {}
+        self._rules: dict[int, Rule] = {}
+        self._validators: dict[int, Validator] = {}
+
+    def resolve(self, node: Any) -> dict[str, Any]:
+        """What a node that is not a schema stands for: itself, or what its `$ref` leads to."""
+        found: dict[str, Any] = self._target(node["$ref"]) if "$ref" in node else node
+        return found
+
+    def inline(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """The schema with every `$ref` below it written out. Equal parts are shared, so nothing may change them.
+
+        Raises `ContractError` for a schema that contains itself: it has no finite form.
+        """
+        done = self._inlined.get(id(schema))
+        if done is None:
+            done = self._inlined[id(schema)] = self._written_out(schema)
+        return done
+
+    def rule(self, schema: dict[str, Any], place: str) -> Rule:
+        """The compiled schema. Raises `ContractError` when the validator cannot be built."""
+        inlined = self.inline(schema)
+        rule = self._rules.get(id(inlined))
+        if rule is None:
+            rule = Rule(inlined, self.validator(schema, place), integer_paths(inlined))
+            self._rules[id(inlined)] = rule
+        return rule
+
+    def validator(self, schema: dict[str, Any], place: str) -> Validator:
+        """Only the validator of `rule`."""
+        inlined = self.inline(schema)
+        validator = self._validators.get(id(inlined))
+        if validator is None:
+            try:
+                validator = Draft202012Validator(inlined, validate_formats=True)
+            except ValidationError as error:
+                raise refused(beneath(place, error.instance_path), f"not a usable schema: {error.message}") from None
+            self._validators[id(inlined)] = validator
+        return validator
+
+    def check_value(self, schema: dict[str, Any], value: Any, place: str, noun: str) -> None:
+        """An example or default must keep its own schema. Raises `ContractError` saying where it does not."""
+        validator = self.validator(schema, place)
+        if validator.is_valid(value):
+            return
+        error = next(iter(validator.iter_errors(value)))
+        problem = error.message if len(error.message) <= 200 else f"{quoted(error.instance)} does not fit"
+        inside = beneath("", error.instance_path)
+        raise refused(place, f"the {noun} breaks its own schema{' at ' + inside if inside else ''}: {problem}")
+
+    def _target(self, target: str) -> Any:
+        found: Any = self._targets.get(target)
+        if found is None:
+            found = self._document
+            for token in tokens(target):
+                found = found[int(token) if isinstance(found, list) else token]
+            self._targets[target] = found
+        return found
+
+    def _written_out(self, schema: dict[str, Any]) -> dict[str, Any]:
+        changed: dict[str, Any] = {}
+        for key, value in schema.items():
+            form = _BELOW.get(key)
+            if form is None or type(value) is bool:
+                continue
+            if form[0] == "{":
+                # true and false are schemas too, with nothing in them to write out.
+                changed[key] = {name: item if type(item) is bool else self.inline(item) for name, item in value.items()}
+            elif form[0] == "[":
+                changed[key] = [self.inline(item) for item in value]
+            else:
+                changed[key] = self.inline(value)
+        target = schema.get("$ref")
+        if target is None:
+            return {**schema, **changed} if changed else schema
+        if target in self._open:
+            chain = " and ".join(self._open[self._open.index(target) :])
+            raise refused(self._root + target[1:], f"contains itself, by way of {chain}; such schemas are not served")
+        self._open.append(target)
+        referred = self.inline(self._target(target))
+        self._open.pop()
+        beside = {key: value for key, value in {**schema, **changed}.items() if key != "$ref"}
+        if all(key in _ANNOTATIONS or key.startswith("x-") for key in beside):
+            return {**referred, **beside} if beside else referred
+        return {**beside, "allOf": [referred, *beside.get("allOf", ())]}
+
+
+def parts(schema: Mapping[str, Any], *, branches: tuple[str, ...] = _BRANCHES) -> Iterator[Mapping[str, Any]]:
+    """The written-out schema itself and, below it, every schema that speaks of the same value."""
+    yield schema
+    for word in branches:
+        for part in schema.get(word, ()):
+            yield from parts(part, branches=branches)
+
+
+def properties(schema: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
+    """The declared top-level property names of a written-out schema, each with every schema that speaks of it."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for part in parts(schema):
+        for name, value in part.get("properties", {}).items():
+            if value is not False:  # `name: false` says that the name is not there
+                found.setdefault(name, []).extend(parts({} if value is True else value))
+    return found
+
+
+def integer_paths(schema: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    """The property paths of a written-out schema where a number may stand, but only a whole one."""
+    return tuple(path for path, (whole, broken) in _numbers(schema).items() if path and whole and not broken)
+
+
+def _numbers(schema: Mapping[str, Any]) -> Numbers:
+    """For each property path, whether (a whole, a broken) number may stand there; paths left out may hold both."""
+    found: Numbers = {(): _own_numbers(schema)}
+    for name, value in schema.get("properties", {}).items():
+        for path, allowed in _numbers({} if type(value) is bool else value).items():
+            found[(name, *path)] = allowed
+    for part in schema.get("allOf", ()):
+        _narrow(found, _numbers(part))
+    for word in ("anyOf", "oneOf"):
+        if word in schema:
+            branches = [(_numbers(branch), _may_be_object(branch)) for branch in schema[word]]
+            paths = dict.fromkeys(path for numbers, _ in branches for path in numbers)
+            # A branch that no object fits says nothing about what stands below one.
+            either: Numbers = {}
+            for path in paths:
+                told = [numbers.get(path, (True, True)) for numbers, objects in branches if objects or not path]
+                either[path] = (any(whole for whole, _ in told), any(broken for _, broken in told))
+            _narrow(found, either)
+    return found
+
+
+def _narrow(found: Numbers, further: Numbers) -> None:
+    for path, (whole, broken) in further.items():
+        old_whole, old_broken = found.get(path, (True, True))
+        found[path] = (old_whole and whole, old_broken and broken)
+
+
+def _own_numbers(schema: Mapping[str, Any]) -> tuple[bool, bool]:
+    named = schema.get("type", "number")
+    types = {named} if isinstance(named, str) else set(named)
+    whole, broken = bool(types & {"integer", "number"}), "number" in types
+    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    if values is not None:
+        numbers = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
+        whole = whole and any(number == int(number) for number in numbers)
+        broken = broken and any(number != int(number) for number in numbers)
+    return whole, broken
+
+
+def _may_be_object(schema: Mapping[str, Any]) -> bool:
+    if "const" in schema:
+        return isinstance(schema["const"], dict)
+    named = schema.get("type", "object")
+    return named == "object" or "object" in named

@@ -1,0 +1,201 @@
+"""What a compiled contract is made of: values the rest of the house reads and never changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+class Validator(Protocol):
+    """A compiled JSON Schema (jsonschema-rs)."""
+
+    def is_valid(self, instance: Any) -> bool: ...
+
+    def iter_errors(self, instance: Any) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A schema ready for use: the validator, the schema it came from, and what a JSON validator cannot see.
+
+    `integers` are JSON pointers' property paths (`("expiresIn",)`) whose numbers must be written without a
+    decimal point: JSON Schema takes 600.0 for an integer, the contract does not.
+    """
+
+    schema: Mapping[str, Any]
+    validator: Validator
+    integers: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A path, query or header parameter. `kind` is the schema's JSON type: `string`, `integer` or `boolean`."""
+
+    name: str
+    place: str
+    required: bool
+    kind: str
+    rule: Rule
+    default: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A request body: its media types and its rule.
+
+    `properties` are the declared top-level names. `defaults` apply to a name that is absent, or whose value is one
+    of `absent[name]` (the spec's `x-absent`: spellings of "not given").
+    """
+
+    media_types: tuple[str, ...]
+    required: bool
+    rule: Rule
+    properties: tuple[str, ...]
+    defaults: Mapping[str, Any]
+    absent: Mapping[str, tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A declared answer: `rule` is None when it has no body. `headers` are the declared names, lower case;
+    `constants` are those whose schema is a single value, sent without any code."""
+
+    status: int
+    media_type: str | None
+    rule: Rule | None
+    headers: tuple[str, ...] = ()
+    examples: tuple[Any, ...] = ()
+    constants: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryRule:
+    """How a callback is delivered (`x-delivery`). Spans in milliseconds.
+
+    `events` maps the state a resource entered to the event's name; a state that is not there is not told.
+    `pauses_ms[k]` is the wait before attempt k+1, counted from the end of the attempt before it (the first is
+    usually 0). `jitter` is the fraction each wait may be shortened or lengthened by. `retry_after_times` bounds a
+    receiver's Retry-After to this multiple of the wait it replaces.
+    """
+
+    events: Mapping[str, str]
+    form: str
+    pauses_ms: tuple[int, ...]
+    jitter: float
+    retry_after_times: float
+    connect_timeout_ms: int
+    timeout_ms: int
+    in_flight: int
+    rotation_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackRule:
+    """An OpenAPI callback: the name, where its URL stands in the request body (`("callbackUrl",)`), the body's rule,
+    and the delivery rule."""
+
+    name: str
+    operation_id: str
+    url_at: tuple[str, ...]
+    rule: Rule
+    headers: tuple[str, ...]
+    delivery: DeliveryRule
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of the document. `method` is in lower case, as the document has it.
+
+    `operation_id` names its handler: `createCharge` -> `create_charge`.
+
+    `errors_as` is `problem` (RFC 9457 with the error's own status) or `lnurl` (HTTP 200 with a reason).
+    `echoed` are request properties that are also properties of the answered resource.
+    """
+
+    operation_id: str
+    method: str
+    path: str
+    summary: str
+    tags: tuple[str, ...]
+    secured: bool
+    parameters: tuple[Parameter, ...]
+    body: Body | None
+    replies: Mapping[int, Reply]
+    callbacks: tuple[CallbackRule, ...]
+    echoed: tuple[str, ...]
+    errors_as: str
+    basis: str
+    decision: str | None
+
+    @property
+    def handler_name(self) -> str:
+        """The operationId in snake_case."""
+        return "".join("_" + c.lower() if c.isupper() else c for c in self.operation_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a lifecycle table: a transition (`to` is given) or a written refusal (`refuse` is given).
+
+    `source` is `(creation)` for the row that brings a resource into being. `when` names a guard; a row without
+    one always applies. `refuse` is the refusal's code and `because` its sentence.
+    """
+
+    source: str
+    trigger: str
+    when: str | None
+    to: str | None
+    effects: tuple[str, ...]
+    refuse: str | None
+    because: str | None
+    basis: str
+    decision: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleTable:
+    """The lifecycle beside a `status` enum: every (state, trigger) has at least one row, the last of them unguarded."""
+
+    resource: str
+    states: tuple[str, ...]
+    triggers: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def initial(self) -> str:
+        """The state of a new resource."""
+        return next(row.to for row in self.rows if row.source == "(creation)" and row.to is not None)
+
+    @property
+    def terminal(self) -> tuple[str, ...]:
+        """The states that no row leaves."""
+        left = {row.source for row in self.rows if row.to is not None and row.to != row.source}
+        return tuple(state for state in self.states if state not in left)
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """A whole compiled document. `document` is what `/openapi.json` answers (overlays applied).
+
+    `mock_unbound` lets an operation without a handler answer its own example.
+    """
+
+    title: str
+    version: str
+    document: Mapping[str, Any]
+    overlays: tuple[str, ...]
+    operations: Mapping[str, Operation]
+    lifecycles: Mapping[str, LifecycleTable]
+    body_limit: int
+    depth_limit: int
+    api_key_header: str
+    schemas: Mapping[str, Rule]
+    mock_unbound: bool = False
+
+    def by_path(self) -> Mapping[str, Sequence[Operation]]:
+        """The operations under each path template, in the document's order."""
+        paths: dict[str, list[Operation]] = {}
+        for operation in self.operations.values():
+            paths.setdefault(operation.path, []).append(operation)
+        return paths
