@@ -1,0 +1,1 @@
+"""Where the rows live: in memory or in a folder, each change whole or not at all."""

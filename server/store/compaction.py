@@ -1,0 +1,118 @@
+"""Compaction writes a journal anew without what is no longer there, a little after each commit, and then swaps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from server.store.journal import encode, header, seal
+from server.store.shelf import Shelf
+
+ROWS_A_STEP = 128
+RETIRED_A_STEP = 1 << 20  # bytes
+
+
+class Compaction:
+    """A new journal in the making, beside the old one, which stays the truth until the swap.
+
+    Each `step` writes at most 128 rows as they stand at that moment, a fraction of a millisecond's work. The commits
+    made meanwhile are remembered with `follow` and written last: whatever they changed they say again, so it does not
+    matter that some of it was written already. The kernel is asked to send each piece to the disk at once, so that
+    the one wait, at the end, is short.
+    """
+
+    def __init__(self, path: Path, shelves: Iterable[Shelf]) -> None:
+        """Raises `OSError` when the file cannot be made."""
+        self.path = path
+        self.records = 0
+        self._tail: list[tuple[bytes, int]] = []
+        self._pieces = _pieces([(shelf, list(shelf.rows)) for shelf in shelves if shelf.made])
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        self.size = 0
+        line, self.chain = header()
+        try:
+            self._write(line)
+        except BaseException:
+            self.abandon()
+            raise
+
+    def step(self) -> bool:
+        """Write some more; True once every row is written. Raises `OSError`."""
+        piece = next(self._pieces, None)
+        if piece is None:
+            return True
+        body, records = piece
+        self._add(body, records)
+        return False
+
+    def follow(self, body: bytes, records: int) -> None:
+        """Take note of a commit made since the start."""
+        self._tail.append((body, records))
+
+    def swap(self, target: Path) -> int:
+        """Finish, and put the new journal in the old one's place: afterwards either the one or the other is there.
+
+        Returns the new file, open for appending, its content on the disk; its name in the directory is still to be
+        synced. When this raises `OSError` nothing has changed.
+        """
+        for body, records in self._tail:
+            self._add(body, records)
+        os.fsync(self._fd)
+        os.replace(self.path, target)
+        fd, self._fd = self._fd, -1
+        return fd
+
+    def abandon(self) -> None:
+        """Give up: the old journal goes on."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        self.path.unlink(missing_ok=True)
+
+    def _add(self, body: bytes, records: int) -> None:
+        line, self.chain = seal(body, self.chain)
+        self._write(line)
+        self.records += records
+
+    def _write(self, line: bytes) -> None:
+        write_all(self._fd, line)
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._fd, self.size, len(line), os.POSIX_FADV_DONTNEED)
+        self.size += len(line)
+
+
+class Retired:
+    """A file that no longer has a name. Giving back a big one at once would block for long: it is done by pieces."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._size = os.fstat(fd).st_size
+
+    def shrink(self) -> bool:
+        """Give back a piece; True once nothing is left. Raises `OSError`."""
+        self._size -= RETIRED_A_STEP
+        if self._size <= 0:
+            self.close()
+            return True
+        os.ftruncate(self._fd, self._size)
+        return False
+
+    def close(self) -> None:
+        """Give back what is left."""
+        os.close(self._fd)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write every byte. Raises `OSError`, after which some may have been written."""
+    written = os.write(fd, data)
+    while written < len(data):
+        written += os.write(fd, data[written:])
+
+
+def _pieces(tables: Iterable[tuple[Shelf, list[int]]]) -> Iterator[tuple[bytes, int]]:
+    for shelf, ids in tables:
+        for start in range(0, len(ids) or 1, ROWS_A_STEP):  # once for an empty table: it exists
+            rows = shelf.rows
+            piece = [(doc_id, rows[doc_id]) for doc_id in ids[start : start + ROWS_A_STEP] if doc_id in rows]
+            yield encode({shelf.name: piece}), len(piece)

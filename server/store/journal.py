@@ -1,0 +1,227 @@
+"""The journal file: one line for each commit, each line sealed with a number that depends on all lines before it.
+
+A line is the JSON array `["<crc>",<body>]`, so that common tools can read it. `<crc>` is the CRC-32 of the body,
+continued from the line before: a changed bit, and also a line lost, doubled or out of place, is noticed where it
+is. The first line's body names the format and its version. Every other body is an object: a table's name, and
+its changes in order, `[id, row]` put, `[id]` taken away, `[]` all taken away; null instead, the table is gone.
+A body that only Python's `json` can write exactly (an integer beyond 64 bits, half a surrogate pair) is followed
+by `,"exact"`, and read by it again.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import orjson
+
+from server.errors import StoreError
+from server.store.lock import Lock
+from server.store.shelf import Row
+
+JOURNAL_NAME = "charges.journal"
+FORMAT, VERSION = "leyden-journal", 1
+_EXACT = b',"exact"'
+# Without these, a date or a dataclass would silently become something else by the time it is read again.
+_STRICT = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+
+
+class DamagedJournal(StoreError):
+    """A journal that is not what was written. `line` is the first bad one, `good_bytes` the length before it."""
+
+    def __init__(self, path: Path, line: int, good_bytes: int, what: str) -> None:
+        by_hand = f"keep a copy, and cut the file to its first {line - 1} lines ({good_bytes} bytes)"
+        if line == 1:
+            by_hand = "if this is no journal of Leyden's, choose another directory"
+        super().__init__(
+            f"{path}, line {line}: {what}. The {max(line - 2, 0)} commits before it are sound. To go on with what is"
+            f" sound, in Python: from server.store.journal import recover; recover({str(path.parent)!r}) (it sets the"
+            f" damaged file aside); or by hand: {by_hand}"
+        )
+        self.line = line
+        self.good_bytes = good_bytes
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What a journal holds: the rows by table, the length in bytes of the good part, its last line's number, how many
+    commits and row changes it took to say it, and a note when its end was torn."""
+
+    tables: dict[str, dict[int, Row]] = field(default_factory=dict)
+    size: int = 0
+    chain: int = 0
+    commits: int = 0
+    records: int = 0
+    note: str | None = None
+
+
+class _Damage(Exception):
+    """What is wrong with the line just read."""
+
+
+def encode(value: Any) -> bytes:
+    """JSON, as a line's body. Raises `TypeError` for what JSON has no word for. (Not-a-number becomes null.)"""
+    try:
+        return orjson.dumps(value, option=_STRICT)
+    except TypeError:
+        return json.dumps(value, separators=(",", ":")).encode() + _EXACT
+
+
+def seal(body: bytes, chain: int) -> tuple[bytes, int]:
+    """The line for a body after a line whose number is `chain` (0: none), and its own number."""
+    chain = crc32(body, chain)
+    return b'["%08x",%b]\n' % (chain, body), chain
+
+
+def header() -> tuple[bytes, int]:
+    """The first line of a journal, and its number."""
+    return seal(orjson.dumps({"format": FORMAT, "version": VERSION}), 0)
+
+
+def load(path: Path) -> Loaded:
+    """Read a journal. A last line that was not finished is left out, with a note: its commit was never answered.
+
+    Raises `DamagedJournal` for any other damage, and `StoreError` for a format newer than this program's.
+    """
+    loaded = Loaded()
+    collecting = gc.isenabled()
+    gc.disable()  # A hundred thousand new rows are no garbage, and looking for it among them doubles the time.
+    try:
+        with path.open("rb", buffering=1 << 20) as lines:
+            for number, line in enumerate(lines, 1):
+                try:
+                    if line[-1:] != b"\n":
+                        _leave_out(line, number, loaded, path)
+                        break
+                    body, chain = _unseal(line, loaded.chain)
+                    if number == 1:
+                        _check_version(body, path)
+                    else:
+                        _play(body, loaded)
+                except _Damage as damage:
+                    raise DamagedJournal(path, number, loaded.size, str(damage)) from None
+                loaded.chain = chain
+                loaded.size += len(line)
+    finally:
+        if collecting:
+            gc.enable()
+    return loaded
+
+
+def recover(directory: str | os.PathLike[str]) -> tuple[Path, int]:
+    """Keep what precedes the damage in a directory's journal, and set the damaged file aside.
+
+    Returns where the damaged file is now, and how many commits were kept. When the damage is in the first line, that
+    line is written anew and the rest is judged after it. Raises `StoreError` when the journal is sound or in use.
+    """
+    path = Path(directory) / JOURNAL_NAME
+    with Lock(Path(directory)):
+        try:
+            load(path)
+        except DamagedJournal as damage:
+            first = damage
+        else:
+            raise StoreError(f"{path} is sound: there is nothing to recover")
+        draft = path.with_suffix(".journal.recovered")
+        with path.open("rb") as damaged, draft.open("wb") as kept:
+            if first.line == 1:
+                damaged.readline()
+                kept.write(header()[0])
+                shutil.copyfileobj(damaged, kept)
+            else:
+                kept.write(damaged.read(first.good_bytes))
+        try:
+            sound = load(draft)
+        except DamagedJournal as second:
+            os.truncate(draft, second.good_bytes)
+            sound = load(draft)
+        aside = next(name for n in range(1, 10_000) if not (name := path.with_suffix(f".journal.damaged-{n}")).exists())
+        shutil.copyfile(path, aside)
+        for written in (draft, aside):
+            with written.open("rb+") as file:
+                os.fsync(file.fileno())
+        os.replace(draft, path)
+        sync_directory(path.parent)
+        return aside, sound.commits
+
+
+def sync_directory(directory: Path) -> None:
+    """Make sure that the names in a directory outlive a power cut."""
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _unseal(line: bytes, chain: int) -> tuple[bytes, int]:
+    body = line[12:-2]
+    chain = crc32(body, chain)
+    if line[:12] != b'["%08x",' % chain or line[-2:] != b"]\n":
+        raise _Damage("the line is not what was written, or does not follow the one before it")
+    return body, chain
+
+
+def _check_version(body: bytes, path: Path) -> None:
+    try:
+        named = orjson.loads(body)
+        name, version = named["format"], named["version"]
+    except (ValueError, TypeError, KeyError):
+        raise _Damage("it does not name the format") from None
+    if name != FORMAT:
+        raise _Damage(f"the format is {name!r}, not {FORMAT}")
+    if not isinstance(version, int) or version < 1:
+        raise _Damage(f"there is no format version {version!r}")
+    if version > VERSION:
+        raise StoreError(
+            f"{path} was written by a newer Leyden (format {version}; this one reads {VERSION}): start that one,"
+            " or let it export the data for TinyDB and import that into a new directory"
+        )
+
+
+def _play(body: bytes, loaded: Loaded) -> None:
+    tables = loaded.tables
+    try:
+        commit = json.loads(body.removesuffix(_EXACT)) if body.endswith(_EXACT) else orjson.loads(body)
+        for name, changes in commit.items():
+            if changes is None:
+                tables.pop(name, None)
+                continue
+            rows = tables.get(name)
+            if rows is None:
+                rows = tables[name] = {}
+            for change in changes:
+                if len(change) == 2:
+                    rows[change[0]] = change[1]
+                elif change:
+                    rows.pop(change[0], None)  # gone already when a compaction came between
+                else:
+                    rows.clear()
+            loaded.records += len(changes)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise _Damage("it is well kept but says nothing this program could have meant") from None
+    loaded.commits += 1
+
+
+def _leave_out(line: bytes, number: int, loaded: Loaded, path: Path) -> None:
+    if number == 1:
+        if not header()[0].startswith(line):
+            raise _Damage("it does not name the format")
+    else:
+        # A line that is whole but for one changed byte where its end mark was is damage, not a commit cut short.
+        try:
+            _unseal(line[:-1] + b"\n", loaded.chain)
+        except _Damage:
+            pass
+        else:
+            raise _Damage("its end mark is not what was written")
+    loaded.note = (
+        f"{path}: line {number} was not finished ({len(line)} bytes) when the writing process stopped;"
+        " it was left out, and the commit it was to be had not been answered"
+    )

@@ -1,0 +1,59 @@
+"""One process at a time: whoever opens a data directory holds its lock file until it closes it or dies."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import TracebackType
+
+from server.errors import StoreError
+
+if sys.platform != "win32":
+    import fcntl
+
+LOCK_NAME = "charges.lock"
+
+
+class Lock:
+    """The lock of a directory. The kernel frees it when the process ends in whatever way, so it is never stale."""
+
+    def __init__(self, directory: Path) -> None:
+        """Take the lock. Raises `StoreError` when another holder has it or the directory cannot be written."""
+        path = directory / LOCK_NAME
+        if sys.platform == "win32":
+            raise StoreError(f"{directory}: this system lacks the file locks a stored sandbox needs; keep it in memory")
+        try:
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise StoreError(
+                f"{directory} cannot be written ({error.strerror}): let this user write there, or choose another place"
+            ) from error
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(self._fd, 20, 0).decode("ascii", "replace").strip()
+            os.close(self._fd)
+            raise StoreError(
+                f"{directory} is in use by {f'process {holder}' if holder else 'another process'}:"
+                " stop that one first, or choose another directory"
+            ) from error
+        try:
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, str(os.getpid()).encode(), 0)
+        except OSError:
+            pass  # The number only makes the refusal above friendlier; a full disk must not prevent reading.
+
+    def release(self) -> None:
+        """Let go; doing it twice does no harm. The file stays: removing it would let two processes lock two files."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> Lock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()

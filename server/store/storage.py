@@ -1,0 +1,308 @@
+"""The file storage appends each commit to a journal, so that what was answered is there again after a restart."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from server.errors import StorageUnavailable, StoreError
+from server.store.compaction import Compaction, Retired, write_all
+from server.store.journal import JOURNAL_NAME, encode, header, load, seal, sync_directory
+from server.store.lock import Lock
+from server.store.rows import RowStorage
+from server.store.shelf import Shelf, ShelfState
+
+Policy = Literal["os", "interval", "always"]
+
+# A charge is written twice in its life and its deliveries more often; a journal up to three times its rows is healthy.
+GARBAGE_TIMES = 3
+GARBAGE_FLOOR = 4_096
+
+
+class JournalStorage(RowStorage):
+    """Tables in a directory: `charges.journal`, and `charges.lock`, which one process at a time holds.
+
+    `policy` says when a commit counts as done: `os`, when the kernel has it (it outlives the process, not a power
+    cut); `interval`, the same, and `maybe_sync` brings it to the disk every `interval_ms`; `always`, when it is on
+    the disk. With `group_commit`, `always` leaves the waiting to the caller: before it answers, and if `unsynced`, it
+    calls `flush` once for all that wait; from another thread if it likes.
+
+    Compaction starts when the journal holds more than three row changes per living row (and 4096 to spare), and
+    goes on by 128 rows at the end of each commit until the new file replaces the old. A row is so rewritten at most
+    about once for every two changes, and no commit waits for more than such a step; the last one waits for the disk.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        policy: Policy = "os",
+        interval_ms: int = 1_000,
+        group_commit: bool = False,
+    ) -> None:
+        """Open the directory, which is made if need be.
+
+        Raises `StoreError` when it is in use, cannot be read or written, is damaged, or is of a newer format.
+        """
+        super().__init__()
+        if policy not in ("os", "interval", "always"):
+            raise StoreError(f"there is no store policy {policy!r}: choose os, interval or always")
+        self.directory = Path(directory)
+        self.path = self.directory / JOURNAL_NAME
+        self._sync_each = policy == "always" and not group_commit
+        self._interval_ms = interval_ms if policy == "interval" else None
+        self._last_sync_ms: int | None = None
+        self._fd = -1
+        self._size = self._chain = self._records = self._limit = 0
+        self._commits = self._synced = 0  # counted since opening
+        self._compaction: Compaction | None = None
+        self._retired: Retired | None = None
+        # Why the next commit must first do something else: `torn`, the file ends in half a line; `suspect`, the disk
+        # once failed to take what the kernel held, which the kernel may have forgotten since.
+        self._torn = self._suspect = False
+        self._note: str | None = None
+        try:
+            if not self.directory.exists():
+                self.directory.mkdir(parents=True, exist_ok=True)
+                sync_directory(self.directory.parent)
+        except OSError as error:
+            raise StoreError(f"{self.directory} cannot be made ({error.strerror}): choose another place") from error
+        self._lock = Lock(self.directory)
+        try:
+            self._open()
+        except BaseException as error:
+            self.close()
+            if isinstance(error, OSError):
+                raise StoreError(
+                    f"{self.path} cannot be opened ({error.strerror}): let this user read and write it,"
+                    " and see that the disk has room"
+                ) from error
+            raise
+
+    def _open(self) -> None:
+        self._compacting_path().unlink(missing_ok=True)
+        new = not self.path.exists()
+        if not new:
+            loaded = load(self.path)
+            for name, rows in loaded.tables.items():
+                self.shelves[name] = Shelf(self, name, ShelfState(rows, None, True, None, {}, {}))
+            self._chain, self._records, self._note = loaded.chain, loaded.records, loaded.note
+            self._size = loaded.size
+        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)  # it holds keys and secrets
+        if os.fstat(self._fd).st_size != self._size:
+            os.ftruncate(self._fd, self._size)
+        if self._size == 0:
+            line, self._chain = header()
+            write_all(self._fd, line)
+            os.fsync(self._fd)
+            self._size = len(line)
+        if new:
+            sync_directory(self.directory)
+        self._limit = self._healthy()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was found at opening: a commit cut short by a crash."""
+        return () if self._note is None else (self._note,)
+
+    # Appending
+
+    def write_down(self, touched: list[Shelf]) -> None:
+        """Append the commit's line.
+
+        Raises `StorageUnavailable` when the disk refuses it; the file then ends where it did before, and later
+        commits may succeed. Raises `TypeError` for a value JSON has no word for.
+        """
+        said = {}
+        records = 0
+        for shelf in touched:
+            changes = shelf.changes()
+            if changes or shelf.came_or_went():
+                said[shelf.name] = changes
+                records += len(changes or ())
+        if not said:
+            return
+        body = encode(said)
+        if self._fd < 0:
+            raise self._closed()
+        try:
+            if self._suspect:
+                self._rewrite()  # from the rows in memory, this commit's changes among them
+                self._commits = self._synced = self._commits + 1
+                return
+            if self._torn:
+                self._cut_back()
+            line, chain = seal(body, self._chain)
+            size = self._size + len(line)
+            self._torn = True  # until all is done: whatever interrupts here, the next commit begins by cutting back
+            if (written := os.write(self._fd, line)) < len(line):
+                write_all(self._fd, line[written:])
+            if self._sync_each:
+                self._sync()
+        except OSError as error:
+            with suppress(OSError):
+                self._cut_back()
+            raise self._refused(error) from error
+        self._size, self._chain, self._torn = size, chain, False
+        self._records += records
+        self._commits += 1
+        if self._sync_each:
+            self._synced = self._commits
+        if self._compaction is not None:
+            self._compaction.follow(body, records)
+
+    def _cut_back(self) -> None:
+        if self._torn:
+            os.ftruncate(self._fd, self._size)
+            self._torn = False
+
+    def _closed(self) -> StoreError:
+        return StoreError(f"{self.path} is closed: open the store again to write to it")
+
+    def _refused(self, error: OSError) -> StorageUnavailable:
+        return StorageUnavailable(
+            f"{self.path.name} could not be written ({error.strerror}), and nothing was accepted:"
+            " give its disk room and write permission, then repeat the request"
+        )
+
+    # Reaching the disk
+
+    @property
+    def unsynced(self) -> bool:
+        """Whether something committed is so far only in the kernel's hands."""
+        return self._synced < self._commits
+
+    def flush(self) -> None:
+        """Wait until everything committed so far is on the disk. May be called from another thread.
+
+        Raises `StorageUnavailable` when the disk fails: what was committed since the last flush may be lost with the
+        machine. The next commit writes the whole journal anew, because the kernel forgets what it failed to write.
+        """
+        # Without a lock: the count is read before the file. Should a compaction swap files in between, or while this
+        # waits, then it has itself brought all these commits to the disk, in the new file.
+        commits = self._commits
+        fd = self._fd
+        if self._synced >= commits or fd < 0:
+            return
+        if self._suspect:
+            raise StorageUnavailable(
+                "the disk failed before; the next commit writes everything anew: repeat the request"
+            )
+        try:
+            os.fsync(fd)
+        except OSError as error:
+            if fd == self._fd:
+                self._suspect = True
+                raise self._refused(error) from error
+        self._synced = max(self._synced, commits)
+
+    def _sync(self) -> None:
+        try:
+            os.fsync(self._fd)
+        except OSError:
+            self._suspect = True
+            raise
+
+    def maybe_sync(self, now_ms: int) -> bool:
+        """Under policy `interval`: flush when `interval_ms` have passed since it last did. Times as the caller has
+        them, in ms. Raises what `flush` does."""
+        if self._interval_ms is None or not self.unsynced:
+            return False
+        if self._last_sync_ms is not None and 0 <= now_ms - self._last_sync_ms < self._interval_ms:
+            return False
+        self._last_sync_ms = now_ms
+        self.flush()
+        return True
+
+    # Compaction
+
+    def settled(self) -> None:
+        """Go on with a compaction, or start one when it is due. When the disk refuses, the old journal goes on."""
+        if self._compaction is None and self._records <= self._limit and self._retired is None:
+            return
+        try:
+            if self._retired is not None:
+                if self._retired.shrink():
+                    self._retired = None
+            elif self._compaction is None:
+                self._limit = self._healthy()
+                if self._records > self._limit:
+                    self._compaction = Compaction(self._compacting_path(), self.shelves.values())
+            elif self._compaction.step():
+                self._adopt()
+        except OSError:
+            self._abandon()
+            self._give_back()
+            self._limit = self._records + self._healthy()  # no use in trying again with every commit
+
+    def compact(self) -> None:
+        """Do a whole compaction now. Raises `StorageUnavailable` when the disk refuses; the old journal goes on."""
+        if self.depth:
+            raise StoreError("a compaction inside a commit would keep what may yet be taken back: do it outside")
+        if self._fd < 0:
+            raise self._closed()
+        try:
+            self._rewrite()
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def close(self) -> None:
+        """Bring everything to the disk and let the directory go; doing it twice does no harm."""
+        try:
+            if self._compaction is not None:
+                self._abandon()
+            if self._fd >= 0:
+                self.flush()
+        finally:
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
+            self._give_back()
+            self._lock.release()
+
+    def _healthy(self) -> int:
+        rows = sum(len(shelf.rows) for shelf in self.shelves.values())
+        return GARBAGE_TIMES * rows + GARBAGE_FLOOR
+
+    def _compacting_path(self) -> Path:
+        return self.path.with_suffix(".journal.new")
+
+    def _rewrite(self) -> None:
+        self._abandon()
+        self._compaction = Compaction(self._compacting_path(), self.shelves.values())
+        try:
+            while not self._compaction.step():
+                pass
+            self._adopt()
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _adopt(self) -> None:
+        compaction = self._compaction
+        if compaction is None:
+            return
+        fd = compaction.swap(self.path)
+        self._give_back()
+        self._retired, self._fd = Retired(self._fd), fd
+        self._size, self._chain, self._records = compaction.size, compaction.chain, compaction.records
+        self._synced = self._commits
+        self._compaction = None
+        self._torn = self._suspect = False
+        self._limit = self._healthy()
+        try:
+            sync_directory(self.directory)
+        except OSError:
+            self._suspect = True  # after a power cut the old file might be found under the name
+
+    def _abandon(self) -> None:
+        if self._compaction is not None:
+            with suppress(OSError):
+                self._compaction.abandon()
+            self._compaction = None
+
+    def _give_back(self) -> None:
+        if self._retired is not None:
+            self._retired.close()
+            self._retired = None

@@ -1,0 +1,651 @@
+"""What was committed is there after a restart, whole; damage is said with its line and the way out."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tinydb import TinyDB, where
+
+from server.errors import StorageUnavailable, StoreError
+from server.store import compaction, storage
+from server.store.journal import DamagedJournal, header, load, recover, seal
+from server.store.storage import JournalStorage, Policy
+from server.store.store import Store
+
+JOURNAL = "charges.journal"
+
+
+def rows(store: Store) -> dict[str, dict[int, Any]]:
+    """All rows, with the sequence they stand in."""
+    return {
+        name: dict(sorted(shelf.rows.items())) | {-1: list(shelf.rows)}
+        for name, shelf in store.storage.shelves.items()
+        if shelf.made
+    }
+
+
+def loaded_rows(path: Path) -> dict[str, dict[int, Any]]:
+    return {name: dict(sorted(held.items())) | {-1: list(held)} for name, held in load(path).tables.items()}
+
+
+@pytest.fixture
+def three_commits(tmp_path: Path) -> Path:
+    """A directory whose journal has a header and three commits: lines 1 to 4."""
+    with Store.open(tmp_path) as store:
+        charges, deliveries = store.table("charges"), store.table("deliveries")
+        charges.put({"id": "a", "status": "pending", "amount_msat": 1_000})
+        charges.put({"id": "b", "status": "pending", "description": "caf\u00e9"})
+        with store.commit():
+            charges.put({"id": "a", "status": "completed", "amount_msat": 1_000})
+            deliveries.put({"id": "d", "charge": "a"})
+            charges.delete("b")
+    return tmp_path
+
+
+# The form of the file
+
+
+def test_a_journal_is_lines_of_json_and_the_first_names_the_format(three_commits: Path) -> None:
+    lines = (three_commits / JOURNAL).read_text().splitlines()
+    read = [json.loads(line) for line in lines]
+    assert read[0][1] == {"format": "leyden-journal", "version": 1}
+    assert [body for _, body in read[1:]] == [
+        {"charges": [[1, {"id": "a", "status": "pending", "amount_msat": 1000}]]},
+        {"charges": [[2, {"id": "b", "status": "pending", "description": "caf\u00e9"}]]},
+        {
+            "charges": [[1, {"id": "a", "status": "completed", "amount_msat": 1000}], [2]],
+            "deliveries": [[1, {"id": "d", "charge": "a"}]],
+        },
+    ]
+
+
+def test_only_its_owner_may_read_what_holds_keys_and_secrets(three_commits: Path) -> None:
+    assert (three_commits / JOURNAL).stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("value", [2**64, -(2**70), "\ud800", {"1": "\udfff"}, [2**63, 0.1], "\u0000\u2028\U0001f600"])
+def test_what_json_can_say_comes_back_exactly(tmp_path: Path, value: Any) -> None:
+    with Store.open(tmp_path) as store:
+        store.table("charges").put({"id": "a", "value": value})
+        store.table("charges").put({"id": "b"})
+    with Store.open(tmp_path) as store:
+        assert [repr(dict(row)) for row in store.table("charges")] == [repr({"id": "a", "value": value}), "{'id': 'b'}"]
+
+
+def test_what_json_cannot_say_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        for value in ({1, 2}, b"bytes", object()):
+            with pytest.raises(TypeError, match="not JSON serializable"):
+                store.table("charges").put({"id": "a", "value": value})
+        assert len(store.table("charges")) == 0
+        assert store.table("charges").put({"id": "b"}) == {"id": "b"}
+    with Store.open(tmp_path) as store:
+        assert store.table("charges").all() == [{"id": "b"}]
+
+
+# Torn and damaged
+
+
+def test_a_commit_cut_short_at_any_byte_is_left_out_with_a_note(three_commits: Path) -> None:
+    path = three_commits / JOURNAL
+    whole = path.read_bytes()
+    last = whole.rindex(b"\n", 0, -1) + 1
+    for length in range(last, len(whole)):
+        path.write_bytes(whole[:length])
+        with Store.open(three_commits) as store:
+            assert [dict(row) for row in store.table("charges")] == [
+                {"id": "a", "status": "pending", "amount_msat": 1_000},
+                {"id": "b", "status": "pending", "description": "caf\u00e9"},
+            ]
+            if length > last:
+                assert f"{path}: line 4 was not finished ({length - last} bytes)" in store.notes[0]
+            else:
+                assert store.notes == ()
+            store.table("charges").put({"id": "c"})
+        with Store.open(three_commits) as store:
+            assert len(store.table("charges")) == 3
+            assert store.notes == ()
+
+
+def test_a_file_cut_within_its_first_line_is_a_new_one(tmp_path: Path) -> None:
+    first, _ = header()
+    for length in range(len(first)):
+        (tmp_path / JOURNAL).write_bytes(first[:length])
+        with Store.open(tmp_path) as store:
+            assert store.db.tables() == set()
+        assert (tmp_path / JOURNAL).read_bytes() == first
+
+
+def test_any_changed_bit_is_found_and_its_line_named(three_commits: Path) -> None:
+    path = three_commits / JOURNAL
+    whole = path.read_bytes()
+    line = 1
+    for place, byte in enumerate(whole):
+        for bit in range(8):
+            path.write_bytes(whole[:place] + bytes([byte ^ (1 << bit)]) + whole[place + 1 :])
+            with pytest.raises(DamagedJournal) as caught:
+                load(path)
+            assert caught.value.line == line, (place, bit)
+            assert str(caught.value).startswith(f"{path}, line {line}: ")
+        line += byte == ord("\n")
+
+
+def test_a_line_lost_doubled_or_out_of_place_is_found(three_commits: Path) -> None:
+    path = three_commits / JOURNAL
+    one, two, three, four = path.read_bytes().splitlines(keepends=True)
+    for lines, bad in (
+        ([one, three, four], 2),
+        ([one, two, four], 3),
+        ([one, two, two, three, four], 3),
+        ([one, three, two, four], 2),
+        ([two, three, four], 1),
+        ([one, two, b"\n", three, four], 3),
+    ):
+        path.write_bytes(b"".join(lines))
+        with pytest.raises(DamagedJournal) as caught:
+            load(path)
+        assert caught.value.line == bad
+
+
+def test_a_damaged_journal_is_not_opened_and_recover_keeps_what_precedes(three_commits: Path) -> None:
+    path = three_commits / JOURNAL
+    damaged = path.read_bytes().replace(b'"b","status":"pending"', b'"b","status":"PENDING"')
+    path.write_bytes(damaged)
+    with pytest.raises(StoreError, match=r"line 3: .* The 1 commits before it are sound") as refusal:
+        Store.open(three_commits)
+    assert f"recover({str(three_commits)!r})" in str(refusal.value)
+    assert "cut the file to its first 2 lines" in str(refusal.value)
+    assert path.read_bytes() == damaged
+    aside, kept = recover(three_commits)
+    assert kept == 1
+    assert aside.read_bytes() == damaged
+    with Store.open(three_commits) as store:
+        assert store.table("charges").all() == [{"id": "a", "status": "pending", "amount_msat": 1_000}]
+        store.table("charges").put({"id": "c"})
+    with pytest.raises(StoreError, match="is sound: there is nothing to recover"):
+        recover(three_commits)
+
+
+def test_the_way_by_hand_works_too(three_commits: Path) -> None:
+    path = three_commits / JOURNAL
+    path.write_bytes(path.read_bytes().replace(b"completed", b"complEted"))
+    with pytest.raises(DamagedJournal) as caught:
+        Store.open(three_commits)
+    os.truncate(path, caught.value.good_bytes)
+    with Store.open(three_commits) as store:
+        assert len(store.table("charges")) == 2
+
+
+def test_damage_in_the_first_line_costs_no_commit(three_commits: Path) -> None:
+    path = three_commits / JOURNAL
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"leyden", b"Leyden", 1))
+    with pytest.raises(DamagedJournal, match="line 1: "):
+        Store.open(three_commits)
+    assert recover(three_commits)[1] == 3
+    assert path.read_bytes() == whole
+
+
+def test_a_strangers_file_is_refused_and_left_alone(tmp_path: Path) -> None:
+    for content in (b"hello\n", b"\x00" * 40, b'{"format": "leyden-journal", "version": 1}\n', b"hello"):
+        (tmp_path / JOURNAL).write_bytes(content)
+        with pytest.raises(StoreError, match="if this is no journal of Leyden's, choose another directory"):
+            Store.open(tmp_path)
+        assert (tmp_path / JOURNAL).read_bytes() == content
+
+
+def test_a_newer_format_is_refused_by_name(three_commits: Path) -> None:
+    path = three_commits / JOURNAL
+    newer, chain = seal(b'{"format":"leyden-journal","version":2}', 0)
+    path.write_bytes(newer + seal(b'{"unheard":"of"}', chain)[0])
+    with pytest.raises(StoreError, match=r"written by a newer Leyden \(format 2; this one reads 1\)") as refusal:
+        Store.open(three_commits)
+    assert not isinstance(refusal.value, DamagedJournal)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"{", b'{"charges":5}', b'{"charges":[5]}', b'{"charges":[[[],{}]]}', b"NaN"])
+def test_a_sound_line_that_says_nonsense_is_damage_too(tmp_path: Path, body: bytes) -> None:
+    first, chain = header()
+    (tmp_path / JOURNAL).write_bytes(first + seal(body, chain)[0])
+    with pytest.raises(DamagedJournal, match="line 2: it is well kept but says nothing"):
+        Store.open(tmp_path)
+
+
+# One process at a time
+
+
+def test_a_second_store_on_the_directory_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:
+    first = Store.open(tmp_path)
+    with pytest.raises(StoreError, match=f"{tmp_path} is in use by process {os.getpid()}: stop that one first"):
+        Store.open(tmp_path)
+    with pytest.raises(StoreError, match="is in use"):
+        recover(tmp_path)
+    first.close()
+    Store.open(tmp_path).close()
+
+
+WRITER = """
+import sys
+from server.store.store import Store
+with Store.open(sys.argv[1]) as store:
+    charges = store.table("charges")
+    deliveries = store.table("deliveries")
+    number = len(charges)
+    while True:
+        with store.commit():
+            charges.put({"id": number, "fill": "x" * (number % 50)})
+            deliveries.put({"id": number % 7, "charge": number})
+        print(number, flush=True)
+        number += 1
+"""
+
+
+def test_what_a_killed_process_had_answered_is_there_and_the_lock_is_free(tmp_path: Path) -> None:
+    for kills in range(1, 7):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        assert writer.stdout is not None
+        answered = [int(writer.stdout.readline()) for _ in range(37 * kills)]
+        if kills == 1:
+            with pytest.raises(StoreError, match=f"in use by process {writer.pid}"):
+                Store.open(tmp_path)
+        writer.send_signal(signal.SIGKILL)
+        answered += map(int, writer.stdout.read().splitlines())
+        writer.stdout.close()
+        writer.wait()
+        with Store.open(tmp_path) as store:
+            charges = store.table("charges")
+            assert len(charges) - 1 in (answered[-1], answered[-1] + 1)
+            assert [row["id"] for row in charges] == list(range(len(charges)))
+            assert max(row["charge"] for row in store.table("deliveries")) == len(charges) - 1
+
+
+def test_a_directory_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be made"):
+        Store.open(tmp_path / "file" / "below")
+    with pytest.raises(StoreError, match="there is no store policy 'sometimes': choose os, interval or always"):
+        JournalStorage(tmp_path, policy="sometimes")  # type: ignore[arg-type]
+    (tmp_path / "odd" / JOURNAL).mkdir(parents=True)
+    with pytest.raises(StoreError, match="cannot be opened"):
+        Store.open(tmp_path / "odd")
+    (tmp_path / "odd" / JOURNAL).rmdir()
+    Store.open(tmp_path / "odd").close()  # the failed attempt let the lock go
+
+
+def test_a_directory_without_write_permission_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.open
+
+    def refusing(path: Any, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_CREAT:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        return real(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", refusing)
+    with pytest.raises(StoreError, match=r"cannot be written \(Read-only file system\): let this user write there"):
+        Store.open(tmp_path)
+
+
+def test_a_closed_store_takes_no_more(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    charges = store.table("charges")
+    charges.put({"id": "a"})
+    store.close()
+    store.close()
+    for act in (lambda: charges.put({"id": "b"}), store.compact):
+        with pytest.raises(StoreError, match="is closed: open the store again to write to it"):
+            act()
+    assert charges.all() == [{"id": "a"}]
+
+
+# A disk that refuses
+
+
+@contextmanager
+def files_no_longer_than(size: int) -> Iterator[None]:
+    """The kernel's own refusal, with the half-written line that comes before it."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("policy", ["os", "interval", "always"])
+def test_a_full_disk_refuses_the_commit_in_hand_and_no_other(tmp_path: Path, policy: Policy) -> None:
+    rolled_back: list[str] = []
+    with Store.open(tmp_path, policy) as store:
+        store.on_rollback(lambda: rolled_back.append("told"))
+        charges = store.table("charges", indexes=["status"])
+        charges.put({"id": "a", "status": "pending"})
+        before = rows(store)
+        size = (tmp_path / JOURNAL).stat().st_size
+        for room in range(40):
+            with files_no_longer_than(size + room), pytest.raises(StorageUnavailable, match="nothing was accepted"):
+                charges.put({"id": "b", "status": "pending"})
+            assert rows(store) == before == loaded_rows(tmp_path / JOURNAL)
+            assert charges.row("a") is not None
+            assert charges.find("status", "pending") == [{"id": "a", "status": "pending"}]
+        assert len(rolled_back) == 40
+        assert charges.put({"id": "b", "status": "pending"})["id"] == "b"
+    with Store.open(tmp_path) as store:
+        assert [row["id"] for row in store.table("charges")] == ["a", "b"]
+        assert store.notes == ()
+
+
+def test_half_a_line_that_cannot_even_be_cut_off_is_cut_off_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(tmp_path) as store:
+        charges = store.table("charges")
+        charges.put({"id": "a"})
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "write", half_of(os.write))
+            broken.setattr(os, "ftruncate", failing)
+            for _ in range(2):
+                with pytest.raises(StorageUnavailable):
+                    charges.put({"id": "b"})
+        assert load(tmp_path / JOURNAL).note is not None
+        charges.put({"id": "c"})
+        assert load(tmp_path / JOURNAL).note is None
+        assert [row["id"] for row in charges] == ["a", "c"]
+    with Store.open(tmp_path) as store:
+        assert [row["id"] for row in store.table("charges")] == ["a", "c"]
+
+
+def failing(*arguments: Any) -> Any:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def half_of(write: Callable[[int, bytes], int]) -> Callable[[int, bytes], int]:
+    """A disk with room for half of what it is first given."""
+    given: list[int] = []
+
+    def half(fd: int, data: bytes) -> int:
+        if given:
+            failing()
+        given.append(fd)
+        return write(fd, data[: len(data) // 2])
+
+    return half
+
+
+# Reaching the disk
+
+
+@pytest.fixture
+def syncs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The calls of fsync, which still do their work."""
+    calls: list[int] = []
+    real = os.fsync
+
+    def counted(fd: int) -> None:
+        calls.append(fd)
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", counted)
+    return calls
+
+
+def test_policy_os_leaves_the_disk_to_the_kernel_until_it_closes(tmp_path: Path, syncs: list[int]) -> None:
+    store = Store.open(tmp_path)
+    del syncs[:]
+    assert not store.unsynced
+    store.table("charges").put({"id": "a"})
+    assert store.unsynced
+    assert not store.maybe_sync(10**12)
+    assert syncs == []
+    store.close()
+    assert len(syncs) == 1
+
+
+def test_policy_interval_syncs_when_asked_and_at_most_so_often(tmp_path: Path, syncs: list[int]) -> None:
+    with Store.open(tmp_path, "interval", interval_ms=500) as store:
+        charges = store.table("charges")
+        assert not store.maybe_sync(0)  # nothing to bring
+        for now_ms, synced in ((0, True), (1, False), (499, False), (500, True), (999, False), (1_000, True)):
+            charges.put({"id": now_ms})
+            assert store.maybe_sync(now_ms) is synced
+            assert store.unsynced is not synced
+        charges.put({"id": "clock set back"})
+        assert store.maybe_sync(3)
+
+
+def test_policy_always_syncs_before_a_commit_returns(tmp_path: Path, syncs: list[int]) -> None:
+    with Store.open(tmp_path, "always") as store:
+        del syncs[:]
+        with store.commit():
+            store.table("charges").put({"id": "a"})
+            store.table("charges").put({"id": "b"})
+            assert syncs == []
+        assert len(syncs) == 1
+        assert not store.unsynced
+
+
+def test_a_group_commit_waits_once_for_all(tmp_path: Path, syncs: list[int]) -> None:
+    with Store.open(tmp_path, "always", group_commit=True) as store:
+        del syncs[:]
+        for number in range(50):
+            store.table("charges").put({"id": number})
+        assert store.unsynced
+        assert syncs == []
+        store.flush()
+        store.flush()
+        assert not store.unsynced
+        assert len(syncs) == 1
+
+
+def test_a_disk_that_fails_to_sync_takes_the_commit_back_and_then_everything_is_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(tmp_path, "always") as store:
+        charges = store.table("charges")
+        charges.put({"id": "a"})
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fsync", failing)
+            for _ in range(2):
+                with pytest.raises(StorageUnavailable):
+                    charges.put({"id": "b"})
+                assert charges.all() == [{"id": "a"}]
+                assert loaded_rows(tmp_path / JOURNAL) == rows(store)
+        inode = (tmp_path / JOURNAL).stat().st_ino
+        charges.put({"id": "c"})
+        assert (tmp_path / JOURNAL).stat().st_ino != inode
+        assert not store.unsynced
+        assert loaded_rows(tmp_path / JOURNAL) == rows(store)
+        charges.put({"id": "d"})
+        assert loaded_rows(tmp_path / JOURNAL) == rows(store)
+
+
+def test_a_failed_flush_is_not_believed_when_it_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store.open(tmp_path, "always", group_commit=True) as store:
+        charges = store.table("charges")
+        charges.put({"id": "a"})
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fsync", failing)
+            with pytest.raises(StorageUnavailable):
+                store.flush()
+        with pytest.raises(StorageUnavailable, match="the next commit writes everything anew"):
+            store.flush()
+        assert store.unsynced
+        charges.put({"id": "b"})
+        assert not store.unsynced
+        store.flush()
+        assert loaded_rows(tmp_path / JOURNAL) == rows(store)
+
+
+# Compaction
+
+STEPS = st.lists(
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 5), st.sampled_from("ppppdtx")), min_size=1, max_size=4),
+    max_size=40,
+)
+
+
+def do(store: Store, step: list[tuple[str, int, str]]) -> None:
+    with store.commit():
+        for name, number, deed in step:
+            table = store.table(name)
+            if deed == "p":
+                table.put({"id": number, "version": len(table)})
+            elif deed == "d":
+                table.delete(number)
+            elif deed == "t":
+                table.truncate()
+            else:
+                store.db.drop_table(name)
+
+
+@settings(max_examples=60)
+@given(steps=STEPS, rows_a_step=st.integers(1, 3))
+def test_at_every_moment_the_file_holds_what_memory_holds(
+    steps: list[list[tuple[str, int, str]]], rows_a_step: int
+) -> None:
+    with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as eager:
+        eager.setattr(storage, "GARBAGE_FLOOR", 0)
+        eager.setattr(storage, "GARBAGE_TIMES", 1)
+        eager.setattr(compaction, "ROWS_A_STEP", rows_a_step)
+        path = Path(place) / JOURNAL
+        with Store.open(place) as store:
+            for step in steps:
+                do(store, step)
+                assert loaded_rows(path) == rows(store)
+            store.compact()
+            assert loaded_rows(path) == rows(store)
+
+
+def test_a_journal_grows_with_its_rows_and_not_with_its_past(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        charges = store.table("charges")
+        largest = 0
+        for number in range(30_000):
+            charges.put({"id": number % 10, "fill": "x" * 20})
+            largest = max(largest, load_size(tmp_path))
+        assert largest < (storage.GARBAGE_FLOOR + 100) * 70  # bytes a line
+    with Store.open(tmp_path) as store:
+        assert len(store.table("charges")) == 10
+
+
+def load_size(directory: Path) -> int:
+    return (directory / JOURNAL).stat().st_size
+
+
+def test_a_crash_during_compaction_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "GARBAGE_FLOOR", 50)
+    monkeypatch.setattr(compaction, "ROWS_A_STEP", 5)
+    seen = set()
+    with Store.open(tmp_path / "live") as store:
+        charges = store.table("charges")
+        for number in range(400):
+            charges.put({"id": number % 60, "version": number})
+            copy = tmp_path / f"copy-{number}"
+            shutil.copytree(tmp_path / "live", copy)
+            seen |= {path.name for path in copy.iterdir()}
+            with Store.open(copy) as again:
+                assert rows(again) == rows(store)
+            assert sorted(path.name for path in copy.iterdir()) == [JOURNAL, "charges.lock"]
+            shutil.rmtree(copy)
+    assert f"{JOURNAL}.new" in seen
+
+
+@pytest.mark.parametrize("call", ["write", "fsync", "replace", "ftruncate"])
+def test_a_disk_that_refuses_compaction_leaves_the_old_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    monkeypatch.setattr(storage, "GARBAGE_FLOOR", 20)
+    with Store.open(tmp_path) as store:
+        charges = store.table("charges")
+        real_write = os.write
+        journal_fd = store.storage._fd  # type: ignore[attr-defined]
+
+        def only_the_journal(fd: int, data: bytes) -> int:
+            return real_write(fd, data) if fd == journal_fd else failing()
+
+        with monkeypatch.context() as broken:
+            broken.setattr(os, call, only_the_journal if call == "write" else failing)
+            for number in range(200):
+                charges.put({"id": number % 3, "version": number})
+        assert loaded_rows(tmp_path / JOURNAL) == rows(store)
+        assert not (tmp_path / f"{JOURNAL}.new").exists()
+        size = load_size(tmp_path)
+        store.compact()
+        assert load_size(tmp_path) < size or call == "ftruncate"
+        assert loaded_rows(tmp_path / JOURNAL) == rows(store)
+
+
+def test_compaction_on_demand_says_when_the_disk_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store.open(tmp_path) as store:
+        store.table("charges").put({"id": "a"})
+        before = (tmp_path / JOURNAL).read_bytes()
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "replace", failing)
+            with pytest.raises(StorageUnavailable):
+                store.compact()
+        assert (tmp_path / JOURNAL).read_bytes() == before
+        with store.commit(), pytest.raises(StoreError, match="a compaction inside a commit"):
+            store.compact()
+
+
+# Plain TinyDB files
+
+
+def test_stock_tinydb_reads_an_export_and_leyden_takes_it_back(three_commits: Path) -> None:
+    plain = three_commits / "plain.json"
+    with Store.open(three_commits) as store:
+        store.table("charges").put({"id": "odd", "value": ["\ud800", 2**70, None]})
+        store.table("empty").truncate()
+        store.export_tinydb(plain)
+        before = rows(store)
+    with TinyDB(plain) as stock:
+        assert stock.tables() == {"charges", "deliveries", "empty"}
+        assert stock.table("charges").search(where("status") == "completed")[0].doc_id == 1
+        assert stock.table("charges").insert({"id": "by TinyDB"}) == 3
+        stock.table("charges").remove(doc_ids=[3])
+    for fresh in (Store.memory(), Store.open(three_commits / "fresh")):
+        with fresh:
+            assert fresh.import_tinydb(plain) == {"charges": 2, "deliveries": 1, "empty": 0}
+            assert rows(fresh) == before
+            assert fresh.table("charges").row("a") is not None
+    with Store.open(three_commits / "fresh") as again:
+        assert rows(again) == before
+        with pytest.raises(StoreError, match="table 'charges' has rows already"):
+            again.import_tinydb(plain)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["[]", "{", '{"charges": []}', '{"charges": {"x": {}}}', '{"charges": {"1": 5}}', '{"a": {"1": {}, "2": 0}}'],
+)
+def test_a_file_that_is_not_tinydbs_is_refused_whole(tmp_path: Path, content: str) -> None:
+    (tmp_path / "plain.json").write_text(content)
+    store = Store.memory()
+    with pytest.raises(StoreError, match=r"plain\.json is not a TinyDB JSON file"):
+        store.import_tinydb(tmp_path / "plain.json")
+    assert store.db.tables() == set()
+    with pytest.raises(StoreError, match="cannot be read"):
+        store.import_tinydb(tmp_path / "none.json")
+
+
+def test_an_export_that_fails_leaves_the_former_one(tmp_path: Path) -> None:
+    store = Store.memory()
+    store.export_tinydb(tmp_path / "plain.json")
+    store.table("charges").put({"id": "a", "fill": "x" * 10_000})
+    with files_no_longer_than(100), pytest.raises(StoreError, match="could not be written"):
+        store.export_tinydb(tmp_path / "plain.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["plain.json"]
+    assert json.loads((tmp_path / "plain.json").read_text()) == {}
