@@ -1,0 +1,221 @@
+"""LNURL: a web address spelled so that a wallet can scan it, and the bech32 alphabet that invoices share with it.
+
+Everything here works on whole numbers: a bech32 data part is one integer, five bits to a character. Python's
+integers then do in a handful of operations what a loop over characters does in hundreds.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from operator import getitem, xor
+from typing import NamedTuple
+
+from server.errors import LeydenError
+
+CHARSET = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"  # BIP 173: the value of a character is its place in this line
+CHECKSUM_GROUPS = 6
+
+_URI = "lightning:"
+_SCHEMES = ("https://", "http://")
+
+# Python reads base 32 with the digits 0-9a-v, in C. Anything outside the alphabet becomes "!", which it refuses.
+_DIGITS = b"0123456789abcdefghijklmnopqrstuv"
+_TO_DIGIT = bytes(_DIGITS[CHARSET.index(chr(byte))] if chr(byte) in CHARSET else ord("!") for byte in range(256))
+_TO_CHAR = CHARSET.encode() * 8
+_HIGH_DIGIT = bytes(_DIGITS[byte >> 5] for byte in range(256))
+_LOW_DIGIT = bytes(_DIGITS[byte & 31] for byte in range(256))
+
+
+class Bech32Error(LeydenError, ValueError):
+    """A text that is not bech32, or whose checksum says that it was damaged."""
+
+
+class LnurlError(LeydenError, ValueError):
+    """A text that is not an LNURL, or an address that cannot be one."""
+
+
+class Bech32(NamedTuple):
+    """A text taken apart. `hrp` is what stands before the last `1`; the data part comes without its checksum, three
+    ways: as lower-case bech32 `chars`, as base-32 `digits` that `int(digits[a:b], 32)` reads, and as one `value`.
+    """
+
+    hrp: str
+    chars: str
+    digits: bytes
+    value: int
+
+
+# The checksum is the remainder of the text, read as a polynomial over GF(32), by BIP 173's generator of degree six.
+_GENERATOR = (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)
+# Two sparse multiples of that generator, found by search and held by a test: modulo the generator
+#     x^200 = x^37 + x^30 + x^28 + x^27 + x^2 + 1    and    x^124 = x^36 + x^35 + x^27 + x^17 + x^5 + 1.
+# So whatever stands above place 200 may be cut off and added in again six times lower down: shifts, no tables.
+_BITS_200, _BITS_124 = 5 * 200, 5 * 124
+_BELOW_200, _BELOW_124 = (1 << _BITS_200) - 1, (1 << _BITS_124) - 1
+_TABLE_BYTES = (_BITS_124 + 7) // 8
+
+
+def _remainder_tables() -> tuple[tuple[int, ...], ...]:
+    """For each byte below place 124, least significant first: the remainder of each of its 256 values."""
+    bits: list[int] = []
+    states = [1 << bit for bit in range(5)]
+    while len(bits) < 8 * _TABLE_BYTES:
+        bits += states
+        states = [
+            reduce(xor, (_GENERATOR[bit] for bit in range(5) if state >> 25 >> bit & 1), (state & 0x1FFFFFF) << 5)
+            for state in states
+        ]
+    tables = []
+    for start in range(0, 8 * _TABLE_BYTES, 8):
+        table = [0]
+        for bit in bits[start : start + 8]:
+            table += [entry ^ bit for entry in table]
+        tables.append(tuple(table))
+    return tuple(tables)
+
+
+_TABLES = _remainder_tables()
+
+
+def remainder(value: int) -> int:
+    """The 30-bit remainder of a polynomial over GF(32) by BIP 173's generator; five bits of `value` to a place."""
+    while high := value >> _BITS_200:
+        value = (value & _BELOW_200) ^ high ^ high << 10 ^ high << 135 ^ high << 140 ^ high << 150 ^ high << 185
+    if high := value >> _BITS_124:
+        value = (value & _BELOW_124) ^ high ^ high << 25 ^ high << 85 ^ high << 135 ^ high << 175 ^ high << 180
+    return reduce(xor, map(getitem, _TABLES, value.to_bytes(_TABLE_BYTES, "little")))
+
+
+def _expanded(hrp: str) -> int:
+    """BIP 173's reading of the part before the `1`: 1, the high bits, 0, the low bits."""
+    raw = hrp.encode("ascii")
+    return int(b"1%b0%b" % (raw.translate(_HIGH_DIGIT), raw.translate(_LOW_DIGIT)), 32)
+
+
+# Five bytes hold eight characters. They are set down in eight, and three halvings move each character to its own.
+_SPELL_GROUPS = 2_048
+_HIGH_20, _HIGH_10, _HIGH_5 = (
+    int.from_bytes(bytes.fromhex(mask) * (_SPELL_GROUPS // 8), "big")
+    for mask in ("000000fffff00000", "000ffc00" * 2, "03e0" * 4)
+)
+
+
+def spell(value: int, groups: int) -> str:
+    """Write the lowest `5 * groups` bits of `value`, which must hold no more, as `groups` bech32 characters."""
+    if groups > _SPELL_GROUPS:
+        below = 5 * _SPELL_GROUPS
+        return spell(value >> below, groups - _SPELL_GROUPS) + spell(value & ((1 << below) - 1), _SPELL_GROUPS)
+    blocks = (groups + 7) // 8
+    raw = value.to_bytes(5 * blocks, "big")
+    apart = bytearray(8 * blocks)
+    apart[3::8], apart[4::8], apart[5::8], apart[6::8], apart[7::8] = (
+        raw[::5],
+        raw[1::5],
+        raw[2::5],
+        raw[3::5],
+        raw[4::5],
+    )
+    value = int.from_bytes(apart, "big")
+    high = value & _HIGH_20
+    value ^= high ^ high << 12
+    high = value & _HIGH_10
+    value ^= high ^ high << 6
+    high = value & _HIGH_5
+    value ^= high ^ high << 3
+    return value.to_bytes(8 * blocks, "big").translate(_TO_CHAR)[8 * blocks - groups :].decode("ascii")
+
+
+def bech32_encode(hrp: str, value: int, groups: int) -> str:
+    """Write `groups` five-bit groups, given as one integer, after `hrp` and `1` and before their checksum.
+
+    Lower case; no length limit (BOLT 11 and LUD-01 both lift BIP 173's 90 characters). `hrp` is lower-case ASCII.
+    """
+    value <<= 30
+    check = remainder(_expanded(hrp) << 5 * (groups + CHECKSUM_GROUPS) | value) ^ 1
+    return f"{hrp}1{spell(value | check, groups + CHECKSUM_GROUPS)}"
+
+
+def bech32_decode(text: str) -> Bech32:
+    """Take a bech32 text apart: all lower or all upper case, any length.
+
+    Raises `Bech32Error`, naming the fault: mixed case, no `1`, a character outside the alphabet, a wrong checksum.
+    """
+    lower = text.lower()
+    if not text.isascii():
+        raise Bech32Error("it holds characters outside ASCII; bech32 is letters and digits only")
+    if text != lower and text != text.upper():
+        raise Bech32Error("it mixes upper and lower case; write it in one of them")
+    at = lower.rfind("1")
+    if at < 1:
+        raise Bech32Error("it has no part before a separator 1; the text is cut or is not bech32")
+    hrp, chars = lower[:at], lower[at + 1 :]
+    if " " in hrp or not hrp.isprintable():
+        raise Bech32Error("it holds a space or a control character; strip what surrounds the text")
+    if len(chars) < CHECKSUM_GROUPS:
+        raise Bech32Error(f"only {len(chars)} characters follow the separator 1; the checksum alone has six")
+    digits = chars.encode("ascii").translate(_TO_DIGIT)
+    try:
+        value = int(digits, 32)
+    except ValueError:
+        wrong = digits.index(b"!")
+        raise Bech32Error(f"{chars[wrong]!r} at place {at + 1 + wrong} is not a bech32 character") from None
+    if remainder(_expanded(hrp) << 5 * len(chars) | value) != 1:
+        raise Bech32Error("its checksum does not match; a character was lost or changed")
+    return Bech32(hrp, chars[:-CHECKSUM_GROUPS], digits[:-CHECKSUM_GROUPS], value >> 30)
+
+
+def without_uri(text: str) -> str:
+    """The text without a leading `lightning:`, in whatever case that was written (BOLT 11, LUD-01)."""
+    return text[len(_URI) :] if text[: len(_URI)].lower() == _URI else text
+
+
+def encode_lnurl(url: str) -> str:
+    """Spell an `https://` or `http://` address as an LNURL (LUD-01), lower case, of any length.
+
+    Raises `LnurlError` for another scheme or a text that UTF-8 cannot write.
+    """
+    if not url[:8].lower().startswith(_SCHEMES):
+        raise LnurlError(f"{url!r} is not a web address; an LNURL holds one that begins with https:// or http://")
+    try:
+        raw = url.encode()
+    except UnicodeEncodeError as error:
+        raise LnurlError(f"{url!r} cannot be written in UTF-8: {error.reason}") from None
+    groups = (8 * len(raw) + 4) // 5
+    return bech32_encode("lnurl", int.from_bytes(raw, "big") << 5 * groups - 8 * len(raw), groups)
+
+
+def decode_lnurl(text: str) -> str:
+    """Read an LNURL (LUD-01) back: upper or lower case, with or without `lightning:` before it.
+
+    Raises `LnurlError`, naming the fault.
+    """
+    try:
+        hrp, chars, _, value = bech32_decode(without_uri(text))
+    except Bech32Error as error:
+        raise LnurlError(f"not an LNURL: {error}") from None
+    if hrp != "lnurl":
+        raise LnurlError(f"not an LNURL: it begins with {hrp!r}, an LNURL with 'lnurl'")
+    size, spare = divmod(5 * len(chars), 8)
+    # BIP 173: what is left over is padding, shorter than a group and zero.
+    if spare > 4 or value & (1 << spare) - 1:
+        raise LnurlError("not an LNURL: its data is no whole number of bytes")
+    try:
+        url = (value >> spare).to_bytes(size, "big").decode()
+    except UnicodeDecodeError:
+        raise LnurlError("not an LNURL: its data is not UTF-8 text") from None
+    if not url[:8].lower().startswith(_SCHEMES):
+        raise LnurlError(f"not an LNURL: it holds {url!r}, which is no web address")
+    return url
+
+
+def pay_metadata(description: str, identifier: str | None = None) -> str:
+    """The `metadata` of a payRequest: a JSON *string* of pairs, exactly one of them `text/plain` (LUD-06).
+
+    `identifier` (`user@host`) adds a `text/identifier` pair (LUD-16). An invoice's `h` is the SHA-256 of this very
+    string in UTF-8, so build it once and keep it.
+    """
+    pairs = [["text/plain", description]]
+    if identifier is not None:
+        pairs.append(["text/identifier", identifier])
+    return json.dumps(pairs, ensure_ascii=False, separators=(",", ":"))
