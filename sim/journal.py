@@ -1,0 +1,135 @@
+"""The book of everything that happened, in order: two runs with the same hash at the end were the same run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from itertools import islice
+from json import JSONEncoder
+from typing import Any, NamedTuple
+
+from server.errors import LeydenError
+from server.ports import Clock
+
+# Sorted keys, no spaces, ASCII only: the same facts are the same bytes in every process and on every machine.
+_canonical = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+
+_CHUNK = 1024
+
+_Note = tuple[int, str, str, dict[str, Any]]
+
+
+class JournalError(LeydenError):
+    """The journal holds something that it cannot hash."""
+
+
+class Entry(NamedTuple):
+    """One thing that happened. `sequence` counts from 1; `at_ms` is the clock's instant; `facts` are JSON values."""
+
+    sequence: int
+    at_ms: int
+    kind: str
+    subject: str
+    facts: dict[str, Any]
+
+
+class Journal:
+    """An append-only record (`server.ports.Journal`).
+
+    Facts are kept as they were given and hashed only when the hash is asked for: whoever notes a list or a dict must
+    not change it afterwards.
+    `keep` bounds the memory: at least that many of the latest entries stay readable, the older go into the hash and
+    are dropped. None keeps everything.
+    """
+
+    def __init__(self, clock: Clock, *, keep: int | None = None) -> None:
+        """Raises `ValueError` when `keep` is negative."""
+        if keep is not None and keep < 0:
+            raise ValueError(f"a journal cannot keep {keep} entries: give 0 or more, or None for all")
+        self._now = clock.now
+        self._keep = keep
+        self._sealed: list[list[_Note]] = []  # whole chunks, never changed again: forks share them
+        self._open: list[_Note] = []
+        self._dropped = 0  # entries folded into the hash and forgotten; a multiple of the chunk
+        self._digest = sha256(b"").digest()
+        self._hashed = 0
+
+    def __len__(self) -> int:
+        """The number of entries ever noted, dropped ones included: the last entry's sequence."""
+        return self._dropped + len(self._sealed) * _CHUNK + len(self._open)
+
+    def __repr__(self) -> str:
+        return f"<Journal of {len(self)} entries, hash {self.hash[:12]}>"
+
+    def note(self, kind: str, subject: str, **facts: Any) -> None:
+        """Write down that `kind` happened to `subject` now. Facts are JSON values."""
+        notes = self._open
+        notes.append((self._now(), kind, subject, facts))
+        if len(notes) == _CHUNK:
+            self._seal()
+
+    @property
+    def hash(self) -> str:
+        """64 hex digits that depend on every entry and their order: link n is SHA-256 of link n-1 and entry n.
+
+        Raises `JournalError` when an entry holds something that is not a JSON value.
+        """
+        for entry in self._since(self._hashed):
+            try:
+                line = _canonical(entry)
+            except (TypeError, ValueError) as error:
+                raise JournalError(
+                    f"journal entry {entry.sequence} ({entry.kind} of {entry.subject}) cannot be hashed: {error}; "
+                    "note only JSON values"
+                ) from error
+            self._digest = sha256(self._digest + line.encode("ascii")).digest()
+            self._hashed = entry.sequence
+        return self._digest.hex()
+
+    def entries(
+        self, after: int = 0, limit: int | None = None, kind: str | None = None, subject: str | None = None
+    ) -> list[Entry]:
+        """The readable entries with a sequence above `after`, oldest first, at most `limit`, of one kind or subject."""
+        found: list[Entry] = []
+        if limit is not None and limit <= 0:
+            return found
+        for entry in self._since(after):
+            if (kind is None or entry.kind == kind) and (subject is None or entry.subject == subject):
+                found.append(entry)
+                if len(found) == limit:
+                    break
+        return found
+
+    def fork(self, clock: Clock) -> Journal:
+        """A journal with the same past that goes on by `clock`. Costs one reference per thousand entries."""
+        twin = Journal(clock, keep=self._keep)
+        twin._sealed = self._sealed.copy()
+        twin._open = self._open.copy()
+        twin._dropped = self._dropped
+        twin._digest = self._digest
+        twin._hashed = self._hashed
+        return twin
+
+    def snapshot(self) -> dict[str, Any]:
+        """The length, the hash and the readable entries, as JSON values."""
+        return {"length": len(self), "hash": self.hash, "entries": [list(entry) for entry in self.entries()]}
+
+    def _since(self, after: int) -> Iterator[Entry]:
+        """The readable entries with a sequence above `after`, oldest first."""
+        sequence = min(max(after, self._dropped), len(self))
+        first, skip = divmod(sequence - self._dropped, _CHUNK)
+        for notes in (*self._sealed[first:], self._open):
+            for at_ms, kind, subject, facts in islice(notes, skip, None):
+                sequence += 1
+                yield Entry(sequence, at_ms, kind, subject, facts)
+            skip = 0
+
+    def _seal(self) -> None:
+        self._sealed.append(self._open)
+        self._open = []
+        if self._keep is not None:
+            spare = (len(self._sealed) * _CHUNK - self._keep) // _CHUNK
+            if spare > 0:
+                _ = self.hash
+                del self._sealed[:spare]
+                self._dropped += spare * _CHUNK

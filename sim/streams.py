@@ -1,0 +1,173 @@
+"""Luck, by name: each part of the world draws from a stream of its own, so one more draw here changes nothing there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from math import cos, exp, log, pi, sqrt
+from typing import TypeVar
+
+from server.ports import Chance
+
+T = TypeVar("T")
+
+_BLOCK = 64  # bytes in one draw, the whole of a BLAKE2b digest
+_FRACTION = 2.0**-53
+
+
+class Stream:
+    """One named, seeded stream (`server.ports.Chance`).
+
+    Draw number k is BLAKE2b of k under the stream's key: nothing is carried from draw to draw but `position`, the
+    number of draws made, which may be stored and set. Every method makes one draw, except where its text says more.
+    """
+
+    __slots__ = ("_keyed", "name", "position")
+
+    def __init__(self, name: str, key: bytes) -> None:
+        """`key` is 1 to 64 bytes."""
+        self.name = name
+        self.position = 0
+        self.rekey(key)
+
+    def __repr__(self) -> str:
+        return f"<Stream {self.name!r} after {self.position} draws>"
+
+    def rekey(self, key: bytes) -> None:
+        """Other luck from here on, at the same position."""
+        # Keyed once and copied for each draw: half the cost of keying anew.
+        self._keyed = blake2b(key=key)
+
+    def _draw(self) -> bytes:
+        hasher = self._keyed.copy()
+        hasher.update(self.position.to_bytes(8, "little"))
+        self.position += 1
+        return hasher.digest()
+
+    def bytes(self, count: int) -> bytes:
+        """`count` random bytes: one draw for every 64 begun. Raises `ValueError` below zero."""
+        if count < 0:
+            raise ValueError(f"cannot draw {count} bytes")
+        if count <= _BLOCK:
+            return self._draw()[:count]
+        return b"".join(self._draw() for _ in range(-(-count // _BLOCK)))[:count]
+
+    def uniform(self) -> float:
+        """A number in [0, 1), a multiple of 2**-53."""
+        return (int.from_bytes(self._draw()[:8], "little") >> 11) * _FRACTION
+
+    def below(self, bound: int) -> int:
+        """A whole number in [0, bound), every one equally likely. Raises `ValueError` below one.
+
+        A draw that would favour small numbers is thrown away and made again; for bounds under 2**64 the odds of that
+        are below 2**-448.
+        """
+        if bound < 1:
+            raise ValueError(f"nothing lies in [0, {bound}): the bound must be at least 1")
+        blocks = bound.bit_length() // (8 * _BLOCK) + 1
+        span = 1 << (8 * _BLOCK * blocks)
+        fair = span - span % bound
+        while True:
+            value = int.from_bytes(self.bytes(blocks * _BLOCK), "little")
+            if value < fair:
+                return value % bound
+
+    def normal(self, mean: float = 0.0, sigma: float = 1.0) -> float:
+        """A number from the normal distribution (Box and Muller, one half of the pair)."""
+        block = self._draw()
+        radius = 1.0 - (int.from_bytes(block[:8], "little") >> 11) * _FRACTION  # in (0, 1]: its logarithm exists
+        angle = (int.from_bytes(block[8:16], "little") >> 11) * _FRACTION
+        return mean + sigma * sqrt(-2.0 * log(radius)) * cos(2.0 * pi * angle)
+
+    def lognormal(self, median: float, sigma_log: float) -> float:
+        """A positive number whose logarithm is normal: half of them lie below `median`."""
+        return median * exp(self.normal(0.0, sigma_log))
+
+    def exponential(self, mean: float) -> float:
+        """A waiting time with this mean, in the mean's unit."""
+        return -mean * log(1.0 - self.uniform())
+
+    def choice(self, items: Sequence[T]) -> T:
+        """One of the items. Raises `ValueError` when there is none."""
+        return items[self.below(len(items))]
+
+    def shuffle(self, items: Iterable[T]) -> list[T]:
+        """The items in random order, in a new list; one draw for each but the first."""
+        mixed = list(items)
+        for last in range(len(mixed) - 1, 0, -1):
+            other = self.below(last + 1)
+            mixed[last], mixed[other] = mixed[other], mixed[last]
+        return mixed
+
+
+class Streams:
+    """All the luck of one sandbox. Equal seeds give equal streams.
+
+    `salt` sets sandboxes of one seed apart; `luck` lists the reseedings since the seed.
+    """
+
+    def __init__(self, seed: int, *, salt: str = "", luck: Sequence[int] = ()) -> None:
+        self.seed = seed
+        self.salt = salt
+        self.luck = tuple(luck)
+        self._streams: dict[str, Stream] = {}
+
+    def __repr__(self) -> str:
+        return f"<Streams seed={self.seed} luck={self.luck} {self.snapshot()}>"
+
+    def stream(self, name: str) -> Stream:
+        """The stream of this name: the same object each time."""
+        stream = self._streams.get(name)
+        if stream is None:
+            stream = self._streams[name] = Stream(name, self._key(name))
+        return stream
+
+    def secret(self, name: str) -> bytes:
+        """32 bytes that depend on the seed and the name alone, not on draws or reseeding: for keys that last."""
+        return self._derive("secret", name)
+
+    def reseed(self, luck: int) -> None:
+        """Same past, other luck: every stream keeps its position and goes on differently."""
+        self.luck = (*self.luck, luck)
+        for stream in self._streams.values():
+            stream.rekey(self._key(stream.name))
+
+    def fork(self, reseed: int | None = None) -> Streams:
+        """Streams of their own at the same positions: with the same luck, or with another."""
+        twin = Streams(self.seed, salt=self.salt, luck=self.luck if reseed is None else (*self.luck, reseed))
+        twin.restore(self.snapshot())
+        return twin
+
+    def mark(self) -> list[int]:
+        """Where every stream stands, for `take_back`: cheaper than a snapshot."""
+        return [stream.position for stream in self._streams.values()]
+
+    def take_back(self, mark: Sequence[int]) -> None:
+        """Set every stream to where it stood at `mark()`, and those first used since then to their beginning."""
+        for place, stream in enumerate(self._streams.values()):
+            stream.position = mark[place] if place < len(mark) else 0
+
+    def snapshot(self) -> dict[str, int]:
+        """The position of every stream that was drawn from. With `seed`, `salt` and `luck` this is the whole state."""
+        return {name: stream.position for name, stream in sorted(self._streams.items()) if stream.position}
+
+    def restore(self, snapshot: Mapping[str, int]) -> None:
+        """Set every stream to its position in `snapshot`, and those it does not name to their beginning."""
+        for stream in self._streams.values():
+            stream.position = 0
+        for name, position in snapshot.items():
+            self.stream(name).position = position
+
+    def _key(self, name: str) -> bytes:
+        return self._derive("stream", *map(str, self.luck), name)
+
+    def _derive(self, *words: str) -> bytes:
+        # repr keeps the words apart: no salt or name can be chosen to look like two.
+        return blake2b(repr((self.seed, self.salt, *words)).encode(), digest_size=32).digest()
+
+
+def uuid4_from(chance: Chance) -> str:
+    """An identifier with the shape of a UUID version 4 (RFC 9562), from 16 bytes of `chance`."""
+    digits = chance.bytes(16).hex()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
