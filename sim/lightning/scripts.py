@@ -1,0 +1,65 @@
+"""Scripts: what a payer may be told to do, from paying properly to sending the wrong sum with the wrong secret."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from server.errors import LeydenError
+
+OUTCOMES = ("settle", "hold", "incomplete", "wrong_secret", "underpay", "overpay", "overpay_double", "fail")
+MOST_PARTS = 16
+
+# How a payment can end without ever reaching the receiver, and what a wallet says then.
+FAILURES = {
+    "NO_ROUTE": "no route leads to the receiver with enough liquidity: pay less, or pay later",
+    "INSUFFICIENT_BALANCE": "the payer's channels hold less than the amount: pay from another wallet",
+    "TIMEOUT": "the payer found no way in time: pay later",
+    "ERROR": "the payer's node failed: look at it, not at the invoice",
+}
+
+
+class PaymentError(LeydenError, ValueError):
+    """A payment that cannot even be attempted; the text says what to ask for instead."""
+
+
+def script_of(
+    outcome: str, failure: str, sent_msat: int, parts: int, gap_ms: int, payment_secret: bytes
+) -> dict[str, Any]:
+    """The script as JSON values, its parts counted and its secret chosen. Raises `PaymentError`."""
+    if outcome == "incomplete":
+        parts = max(parts, 2)
+    if not 1 <= parts <= min(MOST_PARTS, sent_msat):
+        raise PaymentError(f"parts must be 1 to {MOST_PARTS}, and no more than the msat sent, not {parts}")
+    if failure not in FAILURES:
+        raise PaymentError(f"failure is one of {', '.join(FAILURES)}, not {failure!r}")
+    if outcome == "wrong_secret":
+        payment_secret = bytes(byte ^ 0xFF for byte in payment_secret)
+    return {
+        "outcome": outcome,
+        "failure": failure,
+        "parts": parts,
+        "sent_parts": parts - 1 if outcome == "incomplete" else parts,
+        "gap_ms": gap_ms,
+        "payment_secret": payment_secret.hex(),
+    }
+
+
+def amount_of(outcome: str, asked_msat: int | None, given_msat: int | None) -> int:
+    """What is sent, in msat, under the script `outcome` for an invoice that asks `asked_msat` (None: any amount)."""
+    if outcome not in OUTCOMES:
+        raise PaymentError(f"outcome is one of {', '.join(OUTCOMES)}, not {outcome!r}")
+    if given_msat is None and asked_msat is None:
+        raise PaymentError("this invoice names no amount: say how much to pay with amount_msat")
+    if given_msat is None:
+        assert asked_msat is not None
+        extra = {"underpay": -1, "overpay": max(1, asked_msat // 2), "overpay_double": asked_msat + 1}
+        given_msat = asked_msat + extra.get(outcome, 0)
+    if given_msat < 1:
+        raise PaymentError(f"{given_msat} msat cannot be sent: at least 1 msat")
+    return given_msat
+
+
+def share(total_msat: int, parts: int, number: int) -> int:
+    """Part `number` of a sum in equal parts; the first ones carry the remainder."""
+    share, rest = divmod(total_msat, parts)
+    return share + (number < rest)
