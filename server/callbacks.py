@@ -1,0 +1,317 @@
+"""Callbacks: what we promised to tell, kept until the receiver has heard it or the schedule is spent.
+
+    enqueue --- due ---> attempt --- answered ---> delivered
+                 ^                      |--------> exhausted, stopped (410) or blocked
+                 '---- pause, jitter ---'
+
+A delivery is stored in the same commit as the transition it tells of, and an attempt before it is sent: whatever
+happens in between, the message is sent at least once, always under the same `webhook-id`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from server.contract.shape import CallbackRule
+from server.deliveries import (
+    KEPT_BYTES,
+    LOST,
+    PENDING,
+    STOPPED,
+    Attempt,
+    awaited,
+    first_pause_ms,
+    headers_of,
+    message,
+    outcome,
+)
+from server.errors import StoreError
+from server.ports import CALLBACK, Answer, Chance, Clock, Courier, Journal, Post
+from server.signing import sign
+from server.store.store import Store
+
+TIMER = "callback"
+
+
+class Callbacks:
+    """The outbox of one world.
+
+    `rules` are the contract's callbacks by name; a stored delivery finds its rule there again after a restart.
+    `secrets_of(project, instant)` gives the secrets that sign at that instant. `jitter` is a stream of its own: the
+    schedule of one delivery never depends on what else the world draws. `version` is Leyden's, for the user agent.
+
+    Everything is decided from the stored rows. What is remembered besides: which deliveries are due but have to wait
+    for a free hand, which attempts are in flight, and which endpoints said 410.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        courier: Courier,
+        new_id: Callable[[], str],
+        jitter: Chance,
+        journal: Journal,
+        *,
+        rules: Mapping[str, CallbackRule],
+        secrets_of: Callable[[str, int], Sequence[str]],
+        version: str,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._courier = courier
+        self._new_id = new_id
+        self._jitter = jitter
+        self._journal = journal
+        self._rules = rules
+        self._secrets_of = secrets_of
+        self._agent = f"leyden/{version}"
+        self._rows = store.table("deliveries", key="id", indexes=("resource_id",))
+        self._due: deque[str] = deque()
+        self._flying: dict[str, int] = {}
+        self._gone: set[tuple[str, str]] = set()
+        self._taken: list[str] | None = None
+        self._sending = False
+        clock.on(TIMER, self.attempt)
+
+    # What the services ask
+
+    def enqueue(
+        self,
+        *,
+        resource_id: str,
+        project: str,
+        url: str,
+        rule: CallbackRule,
+        event: str,
+        status: str,
+        sequence: int,
+        data: dict[str, Any],
+        at: int,
+        endpoint_id: str | None = None,
+    ) -> None:
+        """Store one delivery, in the caller's commit, and set its first timer.
+
+        `status` is the state the resource entered, `at` the instant it did, `sequence` its place among the resource's
+        deliveries (each larger than the one before). `endpoint_id` is what a 410 closes together with the URL: the
+        resource that the URL was given for, which is the Static Charge for a payment of one.
+
+        Raises `InternalError` when the body breaks the spec's own schema: that is our defect.
+        """
+        body = message(rule, event, sequence, data, at)
+        endpoint = endpoint_id or resource_id
+        closed = (endpoint, url) in self._gone
+        row: dict[str, Any] = {
+            "id": self._new_id(),
+            "resource_id": resource_id,
+            "endpoint_id": endpoint,
+            "project": project,
+            "url": url,
+            "rule": rule.name,
+            "event": event,
+            "state": status,
+            "status": STOPPED if closed else PENDING,
+            "sequence": sequence,
+            "created_at": at,
+            "due_at": None if closed else at + first_pause_ms(rule.delivery, self._jitter),
+            "body": body,
+            "attempts": [],
+        }
+        self._rows.put(row)
+        if closed:
+            self._journal.note("callback_finished", row["id"], resource=resource_id, status=STOPPED, attempts=0)
+        elif self._is_first(row):
+            self._arm(row)
+
+    def deliveries(self, resource_id: str | None = None) -> list[dict[str, Any]]:
+        """The delivery rows, oldest first: all, or those of one resource."""
+        return list(self._rows) if resource_id is None else list(self._rows.find("resource_id", resource_id))
+
+    @property
+    def in_flight(self) -> int:
+        """Attempts that were sent and not yet answered."""
+        return len(self._flying)
+
+    # What the world reports
+
+    def attempt(self, delivery_id: str) -> None:
+        """The delivery is due: send it, or let it wait in due order while too many attempts are unanswered."""
+        self._due.append(delivery_id)
+        self._send_due()
+
+    def answered(self, post: Post, answer: Answer) -> None:
+        """An attempt came to its end. A second answer to it, or one that comes after a restart, changes nothing."""
+        stored = self._rows.row(post.delivery_id)
+        # None, or an attempt that is not there: the commit that began it was refused; its timer stands and sends again.
+        if stored is None or len(stored["attempts"]) != post.attempt or not awaited(stored):
+            if self._flying.get(post.delivery_id) == post.attempt:
+                del self._flying[post.delivery_id]
+            return
+        self._flying.pop(post.delivery_id, None)
+        now, wall_s = self._clock.now(), self._courier.wall_seconds(post.url)
+        ended = Attempt._make(stored["attempts"][-1])._replace(
+            ended_at=now,
+            status=answer.status,
+            error=answer.error,
+            latency_ms=answer.latency_ms,
+            note=answer.note,
+            answer=answer.body[:KEPT_BYTES].decode("utf-8", "replace"),
+        )
+        row = {**stored, "attempts": [*stored["attempts"][:-1], list(ended)]}
+        delivery = self._rules[row["rule"]].delivery
+        row["status"], row["due_at"] = outcome(row, answer, delivery, now, wall_s, self._jitter)
+        with self._store.commit():
+            self._rows.put(row)
+            self._journal.note(
+                "callback_answered",
+                row["id"],
+                resource=row["resource_id"],
+                attempt=post.attempt,
+                status=answer.status,
+                error=answer.error,
+            )
+            if row["status"] == STOPPED:
+                self._gone.add((row["endpoint_id"], row["url"]))
+            if row["status"] == PENDING:
+                self._arm(row)
+            else:
+                self._finish(row)
+        self._send_due()
+
+    def resume(self) -> None:
+        """Take up the work of a store that was just opened.
+
+        An attempt whose answer nobody heard is closed as `lost`, takes nothing off the schedule, and the message is
+        due again at once. Raises `StoreError` when a waiting delivery's callback is no longer in the spec.
+        """
+        now = self._clock.now()
+        waiting = []
+        with self._store.commit():
+            for stored in self._rows:
+                row: dict[str, Any] = stored
+                if row["status"] == STOPPED and row["attempts"]:
+                    self._gone.add((row["endpoint_id"], row["url"]))
+                if row["status"] != PENDING:
+                    continue
+                if row["rule"] not in self._rules:
+                    raise StoreError(
+                        f"delivery {row['id']} waits to be sent by the callback {row['rule']!r}, which is not in the "
+                        "spec: serve the spec that the data was made with, or start with fresh data"
+                    )
+                if awaited(row):
+                    note = "the service stopped before the answer came"
+                    lost = Attempt._make(row["attempts"][-1])._replace(ended_at=now, error=LOST, note=note)
+                    row = {**row, "due_at": now, "attempts": [*row["attempts"][:-1], list(lost)]}
+                    self._rows.put(row)
+                waiting.append(row)
+        for row in sorted(waiting, key=lambda row: (row["due_at"], row["sequence"])):
+            if self._is_first(row):
+                self._arm(row)
+
+    # What a commit taken back takes back
+
+    def begin(self) -> None:
+        """A commit begins: from here on, note which deliveries are taken in hand, for `take_back`."""
+        self._taken = []
+
+    def take_back(self) -> None:
+        """The commit was refused, and the clock's timers are as they were: what was taken in hand is due again."""
+        for delivery_id in self._taken or ():
+            row = self._rows.row(delivery_id)
+            if row is None or len(row["attempts"]) != self._flying.get(delivery_id):
+                self._flying.pop(delivery_id, None)
+            # A timer too many does no harm: what is due is decided from the row.
+            self._clock.call_at(self._clock.now(), CALLBACK, TIMER, delivery_id)
+        self._taken = None
+
+    # What a fork carries over
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that is not in the store's rows or the clock's timers, as plain data that later changes do not touch."""
+        return {
+            "due": list(self._due),
+            "flying": dict(self._flying),
+            "gone": [list(pair) for pair in sorted(self._gone)],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Stand where the world stood that `snapshot` was taken of; its store and clock are copied by their owners."""
+        self._due = deque(state["due"])
+        self._flying = dict(state["flying"])
+        self._gone = {(endpoint, url) for endpoint, url in state["gone"]}
+
+    # The outbox itself
+
+    def _first(self, resource_id: str) -> dict[str, Any] | None:
+        """The resource's unfinished delivery with the lowest sequence: the only one that may be sent."""
+        pending = [row for row in self._rows.find("resource_id", resource_id) if row["status"] == PENDING]
+        return min(pending, key=lambda row: row["sequence"], default=None)
+
+    def _is_first(self, row: Mapping[str, Any]) -> bool:
+        first = self._first(row["resource_id"])
+        return first is not None and bool(first["id"] == row["id"])
+
+    def _arm(self, row: Mapping[str, Any]) -> None:
+        self._clock.call_at(row["due_at"], CALLBACK, TIMER, row["id"])
+
+    def _send_due(self) -> None:
+        # An answer may come while we send; the loop that is already running then goes on.
+        if self._sending:
+            return
+        self._sending = True
+        try:
+            while self._due:
+                delivery_id = self._due[0]
+                row = self._rows.row(delivery_id)
+                if self._taken is not None:
+                    self._taken.append(delivery_id)
+                # A timer may outlive what it was set for: a commit that was refused, an answer that came meanwhile.
+                if row is None or row["status"] != PENDING or awaited(row) or not self._is_first(row):
+                    self._due.popleft()
+                elif row["due_at"] > self._clock.now():
+                    self._due.popleft()
+                    self._arm(row)
+                elif len(self._flying) >= self._rules[row["rule"]].delivery.in_flight:
+                    return
+                else:
+                    self._due.popleft()
+                    self._send(row)
+        finally:
+            self._sending = False
+
+    def _send(self, row: Mapping[str, Any]) -> None:
+        if (row["endpoint_id"], row["url"]) in self._gone:
+            with self._store.commit():
+                row = {**row, "status": STOPPED, "due_at": None}
+                self._rows.put(row)
+                self._finish(row)
+            return
+        delivery = self._rules[row["rule"]].delivery
+        now, stamp_s, number = self._clock.now(), self._courier.wall_seconds(row["url"]), len(row["attempts"]) + 1
+        signature = sign(self._secrets_of(row["project"], now), row["id"], stamp_s, row["body"])
+        attempt = Attempt(row["due_at"], now, stamp_s, self._agent, signature)
+        with self._store.commit():
+            self._rows.put({**row, "due_at": None, "attempts": [*row["attempts"], list(attempt)]})
+            self._journal.note(
+                "callback_sent", row["id"], resource=row["resource_id"], event=row["event"], attempt=number
+            )
+        self._flying[row["id"]] = number
+        post = Post(
+            delivery_id=row["id"],
+            attempt=number,
+            url=row["url"],
+            headers=headers_of(row, number, attempt),
+            body=row["body"].encode(),
+            connect_timeout_ms=delivery.connect_timeout_ms,
+            timeout_ms=delivery.timeout_ms,
+        )
+        self._courier.post(post, self.answered)
+
+    def _finish(self, row: Mapping[str, Any]) -> None:
+        resource, made = row["resource_id"], len(row["attempts"])
+        self._journal.note("callback_finished", row["id"], resource=resource, status=row["status"], attempts=made)
+        following = self._first(resource)
+        if following is not None:
+            self._arm(following)

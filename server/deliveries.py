@@ -1,0 +1,175 @@
+"""Deliveries: one message for a receiver, every attempt to hand it over, and how both are shown.
+
+A delivery is a row of the store. Its attempts are short lists inside it, because a world may hold ten thousand
+deliveries that are still waiting; `Attempt` gives the places names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+
+import orjson
+
+from server.contract.shape import CallbackRule, DeliveryRule
+from server.errors import Fault, InternalError
+from server.moments import to_iso
+from server.ports import Answer, Chance
+
+# What has become of a delivery. Only the first is not the end.
+PENDING, DELIVERED, EXHAUSTED, STOPPED, BLOCKED = "pending", "delivered", "exhausted", "stopped", "blocked"
+
+LOST = "lost"  # the error of an attempt that the service itself did not live to see answered
+KEPT_BYTES = 4_096  # of a receiver's answer
+
+_SECONDS = re.compile(r"[0-9]{1,10}")
+
+
+class Attempt(NamedTuple):
+    """One POST. `due_at`, `at` and `ended_at` are instants on the sandbox clock; `stamp_s` is the signed timestamp.
+
+    `ended_at` is None while the answer is awaited; then exactly one of `status` and `error` is given.
+    """
+
+    due_at: int
+    at: int
+    stamp_s: int
+    agent: str
+    signature: str
+    ended_at: int | None = None
+    status: int | None = None
+    error: str | None = None
+    latency_ms: int = 0
+    note: str = ""
+    answer: str = ""
+
+
+def attempts_of(row: Mapping[str, Any]) -> list[Attempt]:
+    """The attempts of a delivery row, the first first."""
+    return [Attempt._make(values) for values in row["attempts"]]
+
+
+def awaited(row: Mapping[str, Any]) -> bool:
+    """Whether the delivery's last attempt has begun and was not answered."""
+    return bool(row["attempts"]) and Attempt._make(row["attempts"][-1]).ended_at is None
+
+
+def headers_of(row: Mapping[str, Any], number: int, attempt: Attempt) -> dict[str, str]:
+    """The headers that attempt `number` (from 1) carries. They follow from the row, so they need not be stored."""
+    headers = {
+        "content-type": "application/json",
+        "user-agent": attempt.agent,
+        "webhook-id": row["id"],
+        "webhook-timestamp": str(attempt.stamp_s),
+        "webhook-signature": attempt.signature,
+        "leyden-event": row["event"],
+        "leyden-attempt": str(number),
+        "leyden-time": to_iso(attempt.at),
+    }
+    if not attempt.signature:
+        del headers["webhook-signature"]
+    return headers
+
+
+def message(rule: CallbackRule, event: str, sequence: int, data: dict[str, Any], at: int) -> str:
+    """The exact text of a callback's body: the data as it is, or in the envelope when the spec asks for one.
+
+    Raises `InternalError` when it breaks the spec's own schema: that is our defect.
+    """
+    body = data
+    if rule.delivery.form == "envelope":
+        body = {"type": event, "timestamp": to_iso(at), "sequence": sequence, "data": data}
+    validator = rule.rule.validator
+    if not validator.is_valid(body):
+        faults = [
+            Fault("".join(f"/{step}" for step in error.instance_path), error.message)
+            for error in validator.iter_errors(body)
+        ]
+        told = "; ".join(f"{fault.pointer or 'the body'}: {fault.detail}" for fault in faults)
+        raise InternalError(f"the body of callback {rule.name} breaks the spec: {told}", faults=faults)
+    return orjson.dumps(body).decode()
+
+
+def first_pause_ms(rule: DeliveryRule, jitter: Chance) -> int:
+    """How long after the transition the first attempt is due."""
+    return _spread(rule, rule.pauses_ms[0], jitter)
+
+
+def outcome(
+    row: Mapping[str, Any], answer: Answer, rule: DeliveryRule, now: int, wall_s: int, jitter: Chance
+) -> tuple[str, int | None]:
+    """What `answer`, already in the row's last attempt, makes of the delivery: its status, and when it is due again.
+
+    A pause is counted from `now`, the end of the attempt. A receiver's Retry-After replaces the pause and its jitter
+    within the rule's bounds.
+    """
+    if answer.error == BLOCKED:
+        return BLOCKED, None
+    if answer.status is not None and 200 <= answer.status <= 299:
+        return DELIVERED, None
+    if answer.status == 410:
+        return STOPPED, None
+    made = sum(attempt.error != LOST for attempt in attempts_of(row))
+    if made >= len(rule.pauses_ms):
+        return EXHAUSTED, None
+    pause = rule.pauses_ms[made]
+    asked = retry_after_ms(answer.headers, wall_s)
+    if asked is None:
+        return PENDING, now + _spread(rule, pause, jitter)
+    return PENDING, now + min(max(asked, pause), round(pause * rule.retry_after_times))
+
+
+def retry_after_ms(headers: Mapping[str, str], wall_s: int) -> int | None:
+    """How long the receiver asks to be left alone, in ms: `Retry-After` as seconds or as a date (RFC 9110, 10.2.3).
+
+    A date is compared with `wall_s`, the time receivers live in; one that has passed asks for nothing and gives 0.
+    None when the header is missing or makes no sense.
+    """
+    text = next((value.strip() for name, value in headers.items() if name.lower() == "retry-after"), None)
+    if text is None:
+        return None
+    if _SECONDS.fullmatch(text):
+        return int(text) * 1_000
+    try:
+        moment = parsedate_to_datetime(text)
+        # The asctime form carries no zone; RFC 9110 reads it as UTC.
+        until_s = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return max(0, round((until_s - wall_s) * 1_000))
+
+
+def _spread(rule: DeliveryRule, pause_ms: int, jitter: Chance) -> int:
+    if not pause_ms or not rule.jitter:
+        return pause_ms
+    return round(pause_ms * (1 + rule.jitter * (2 * jitter.uniform() - 1)))
+
+
+def delivery_resource(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A delivery as the control plane shows it; `body` is the exact text that is sent."""
+    return {
+        "id": row["id"],
+        "chargeId": row["resource_id"],
+        "event": row["event"],
+        "url": row["url"],
+        "status": row["status"],
+        "sequence": row["sequence"],
+        "createdAt": to_iso(row["created_at"]),
+        "dueAt": None if row["due_at"] is None else to_iso(row["due_at"]),
+        "body": row["body"],
+        "attempts": [
+            {
+                "number": number,
+                "at": to_iso(attempt.at),
+                "status": attempt.status,
+                "error": attempt.error,
+                "latencyMs": attempt.latency_ms,
+                "note": attempt.note,
+                "headers": headers_of(row, number, attempt),
+            }
+            for number, attempt in enumerate(attempts_of(row), 1)
+        ],
+    }

@@ -1,0 +1,18 @@
+"""Signing: the header by which a receiver knows that a callback is ours and was not changed on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from standardwebhooks.webhooks import Webhook
+
+
+def sign(secrets: Sequence[str], webhook_id: str, stamp_s: int, body: str) -> str:
+    """The value of `webhook-signature` (Standard Webhooks 1.0): one `v1,...` per secret, in the given order.
+
+    `stamp_s` is the value of `webhook-timestamp`, whole seconds since the epoch. During a rotation both secrets sign,
+    so that receivers may change over when it suits them. Without secrets the text is empty.
+    """
+    moment = datetime.fromtimestamp(stamp_s, UTC)
+    return " ".join(Webhook(secret).sign(webhook_id, moment, body) for secret in secrets)

@@ -1,0 +1,167 @@
+"""The HTTP client behind the real courier: it dials only addresses that were checked, and follows nobody anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from server.addresses import meant_address, plain
+from server.deliveries import KEPT_BYTES
+from server.ports import Answer, Post
+
+READ_CAP_BYTES = 65_536
+
+# What the client would add of its own accord: a receiver sees exactly the headers that the delivery's row shows,
+# besides host and content-length.
+_NOT_ADDED = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
+
+Allow = Callable[[str, str, int], str | None]
+Lookup = Callable[[str], Awaitable[list[str]]]
+
+
+class Refused(Exception):
+    """The policy forbids the address; the text is the rule's name."""
+
+
+class Session:
+    """Connections to receivers. A connection is kept for `keep_alive_s` seconds, long enough for a burst and too short
+    to be found dead; the address of every new one was checked just before it was dialled."""
+
+    def __init__(self, allow: Allow, lookup: Lookup | None, keep_alive_s: float) -> None:
+        self._allow = allow
+        connector = aiohttp.TCPConnector(
+            resolver=_CheckedResolver(allow, lookup or _addresses),
+            use_dns_cache=False,
+            limit=0,
+            keepalive_timeout=keep_alive_s,
+        )
+        self._client = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            auto_decompress=False,
+            skip_auto_headers=_NOT_ADDED,
+        )
+
+    async def send(self, post: Post) -> Answer:
+        """Make the attempt. Whatever happens on the way is an `Answer`; `latency_ms` is left to the caller."""
+        try:
+            return await self._send(post)
+        except Refused as refused:
+            return Answer(error="blocked", note=str(refused))
+        except aiohttp.ConnectionTimeoutError:
+            return Answer(error="timeout", note=f"no connection within {post.connect_timeout_ms} ms")
+        except TimeoutError:
+            return Answer(error="timeout", note=f"no complete answer within {post.timeout_ms} ms")
+        except aiohttp.ClientConnectorDNSError as error:
+            return Answer(error="unresolved", note=f"the name {error.host} has no address: {error.os_error}")
+        except aiohttp.ClientSSLError as error:
+            return Answer(error="tls", note=str(error))
+        except aiohttp.ClientConnectorError as error:
+            return Answer(error="refused", note=str(error))
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError) as error:
+            return Answer(error="reset", note=f"closed before the answer was complete: {error}")
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            word = "reset" if isinstance(error, OSError) else "protocol"
+            return Answer(error=word, note=str(error) or type(error).__name__)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._client.close()
+
+    async def _send(self, post: Post) -> Answer:
+        # `encoded`: the path goes out as it was submitted, without tidying.
+        url = URL(post.url, encoded=True)
+        headers = dict(post.headers)
+        if url.scheme not in {"http", "https"} or not url.host or url.port is None or url.raw_user is not None:
+            raise ValueError(f"{post.url!r} is no http or https address without user info")
+        try:
+            address = meant_address(url.host)
+        except ValueError as error:
+            return Answer(error="unresolved", note=str(error))
+        if address is not None:
+            rule = self._allow(url.host, str(address), url.port)
+            if rule is not None:
+                raise Refused(rule)
+            if str(address) != url.host:
+                # Dialled as the address it means; the receiver still reads the host it was given.
+                headers["host"] = url.raw_authority
+                url = url.with_host(str(address))
+        timeout = _timeout(post.timeout_ms, post.connect_timeout_ms)
+        async with self._client.post(
+            url, data=post.body, headers=headers, timeout=timeout, allow_redirects=False
+        ) as response:
+            kept, cut = await _read(response)
+            note = f"reading stopped after {READ_CAP_BYTES} bytes" if cut else ""
+            return Answer(status=response.status, headers=_lower(response.headers), body=kept, note=note)
+
+
+@lru_cache(maxsize=16)
+def _timeout(whole_ms: int, connect_ms: int) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=whole_ms / 1_000, connect=connect_ms / 1_000)
+
+
+class _CheckedResolver(AbstractResolver):
+    """Looks a name up once and hands out the addresses only if every one of them is allowed: a name that leads to both
+    a public and a private address is an attack, not a choice."""
+
+    def __init__(self, allow: Allow, lookup: Lookup) -> None:
+        self._allow = allow
+        self._lookup = lookup
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """The checked addresses, as texts that need no second look-up. Raises `OSError` or `Refused`."""
+        try:
+            found = await self._lookup(host)
+            addresses = [plain(ip_address(text.partition("%")[0])) for text in found]
+        except ValueError as error:
+            raise OSError(None, f"not a name that can be looked up: {error}") from error
+        if not addresses:
+            raise OSError(None, "the name has no address")
+        for address in addresses:
+            rule = self._allow(host, str(address), port)
+            if rule is not None:
+                raise Refused(rule)
+        return [_result(host, address, port) for address in addresses]
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def _result(host: str, address: IPv4Address | IPv6Address, port: int) -> ResolveResult:
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    return ResolveResult(
+        hostname=host, host=str(address), port=port, family=family, proto=0, flags=socket.AI_NUMERICHOST
+    )
+
+
+async def _addresses(host: str) -> list[str]:
+    # RFC 6761, 6.3: names under localhost are the loopback, whatever a name server may say.
+    name = "localhost" if host.rstrip(".").lower().endswith(".localhost") else host
+    found = await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]) for entry in found]
+
+
+async def _read(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
+    """The first `KEPT_BYTES` of the body, and whether it was longer than we read."""
+    kept, read = b"", 0
+    async for chunk in response.content.iter_any():
+        kept += chunk[: KEPT_BYTES - len(kept)]
+        read += len(chunk)
+        if read > READ_CAP_BYTES:
+            response.close()
+            return kept, True
+    return kept, False
+
+
+def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
