@@ -1,0 +1,95 @@
+"""Checking a value against the contract, and saying what is wrong so that it can be mended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from server.contract.shape import Body, Parameter, Rule
+from server.errors import Fault
+
+_LONGEST = 300
+_MOST = 20
+
+_WHOLE = frozenset("0123456789")
+
+
+def faults_in(rule: Rule, value: Any, root: str = "") -> list[Fault]:
+    """Every way in which `value` breaks `rule`, at most twenty; empty when it keeps it.
+
+    Pointers are RFC 6901, prefixed with `root`. A schema's `x-expect` is the mend; without it the validator's own
+    words are given.
+    """
+    found: list[Fault] = []
+    if not rule.validator.is_valid(value):
+        for error in rule.validator.iter_errors(value):
+            found.extend(_explain(rule, error, root))
+            if len(found) >= _MOST:
+                break
+    return found[:_MOST]
+
+
+def pointed_integers(rule: Rule, value: Any) -> list[Fault]:
+    """Integers written with a decimal point: JSON Schema takes 600.0 for an integer, so no schema can refuse it."""
+    found = []
+    for path in rule.integers:
+        leaf = _at(value, path)
+        if isinstance(leaf, float):
+            found.append(Fault("/" + "/".join(path), f"write {leaf:.0f} without a decimal point"))
+    return found
+
+
+def body_with_defaults(body: Body, submitted: Mapping[str, Any]) -> dict[str, Any]:
+    """The body as handlers see it: the spec's defaults stand where a value is absent or spelt as not given."""
+    full = dict(submitted)
+    for name, default in body.defaults.items():
+        # JSON's true is not its 1, but Python's is.
+        if name not in full or any(
+            full[name] == spelt and type(full[name]) is type(spelt) for spelt in body.absent.get(name, ())
+        ):
+            full[name] = default
+    return full
+
+
+def read_parameter(parameter: Parameter, text: str) -> Any:
+    """A parameter's text as its JSON value; a text that is no number stays text, and breaks the rule as such."""
+    if parameter.kind == "integer" and 0 < len(text) <= 18 and _WHOLE.issuperset(text.removeprefix("-")):
+        return int(text) if text != "-" else text
+    if parameter.kind == "boolean" and text in {"true", "false"}:
+        return text == "true"
+    return text
+
+
+def _at(value: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
+
+
+def _explain(rule: Rule, error: Any, root: str) -> list[Fault]:
+    path = [str(step) for step in error.instance_path]
+    pointer = root + "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in path)
+    kind = error.kind.name
+    if kind == "required":
+        name = error.kind.property
+        return [Fault(f"{pointer}/{name}", f"{name} is missing{_expectation(rule.schema, [*path, name], '; send ')}")]
+    if kind == "additionalProperties":
+        return [
+            Fault(f"{pointer}/{name}"[:_LONGEST], f"{name[:60]} is not a field here: leave it out")
+            for name in error.kind.unexpected
+        ]
+    message = _expectation(rule.schema, path, "expected ") or error.message
+    return [Fault(pointer[:_LONGEST], message[:_LONGEST])]
+
+
+def _expectation(schema: Mapping[str, Any], path: list[str], before: str) -> str:
+    """The `x-expect` of the schema that stands for `path`, if the spec wrote one."""
+    for step in path:
+        properties = schema.get("properties", {})
+        if step not in properties:
+            return ""
+        schema = properties[step]
+    words = schema.get("x-expect")
+    return f"{before}{words}" if words else ""

@@ -1,0 +1,79 @@
+"""The service put together: the one place where its parts are introduced to each other and to the ports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from server.callbacks import Callbacks
+from server.charges import ChargeService
+from server.contract.bind import bind
+from server.contract.shape import Contract
+from server.door import Gate
+from server.idempotency import Idempotency
+from server.lnurl_pay import LnurlPayService
+from server.ports import Chance, Clock, Courier, Journal, LightningNode
+from server.projects import Projects
+from server.static_charges import StaticChargeService
+from server.store.store import Store
+from server.version import VERSION
+
+
+class Service:
+    """A charge service over the given ports. Raises `ContractError` when the spec asks for what no code does."""
+
+    def __init__(
+        self,
+        contract: Contract,
+        store: Store,
+        *,
+        clock: Clock,
+        node: LightningNode,
+        courier: Courier,
+        journal: Journal,
+        new_id: Callable[[], str],
+        jitter: Chance,
+        secrets: Chance,
+        public_url: Callable[[], str],
+        turn: Callable[[], AbstractContextManager[Any]] | None = None,
+        mock_unbound: bool = False,
+    ) -> None:
+        self.contract = contract
+        self.store = store
+        self.projects = Projects(store, clock, secrets)
+        rules = {rule.name: rule for operation in contract.operations.values() for rule in operation.callbacks}
+        self.callbacks = Callbacks(
+            store,
+            clock,
+            courier,
+            new_id=new_id,
+            jitter=jitter,
+            journal=journal,
+            secrets_of=self.projects.secrets_of,
+            rules=rules,
+            version=VERSION,
+        )
+        self.charges = ChargeService(contract, store, clock, node, self.callbacks, journal, new_id)
+        self.static_charges = StaticChargeService(contract, store, clock, self.charges, journal, new_id, public_url)
+        self.lnurl_pay = LnurlPayService(contract, clock, self.charges, self.static_charges)
+        self.handlers: Mapping[str, Callable[..., Any]] = bind(
+            contract,
+            [self.charges, self.static_charges, self.lnurl_pay],
+            guards={"Charge": self.charges.guards, "StaticCharge": self.static_charges.guards},
+            effects={"Charge": self.charges.effects, "StaticCharge": self.static_charges.effects},
+            mock_unbound=mock_unbound,
+        )
+        self.gate = Gate(
+            turn=turn or store.commit,
+            projects=self.projects,
+            idempotency=Idempotency(store, clock),
+            journal=journal,
+            key_header=contract.api_key_header.lower().encode(),
+        )
+
+    def resume(self) -> None:
+        """Set every timer again from the stored rows: what fell due meanwhile fires at once, in order."""
+        self.charges.resume()
+        self.static_charges.resume()
+        self.callbacks.resume()
