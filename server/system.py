@@ -1,0 +1,96 @@
+"""The real machine: the only place that reads its clock, draws from its luck, or opens its ports."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from server.errors import LeydenError
+
+if TYPE_CHECKING:
+    import uvicorn
+    from starlette.types import ASGIApp
+
+
+class PortTaken(LeydenError):
+    """The address cannot be listened on."""
+
+
+def wall_ms() -> int:
+    """The machine's own time, in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def drawn_seed() -> int:
+    """A seed nobody chose: 48 bits of the machine's entropy, small enough to write down."""
+    return int.from_bytes(os.urandom(6), "big")
+
+
+def open_port(host: str, port: int) -> socket.socket:
+    """Listen on `host` and `port` (0 picks a free one).
+
+    Raises `PortTaken` when the address is taken or is not this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # IPPROTO_TCP, not 0: uvicorn sets TCP_NODELAY only on sockets that say they are TCP.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        reason = error.strerror or str(error)
+        raise PortTaken(f"cannot listen on {host}:{port}: {reason}; choose another with --port, or --port 0") from None
+    return listener
+
+
+def address_of(listener: socket.socket) -> str:
+    """The base URL a listener is reached at."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _server(app: ASGIApp, ready: Callable[[], None] | None) -> uvicorn.Server:
+    import uvicorn
+
+    class Announcing(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if ready is not None and self.started:
+                ready()
+
+    return Announcing(
+        uvicorn.Config(
+            app, log_level="warning", access_log=False, lifespan="on", server_header=False, date_header=False
+        )
+    )
+
+
+def run_server(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> None:
+    """Serve until interrupted. `ready` is called once the first request can be answered."""
+    _server(app, ready).run(sockets=[listener])
+
+
+class ServerThread:
+    """The same server beside a program that goes on: a notebook, a test."""
+
+    def __init__(self, app: ASGIApp, listener: socket.socket) -> None:
+        self.url = address_of(listener)
+        self._up = threading.Event()
+        self._server = _server(app, self._up.set)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [listener]}, name="leyden-server", daemon=True
+        )
+        self._thread.start()
+        if not self._up.wait(10):
+            raise PortTaken(f"the server at {self.url} did not start within ten seconds")
+
+    def close(self) -> None:
+        """Stop serving and wait for the thread to end."""
+        self._server.should_exit = True
+        self._thread.join(10)

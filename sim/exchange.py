@@ -1,0 +1,102 @@
+"""The exchange: callbacks for the built-in receivers stay in the house, all others go out to the real network."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from server.errors import StorageUnavailable
+from server.ports import Answer, Courier, Post
+from sim.receivers import Receivers
+
+Answered = Callable[[Post, Answer], None]
+
+
+class Outside(Courier, Protocol):
+    """A courier to the real network."""
+
+    async def drained(self) -> None:
+        """Wait until every post was answered."""
+
+    async def close(self) -> None:
+        """Close every connection."""
+
+
+class Exchange:
+    """The courier of a world: receivers in process for its own hosts, the real network for the others if there is one.
+
+    Served worlds keep `inbox.localhost` and the names below it for their built-in receivers; everything else is
+    somebody's own. Without an outside every host is a built-in receiver.
+
+    A post to the outside leaves with `release`, when the commit that records it is over; `drop` forgets it when that
+    commit was taken back. An answer that cannot be recorded because the disk is full is kept for `retell`.
+    """
+
+    def __init__(
+        self, inside: Receivers, outside: Outside | None, turn: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self.inside = inside
+        self.outside = outside
+        self._turn = turn
+        self._ready: list[tuple[Post, Answered]] = []
+        self._untold: deque[tuple[Post, Answer, Answered]] = deque()
+
+    def post(self, post: Post, answered: Answered) -> None:
+        """Hand the post to whoever the URL belongs to."""
+        if self._is_inside(post.url):
+            self.inside.post(post, answered)
+        else:
+            self._ready.append((post, answered))
+
+    def release(self) -> None:
+        """Send what is ready: the commit that began it is written down."""
+        if not self._ready:
+            return
+        ready, self._ready = self._ready, []
+        for post, answered in ready:
+            assert self.outside is not None, "posts are made ready only for an outside"
+            self.outside.post(post, self._teller(answered))
+
+    def drop(self) -> None:
+        """Forget what is ready: the commit that began it was taken back, and will be tried again."""
+        self._ready.clear()
+
+    @property
+    def behind(self) -> bool:
+        """Whether answers wait to be recorded."""
+        return bool(self._untold)
+
+    def retell(self) -> None:
+        """Record the answers that could not be recorded so far. Raises `StorageUnavailable` if they still cannot."""
+        while self._untold:
+            sent, answer, answered = self._untold.popleft()
+            try:
+                with self._turn():
+                    answered(sent, answer)
+            except StorageUnavailable:
+                self._untold.appendleft((sent, answer, answered))
+                raise
+
+    def wall_seconds(self, url: str) -> int:
+        """The time that this URL's receiver compares signatures with."""
+        if self._is_inside(url):
+            return self.inside.wall_seconds(url)
+        assert self.outside is not None
+        return self.outside.wall_seconds(url)
+
+    def _teller(self, answered: Answered) -> Answered:
+        def tell(sent: Post, answer: Answer) -> None:
+            self._untold.append((sent, answer, answered))
+            with suppress(StorageUnavailable):
+                self.retell()
+
+        return tell
+
+    def _is_inside(self, url: str) -> bool:
+        if self.outside is None:
+            return True
+        host = urlsplit(url).hostname or ""
+        return host == "inbox.localhost" or host.endswith(".inbox.localhost")

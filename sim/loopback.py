@@ -1,0 +1,81 @@
+"""The loopback: requests walk straight into the application, one step of its coroutine, and walk out answered.
+
+There is no loop, no thread and no socket, so it works in a notebook, in a script and inside a running event loop alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from starlette.types import ASGIApp
+
+from server.errors import LeydenError
+
+Header = tuple[bytes, bytes]
+
+
+class WouldWait(LeydenError):
+    """The application tried to wait for something outside: in process there is nothing to wait for."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopbackAnswer:
+    """What came back: the status, the headers as they were sent, and the whole body."""
+
+    status: int
+    headers: tuple[Header, ...]
+    body: bytes
+
+
+def run_by_hand(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine that never really waits, to its end. Raises `WouldWait` when it does wait."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value
+    coroutine.close()
+    raise WouldWait("the application waited for I/O in process: serve the sandbox for requests that need the network")
+
+
+def ask(app: ASGIApp, method: str, target: str, headers: tuple[Header, ...] = (), body: bytes = b"") -> LoopbackAnswer:
+    """Send one request into an ASGI application. `target` is the path with its query, percent-encoded."""
+    raw_path, _, query = target.partition("?")
+    return run_by_hand(_exchange(app, method, raw_path, query.encode("ascii"), headers, body))  # type: ignore[no-any-return]
+
+
+async def _exchange(
+    app: ASGIApp, method: str, raw_path: str, query: bytes, headers: tuple[Header, ...], body: bytes
+) -> LoopbackAnswer:
+    scope: MutableMapping[str, Any] = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": _unquoted(raw_path),
+        "raw_path": raw_path.encode("ascii"),
+        "query_string": query,
+        "root_path": "",
+        "headers": headers,
+        "client": ("127.0.0.1", 0),
+        "server": ("localhost", 80),
+    }
+    sent: list[Mapping[str, Any]] = []
+    unread = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Any:
+        return unread.pop() if unread else {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    start = sent[0]
+    return LoopbackAnswer(start["status"], tuple(start["headers"]), b"".join(m.get("body", b"") for m in sent[1:]))
+
+
+def _unquoted(path: str) -> str:
+    return unquote(path) if "%" in path else path

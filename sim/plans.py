@@ -1,0 +1,57 @@
+"""Plans: from what a person asks for (a seed, a spec, some overlays) to what a world is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from server.contract.load import default_spec, load_contract
+from server.contract.shape import Contract
+from sim.world import Plan
+
+
+@lru_cache(maxsize=16)
+def packaged_contract(name: str, overlays: tuple[str | Path, ...] = ()) -> Contract:
+    """A document that travels with Leyden, compiled once in a process: contracts are values, and never change."""
+    return load_contract(default_spec(name), overlays=overlays)
+
+
+def plan_from(
+    *,
+    seed: int,
+    start_ms: int,
+    spec: str | Path | Contract | None = None,
+    overlays: Sequence[str | Path] = (),
+    api_key: str = "leyden",
+    rate: float = 0,
+    wall: Callable[[], int] | None = None,
+    control: bool = True,
+    keep: int | None = None,
+    mock_unbound: bool = False,
+    given_seed: int | None = None,
+) -> Plan:
+    """Compile the contract and put the plan together. Raises `ContractError` when the spec or an overlay is wrong."""
+    if isinstance(spec, Contract):
+        contract = spec
+    elif spec is None and not mock_unbound:
+        contract = packaged_contract("charges", tuple(overlays))
+    else:
+        contract = load_contract(
+            default_spec("charges") if spec is None else Path(spec),
+            overlays=overlays,
+            mock_unbound=mock_unbound,
+            known_as="charges.openapi.yaml",
+        )
+    return Plan(
+        contract=contract,
+        control=packaged_contract("sandbox") if control else None,
+        seed=seed,
+        given_seed=given_seed,
+        start_ms=start_ms,
+        rate=rate,
+        api_key=api_key,
+        keep=keep,
+        mock_unbound=mock_unbound,
+        wall=wall,
+    )

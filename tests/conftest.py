@@ -1,0 +1,24 @@
+"""What every test may ask for: a fresh sandbox, and Hypothesis set up so that a failure can be repeated."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from sim import Sandbox
+
+settings.register_profile(
+    "suite", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("deep", settings.get_profile("suite"), derandomize=False, max_examples=2_000, print_blob=True)
+settings.load_profile(os.environ.get("LEYDEN_PROFILE", "suite"))
+
+
+@pytest.fixture
+def sandbox() -> Iterator[Sandbox]:
+    """A sandbox of its own for the test, in memory, at its default start."""
+    with Sandbox(seed=7, start="2030-01-01T09:00:00Z") as made:
+        yield made
