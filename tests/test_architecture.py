@@ -1,0 +1,117 @@
+"""The house: which rooms open onto which, and what none of them may touch."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted(path for room in ("server", "sim") for path in (ROOT / room).rglob("*.py"))
+
+# Each layer may import itself and those before it.
+SERVER_LAYERS = [
+    {"errors", "money", "ports", "moments", "version", "timers", "call", "strict_json", "addresses", "signing"},
+    {"contract", "lifecycle", "model", "lnurl", "checks"},
+    {"store"},
+    {"deliveries", "callbacks", "projects", "idempotency", "listing"},
+    {"charges"},
+    {"static_charges"},
+    {"lnurl_pay"},
+    {"door", "docs", "docs_examples", "docs_fields", "docs_markup", "docs_diagram", "docs_operations", "tables"},
+    {"app", "service"},
+    {"system", "system_courier", "system_session", "system_sync"},
+]
+SIM_LAYERS = [
+    {"clock", "streams", "bolt11", "bolt11_fields", "loopback"},
+    {"journal", "lightning", "payers", "receivers", "inspection", "client"},
+    {"exchange", "turns"},
+    {"world", "plans"},
+    {"desk"},
+    {"handles", "sandbox"},
+    {"__main__", "__init__", "lab", "harness"},
+]
+OUTSIDE_ONLY_SYSTEM = {"socket", "time", "asyncio", "threading", "random", "secrets", "uuid"}
+WALL_CALLS = {
+    "datetime.now",
+    "datetime.utcnow",
+    "datetime.today",
+    "date.today",
+    "time.time",
+    "time.monotonic",
+    "uuid.uuid4",
+}
+# A lock is no clock: the world has one so that a server thread and a notebook take turns.
+ALLOWED = {("sim/world.py", "threading"), ("sim/turns.py", "threading"), ("sim/desk/host.py", "asyncio")}
+
+
+def imports_of(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import; write the whole path"
+            found.add(node.module or "")
+    return found
+
+
+def layer_of(module: str, layers: list[set[str]]) -> int:
+    return next((number for number, layer in enumerate(layers) if module in layer), -1)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_one_way(path: Path) -> None:
+    inside = path.relative_to(ROOT).with_suffix("").parts
+    room, module = inside[0], inside[1]
+    layers = SERVER_LAYERS if room == "server" else SIM_LAYERS
+    own = layer_of(module, layers)
+    assert own >= 0 or module == "__init__", f"{path}: give this module a place in the layers of this test"
+    for name in imports_of(path):
+        parts = name.split(".")
+        if parts[0] == "sim":
+            assert room == "sim", f"{path} imports {name}: the service never knows the world around it"
+        if parts[0] == room and len(parts) > 1 and module != "__init__":
+            assert layer_of(parts[1], layers) <= own, f"{path} imports {name}, which stands above it"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_time_and_chance_come_from_the_ports(path: Path) -> None:
+    where = str(path.relative_to(ROOT))
+    if path.stem.startswith("system"):
+        return
+    for name in imports_of(path):
+        top = name.split(".")[0]
+        assert top not in OUTSIDE_ONLY_SYSTEM or (where, top) in ALLOWED, f"{where} imports {name}"
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            assert f"{node.value.id}.{node.attr}" not in WALL_CALLS, f"{where}:{node.lineno} reads the wall clock"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_keeps_state(path: Path) -> None:
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            pytest.fail(f"{path}:{node.lineno} rebinds a global")
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        for target in targets:
+            if isinstance(target, ast.Name) and isinstance(node.value, ast.List | ast.Dict | ast.Set | ast.ListComp):
+                # Tables that are only read are written in capitals, and never changed.
+                assert target.id.lstrip("_").isupper() or target.id == "__all__", f"{path}:{node.lineno} {target.id}"
+
+
+def test_no_source_file_is_crowded() -> None:
+    crowded = {
+        str(path.relative_to(ROOT)): lines for path in SOURCES if (lines := len(path.read_text().splitlines())) > 400
+    }
+    assert not crowded
+
+
+def test_nothing_else_stands_at_the_top() -> None:
+    known = {"notebooks", "sim", "server", "specs", "tests", "pyproject.toml", "README.md", "LICENSE"}
+    built = {"build", "dist", "schemathesis-report", "leyden-data"}
+    extra = {path.name for path in ROOT.iterdir()} - known - built
+    assert not {name for name in extra if not name.startswith(".") and not name.endswith(".egg-info")}

@@ -1,0 +1,80 @@
+"""The README keeps its word: its tables are the spec's, its Python runs and prints what it says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from server.contract.load import known_overlays, load_contract
+from server.tables import callbacks_table, lifecycle_tables, replace_between_markers, routes_table
+from sim.__main__ import _parser
+from tests.served import leyden
+
+README = (Path(__file__).parent.parent / "README.md").read_text()
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.DOTALL)
+COMMANDS = [text for kind, text in BLOCKS if kind == "console"]
+
+
+@pytest.mark.parametrize(
+    ("name", "table"), [("routes", routes_table), ("lifecycles", lifecycle_tables), ("callbacks", callbacks_table)]
+)
+def test_the_tables_are_those_of_the_spec(name: str, table) -> None:
+    kept = replace_between_markers(README, name, table(load_contract())) == README
+    assert kept, "run `leyden table --into README.md`"
+
+
+def test_the_python_prints_what_it_says() -> None:
+    said = io.StringIO()
+    [code] = [text for kind, text in BLOCKS if kind == "python"]
+    [expected] = [text for kind, text in BLOCKS if kind == "text"]
+    with contextlib.redirect_stdout(said):
+        exec(compile(code, "README.md", "exec"), {})
+    assert said.getvalue() == expected
+
+
+def test_every_overlay_is_told_of() -> None:
+    told = re.findall(r"^\| `([a-z-]+)` \|", README, flags=re.MULTILINE)
+    assert set(known_overlays()) <= set(told)
+
+
+def test_every_option_of_serve_is_told_of() -> None:
+    [commands] = [action.choices for action in _parser()._subparsers._group_actions]
+    options = {option for action in commands["serve"]._actions for option in action.option_strings} - {"-h", "--help"}
+    assert {option for option in options if option not in README} == set()
+
+
+def test_ci_runs_the_readmes_test_command() -> None:
+    [command] = [text.strip() for text in COMMANDS if "pytest" in text]
+    assert command in (Path(__file__).parent.parent / ".ci" / "run").read_text()
+
+
+def test_the_curl_story_plays() -> None:
+    """The README's curl commands, as their method, path and body, against a served Leyden."""
+    with leyden() as client:
+        steps = []
+        for text in COMMANDS:
+            for line in text.replace("\\\n", " ").strip().splitlines():
+                words = shlex.split(line)
+                if words[0] == "curl":
+                    body = words[words.index("-d") + 1] if "-d" in words else None
+                    steps.append((next(word for word in words if word.startswith("localhost:8402")), body))
+        charge: dict = {}
+        said = []
+        for target, body in steps:
+            path = target.removeprefix("localhost:8402").replace("ID", charge.get("id", "ID"))
+            if body is None:
+                said.append(client.ok("GET", path))
+            else:
+                request = charge.get("invoice", {}).get("request", "")
+                said.append(client.ok("POST", path, json.loads(body.replace("lnbcrt...", request))))
+            charge = charge or said[0]["data"]
+        assert said[1]["status"] == "succeeded"
+        assert said[2]["data"]["status"] == "completed"
+        assert [delivery["status"] for delivery in said[3]] == ["delivered"]
+        assert said[4]["now"]
