@@ -63,7 +63,7 @@ def parse_duration(value: str | float | timedelta) -> int:
         return round(value * 1_000)
     text = value.strip()
     sign = -1 if text.startswith("-") else 1
-    body = text.lstrip("+-") if text[:1] in {"+", "-"} else text
+    body = text[1:] if text[:1] in {"+", "-"} else text
     pieces = _DURATION.findall(body)
     if not pieces or "".join(number + unit for number, unit in pieces) != body:
         raise ValueError(f'{value!r} is not a duration: write for example "90s", "5m", "1h30m" or a number of seconds')

@@ -12,11 +12,11 @@ import orjson
 from server.call import Call
 from server.contract.bind import answers
 from server.deliveries import delivery_resource
-from server.errors import Conflict, NotFound
+from server.errors import Conflict, Fault, Impossible, NotFound
 from server.model import charge_resource
 from server.moments import parse_duration, parse_iso, to_iso
 from server.version import VERSION
-from sim.clock import Fired
+from sim.clock import ClockError, Fired
 from sim.loopback import ask
 from sim.payers import PayerError, ask_for_invoice, read_request, strip_scheme
 from sim.world import World
@@ -62,10 +62,14 @@ class ControlPlane:
         """The instant and the rate."""
         return self._clock()
 
-    @answers()
+    @answers(Impossible)
     def set_clock(self, call: Call) -> dict[str, Any]:
         """Freeze the clock (0), or let it run that many times as fast as real time."""
-        self._world.move(lambda clock: clock.set_rate(call.body["rate"]))
+        try:
+            self._world.move(lambda clock: clock.set_rate(call.body["rate"]))
+        except ClockError:
+            detail = "time stands still in a sandbox that is not served: move it with advance, or use `leyden serve`"
+            raise Impossible(detail, faults=[Fault("/rate", detail)]) from None
         return self._clock()
 
     @answers()

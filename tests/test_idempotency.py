@@ -1,0 +1,85 @@
+"""Idempotency keys: sent twice, done once, answered alike; for a day of the sandbox's time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sim import Sandbox
+
+GOOD: dict[str, Any] = {"amount": "1000", "description": "tea"}
+
+
+def post(sandbox: Sandbox, key: str, body: dict[str, Any] | None = None, path: str = "/v0/charges") -> Any:
+    return sandbox.http.post(path, json=GOOD if body is None else body, headers={"Idempotency-Key": key})
+
+
+def test_the_same_request_twice_is_one_charge(sandbox: Sandbox) -> None:
+    first, second = post(sandbox, "a"), post(sandbox, "a")
+    assert (first.status_code, second.status_code, second.content) == (200, 200, first.content)
+    assert "idempotent-replayed" not in first.headers
+    assert second.headers["idempotent-replayed"] == "true"
+    assert len(sandbox.charges) == 1
+
+
+def test_the_answer_is_the_one_given_then(sandbox: Sandbox) -> None:
+    first = post(sandbox, "a")
+    sandbox.run()
+    assert next(iter(sandbox.charges)).status == "expired"
+    sandbox2 = post(sandbox, "a")
+    assert sandbox2.json()["data"]["status"] == first.json()["data"]["status"] == "pending"
+
+
+def test_members_in_another_order_are_the_same_request(sandbox: Sandbox) -> None:
+    assert post(sandbox, "a", dict(reversed(GOOD.items()))).content == post(sandbox, "a").content
+
+
+@pytest.mark.parametrize("other", [{**GOOD, "amount": "1001"}, {**GOOD, "extra": 1}, {**GOOD, "expiresIn": 600}])
+def test_another_body_under_the_same_key_is_refused(sandbox: Sandbox, other: dict[str, Any]) -> None:
+    post(sandbox, "a")
+    answer = post(sandbox, "a", other)
+    assert (answer.status_code, answer.json()["code"]) == (409, "idempotency_key_reused")
+    assert len(sandbox.charges) == 1
+
+
+def test_a_key_belongs_to_one_operation(sandbox: Sandbox) -> None:
+    post(sandbox, "a")
+    body = {"minAmount": "1000", "maxAmount": "1000", "description": "Tips"}
+    assert post(sandbox, "a", body, "/v0/static-charges").status_code == 200
+
+
+@pytest.mark.parametrize(("after", "charges"), [("23h59m59s", 1), ("24h", 2)])
+def test_a_key_is_remembered_for_a_day(sandbox: Sandbox, after: str, charges: int) -> None:
+    post(sandbox, "a")
+    sandbox.advance(after)
+    assert post(sandbox, "a").status_code == 200
+    assert len(sandbox.charges) == charges
+
+
+def test_what_was_refused_at_the_door_may_be_mended_under_the_same_key(sandbox: Sandbox) -> None:
+    assert post(sandbox, "a", {**GOOD, "amount": "1"}).status_code == 400
+    assert post(sandbox, "a").status_code == 200
+
+
+def test_a_refusal_by_the_service_is_remembered(sandbox: Sandbox) -> None:
+    crossed = {"minAmount": "2000", "maxAmount": "1000", "description": "Tips"}
+    first, second = (post(sandbox, "a", crossed, "/v0/static-charges") for _ in range(2))
+    assert (first.status_code, second.status_code, second.content) == (409, 409, first.content)
+    assert second.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "a b", "\t"])
+def test_a_key_that_is_none(sandbox: Sandbox, key: str) -> None:
+    answer = post(sandbox, key)
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["pointer"] == "header.Idempotency-Key"
+    assert len(sandbox.charges) == 0
+
+
+def test_old_answers_are_let_go(sandbox: Sandbox) -> None:
+    for number in range(50):
+        post(sandbox, f"key-{number}")
+    sandbox.advance("24h")
+    post(sandbox, "new")
+    assert len(sandbox.world.store.db.table("idempotency")) == 1
