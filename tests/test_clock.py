@@ -6,9 +6,9 @@ import json
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from server.ports import CALLBACK, EXPIRY, SETTLEMENT, USER
 from server.timers import Timer, Timers
@@ -431,6 +431,29 @@ def test_a_fork_does_not_touch_its_parent():
     assert [event.key for event in clock.advance(20)] == ["a"]
 
 
+def test_what_is_taken_back_was_never_asked_of_the_clock():
+    wall = Wall()
+    clock = VirtualClock(START, rate=2, wall=wall)
+    heard = listening(clock, "bell")
+    clock.call_at(START + 100, USER, "bell", "stands")
+    clock.call_at(START + 200, USER, "bell", "moved")
+    before = clock.snapshot()
+    clock.begin()
+    clock.cancel("bell", "stands")
+    clock.call_at(START + 50, USER, "bell", "moved")
+    clock.call_at(START + 60, USER, "bell", "new")
+    clock.set_rate(0)
+    clock.take_back()
+    assert clock.snapshot() == before
+    wall.ms += 100
+    clock.catch_up()
+    assert heard == [(START + 100, "bell", "stands"), (START + 200, "bell", "moved")]
+    clock.begin()
+    clock.call_at(START + 300, USER, "bell", "kept")
+    clock.keep()
+    assert clock.next_due() == START + 300
+
+
 # The list beneath
 
 
@@ -442,6 +465,7 @@ class TimersAgainstASimpleList(RuleBasedStateMachine):
         self.timers = Timers()
         self.model: dict[tuple[str, str], tuple[int, int, int]] = {}
         self.arrivals = 0
+        self.before: tuple[dict[tuple[str, str], tuple[int, int, int]], int] | None = None
 
     @rule(due=st.integers(0, 30), priority=st.integers(0, 3), kind=st.sampled_from("xy"), key=st.sampled_from("abcd"))
     def schedule(self, due: int, priority: int, kind: str, key: str) -> None:
@@ -463,10 +487,29 @@ class TimersAgainstASimpleList(RuleBasedStateMachine):
         elif taken is not None:
             del self.model[taken.kind, taken.key]
 
+    @precondition(lambda self: self.before is None)
+    @rule()
+    def begin(self) -> None:
+        self.timers.begin()
+        self.before = (dict(self.model), self.arrivals)
+
+    @precondition(lambda self: self.before is not None)
+    @rule(kept=st.booleans())
+    def end(self, kept: bool) -> None:
+        assert self.before is not None
+        if kept:
+            self.timers.keep()
+        else:
+            self.timers.take_back()
+            self.model, self.arrivals = self.before
+        self.before = None
+
+    @precondition(lambda self: self.before is None)
     @rule()
     def copy(self) -> None:
         self.timers = self.timers.copy()
 
+    @precondition(lambda self: self.before is None)
     @rule()
     def save_and_open(self) -> None:
         snapshot = json.loads(json.dumps(self.timers.snapshot()))
@@ -487,6 +530,7 @@ class TimersAgainstASimpleList(RuleBasedStateMachine):
 
 
 TestTimersAgainstASimpleList = TimersAgainstASimpleList.TestCase
+TestTimersAgainstASimpleList.settings = settings(max_examples=150, stateful_step_count=40)
 
 
 def test_replaced_timers_do_not_pile_up():

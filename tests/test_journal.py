@@ -82,6 +82,7 @@ def test_entries_can_be_read_from_any_place(count):
     assert [entry.facts["n"] for entry in everything] == list(range(count))
     for after in (0, 1, 1022, 1023, 1024, 1025, 2047, 2048, 2499, 2500, 9_999):
         assert journal.entries(after=after) == everything[after:]
+        assert journal.entries(after=after, limit=1) == everything[after : after + 1]
         assert journal.entries(after=after, limit=3) == everything[after : after + 3]
         assert journal.entries(after=after, limit=0) == []
     assert journal.entries(kind="tick") == [entry for entry in everything if entry.kind == "tick"]

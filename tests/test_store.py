@@ -130,6 +130,17 @@ def test_a_commit_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
         assert not store.storage.depth
 
 
+def test_emptying_a_table_is_one_word_however_many_rows_it_had(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        charges = store.table("charges")
+        charges.insert_multiple([{"id": number} for number in range(9)])
+        with store.commit():
+            charges.truncate()
+            charges.put({"id": "new"})
+        store.db.drop_table("charges")
+    assert lines(tmp_path)[1:] == [{"charges": [[], [1, {"id": "new"}]]}, {"charges": None}]
+
+
 def test_several_changes_of_one_row_are_written_as_the_last(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store, store.commit():
         for step in range(5):
@@ -200,6 +211,7 @@ def test_dropping_tables_can_be_taken_back(store: Store) -> None:
     assert store.db.tables() == {"charges"}
     assert [row["id"] for row in store.table("charges")] == ["b", "a"]
     assert [row["id"] for row in charges.find("status", "pending")] == ["a", "b"]
+    assert charges.put({"id": "c"}).doc_id == 3
     store.db.drop_table("charges")
     assert store.db.tables() == set()
     assert charges.row("a") is None

@@ -3,44 +3,25 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
-import resource
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tinydb import TinyDB, where
 
-from server.errors import StorageUnavailable, StoreError
-from server.store import compaction, storage
+from server.errors import StoreError
 from server.store.journal import DamagedJournal, header, load, recover, seal
-from server.store.storage import JournalStorage, Policy
+from server.store.storage import JournalStorage
 from server.store.store import Store
+from tests.shelves import JOURNAL, files_no_longer_than, rows
 
-JOURNAL = "charges.journal"
-
-
-def rows(store: Store) -> dict[str, dict[int, Any]]:
-    """All rows, with the sequence they stand in."""
-    return {
-        name: dict(sorted(shelf.rows.items())) | {-1: list(shelf.rows)}
-        for name, shelf in store.storage.shelves.items()
-        if shelf.made
-    }
-
-
-def loaded_rows(path: Path) -> dict[str, dict[int, Any]]:
-    return {name: dict(sorted(held.items())) | {-1: list(held)} for name, held in load(path).tables.items()}
+ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture
@@ -136,7 +117,7 @@ def test_any_changed_bit_is_found_and_its_line_named(three_commits: Path) -> Non
     whole = path.read_bytes()
     line = 1
     for place, byte in enumerate(whole):
-        for bit in range(8):
+        for bit in (place % 8, (place + 3) % 8):
             path.write_bytes(whole[:place] + bytes([byte ^ (1 << bit)]) + whole[place + 1 :])
             with pytest.raises(DamagedJournal) as caught:
                 load(path)
@@ -226,22 +207,43 @@ def test_a_sound_line_that_says_nonsense_is_damage_too(tmp_path: Path, body: byt
         Store.open(tmp_path)
 
 
+def test_reading_leaves_the_garbage_collector_as_it_was(three_commits: Path) -> None:
+    assert gc.isenabled()
+    load(three_commits / JOURNAL)
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        load(three_commits / JOURNAL)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
 # One process at a time
 
 
 def test_a_second_store_on_the_directory_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:
     first = Store.open(tmp_path)
+    free = lowest_free_descriptor()
     with pytest.raises(StoreError, match=f"{tmp_path} is in use by process {os.getpid()}: stop that one first"):
         Store.open(tmp_path)
     with pytest.raises(StoreError, match="is in use"):
         recover(tmp_path)
+    assert lowest_free_descriptor() == free
     first.close()
     Store.open(tmp_path).close()
+
+
+def lowest_free_descriptor() -> int:
+    fd = os.dup(0)
+    os.close(fd)
+    return fd
 
 
 WRITER = """
 import sys
 from server.store.store import Store
+from tests.shelves import JOURNAL, failing, files_no_longer_than, load_size, loaded_rows, rows
 with Store.open(sys.argv[1]) as store:
     charges = store.table("charges")
     deliveries = store.table("deliveries")
@@ -257,7 +259,9 @@ with Store.open(sys.argv[1]) as store:
 
 def test_what_a_killed_process_had_answered_is_there_and_the_lock_is_free(tmp_path: Path) -> None:
     for kills in range(1, 7):
-        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+        )
         assert writer.stdout is not None
         answered = [int(writer.stdout.readline()) for _ in range(37 * kills)]
         if kills == 1:
@@ -310,295 +314,6 @@ def test_a_closed_store_takes_no_more(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="is closed: open the store again to write to it"):
             act()
     assert charges.all() == [{"id": "a"}]
-
-
-# A disk that refuses
-
-
-@contextmanager
-def files_no_longer_than(size: int) -> Iterator[None]:
-    """The kernel's own refusal, with the half-written line that comes before it."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-@pytest.mark.parametrize("policy", ["os", "interval", "always"])
-def test_a_full_disk_refuses_the_commit_in_hand_and_no_other(tmp_path: Path, policy: Policy) -> None:
-    rolled_back: list[str] = []
-    with Store.open(tmp_path, policy) as store:
-        store.on_rollback(lambda: rolled_back.append("told"))
-        charges = store.table("charges", indexes=["status"])
-        charges.put({"id": "a", "status": "pending"})
-        before = rows(store)
-        size = (tmp_path / JOURNAL).stat().st_size
-        for room in range(40):
-            with files_no_longer_than(size + room), pytest.raises(StorageUnavailable, match="nothing was accepted"):
-                charges.put({"id": "b", "status": "pending"})
-            assert rows(store) == before == loaded_rows(tmp_path / JOURNAL)
-            assert charges.row("a") is not None
-            assert charges.find("status", "pending") == [{"id": "a", "status": "pending"}]
-        assert len(rolled_back) == 40
-        assert charges.put({"id": "b", "status": "pending"})["id"] == "b"
-    with Store.open(tmp_path) as store:
-        assert [row["id"] for row in store.table("charges")] == ["a", "b"]
-        assert store.notes == ()
-
-
-def test_half_a_line_that_cannot_even_be_cut_off_is_cut_off_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Store.open(tmp_path) as store:
-        charges = store.table("charges")
-        charges.put({"id": "a"})
-        with monkeypatch.context() as broken:
-            broken.setattr(os, "write", half_of(os.write))
-            broken.setattr(os, "ftruncate", failing)
-            for _ in range(2):
-                with pytest.raises(StorageUnavailable):
-                    charges.put({"id": "b"})
-        assert load(tmp_path / JOURNAL).note is not None
-        charges.put({"id": "c"})
-        assert load(tmp_path / JOURNAL).note is None
-        assert [row["id"] for row in charges] == ["a", "c"]
-    with Store.open(tmp_path) as store:
-        assert [row["id"] for row in store.table("charges")] == ["a", "c"]
-
-
-def failing(*arguments: Any) -> Any:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def half_of(write: Callable[[int, bytes], int]) -> Callable[[int, bytes], int]:
-    """A disk with room for half of what it is first given."""
-    given: list[int] = []
-
-    def half(fd: int, data: bytes) -> int:
-        if given:
-            failing()
-        given.append(fd)
-        return write(fd, data[: len(data) // 2])
-
-    return half
-
-
-# Reaching the disk
-
-
-@pytest.fixture
-def syncs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The calls of fsync, which still do their work."""
-    calls: list[int] = []
-    real = os.fsync
-
-    def counted(fd: int) -> None:
-        calls.append(fd)
-        real(fd)
-
-    monkeypatch.setattr(os, "fsync", counted)
-    return calls
-
-
-def test_policy_os_leaves_the_disk_to_the_kernel_until_it_closes(tmp_path: Path, syncs: list[int]) -> None:
-    store = Store.open(tmp_path)
-    del syncs[:]
-    assert not store.unsynced
-    store.table("charges").put({"id": "a"})
-    assert store.unsynced
-    assert not store.maybe_sync(10**12)
-    assert syncs == []
-    store.close()
-    assert len(syncs) == 1
-
-
-def test_policy_interval_syncs_when_asked_and_at_most_so_often(tmp_path: Path, syncs: list[int]) -> None:
-    with Store.open(tmp_path, "interval", interval_ms=500) as store:
-        charges = store.table("charges")
-        assert not store.maybe_sync(0)  # nothing to bring
-        for now_ms, synced in ((0, True), (1, False), (499, False), (500, True), (999, False), (1_000, True)):
-            charges.put({"id": now_ms})
-            assert store.maybe_sync(now_ms) is synced
-            assert store.unsynced is not synced
-        charges.put({"id": "clock set back"})
-        assert store.maybe_sync(3)
-
-
-def test_policy_always_syncs_before_a_commit_returns(tmp_path: Path, syncs: list[int]) -> None:
-    with Store.open(tmp_path, "always") as store:
-        del syncs[:]
-        with store.commit():
-            store.table("charges").put({"id": "a"})
-            store.table("charges").put({"id": "b"})
-            assert syncs == []
-        assert len(syncs) == 1
-        assert not store.unsynced
-
-
-def test_a_group_commit_waits_once_for_all(tmp_path: Path, syncs: list[int]) -> None:
-    with Store.open(tmp_path, "always", group_commit=True) as store:
-        del syncs[:]
-        for number in range(50):
-            store.table("charges").put({"id": number})
-        assert store.unsynced
-        assert syncs == []
-        store.flush()
-        store.flush()
-        assert not store.unsynced
-        assert len(syncs) == 1
-
-
-def test_a_disk_that_fails_to_sync_takes_the_commit_back_and_then_everything_is_written_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Store.open(tmp_path, "always") as store:
-        charges = store.table("charges")
-        charges.put({"id": "a"})
-        with monkeypatch.context() as broken:
-            broken.setattr(os, "fsync", failing)
-            for _ in range(2):
-                with pytest.raises(StorageUnavailable):
-                    charges.put({"id": "b"})
-                assert charges.all() == [{"id": "a"}]
-                assert loaded_rows(tmp_path / JOURNAL) == rows(store)
-        inode = (tmp_path / JOURNAL).stat().st_ino
-        charges.put({"id": "c"})
-        assert (tmp_path / JOURNAL).stat().st_ino != inode
-        assert not store.unsynced
-        assert loaded_rows(tmp_path / JOURNAL) == rows(store)
-        charges.put({"id": "d"})
-        assert loaded_rows(tmp_path / JOURNAL) == rows(store)
-
-
-def test_a_failed_flush_is_not_believed_when_it_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Store.open(tmp_path, "always", group_commit=True) as store:
-        charges = store.table("charges")
-        charges.put({"id": "a"})
-        with monkeypatch.context() as broken:
-            broken.setattr(os, "fsync", failing)
-            with pytest.raises(StorageUnavailable):
-                store.flush()
-        with pytest.raises(StorageUnavailable, match="the next commit writes everything anew"):
-            store.flush()
-        assert store.unsynced
-        charges.put({"id": "b"})
-        assert not store.unsynced
-        store.flush()
-        assert loaded_rows(tmp_path / JOURNAL) == rows(store)
-
-
-# Compaction
-
-STEPS = st.lists(
-    st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 5), st.sampled_from("ppppdtx")), min_size=1, max_size=4),
-    max_size=40,
-)
-
-
-def do(store: Store, step: list[tuple[str, int, str]]) -> None:
-    with store.commit():
-        for name, number, deed in step:
-            table = store.table(name)
-            if deed == "p":
-                table.put({"id": number, "version": len(table)})
-            elif deed == "d":
-                table.delete(number)
-            elif deed == "t":
-                table.truncate()
-            else:
-                store.db.drop_table(name)
-
-
-@settings(max_examples=60)
-@given(steps=STEPS, rows_a_step=st.integers(1, 3))
-def test_at_every_moment_the_file_holds_what_memory_holds(
-    steps: list[list[tuple[str, int, str]]], rows_a_step: int
-) -> None:
-    with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as eager:
-        eager.setattr(storage, "GARBAGE_FLOOR", 0)
-        eager.setattr(storage, "GARBAGE_TIMES", 1)
-        eager.setattr(compaction, "ROWS_A_STEP", rows_a_step)
-        path = Path(place) / JOURNAL
-        with Store.open(place) as store:
-            for step in steps:
-                do(store, step)
-                assert loaded_rows(path) == rows(store)
-            store.compact()
-            assert loaded_rows(path) == rows(store)
-
-
-def test_a_journal_grows_with_its_rows_and_not_with_its_past(tmp_path: Path) -> None:
-    with Store.open(tmp_path) as store:
-        charges = store.table("charges")
-        largest = 0
-        for number in range(30_000):
-            charges.put({"id": number % 10, "fill": "x" * 20})
-            largest = max(largest, load_size(tmp_path))
-        assert largest < (storage.GARBAGE_FLOOR + 100) * 70  # bytes a line
-    with Store.open(tmp_path) as store:
-        assert len(store.table("charges")) == 10
-
-
-def load_size(directory: Path) -> int:
-    return (directory / JOURNAL).stat().st_size
-
-
-def test_a_crash_during_compaction_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "GARBAGE_FLOOR", 50)
-    monkeypatch.setattr(compaction, "ROWS_A_STEP", 5)
-    seen = set()
-    with Store.open(tmp_path / "live") as store:
-        charges = store.table("charges")
-        for number in range(400):
-            charges.put({"id": number % 60, "version": number})
-            copy = tmp_path / f"copy-{number}"
-            shutil.copytree(tmp_path / "live", copy)
-            seen |= {path.name for path in copy.iterdir()}
-            with Store.open(copy) as again:
-                assert rows(again) == rows(store)
-            assert sorted(path.name for path in copy.iterdir()) == [JOURNAL, "charges.lock"]
-            shutil.rmtree(copy)
-    assert f"{JOURNAL}.new" in seen
-
-
-@pytest.mark.parametrize("call", ["write", "fsync", "replace", "ftruncate"])
-def test_a_disk_that_refuses_compaction_leaves_the_old_journal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
-    monkeypatch.setattr(storage, "GARBAGE_FLOOR", 20)
-    with Store.open(tmp_path) as store:
-        charges = store.table("charges")
-        real_write = os.write
-        journal_fd = store.storage._fd  # type: ignore[attr-defined]
-
-        def only_the_journal(fd: int, data: bytes) -> int:
-            return real_write(fd, data) if fd == journal_fd else failing()
-
-        with monkeypatch.context() as broken:
-            broken.setattr(os, call, only_the_journal if call == "write" else failing)
-            for number in range(200):
-                charges.put({"id": number % 3, "version": number})
-        assert loaded_rows(tmp_path / JOURNAL) == rows(store)
-        assert not (tmp_path / f"{JOURNAL}.new").exists()
-        size = load_size(tmp_path)
-        store.compact()
-        assert load_size(tmp_path) < size or call == "ftruncate"
-        assert loaded_rows(tmp_path / JOURNAL) == rows(store)
-
-
-def test_compaction_on_demand_says_when_the_disk_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Store.open(tmp_path) as store:
-        store.table("charges").put({"id": "a"})
-        before = (tmp_path / JOURNAL).read_bytes()
-        with monkeypatch.context() as broken:
-            broken.setattr(os, "replace", failing)
-            with pytest.raises(StorageUnavailable):
-                store.compact()
-        assert (tmp_path / JOURNAL).read_bytes() == before
-        with store.commit(), pytest.raises(StoreError, match="a compaction inside a commit"):
-            store.compact()
 
 
 # Plain TinyDB files

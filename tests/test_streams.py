@@ -65,6 +65,17 @@ def test_positions_are_the_whole_state(before, after, seed):
     assert play(restored, after) == expected
 
 
+@given(plays, plays, st.integers())
+def test_draws_that_are_taken_back_come_again(before, undone, seed):
+    streams = Streams(seed)
+    play(streams, before)
+    mark, position = streams.mark(), streams.snapshot()
+    drawn = play(streams, undone)
+    streams.take_back(mark)
+    assert streams.snapshot() == position
+    assert play(streams, undone) == drawn
+
+
 def test_a_stream_is_one_object_however_often_it_is_asked_for():
     streams = Streams(7)
     first = streams.stream("ids")
@@ -147,13 +158,18 @@ def test_nothing_lies_below_one(bound):
 
 
 def test_a_draw_that_would_favour_small_numbers_is_made_again():
-    draws = [b"\xff" * 64, (5).to_bytes(64, "little")]
+    draws: list[bytes] = []
 
     class Loaded(Stream):
         def bytes(self, count: int) -> bytes:
             return draws.pop(0)
 
-    assert Loaded("loaded", b"k").below(3 * 2**500) == 5
+    # The last fair number is one below the largest multiple of the bound.
+    bound = 3 * 2**500
+    fair = 2**512 // bound * bound
+    draws = [number.to_bytes(64, "little") for number in (2**512 - 1, fair, fair - 1)]
+    assert Loaded("loaded", b"k").below(bound) == bound - 1
+    assert draws == []
 
 
 @given(st.integers(0, 300))
@@ -204,6 +220,12 @@ def test_an_id_has_the_shape_of_a_version_4_uuid(seed):
     assert str(parsed) == text
     assert parsed.version == 4
     assert parsed.variant == uuid.RFC_4122
+
+
+def test_ids_use_all_the_variants_there_are():
+    stream = Streams(7).stream("ids")
+    seen = {uuid4_from(stream)[19:21] for _ in range(2_000)}
+    assert seen == {variant + digit for variant in "89ab" for digit in "0123456789abcdef"}
 
 
 def test_a_stream_says_where_it_stands():

@@ -213,7 +213,6 @@ class Shelf:
         if moved:  # what came back stands at the end
             sequence = self._sequence if not self.ascending and self._sequence is not None else sorted(rows)
             self.rows = {doc_id: rows[doc_id] for doc_id in sequence if doc_id in rows}
-            self._order = None
         self._trim_order()
         self.forget()
         self.keep()

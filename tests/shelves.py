@@ -1,0 +1,48 @@
+"""What the store's tests share: looking at all rows with their sequence, and disks that refuse."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from server.store.journal import load
+from server.store.store import Store
+
+JOURNAL = "charges.journal"
+
+
+def rows(store: Store) -> dict[str, dict[int, Any]]:
+    """All rows, with the sequence they stand in."""
+    return {
+        name: dict(sorted(shelf.rows.items())) | {-1: list(shelf.rows)}
+        for name, shelf in store.storage.shelves.items()
+        if shelf.made
+    }
+
+
+def loaded_rows(path: Path) -> dict[str, dict[int, Any]]:
+    return {name: dict(sorted(held.items())) | {-1: list(held)} for name, held in load(path).tables.items()}
+
+
+def load_size(directory: Path) -> int:
+    return (directory / JOURNAL).stat().st_size
+
+
+@contextmanager
+def files_no_longer_than(size: int) -> Iterator[None]:
+    """The kernel's own refusal, with the half-written line that comes before it."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def failing(*arguments: Any) -> Any:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,0 +1,230 @@
+"""The service finds a row by its key, rows by a field, and pages of rows, as a full search would but faster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tinydb.table import Document
+
+from server.store.store import Store
+
+COUNT = 60
+LISTED = st.fixed_dictionaries(
+    {
+        "id": st.integers(0, 40).map("c{}".format),
+        "status": st.sampled_from(["pending", "completed", "expired"]),
+        "project": st.sampled_from(["shop", "bank", None]),
+        "internal_id": st.one_of(st.none(), st.integers(0, 3)),
+        "created_at": st.integers(0, 9),
+    }
+)
+UNDONE = st.lists(LISTED, min_size=1, max_size=3).map(tuple)
+STEPS = st.lists(st.one_of(LISTED, LISTED, st.integers(0, 40).map("c{}".format), UNDONE), max_size=COUNT)
+FILTERS = st.fixed_dictionaries(
+    {},
+    optional={
+        "status": st.sampled_from(["pending", "completed", "none"]),
+        "project": st.sampled_from(["shop", "bank", None]),
+        "internal_id": st.sampled_from([None, 1, 2]),
+        "created_at": st.integers(0, 9),
+    },
+)
+BOUND = st.one_of(st.none(), st.integers(0, 9))
+
+
+class Thrown(Exception):
+    """What ends a commit that is to fail."""
+
+
+def put_and_fail(store: Store, *rows: dict[str, Any]) -> None:
+    with store.commit():
+        for row in rows:
+            store.table("charges").put(row)
+        raise Thrown
+
+
+@settings(max_examples=200)
+@given(STEPS, FILTERS, st.one_of(st.none(), st.integers(0, COUNT)), st.integers(0, 5), BOUND, BOUND, st.booleans())
+def test_a_page_is_what_a_full_search_would_give(
+    steps: list[Any],
+    filters: dict[str, Any],
+    after: int | None,
+    limit: int,
+    since_ms: int | None,
+    until_ms: int | None,
+    looked_before: bool,
+) -> None:
+    store = Store.memory()
+    charges = store.table("charges", indexes=["status", "project", "internal_id"])
+    model: dict[str, dict[str, Any]] = {}
+    ids: dict[str, int] = {}
+    for step in steps:
+        if looked_before:
+            charges.page()  # from now on the sequence of ids is kept
+        if isinstance(step, str):
+            assert charges.delete(step) == (step in model)
+            model.pop(step, None)
+            ids.pop(step, None)
+        elif isinstance(step, tuple):
+            with pytest.raises(Thrown):
+                put_and_fail(store, *step)
+        else:
+            row = charges.put(step)
+            assert ids.setdefault(step["id"], row.doc_id) == row.doc_id
+            model[step["id"]] = step
+    newest_first = sorted(model.values(), key=lambda row: -ids[row["id"]])
+    expected = [
+        row
+        for row in newest_first
+        if (after is None or ids[row["id"]] < after)
+        and all(row[field] == value for field, value in filters.items())
+        and (since_ms is None or row["created_at"] >= since_ms)
+        and (until_ms is None or row["created_at"] < until_ms)
+    ]
+    assert charges.page(filters, after, limit, since_ms, until_ms) == expected[:limit]
+    for field, value in filters.items():
+        assert charges.find(field, value) == [row for row in newest_first[::-1] if row[field] == value]
+        assert charges.first(field, value) == next(iter(charges.find(field, value)), None)
+    for key, row in model.items():
+        found = charges.row(key)
+        assert found == row
+        assert found is not None
+        assert found.doc_id == ids[key]
+    assert charges.row("c99") is None
+
+
+def test_pages_follow_one_another_without_gap_or_repeat() -> None:
+    charges = Store.memory().table("charges", indexes=["project"])
+    for number in range(1_000):
+        charges.put({"id": number, "project": "rare" if number % 10 == 0 else "usual"})
+    for filters, total, limit in (
+        ({}, 1_000, 7),
+        ({"project": "rare"}, 100, 7),
+        ({"project": "usual"}, 900, 7),
+        ({"project": "usual"}, 900, 400),
+    ):
+        seen: list[int] = []
+        after = None
+        while page := charges.page(filters, after, limit):
+            assert len(page) <= limit
+            seen += [row["id"] for row in page]
+            after = page[-1].doc_id
+        assert seen == sorted(set(seen), reverse=True)
+        assert len(seen) == total
+
+
+def test_a_page_knows_ids_given_by_hand_and_ids_given_again() -> None:
+    charges = Store.memory().table("charges")
+    charges.put({"id": "a"})
+    charges.insert(Document({"id": "e"}, 5))
+    assert [row["id"] for row in charges.page()] == ["e", "a"]
+    charges.insert(Document({"id": "c"}, 3))
+    assert [row["id"] for row in charges.page()] == ["e", "c", "a"]
+    charges.insert(Document({"id": "d"}, 4))
+    charges.remove(doc_ids=[5])  # after an id by hand, TinyDB counts on from the highest there is
+    assert charges.put({"id": "new e"}).doc_id == 5
+    assert [row["id"] for row in charges.page()] == ["new e", "d", "c", "a"]
+    assert [row["id"] for row in charges.page(after=4)] == ["c", "a"]
+
+
+def test_a_row_handed_out_or_in_is_nobody_elses() -> None:
+    charges = Store.memory().table("charges")
+    mine, inserted = {"id": "a", "status": "pending"}, {"id": "b"}
+    handed_out = charges.put(mine)
+    charges.insert(inserted)
+    mine["status"] = handed_out["status"] = inserted["id"] = "defaced"
+    assert charges.all()[1] == {"id": "b"}
+    found = charges.row("a")
+    assert found == {"id": "a", "status": "pending"}
+    found["status"] = "defaced"
+    assert charges.row("a") == {"id": "a", "status": "pending"}
+
+
+def test_a_key_is_held_by_one_row() -> None:
+    store = Store.memory()
+    charges = store.table("charges")
+    first = charges.put({"id": "a"})
+    charges.put({"id": "b"})
+    with pytest.raises(ValueError, match=r"table 'charges': a row with id 'a' already exists \(document 1\)"):
+        charges.insert({"id": "a"})
+    with pytest.raises(ValueError, match="a row with id 'a'"):
+        charges.update({"id": "a"}, doc_ids=[2])
+    with pytest.raises(ValueError, match="a row with id 'z'"):
+        charges.update({"id": "z"})  # the first may have it, the second not: so neither
+    assert [row["id"] for row in charges] == ["a", "b"]
+    charges.update({"id": "c"}, doc_ids=[first.doc_id])
+    assert charges.row("a") is None
+    assert charges.row("c") == {"id": "c"}
+    assert charges.put({"id": "a"}).doc_id == 4  # 3 went to the refused insert, as it would in TinyDB
+
+
+def test_rows_without_a_key_can_be_inserted_but_not_put() -> None:
+    store = Store.memory()
+    charges = store.table("charges")
+    charges.insert({"note": "no id"})
+    with pytest.raises(ValueError, match="table 'charges': a row needs 'id' to be put"):
+        charges.put({"note": "no id"})
+    with pytest.raises(ValueError, match="table 'notes' has no unique key"):
+        store.table("notes", key=None).put({"id": "a"})
+    with pytest.raises(TypeError, match="unhashable"):
+        charges.put({"id": ["a"]})
+    assert len(charges) == 1
+
+
+def test_a_put_steps_over_ids_given_by_hand() -> None:
+    charges = Store.memory().table("charges")
+    charges.put({"id": "a"})
+    charges.insert_multiple([Document({"id": "b"}, 2), Document({"id": "c"}, 3)])
+    assert charges.put({"id": "d"}).doc_id == 4
+    assert [row["id"] for row in charges.page()] == ["d", "c", "b", "a"]
+
+
+def test_a_key_or_an_index_may_come_after_the_rows() -> None:
+    store = Store.memory()
+    plain = store.db.table("charges")
+    plain.insert_multiple([{"id": "a", "status": "pending"}, {"id": "b", "status": ["odd"]}, {}])
+    charges = store.table("charges", indexes=["status"])
+    assert charges is plain
+    assert charges.row("b") == {"id": "b", "status": ["odd"]}
+    assert charges.find("status", "pending") == [{"id": "a", "status": "pending"}]
+    assert charges.find("status", ["odd"]) == [{"id": "b", "status": ["odd"]}]
+    assert charges.find("status", None) == [{}]
+    with pytest.raises(ValueError, match="table 'charges' has the key 'id'; it cannot also have the key 'status'"):
+        store.table("charges", key="status")
+    store.db.table("twins").insert_multiple([{"id": "a"}, {"id": "a"}])
+    with pytest.raises(ValueError, match="table 'twins': documents 1 and 2 both have id 'a'"):
+        store.table("twins")
+
+
+def test_single_row_operations_never_walk_the_table() -> None:
+    class Unwalkable(dict[int, dict[str, Any]]):
+        def __iter__(self) -> Any:
+            raise AssertionError("the whole table was walked")
+
+        keys = values = items = copy = __reversed__ = __iter__  # type: ignore[assignment]
+
+    store = Store.memory()
+    charges = store.table("charges", indexes=["status"])
+    for number in range(50):
+        charges.put({"id": number, "status": "pending" if number % 10 == 0 else "completed"})
+    charges.page()
+    shelf = store.storage.shelves["charges"]
+    shelf.rows = Unwalkable(shelf.rows)
+    assert charges.insert({"id": "x"}) == 51
+    assert charges.put({"id": "y"}).doc_id == 52
+    assert charges.upsert(Document({"id": "z"}, 60)) == [60]
+    assert charges.upsert(Document({"status": "new"}, 60)) == [60]
+    assert charges.insert({"id": "after"}) == 61
+    assert charges.update({"status": "expired"}, doc_ids=[1, 2]) == [1, 2]
+    assert charges.remove(doc_ids=[3]) == [3]
+    assert charges.get(doc_id=60) == {"id": "z", "status": "new"}
+    assert charges.row("y") == {"id": "y"}
+    assert len(charges.find("status", "pending")) == 4
+    assert len(charges.page({"status": "pending"}, limit=2)) == 2
+    assert len(charges.page(limit=3)) == 3
+    with pytest.raises(Thrown):
+        put_and_fail(store, {"id": "w"}, {"id": "y", "status": "new"})
+    assert charges.row("y") == {"id": "y"}
