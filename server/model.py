@@ -26,9 +26,8 @@ def echo(names: Sequence[str], body: Mapping[str, Any], known: frozenset[str]) -
     return {name: body.get(name) for name in names if name not in known}
 
 
-def charge_resource(row: Row) -> dict[str, Any]:
-    """A Charge as the specification shows it."""
-    expires_at = to_iso(row["expires_at"])
+def _charge(row: Row) -> dict[str, Any]:
+    """What a Charge's resource and its callback have in common."""
     return {
         "id": row["id"],
         "unit": UNIT,
@@ -38,10 +37,22 @@ def charge_resource(row: Row) -> dict[str, Any]:
         "internalId": row["internal_id"],
         "callbackUrl": row["callback_url"],
         "createdAt": to_iso(row["created_at"]),
-        "expiresAt": expires_at,
+        "expiresAt": to_iso(row["expires_at"]),
+    }
+
+
+def charge_resource(row: Row) -> dict[str, Any]:
+    """A Charge as the specification shows it."""
+    charge = _charge(row)
+    return {
+        **charge,
         "confirmedAt": _instant(row["confirmed_at"]),
         "staticChargeId": row["static_charge_id"],
-        "invoice": {"request": row["request"], "uri": f"lightning:{row['request']}", "expiresAt": expires_at},
+        "invoice": {
+            "request": row["request"],
+            "uri": f"lightning:{row['request']}",
+            "expiresAt": charge["expiresAt"],
+        },
         **row["extra"],
     }
 
@@ -70,18 +81,7 @@ def static_charge_resource(row: Row, lnurl: str) -> dict[str, Any]:
 
 def charge_update(row: Row) -> dict[str, Any]:
     """The body of a Charge's callback: the Charge, flat, and nothing that strict receivers do not know."""
-    update = {
-        "id": row["id"],
-        "unit": UNIT,
-        "amount": to_wire(row["amount_msat"]),
-        "status": row["status"],
-        "description": row["description"],
-        "internalId": row["internal_id"],
-        "callbackUrl": row["callback_url"],
-        "createdAt": to_iso(row["created_at"]),
-        "expiresAt": to_iso(row["expires_at"]),
-        "invoice": {"request": row["request"]},
-    }
+    update = {**_charge(row), "invoice": {"request": row["request"]}}
     if row["confirmed_at"] is not None:
         update["confirmedAt"] = to_iso(row["confirmed_at"])
     return update
