@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import threading
@@ -53,6 +54,19 @@ def address_of(listener: socket.socket) -> str:
     """The base URL a listener is reached at."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def machine_addresses() -> list[str]:
+    """The addresses by which this machine knows itself: its name's, and those that it would send from."""
+    found: set[str] = set()
+    with contextlib.suppress(OSError):
+        found.update(str(entry[4][0]) for entry in socket.getaddrinfo(socket.gethostname(), None))
+    for family, far in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+        # Connecting a datagram socket sends nothing: the system only chooses the address it would send from.
+        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((far, 9))
+            found.add(str(probe.getsockname()[0]))
+    return sorted(address.partition("%")[0] for address in found)
 
 
 def _server(app: ASGIApp, ready: Callable[[], None] | None) -> uvicorn.Server:

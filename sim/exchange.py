@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import count
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -32,7 +33,8 @@ class Exchange:
     somebody's own. Without an outside every host is a built-in receiver.
 
     A post to the outside leaves with `release`, when the commit that records it is over; `drop` forgets it when that
-    commit was taken back. An answer that cannot be recorded because the disk is full is kept for `retell`.
+    commit was taken back. An answer that cannot be recorded because the disk is full is kept for `retell`. Answers are
+    told as they come, or in the order of sending while somebody asks for that.
     """
 
     def __init__(
@@ -43,6 +45,9 @@ class Exchange:
         self._turn = turn
         self._ready: list[tuple[Post, Answered]] = []
         self._untold: deque[tuple[Post, Answer, Answered]] = deque()
+        self._sent: dict[int, tuple[Post, Answer, Answered] | None] = {}  # by place in the order of sending
+        self._places = count(1)
+        self._in_order = 0
 
     def post(self, post: Post, answered: Answered) -> None:
         """Hand the post to whoever the URL belongs to."""
@@ -58,7 +63,9 @@ class Exchange:
         ready, self._ready = self._ready, []
         for post, answered in ready:
             assert self.outside is not None, "posts are made ready only for an outside"
-            self.outside.post(post, self._teller(answered))
+            place = next(self._places)
+            self._sent[place] = None
+            self.outside.post(post, self._teller(answered, place))
 
     def drop(self) -> None:
         """Forget what is ready: the commit that began it was taken back, and will be tried again."""
@@ -80,6 +87,18 @@ class Exchange:
                 self._untold.appendleft((sent, answer, answered))
                 raise
 
+    @contextmanager
+    def answers_in_order(self) -> Iterator[None]:
+        """While inside, an answer waits to be told until those to all earlier posts have come."""
+        self._in_order += 1
+        try:
+            yield
+        finally:
+            self._in_order -= 1
+            if not self._in_order:
+                self._untold.extend(told for told in self._sent.values() if told is not None)
+                self._sent = {place: told for place, told in self._sent.items() if told is None}
+
     def wall_seconds(self, url: str) -> int:
         """The time that this URL's receiver compares signatures with."""
         if self._is_inside(url):
@@ -87,9 +106,16 @@ class Exchange:
         assert self.outside is not None
         return self.outside.wall_seconds(url)
 
-    def _teller(self, answered: Answered) -> Answered:
+    def _teller(self, answered: Answered, place: int) -> Answered:
         def tell(sent: Post, answer: Answer) -> None:
-            self._untold.append((sent, answer, answered))
+            self._sent[place] = (sent, answer, answered)
+            while self._sent:
+                first = next(iter(self._sent)) if self._in_order else place
+                told = self._sent.get(first)
+                if told is None:
+                    break
+                del self._sent[first]
+                self._untold.append(told)
             with suppress(StorageUnavailable):
                 self.retell()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 from types import TracebackType
 from typing import Protocol
@@ -12,12 +11,23 @@ from server.store.store import Store
 from sim.clock import VirtualClock
 
 
+class Lock(Protocol):
+    """A lock that its holder may take again."""
+
+    def acquire(self) -> bool: ...
+
+    def release(self) -> None: ...
+
+
 class Stage(Protocol):
     """What a turn must know of the world that it changes."""
 
-    lock: threading.RLock
     store: Store
     clock: VirtualClock
+
+    @property
+    def lock(self) -> Lock:
+        """Held by whoever changes the world."""
 
     def begin(self) -> None:
         """A commit begins: remember what it may change besides rows."""

@@ -1,0 +1,412 @@
+"""Restarts: a sandbox that is closed and opened again goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.errors import StoreError
+from server.moments import parse_iso, to_iso
+from server.store.journal import FORMAT, VERSION, seal
+from server.store.store import Store
+from sim import Sandbox
+from sim.desk.levers import levers
+from sim.handles import ApiError
+from sim.lightning.payments import PaymentError
+from sim.loopback import ask
+from sim.plans import plan_from
+from sim.replies import Reply
+from sim.world import World
+from tests.served import command, leyden
+
+START = "2030-01-01T09:00:00Z"
+HOSTS = {"shop": 200, "down": 500, "gone": 410}
+
+Action = tuple[Any, ...]
+
+
+def opened(data: str | Path | None = None) -> Sandbox:
+    """A sandbox whose receivers answer as they always do: that is theirs to remember, not the service's."""
+    sandbox = Sandbox(seed=11, start=START, data=data)
+    for host, status in HOSTS.items():
+        sandbox.receiver(host).always(status)
+    return sandbox
+
+
+def stood(sandbox: Sandbox) -> dict[str, Any]:
+    """Everything that matters: every row of every table, the instant, the luck, and what is ahead.
+
+    Not the order of expiries at one instant: only those of Static Charges may change places with others, and nothing
+    follows from that.
+    """
+    tables = sandbox.world.store.storage.shelves
+    return {
+        "rows": {
+            name: list(shelf.rows.values()) for name, shelf in sorted(tables.items()) if name != "world" and shelf.rows
+        },
+        "now": sandbox.now,
+        "ahead": sorted((timer.due_ms, timer.kind, timer.key) for timer in sandbox.world.clock.upcoming(1_000)),
+        "luck": sandbox.world.streams.snapshot(),
+        "wallet": sandbox.ask("GET", "/v0/wallet")["data"],
+    }
+
+
+# What can be done to a sandbox: a word, and what it needs. Numbers choose among what is there.
+
+PICK = st.integers(0, 30)
+HOOK = st.sampled_from([None, *(f"http://{host}.localhost/hook" for host in HOSTS)])
+DELAY = st.sampled_from([0, "1s", "29.999s", "30s", "1m", "61s"])
+OUTCOME = st.sampled_from(["settle", "settle", "settle", "hold", "underpay", "overpay", "wrong_secret", "fail"])
+ACTIONS = st.one_of(
+    st.tuples(st.just("create"), st.integers(1_000, 9_000), st.sampled_from([1, 30, 60, 600]), HOOK),
+    st.tuples(st.just("create_once"), st.sampled_from("abc"), st.sampled_from([30, 60])),
+    st.tuples(st.just("create_static"), st.sampled_from([None, 1, 2]), st.sampled_from([None, 30, 360]), HOOK),
+    st.tuples(st.just("refuse_static")),
+    st.tuples(st.just("allow"), PICK, st.sampled_from([None, 1, 2, 3])),
+    st.tuples(st.just("pay"), PICK, OUTCOME, DELAY),
+    st.tuples(st.just("pay_in_parts"), PICK, st.integers(2, 4), st.sampled_from([0, 7_000, 31_000]), st.booleans()),
+    st.tuples(st.just("scan"), PICK, OUTCOME, DELAY),
+    st.tuples(st.just("resolve"), PICK, st.sampled_from(["settle", "cancel"])),
+    st.tuples(st.just("fail"), PICK),
+    st.tuples(st.just("advance"), st.sampled_from(["1ms", "5s", "30s", "1m", "2m", "1h"])),
+    st.tuples(st.just("run"), st.sampled_from(["next_event", "next_event", "idle"])),
+    st.tuples(st.just("reopen")),
+)
+
+
+def act(sandbox: Sandbox, action: Action) -> Any:
+    """Do it; a refusal is an answer like any other."""
+    word, *given_ = action
+    try:
+        return _DEEDS[word](sandbox, *given_)
+    except (ApiError, PaymentError) as refusal:
+        return str(refusal)
+
+
+def _chosen(items: list[Any], pick: int) -> Any:
+    return items[pick % len(items)] if items else None
+
+
+def _create(sandbox: Sandbox, amount: int, expires_in: int, hook: str | None) -> str:
+    fields = {"amount": str(amount), "description": "tea", "expiresIn": expires_in, "callbackUrl": hook}
+    return sandbox.charges.create(**fields).id
+
+
+def _create_once(sandbox: Sandbox, key: str, expires_in: int) -> bytes:
+    body = orjson.dumps({"amount": "1000", "description": "once", "expiresIn": expires_in})
+    headers = ((b"apikey", b"leyden"), (b"content-type", b"application/json"), (b"idempotency-key", key.encode()))
+    answer = ask(sandbox.app, "POST", "/v0/charges", headers, body)
+    # A request's own number is not remembered.
+    return answer.body if answer.status == 200 else b"%d" % answer.status
+
+
+def _create_static(sandbox: Sandbox, slots: int | None, expires_in: int | None, hook: str | None) -> str:
+    fields = {"minAmount": "1000", "maxAmount": "9000", "description": "tips", "callbackUrl": hook}
+    return sandbox.static_charges.create(**fields, allowedSlots=slots, expiresIn=expires_in).id
+
+
+def _refuse_static(sandbox: Sandbox) -> None:
+    sandbox.static_charges.create(minAmount="2000", maxAmount="1000", description="the wrong way round")
+
+
+def _allow(sandbox: Sandbox, pick: int, slots: int | None) -> None:
+    static = _chosen(list(sandbox.static_charges), pick)
+    if static is not None:
+        static.update(allowedSlots=slots)
+
+
+def _pay(sandbox: Sandbox, pick: int, outcome: str, delay: Any) -> str | None:
+    charge = _chosen(list(sandbox.charges), pick)
+    return None if charge is None else sandbox.wallet("ana").pay(charge, outcome=outcome, delay=delay).id
+
+
+def _pay_in_parts(sandbox: Sandbox, pick: int, parts: int, gap_ms: int, whole: bool) -> str | None:
+    charge = _chosen(list(sandbox.charges), pick)
+    if charge is None:
+        return None
+    outcome = "settle" if whole else "incomplete"
+    with sandbox.world.turn():
+        row = sandbox.world.payments.pay(charge.request, parts=parts, gap_ms=gap_ms, outcome=outcome, scheduled=True)
+    return str(row["id"])
+
+
+def _scan(sandbox: Sandbox, pick: int, outcome: str, delay: Any) -> str | None:
+    static = _chosen(list(sandbox.static_charges), pick)
+    if static is None:
+        return None
+    try:
+        return sandbox.wallet("bob").scan(static, amount=1_000 + pick, outcome=outcome, delay=delay).id
+    except ValueError as refusal:
+        return str(refusal)
+
+
+def _resolve(sandbox: Sandbox, pick: int, verb: str) -> None:
+    payment = _chosen(list(sandbox.world.payments.rows), pick)
+    if payment is not None:
+        sandbox.ask("POST", f"/sandbox/v1/payments/{payment['id']}/{verb}")
+
+
+def _fail(sandbox: Sandbox, pick: int) -> None:
+    charge = _chosen(list(sandbox.charges), pick)
+    if charge is not None:
+        charge.fail()
+
+
+_DEEDS: dict[str, Callable[..., Any]] = {
+    "create": _create,
+    "create_once": _create_once,
+    "create_static": _create_static,
+    "refuse_static": _refuse_static,
+    "allow": _allow,
+    "pay": _pay,
+    "pay_in_parts": _pay_in_parts,
+    "scan": _scan,
+    "resolve": _resolve,
+    "fail": _fail,
+    "advance": lambda sandbox, by: sorted(sandbox.advance(by)),
+    "run": lambda sandbox, until: sorted(sandbox.run(until)),
+}
+
+
+BEGINNING = [
+    ("create", 2_000, 60, "http://shop.localhost/hook"),
+    ("create_static", 2, 360, "http://down.localhost/hook"),
+    ("create", 3_000, 30, "http://gone.localhost/hook"),
+    ("scan", 0, "hold", "1s"),
+]
+
+
+@given(actions=st.lists(ACTIONS, min_size=4, max_size=40))
+def test_whatever_is_done_and_whenever_it_is_reopened_it_ends_as_without(actions: list[Action]) -> None:
+    with tempfile.TemporaryDirectory() as data, opened() as steady:
+        interrupted = opened(data)
+        try:
+            for action in [*BEGINNING, *actions, ("reopen",), ("run", "idle"), ("reopen",)]:
+                if action[0] == "reopen":
+                    interrupted.close()
+                    interrupted = opened(data)
+                else:
+                    assert act(interrupted, action) == act(steady, action)
+                assert stood(interrupted) == stood(steady), action
+        finally:
+            interrupted.close()
+
+
+def test_a_message_whose_answer_nobody_heard_is_sent_again_under_the_same_id(tmp_path: Path) -> None:
+    with opened(tmp_path) as sandbox:
+        sandbox.receiver("slow").always(Reply(200, delay="10s"))
+        sandbox.charges.create(amount="1000", description="tea", expiresIn=30, callbackUrl="http://slow.localhost/")
+        sandbox.advance("35s")
+        [first] = sandbox.receiver("slow").inbox
+    with opened(tmp_path) as sandbox:
+        sandbox.run()
+        [again] = sandbox.receiver("slow").inbox
+        assert (again.webhook_id, again.body, again.attempt) == (first.webhook_id, first.body, 2)
+        [delivery] = sandbox.deliveries
+        assert [attempt["error"] for attempt in delivery["attempts"]] == ["lost", None]
+        assert delivery["status"] == "delivered"
+
+
+def test_a_directory_keeps_its_seed_and_its_start(tmp_path: Path) -> None:
+    with Sandbox(seed=5, start=START, data=tmp_path) as sandbox:
+        first = sandbox.charges.create(amount="1000", description="tea")
+        sandbox.advance("1h")
+    with Sandbox(data=tmp_path) as sandbox:
+        assert sandbox.world.plan.seed == 5
+        assert sandbox.now == "2030-01-01T10:00:00.000Z"
+        assert sandbox.charges.create(amount="1000", description="tea").id != first.id
+    with Sandbox(seed=5, start=START, data=tmp_path) as sandbox:
+        assert len(sandbox.charges) == 2
+    with pytest.raises(StoreError, match="begun with seed 5: leave seed out"):
+        Sandbox(seed=0, data=tmp_path)
+    with pytest.raises(StoreError, match=f"begun at start {START[:-1]}.000Z: leave start out"):
+        Sandbox(start="2031-01-01T00:00:00Z", data=tmp_path)
+    Sandbox(data=tmp_path).close()  # a refusal leaves the directory free
+
+
+def test_what_was_refused_before_a_restart_moves_nobodys_luck(tmp_path: Path) -> None:
+    with opened(tmp_path) as sandbox, opened() as steady:
+        for one in (sandbox, steady):
+            assert "minAmount" in act(one, ("refuse_static",))
+    with opened(tmp_path) as sandbox, opened() as steady:
+        deed = ("create", 1_000, 60, None)
+        assert act(sandbox, deed) == act(steady, deed)
+
+
+# A live clock
+
+
+class Wall:
+    """Real time, in the test's hands."""
+
+    def __init__(self) -> None:
+        self.now_ms = 5_000_000_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+def live(data: Path, wall: Callable[[], int], rate: float = 1) -> World:
+    plan = plan_from(seed=3, start_ms=1_893_456_000_000, rate=rate, wall=wall)
+    return World(plan, Store.open(data), levers=levers)
+
+
+def create(world: World, expires_in: int) -> str:
+    body = orjson.dumps({"amount": "1000", "description": "tea", "expiresIn": expires_in})
+    headers = ((b"apikey", b"leyden"), (b"content-type", b"application/json"))
+    charge_id: str = orjson.loads(ask(world.app, "POST", "/v0/charges", headers, body).body)["data"]["id"]
+    return charge_id
+
+
+def test_what_fell_due_while_down_fires_at_once_in_order_and_each_at_its_own_instant(tmp_path: Path) -> None:
+    wall = Wall()
+    world = live(tmp_path, wall)
+    begun = world.clock.now()
+    late, soon, far = create(world, 60), create(world, 30), create(world, 3_600)
+    wall.now_ms += 10_000
+    world.move(lambda clock: clock.catch_up())
+    world.store.close()
+    wall.now_ms += 100_000
+
+    world = live(tmp_path, wall)
+    fired = world.catch_up()
+
+    assert [(event.key, event.at_ms - begun) for event in fired] == [(soon, 30_000), (late, 60_000)]
+    assert world.clock.now() - begun == 110_000
+    assert [row["status"] for row in world.service.charges.charges] == ["expired", "expired", "pending"]
+    assert world.clock.next_due() == begun + 3_600_000
+    assert world.service.charges.charges.existing(far)["status"] == "pending"
+    world.store.close()
+
+
+def test_a_clock_stopped_while_catching_up_owes_the_rest_when_it_is_opened_again(tmp_path: Path) -> None:
+    wall = Wall()
+    world = live(tmp_path, wall)
+    begun = world.clock.now()
+    create(world, 30)
+    world.store.close()
+    wall.now_ms += 3_600_000
+
+    world = live(tmp_path, wall)
+    world.clock.step()  # only the expiry: the rest of the hour is still to come
+    world.store.close()
+    wall.now_ms += 1_000
+
+    world = live(tmp_path, wall)
+    world.catch_up()
+    assert to_iso(world.clock.now()) == to_iso(begun + 3_601_000)
+    world.store.close()
+
+
+@pytest.mark.parametrize("rate", [0.5, 1, 60])
+def test_the_rate_is_kept_and_goes_on_while_nobody_serves(tmp_path: Path, rate: float) -> None:
+    wall = Wall()
+    world = live(tmp_path, wall, rate)
+    create(world, 3_600)
+    begun = world.clock.now()
+    world.store.close()
+    with Store.open(tmp_path) as store:
+        assert World.saved(store)["rate"] == rate
+    wall.now_ms += 10_000
+    world = live(tmp_path, wall, rate)
+    assert world.clock.now() - begun == 10_000 * rate
+    world.store.close()
+
+
+def test_a_frozen_clock_owes_nothing(tmp_path: Path) -> None:
+    wall = Wall()
+    world = live(tmp_path, wall, rate=0)
+    create(world, 60)
+    begun = world.clock.now()
+    world.store.close()
+    wall.now_ms += 3_600_000
+    for rate in (0, 1):
+        world = live(tmp_path, wall, rate)
+        assert (world.clock.now(), world.catch_up()) == (begun, [])
+        world.store.close()
+
+
+def test_a_wall_that_was_set_back_takes_nothing_back(tmp_path: Path) -> None:
+    wall = Wall()
+    world = live(tmp_path, wall)
+    first = create(world, 60)
+    wall.now_ms += 50_000
+    world.move(lambda clock: clock.catch_up())
+    seen = world.clock.now()
+    wall.now_ms -= 86_400_000  # while it runs
+    assert world.clock.now() == seen
+    create(world, 60)
+    world.store.close()
+    wall.now_ms -= 86_400_000  # and while it is down
+
+    world = live(tmp_path, wall)
+    assert (world.clock.now(), world.catch_up()) == (seen, [])
+    wall.now_ms += 10_000
+    assert [event.key for event in world.catch_up()] == [first]
+    assert world.clock.now() == seen + 10_000
+    world.store.close()
+
+
+def test_a_new_key_changes_neither_time_nor_luck(tmp_path: Path) -> None:
+    with opened(tmp_path) as sandbox:
+        sandbox.charges.create(amount="1000", description="tea")
+        sandbox.advance("1h")
+        known = World.saved(sandbox.world.store)
+    with Sandbox(data=tmp_path, api_key="another") as sandbox:
+        assert World.saved(sandbox.world.store) == known
+        assert len(sandbox.charges) == 1, "both keys open the same project"
+
+
+# The command
+
+
+def test_a_second_server_on_a_directory_is_one_clear_line(tmp_path: Path) -> None:
+    with leyden("--data", str(tmp_path)) as client:
+        done = command("serve", "--port", "0", "--data", str(tmp_path))
+        assert client("GET", "/v0/charges")[0] == 200
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert str(tmp_path) in line
+    assert "is in use by process" in line
+    assert "choose another directory" in line
+
+
+def test_a_directory_from_a_newer_leyden_is_one_clear_line_and_stays_as_it_is(tmp_path: Path) -> None:
+    with leyden("--data", str(tmp_path)):
+        pass
+    [journal] = tmp_path.rglob("*.journal")
+    journal.write_bytes(seal(orjson.dumps({"format": FORMAT, "version": VERSION + 1}), 0)[0])
+    before = journal.read_bytes()
+    done = command("serve", "--port", "0", "--data", str(tmp_path))
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert str(journal) in line
+    assert "newer Leyden" in line
+    assert journal.read_bytes() == before
+
+
+def test_a_server_whose_machine_was_set_back_goes_on_from_where_it_was(tmp_path: Path) -> None:
+    tomorrow = time.time_ns() // 1_000_000 + 86_400_000
+    world = live(tmp_path / hashlib.sha256(b"leyden").hexdigest()[:16], lambda: tomorrow)
+    late, soon = create(world, 3_600), create(world, 1)
+    left = world.clock.now()
+    world.store.close()
+    with leyden("--data", str(tmp_path), "--rate", "100") as client:
+        for _ in range(2_000):
+            if client.ok("GET", f"/v0/charges/{soon}")["data"]["status"] == "expired":
+                break
+            time.sleep(0.005)
+        else:
+            pytest.fail("a live clock stands still")
+        now = parse_iso(client.ok("GET", "/sandbox/v1/clock")["now"])
+        assert left + 1_000 <= now < left + 3_600_000
+        assert client.ok("GET", f"/v0/charges/{late}")["data"]["status"] == "pending"
