@@ -11,19 +11,28 @@ from typing import TYPE_CHECKING
 from server.ports import Answer, Post
 
 if TYPE_CHECKING:
-    from server.system_session import Allow, Lookup, Session
+    from server.system_session import Allow, Lookup, Screen, Session
 
 
 class HttpCourier:
     """A `server.ports.Courier` on the event loop in which it is used.
 
     `allow(host, address, port)` is asked before any socket is opened, with the URL's host and the address that it
-    means; it names the rule that forbids the attempt, or gives None. Without it everything is allowed. `lookup(name)`
-    gives a name's addresses, by default the system's.
+    means; it names the rule that forbids the attempt, or gives None. `screen(host, port)` is asked the same before
+    the host's address is even looked up. Without them everything is allowed. `lookup(name)` gives a name's addresses,
+    by default the system's.
     """
 
-    def __init__(self, *, allow: Allow | None = None, lookup: Lookup | None = None, keep_alive_s: float = 1.0) -> None:
-        self._allow: Allow = allow or _everything
+    def __init__(
+        self,
+        *,
+        allow: Allow | None = None,
+        screen: Screen | None = None,
+        lookup: Lookup | None = None,
+        keep_alive_s: float = 1.0,
+    ) -> None:
+        self._allow: Allow = allow or _every_address
+        self._screen: Screen = screen or _every_host
         self._lookup = lookup
         self._keep_alive_s = keep_alive_s
         self._session: Session | None = None
@@ -63,7 +72,7 @@ class HttpCourier:
             # Here and not above: the client takes a fifth of a second to import, and many a server never sends.
             from server.system_session import Session
 
-            self._session = Session(self._allow, self._lookup, self._keep_alive_s)
+            self._session = Session(self._allow, self._screen, self._lookup, self._keep_alive_s)
         began = time.perf_counter()
         answer = await self._session.send(post)
         answered(post, replace(answer, latency_ms=round((time.perf_counter() - began) * 1_000)))
@@ -77,5 +86,9 @@ class HttpCourier:
             task.get_loop().call_exception_handler({"message": message, "exception": error, "task": task})
 
 
-def _everything(host: str, address: str, port: int) -> str | None:
+def _every_address(host: str, address: str, port: int) -> str | None:
+    return None
+
+
+def _every_host(host: str, port: int) -> str | None:
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
@@ -13,16 +13,17 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from server.addresses import meant_address, plain
-from server.deliveries import KEPT_BYTES
+from server.deliveries import KEPT_BYTES, READ_CAP_BYTES
 from server.ports import Answer, Post
-
-READ_CAP_BYTES = 65_536
 
 # What the client would add of its own accord: a receiver sees exactly the headers that the delivery's row shows,
 # besides host and content-length.
 _NOT_ADDED = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
 
+_SLOW_PARTS = 8
+
 Allow = Callable[[str, str, int], str | None]
+Screen = Callable[[str, int], str | None]
 Lookup = Callable[[str], Awaitable[list[str]]]
 
 
@@ -34,8 +35,9 @@ class Session:
     """Connections to receivers. A connection is kept for `keep_alive_s` seconds, long enough for a burst and too short
     to be found dead; the address of every new one was checked just before it was dialled."""
 
-    def __init__(self, allow: Allow, lookup: Lookup | None, keep_alive_s: float) -> None:
+    def __init__(self, allow: Allow, screen: Screen, lookup: Lookup | None, keep_alive_s: float) -> None:
         self._allow = allow
+        self._screen = screen
         connector = aiohttp.TCPConnector(
             resolver=_CheckedResolver(allow, lookup or _addresses),
             use_dns_cache=False,
@@ -82,6 +84,9 @@ class Session:
         headers = dict(post.headers)
         if url.scheme not in {"http", "https"} or not url.host or url.port is None or url.raw_user is not None:
             raise ValueError(f"{post.url!r} is no http or https address without user info")
+        rule = self._screen(url.host, url.port)
+        if rule is not None:
+            raise Refused(rule)
         try:
             address = meant_address(url.host)
         except ValueError as error:
@@ -96,11 +101,25 @@ class Session:
                 url = url.with_host(str(address))
         timeout = _timeout(post.timeout_ms, post.connect_timeout_ms)
         async with self._client.post(
-            url, data=post.body, headers=headers, timeout=timeout, allow_redirects=False
+            url, data=_body(post, headers), headers=headers, timeout=timeout, allow_redirects=False
         ) as response:
             kept, cut = await _read(response)
             note = f"reading stopped after {READ_CAP_BYTES} bytes" if cut else ""
             return Answer(status=response.status, headers=_lower(response.headers), body=kept, note=note)
+
+
+def _body(post: Post, headers: dict[str, str]) -> bytes | AsyncIterator[bytes]:
+    if not post.over_ms:
+        return post.body
+    headers["Content-Length"] = str(len(post.body))  # or it would go out in chunks
+    return _slowly(post)
+
+
+async def _slowly(post: Post) -> AsyncIterator[bytes]:
+    size = -(-len(post.body) // _SLOW_PARTS)
+    for part in range(_SLOW_PARTS):
+        await asyncio.sleep(post.over_ms / 1_000 / _SLOW_PARTS)
+        yield post.body[part * size : (part + 1) * size]
 
 
 @lru_cache(maxsize=16)
