@@ -16,6 +16,7 @@ from typing import Any
 
 from server.contract.shape import CallbackRule
 from server.deliveries import (
+    GONE,
     KEPT_BYTES,
     LOST,
     PENDING,
@@ -44,6 +45,9 @@ class Callbacks:
 
     Everything is decided from the stored rows. What is remembered besides: which deliveries are due but have to wait
     for a free hand, which attempts are in flight, and which endpoints said 410.
+
+    `put_off` may be set to ask somebody else whether a delivery that is due should wait after all: it is given the row
+    and the number of the attempt, and names a later instant, or None.
     """
 
     def __init__(
@@ -68,12 +72,14 @@ class Callbacks:
         self._rules = rules
         self._secrets_of = secrets_of
         self._agent = f"leyden/{version}"
-        self._rows = store.table("deliveries", key="id", indexes=("resource_id",))
+        self._rows = store.table("deliveries", key="id", indexes=("resource_id", "endpoint_id"))
         self._due: deque[str] = deque()
         self._flying: dict[str, int] = {}
         self._gone: set[tuple[str, str]] = set()
         self._taken: list[str] | None = None
+        self._closed: list[tuple[str, str]] = []
         self._sending = False
+        self.put_off: Callable[[Mapping[str, Any], int], int | None] = lambda row, number: None
         clock.on(TIMER, self.attempt)
 
     # What the services ask
@@ -129,6 +135,41 @@ class Callbacks:
         """The delivery rows, oldest first: all, or those of one resource."""
         return list(self._rows) if resource_id is None else list(self._rows.find("resource_id", resource_id))
 
+    def delivery(self, delivery_id: str) -> dict[str, Any] | None:
+        """One delivery row, or None."""
+        return self._rows.row(delivery_id)
+
+    def replay(self, delivery_id: str) -> dict[str, Any]:
+        """Let the message be sent once more, now, under its id; if that fails its schedule begins anew.
+
+        A waiting delivery is due at once; one with an unanswered attempt stays as it is. What a receiver said with 410
+        does not hold here: somebody asked. Raises `LookupError` for an unknown id.
+        """
+        row: dict[str, Any] = self._rows.existing(delivery_id)
+        if awaited(row):
+            return row
+        row = {**row, "status": PENDING, "due_at": self._clock.now(), "replayed_from": len(row["attempts"])}
+        with self._store.commit():
+            self._rows.put(row)
+            self._journal.note("callback_replayed", delivery_id, resource=row["resource_id"])
+            if self._is_first(row):
+                self._arm(row)
+        return row
+
+    def postpone(self, delivery_id: str, when_ms: int) -> None:
+        """Let a waiting delivery be due at `when_ms`, earlier or later than it was; any other stays as it is.
+
+        Raises `LookupError` for an unknown id.
+        """
+        row: dict[str, Any] = self._rows.existing(delivery_id)
+        if row["status"] != PENDING or awaited(row):
+            return
+        row = {**row, "due_at": when_ms}
+        with self._store.commit():
+            self._rows.put(row)
+            if self._is_first(row):
+                self._arm(row)
+
     @property
     def in_flight(self) -> int:
         """Attempts that were sent and not yet answered."""
@@ -162,6 +203,10 @@ class Callbacks:
         row = {**stored, "attempts": [*stored["attempts"][:-1], list(ended)]}
         delivery = self._rules[row["rule"]].delivery
         row["status"], row["due_at"] = outcome(row, answer, delivery, now, wall_s, self._jitter)
+        if row["status"] == PENDING and self._is_closed(row):
+            row["status"], row["due_at"] = STOPPED, None  # a 410 to another message came while this one was under way
+        if answer.status == GONE:
+            row["refused"] = True
         with self._store.commit():
             self._rows.put(row)
             self._journal.note(
@@ -172,12 +217,12 @@ class Callbacks:
                 status=answer.status,
                 error=answer.error,
             )
-            if row["status"] == STOPPED:
-                self._gone.add((row["endpoint_id"], row["url"]))
             if row["status"] == PENDING:
                 self._arm(row)
             else:
                 self._finish(row)
+            if answer.status == GONE:
+                self._close(row)
         self._send_due()
 
     def resume(self) -> None:
@@ -191,7 +236,7 @@ class Callbacks:
         with self._store.commit():
             for stored in self._rows:
                 row: dict[str, Any] = stored
-                if row["status"] == STOPPED and row["attempts"]:
+                if row.get("refused"):
                     self._gone.add((row["endpoint_id"], row["url"]))
                 if row["status"] != PENDING:
                     continue
@@ -206,6 +251,11 @@ class Callbacks:
                     row = {**row, "due_at": now, "attempts": [*row["attempts"][:-1], list(lost)]}
                     self._rows.put(row)
                 waiting.append(row)
+            for row in waiting:
+                if self._is_closed(row):  # the attempt that was lost was under way when the endpoint was closed
+                    stopped = {**row, "status": STOPPED, "due_at": None}
+                    self._rows.put(stopped)
+                    self._finish(stopped)
         for row in sorted(waiting, key=lambda row: (row["due_at"], row["sequence"])):
             if self._is_first(row):
                 self._arm(row)
@@ -213,8 +263,8 @@ class Callbacks:
     # What a commit taken back takes back
 
     def begin(self) -> None:
-        """A commit begins: from here on, note which deliveries are taken in hand, for `take_back`."""
-        self._taken = []
+        """A commit begins: from here on, note what is taken in hand and which endpoints are closed, for `take_back`."""
+        self._taken, self._closed = [], []
 
     def take_back(self) -> None:
         """The commit was refused, and the clock's timers are as they were: what was taken in hand is due again."""
@@ -224,7 +274,8 @@ class Callbacks:
                 self._flying.pop(delivery_id, None)
             # A timer too many does no harm: what is due is decided from the row.
             self._clock.call_at(self._clock.now(), CALLBACK, TIMER, delivery_id)
-        self._taken = None
+        self._gone.difference_update(self._closed)
+        self.begin()
 
     # What a fork carries over
 
@@ -277,17 +328,19 @@ class Callbacks:
                     return
                 else:
                     self._due.popleft()
-                    self._send(row)
+                    self._begin(row)
         finally:
             self._sending = False
 
+    def _begin(self, row: Mapping[str, Any]) -> None:
+        with self._store.commit():
+            later = self.put_off(row, len(row["attempts"]) + 1)
+            if later is None:
+                self._send(row)
+            else:
+                self.postpone(row["id"], later)
+
     def _send(self, row: Mapping[str, Any]) -> None:
-        if (row["endpoint_id"], row["url"]) in self._gone:
-            with self._store.commit():
-                row = {**row, "status": STOPPED, "due_at": None}
-                self._rows.put(row)
-                self._finish(row)
-            return
         delivery = self._rules[row["rule"]].delivery
         now, stamp_s, number = self._clock.now(), self._courier.wall_seconds(row["url"]), len(row["attempts"]) + 1
         signature = sign(self._secrets_of(row["project"], now), row["id"], stamp_s, row["body"])
@@ -308,6 +361,27 @@ class Callbacks:
             timeout_ms=delivery.timeout_ms,
         )
         self._courier.post(post, self.answered)
+
+    def _is_closed(self, row: Mapping[str, Any]) -> bool:
+        return (row["endpoint_id"], row["url"]) in self._gone and "replayed_from" not in row
+
+    def _close(self, row: dict[str, Any]) -> None:
+        """The receiver wants to hear no more: stop everything else that waits to be sent there."""
+        endpoint = (row["endpoint_id"], row["url"])
+        if endpoint not in self._gone:
+            self._gone.add(endpoint)
+            self._closed.append(endpoint)
+        waiting = [
+            other
+            for other in self._rows.find("endpoint_id", row["endpoint_id"])
+            if other["status"] == PENDING and other["url"] == row["url"] and not awaited(other)
+        ]
+        stopped = [{**other, "status": STOPPED, "due_at": None} for other in waiting if self._is_closed(other)]
+        for other in stopped:
+            self._clock.cancel(TIMER, other["id"])
+            self._rows.put(other)
+        for other in stopped:
+            self._finish(other)
 
     def _finish(self, row: Mapping[str, Any]) -> None:
         resource, made = row["resource_id"], len(row["attempts"])

@@ -23,7 +23,11 @@ from server.ports import Answer, Chance
 PENDING, DELIVERED, EXHAUSTED, STOPPED, BLOCKED = "pending", "delivered", "exhausted", "stopped", "blocked"
 
 LOST = "lost"  # the error of an attempt that the service itself did not live to see answered
-KEPT_BYTES = 4_096  # of a receiver's answer
+# Of a receiver's answer
+READ_CAP_BYTES = 65_536
+KEPT_BYTES = 4_096
+
+GONE = 410  # the status by which a receiver says that it wants to hear no more
 
 _SECONDS = re.compile(r"[0-9]{1,10}")
 
@@ -110,9 +114,9 @@ def outcome(
         return BLOCKED, None
     if answer.status is not None and 200 <= answer.status <= 299:
         return DELIVERED, None
-    if answer.status == 410:
+    if answer.status == GONE:
         return STOPPED, None
-    made = sum(attempt.error != LOST for attempt in attempts_of(row))
+    made = sum(attempt.error != LOST for attempt in attempts_of(row)[row.get("replayed_from", 0) :])
     if made >= len(rule.pauses_ms):
         return EXHAUSTED, None
     pause = rule.pauses_ms[made]
@@ -159,6 +163,7 @@ def delivery_resource(row: Mapping[str, Any]) -> dict[str, Any]:
         "sequence": row["sequence"],
         "createdAt": to_iso(row["created_at"]),
         "dueAt": None if row["due_at"] is None else to_iso(row["due_at"]),
+        "replayedFrom": row.get("replayed_from"),
         "body": row["body"],
         "attempts": [
             {

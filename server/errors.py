@@ -123,6 +123,12 @@ class UnsupportedMediaType(Problem):
     status, code, title = 415, "unsupported_media_type", "Unsupported media type"
 
 
+class TooManyRequests(Problem):
+    """The caller asks too often; `Retry-After` says when to ask again."""
+
+    status, code, title = 429, "too_many_requests", "Too many requests"
+
+
 class IdempotencyMismatch(Problem):
     """An Idempotency-Key seen before with another body."""
 

@@ -114,7 +114,8 @@ class LightningNode(Protocol):
 class Post:
     """One attempt to deliver one message: exact bytes and headers, ready to be sent.
 
-    `timeout_ms` bounds the whole attempt, `connect_timeout_ms` its beginning.
+    `timeout_ms` bounds the whole attempt, `connect_timeout_ms` its beginning. `over_ms` is how long the sender itself
+    takes over the body: 0 unless somebody wants to see what a receiver makes of a slow one.
     """
 
     delivery_id: str
@@ -124,6 +125,7 @@ class Post:
     body: bytes
     connect_timeout_ms: int
     timeout_ms: int
+    over_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,19 @@ from server.ports import Chance, Clock
 from server.store.store import Store
 
 _SECRET_BYTES = 32  # Standard Webhooks: 24 to 64 bytes
+_LONGEST_KEY = 200
 
 
 class Projects:
-    """The projects of one world. A key belongs to one project; a project may hold several keys."""
+    """The projects of one world. A key belongs to one project; a project may hold several keys.
 
-    def __init__(self, store: Store, clock: Clock, chance: Chance) -> None:
+    `rotation_ms` is how long a secret that was replaced goes on signing beside its successor: `secretRotation` in the
+    spec's `x-delivery`.
+    """
+
+    def __init__(self, store: Store, clock: Clock, chance: Chance, rotation_ms: int = 0) -> None:
         self._clock = clock
+        self._rotation_ms = rotation_ms
         self._chance = chance
         self.projects = store.table("projects", key="id")
         self._keys = store.table("keys", key="id", indexes=("project",))
@@ -23,7 +29,7 @@ class Projects:
     def add(self, name: str, key: str) -> dict[str, Any]:
         """Open a project under `name` with one key and one callback secret; an existing project only gains the key.
 
-        Raises `ValueError` when another project holds the key.
+        A key that was ended stays so. Raises `ValueError` when another project holds the key.
         """
         holder = self._keys.row(key)
         if holder is not None and holder["project"] != name:
@@ -41,13 +47,51 @@ class Projects:
     def owner(self, key: str) -> str | None:
         """The project that holds `key`, or None."""
         row = self._keys.row(key)
-        return None if row is None else row["project"]
+        return None if row is None or "ended_at" in row else row["project"]
+
+    def rotate_key(self, project: str, new_key: str) -> None:
+        """Give the project another key; those that it held open nothing from now on, and never again.
+
+        Raises `ValueError` for a key that is not 1 to 200 printable ASCII characters, or that was given out before.
+        """
+        check_key(new_key)
+        if self._keys.row(new_key) is not None:
+            raise ValueError(f"the key {new_key!r} was given out before: choose one that never was")
+        now = self._clock.now()
+        for row in self._keys.find("project", project):
+            if "ended_at" not in row:
+                self._keys.put({**row, "ended_at": now})
+        self._keys.put({"id": new_key, "project": project, "created_at": now})
+
+    def rotate_secret(self, project: str) -> str:
+        """Give the project another callback secret and return it. Until the rotation is over the old one signs too.
+
+        Raises `LookupError` for an unknown project.
+        """
+        row = self.projects.existing(project)
+        now = self._clock.now()
+        over = now + self._rotation_ms
+        old = [{**s, "until_ms": over} if s["until_ms"] is None else s for s in row["webhook_secrets"]]
+        secret = self._new_secret()
+        new = {"secret": secret, "from_ms": now, "until_ms": None}
+        self.projects.put({**row, "webhook_secrets": [*old, new]})
+        return secret
+
+    def secrets(self, project: str) -> list[dict[str, Any]]:
+        """Every secret that the project ever had, the oldest first: `secret`, `from_ms`, and `until_ms` or None."""
+        row = self.projects.row(project)
+        return [] if row is None else list(row["webhook_secrets"])
 
     def secrets_of(self, project: str, at: int) -> list[str]:
         """The `whsec_` secrets that sign the project's callbacks at instant `at`, the newest first."""
-        row = self.projects.row(project)
-        secrets = [] if row is None else row["webhook_secrets"]
-        return [s["secret"] for s in reversed(secrets) if s["until_ms"] is None or at < s["until_ms"]]
+        secrets = reversed(self.secrets(project))
+        return [s["secret"] for s in secrets if s["until_ms"] is None or at < s["until_ms"]]
 
     def _new_secret(self) -> str:
         return "whsec_" + base64.b64encode(self._chance.bytes(_SECRET_BYTES)).decode()
+
+
+def check_key(key: str) -> None:
+    """Raise `ValueError` unless the text can be a key."""
+    if not (key.isascii() and key.isprintable() and 1 <= len(key) <= _LONGEST_KEY and key == key.strip()):
+        raise ValueError(f"{key[:40]!r} cannot be an API key: give 1 to {_LONGEST_KEY} printable ASCII characters")

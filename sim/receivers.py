@@ -7,46 +7,28 @@ receivers["shop"].inbox[-1].json["status"]
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, overload
 from urllib.parse import urlsplit
 
 import orjson
 
 from server.contract.shape import CallbackRule
-from server.moments import parse_duration, to_iso
+from server.moments import to_iso
 from server.ports import CALLBACK, Answer, Clock, Journal, Post
 from sim.inspection import body_faults, signature_faults
+from sim.posts import packed, unpacked
+from sim.replies import NEVER_HEARD, TIMEOUT, Said, answer_from, plain_reply, reply_resource, word_of
 
 TIMER = "receiver_answer"
-KEPT_BYTES = 4_096
-
-TIMEOUT, RESET, REFUSED, UNRESOLVED, TLS, PROTOCOL = "timeout", "reset", "refused", "unresolved", "tls", "protocol"
-_NEVER_HEARD = frozenset({REFUSED, UNRESOLVED, TLS})  # the request does not reach the receiver at all
-_WORDS = _NEVER_HEARD | {TIMEOUT, RESET, PROTOCOL}
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What a receiver answers: `status` with `headers` and `body`, or the `error` word instead, after `delay` of
-    sandbox time (a number of seconds or a text such as "2s"). A delay of the attempt's timeout or more is a timeout."""
-
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: str = ""
-    delay: str | float = 0
-    error: str | None = None
-
-
-Said = int | str | Reply
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
     """One post as it reached a receiver at instant `at`, and how it was answered: a status or an error word.
 
-    `repeated` says that the same `webhook-id` was here before. `verdict` lists what a careful receiver would object to;
-    empty means that nothing is wrong.
+    `repeated` says that the same `webhook-id` was here before; `commits`, that the receiver acted on this post,
+    whatever it answered. `verdict` lists what a careful receiver would object to; empty means that nothing is wrong.
     """
 
     at: int
@@ -57,6 +39,7 @@ class Received:
     attempt: int
     answer: int | str
     repeated: bool
+    commits: bool
     verdict: Sequence[str]
 
     @property
@@ -121,12 +104,56 @@ class Receiver:
 
         An element is a status, an error word (`TIMEOUT`, `RESET`, ...) or a `Reply`; `ValueError` for anything else.
         """
-        self._state["script"] = [_plain(said) for said in script]
+        self._state["script"] = [plain_reply(said) for said in script]
         return self
 
     def always(self, said: Said) -> Receiver:
         """Answer so whenever there is no script. Raises `ValueError` like `answers`."""
-        self._state["default"] = _plain(said)
+        self._state["default"] = plain_reply(said)
+        return self
+
+    def when(
+        self,
+        said: Said,
+        *,
+        event: str | None = None,
+        charge: str | None = None,
+        attempt: int | None = None,
+        count: int | None = 1,
+    ) -> Receiver:
+        """Answer so the next `count` posts (None: every one) that fit all that is given, before script and `always`.
+
+        `charge` is the id of a Charge or of its Static Charge, `attempt` 1 for the first. Of several that fit, the
+        first said answers. Raises `ValueError` like `answers`.
+        """
+        for what, number in (("attempt", attempt), ("count", count)):
+            if number is not None and (type(number) is not int or number < 1):
+                raise ValueError(f"{what} is {number!r}: give a whole number from 1, or None for every one")
+        rule = {"reply": plain_reply(said), "event": event, "charge": charge, "attempt": attempt, "count": count}
+        self._state["rules"].append(rule)
+        return self
+
+    @property
+    def rules(self) -> list[dict[str, Any]]:
+        """What `when` said and has not been used up: `said`, `event`, `charge`, `attempt` and the `count` left."""
+        return [
+            {"said": reply_resource(rule["reply"]), **{name: rule[name] for name in rule if name != "reply"}}
+            for rule in self._state["rules"]
+        ]
+
+    @property
+    def script(self) -> list[dict[str, Any]]:
+        """What is left of the script, in the form that `said_from` reads."""
+        return [reply_resource(reply) for reply in self._state["script"]]
+
+    @property
+    def usual(self) -> dict[str, Any]:
+        """What is answered when nothing else was said, in the form that `said_from` reads."""
+        return reply_resource(self._state["default"])
+
+    def forget(self) -> Receiver:
+        """Forget the script and the rules; `always` holds."""
+        self._state["script"], self._state["rules"] = [], []
         return self
 
     def trusts(self, secret: str | None) -> Receiver:
@@ -141,7 +168,7 @@ class Receiver:
 
     def __repr__(self) -> str:
         waiting = len(self._state["script"])
-        told = f"then {waiting} scripted answers" if waiting else f"answers {_word(self._state['default'])}"
+        told = f"then {waiting} scripted answers" if waiting else f"answers {word_of(self._state['default'])}"
         return f"<Receiver {self.name!r}: {len(self._state['inbox'])} received, {told}>"
 
 
@@ -195,21 +222,17 @@ class Receivers:
         parts = urlsplit(post.url)
         receiver = self.receiver(parts.hostname or "")
         state = self._state(receiver.name)
-        reply = state["script"].pop(0) if state["script"] else state["default"]
-        wait_ms, error = reply["delay_ms"], reply["error"]
-        if error == TIMEOUT or wait_ms >= post.timeout_ms:
-            wait_ms, error = post.timeout_ms, TIMEOUT
-        if error not in _NEVER_HEARD:
+        reply = _chosen(state, post)
+        wait_ms = reply["delay_ms"]
+        if reply["error"] == TIMEOUT or wait_ms >= post.timeout_ms:
+            wait_ms = post.timeout_ms
+            reply = {**reply, "delay_ms": wait_ms, "error": TIMEOUT, "word": reply["word"] or TIMEOUT}
+        if reply["error"] not in NEVER_HEARD:
             path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-            self._receive(receiver.name, post, path, error or reply["status"])
+            self._receive(receiver.name, post, path, reply)
         if wait_ms:
             key = f"{post.delivery_id}#{post.attempt}"
-            fields = {name: getattr(post, name) for name in post.__slots__}
-            self._late[key] = {
-                "receiver": receiver.name,
-                "post": {**fields, "body": post.body.decode("latin-1")},
-                "reply": {**reply, "delay_ms": wait_ms, "error": error},
-            }
+            self._late[key] = {"receiver": receiver.name, "post": packed(post), "reply": reply}
             self._clock.call_at(self._clock.now() + wait_ms, CALLBACK, TIMER, key)
         else:
             self._tell(receiver.name, post, reply, answered)
@@ -236,12 +259,13 @@ class Receivers:
     def _state(self, name: str) -> dict[str, Any]:
         state = self._states.get(name)
         if state is None:
-            state = {"script": [], "default": _plain(200), "secret": None, "inbox": [], "seen": {}}
+            state = {"script": [], "rules": [], "default": plain_reply(200), "secret": None, "inbox": [], "seen": {}}
             self._states[name] = state
         return state
 
-    def _receive(self, name: str, post: Post, path: str, answer: int | str) -> None:
+    def _receive(self, name: str, post: Post, path: str, reply: Mapping[str, Any]) -> None:
         state = self._state(name)
+        answer = reply["word"] or reply["status"]
         headers = {key.lower(): value for key, value in post.headers.items()}
         body = post.body.decode("utf-8", "replace")
         webhook_id = headers.get("webhook-id", "")
@@ -269,6 +293,7 @@ class Receivers:
                 "attempt": post.attempt,
                 "answer": answer,
                 "repeated": first is not None,
+                "commits": reply["commits"],
                 "verdict": verdict,
             }
         )
@@ -286,21 +311,14 @@ class Receivers:
             self._late.pop(self._last, None)
         self._last = key
         late = self._late[key]
-        post = Post(**{**late["post"], "body": late["post"]["body"].encode("latin-1")})
-        self._tell(late["receiver"], post, late["reply"], self._answered)
+        self._tell(late["receiver"], unpacked(late["post"]), late["reply"], self._answered)
 
     def _tell(self, name: str, post: Post, reply: Mapping[str, Any], answered: Callable[[Post, Answer], None]) -> None:
-        latency_ms = reply["delay_ms"]
-        if reply["error"] is not None:
-            note = f"the receiver {name!r} was told to answer so"
-            answered(post, Answer(error=reply["error"], note=note, latency_ms=latency_ms))
-            return
-        if 200 <= reply["status"] <= 299:
+        if reply["error"] is None and 200 <= reply["status"] <= 299:
             seen = self._state(name)["seen"]
             webhook_id = post.headers.get("webhook-id", "")
             seen[webhook_id] = {**seen[webhook_id], "acknowledged": True}
-        body = reply["body"].encode()[:KEPT_BYTES]
-        answered(post, Answer(status=reply["status"], headers=reply["headers"], body=body, latency_ms=latency_ms))
+        answered(post, answer_from(reply, name))
 
 
 def _copied(states: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -309,6 +327,7 @@ def _copied(states: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]
         name: {
             **state,
             "script": list(state["script"]),
+            "rules": list(state["rules"]),
             "inbox": list(state["inbox"]),
             "seen": dict(state["seen"]),
         }
@@ -321,28 +340,28 @@ def _name(host: str) -> str:
     return name.removesuffix(".localhost")
 
 
-def _plain(said: Said) -> dict[str, Any]:
-    reply = said
-    if isinstance(reply, str):
-        reply = Reply(error=reply)
-    elif not isinstance(reply, Reply):
-        reply = Reply(status=reply)
-    if reply.error is not None and reply.error not in _WORDS:
-        raise ValueError(f"{reply.error!r} is no answer: say a status, a Reply, or one of {', '.join(sorted(_WORDS))}")
-    if type(reply.status) is not int or not 200 <= reply.status <= 599:
-        raise ValueError(f"{reply.status!r} is no final HTTP status: say a whole number from 200 to 599")
-    delay_ms = parse_duration(reply.delay)
-    if delay_ms < 0:
-        raise ValueError(f"a receiver cannot answer {reply.delay!r} before it is asked: give a delay of 0 or more")
-    headers = {key.lower(): value for key, value in reply.headers.items()}
-    return {
-        "status": reply.status,
-        "headers": headers,
-        "body": reply.body,
-        "delay_ms": delay_ms,
-        "error": reply.error,
-    }
+def _chosen(state: dict[str, Any], post: Post) -> dict[str, Any]:
+    """The reply to this post: the first rule's that fits it, else the script's next, else the usual one."""
+    for place, rule in enumerate(state["rules"]):
+        if (
+            rule["event"] in (None, post.headers.get("leyden-event"))
+            and rule["attempt"] in (None, post.attempt)
+            and (rule["charge"] is None or rule["charge"] in _charges_of(post))
+        ):
+            if rule["count"] is not None:
+                left = {**rule, "count": rule["count"] - 1}
+                state["rules"][place : place + 1] = [left] if left["count"] else []
+            chosen: dict[str, Any] = rule["reply"]
+            return chosen
+    script: list[dict[str, Any]] = state["script"]
+    return script.pop(0) if script else state["default"]
 
 
-def _word(reply: Mapping[str, Any]) -> str:
-    return str(reply["error"] or reply["status"])
+def _charges_of(post: Post) -> list[Any]:
+    """The ids of the Charge and the Static Charge that a body tells of, in an envelope or not."""
+    try:
+        body = orjson.loads(post.body)
+    except orjson.JSONDecodeError:
+        return []
+    data = body.get("data", body) if isinstance(body, dict) else {}
+    return [data.get("id"), data.get("staticChargeId")] if isinstance(data, dict) else []

@@ -23,8 +23,11 @@ from server.errors import InternalError, StorageUnavailable, StoreError
 from server.moments import parse_duration, to_iso
 from server.ports import Answer
 from server.store.store import Store
+from sim import Sandbox
 from sim.clock import VirtualClock
-from sim.receivers import TIMEOUT, Receivers, Reply
+from sim.receivers import Receivers
+from sim.replies import TIMEOUT, Reply
+from sim.streams import Streams
 from tests.outbox import NEXT_SECRET, PAUSES, RULE, SECRET, SHOP, START, Desk, Held, rule
 
 HOUR = parse_duration("1h")
@@ -79,6 +82,26 @@ def test_a_receiver_that_is_down_for_70_hours_gets_the_next_scheduled_attempt_in
     else:
         assert row["status"] == "exhausted"
         assert len(statuses) == len(PAUSES)
+
+
+def test_a_charge_whose_receiver_is_down_for_70_hours_is_delivered_on_schedule_in_one_advance() -> None:
+    """The whole sandbox, with the schedule worked out beside it from the spec and the jitter's own stream."""
+    with Sandbox(seed=7, start=to_iso(START)) as sandbox:
+        sandbox.receiver("shop").always(500)
+        charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=60, callbackUrl=SHOP)
+        jitter = Streams(7).stream("jitter")
+        due = [START + 60_000]
+        for pause in PAUSES[1:]:
+            due.append(due[-1] + round(pause * (1 + 0.2 * (2 * jitter.uniform() - 1))))
+        made = next(place for place, at in enumerate(due) if at >= START + 70 * HOUR)
+        sandbox.receiver("shop").when(200, attempt=made + 1)
+
+        sandbox.advance("100h")
+
+        [delivery] = sandbox.deliveries
+        assert [attempt["at"] for attempt in delivery["attempts"]] == [to_iso(at) for at in due[: made + 1]]
+        assert [attempt["status"] for attempt in delivery["attempts"]] == [500] * made + [200]
+        assert (delivery["status"], delivery["chargeId"], made) == ("delivered", charge.id, 9)
 
 
 def test_a_receiver_that_never_says_2xx_ends_the_delivery_after_the_last_attempt() -> None:
@@ -183,6 +206,141 @@ def test_410_closes_the_endpoint_for_all_payments_of_a_static_charge() -> None:
     assert desk.row("child2")["status"] == "stopped"
     finished = desk.journal.entries(kind="callback_finished")
     assert [entry.facts["status"] for entry in finished] == ["stopped", "stopped"]
+
+
+def test_410_stops_what_else_waits_for_that_endpoint_at_once() -> None:
+    desk = Desk(rule=rule(jitter=0.0))
+    desk.shop.always(500)
+    for number in range(3):
+        desk.tell(resource=f"child{number}", endpoint_id="static")
+    desk.tell(resource="child9", endpoint_id="static", url="http://shop.localhost/other")
+    desk.tell(resource="stranger")
+    desk.pass_time("1s")
+    desk.shop.always(410)
+    desk.clock.step()
+    assert sorted(row["status"] for row in desk.callbacks.deliveries()) == ["pending"] * 2 + ["stopped"] * 3
+    assert len(desk.clock) == 2
+    assert len(desk.journal.entries(kind="callback_finished")) == 3
+
+
+def test_an_attempt_under_way_while_the_endpoint_closes_is_the_last() -> None:
+    courier = Held()
+    desk = Desk(courier=courier)
+    for resource in ("one", "two", "three"):
+        desk.tell(resource=resource, endpoint_id="static")
+    desk.pass_time("0s")
+    courier.answer(1, status=410)
+    assert [desk.row(name)["status"] for name in ("one", "two", "three")] == ["pending", "stopped", "pending"]
+    courier.answer(0, status=500)
+    courier.answer(0, status=200)
+    assert [desk.row(name)["status"] for name in ("one", "two", "three")] == ["stopped", "stopped", "delivered"]
+    assert len(desk.clock) == 0
+
+
+def test_an_attempt_lost_while_the_endpoint_closed_is_not_made_again_after_a_restart() -> None:
+    courier = Held()
+    desk = Desk(courier=courier)
+    for resource in ("one", "two"):
+        desk.tell(resource=resource, endpoint_id="static")
+    desk.pass_time("0s")
+    courier.answer(1, status=410)
+    again = Desk(store=desk.store, seed=8)
+    again.callbacks.resume()
+    again.pass_time("1h")
+    assert [again.row(name)["status"] for name in ("one", "two")] == ["stopped", "stopped"]
+    assert len(again.shop.inbox) == 0
+
+
+# Once more, because somebody asks
+
+
+@pytest.mark.parametrize("answers", [[200], [500] * 10, [410]])
+def test_a_finished_delivery_can_be_replayed_under_its_own_id(answers: list[int]) -> None:
+    desk = Desk()
+    desk.shop.answers(answers)
+    desk.tell()
+    desk.pass_time("100h")
+    before = desk.row()
+    desk.shop.answers([500, 200])
+    desk.callbacks.replay(before["id"])
+    desk.pass_time("0s")
+    assert desk.row()["status"] == "pending"
+    desk.pass_time("6s")
+    row = desk.row()
+    assert row["status"] == "delivered"
+    assert [attempt.status for attempt in attempts_of(row)] == [*answers, 500, 200]
+    assert {(got.webhook_id, got.body) for got in desk.shop.inbox} == {(before["id"], before["body"])}
+    assert [got.attempt for got in desk.shop.inbox] == list(range(1, len(answers) + 3))
+    assert len(desk.journal.entries(kind="callback_replayed")) == 1
+
+
+def test_a_replay_that_fails_has_the_whole_schedule_before_it() -> None:
+    desk = Desk(rule=rule(jitter=0.0))
+    desk.tell()
+    desk.pass_time("1s")
+    desk.shop.always(500)
+    desk.callbacks.replay(desk.row()["id"])
+    desk.pass_time("100h")
+    assert desk.row()["status"] == "exhausted"
+    assert pauses_made(desk.row())[1:] == list(PAUSES[1:])
+
+
+def test_a_replay_of_a_waiting_delivery_sends_it_now_and_one_in_flight_is_left_alone() -> None:
+    courier = Held()
+    desk = Desk(courier=courier)
+    desk.tell()
+    desk.pass_time("0s")
+    desk.callbacks.replay(desk.row()["id"])
+    desk.pass_time("1s")
+    assert len(courier.posts) == 1
+    courier.answer(status=500)
+    desk.callbacks.replay(desk.row()["id"])
+    desk.pass_time("0s")
+    assert [post.attempt for post, _ in courier.posts] == [2]
+    with pytest.raises(LookupError, match="nobody"):
+        desk.callbacks.replay("nobody")
+
+
+def test_a_replay_outlives_a_restart_and_opens_no_closed_endpoint() -> None:
+    desk = Desk()
+    desk.shop.answers([410])
+    desk.tell()
+    desk.pass_time("1s")
+    desk.callbacks.replay(desk.row()["id"])
+    again = Desk(store=desk.store, start=desk.clock.now(), seed=8)
+    again.callbacks.resume()
+    again.pass_time("1s")
+    assert again.row()["status"] == "delivered"
+    again.tell(sequence=2)
+    assert again.row(place=1)["status"] == "stopped"
+
+
+def test_a_replay_waits_its_turn_behind_an_older_message_of_the_resource() -> None:
+    desk = Desk(rule=rule(jitter=0.0))
+    desk.tell(sequence=1)
+    desk.tell(sequence=2)
+    desk.pass_time("1s")
+    first, second = desk.callbacks.deliveries("c1")
+    desk.shop.answers([500, 200])
+    desk.callbacks.replay(first["id"])
+    desk.callbacks.replay(second["id"])
+    desk.pass_time("1m")
+    order = [got.webhook_id for got in desk.shop.inbox]
+    assert order == [first["id"], second["id"], first["id"], first["id"], second["id"]]
+
+
+def test_a_waiting_delivery_can_be_put_earlier_or_later_and_a_finished_one_cannot() -> None:
+    desk = Desk()
+    desk.tell()
+    desk.callbacks.postpone(desk.row()["id"], START + 7_000)
+    desk.pass_time("6s")
+    assert len(desk.shop.inbox) == 0
+    desk.callbacks.postpone(desk.row()["id"], START + 6_500)
+    desk.pass_time("1s")
+    assert [got.at for got in desk.shop.inbox] == [START + 6_500]
+    desk.callbacks.postpone(desk.row()["id"], START + 60_000)
+    assert desk.row()["status"] == "delivered"
+    assert len(desk.clock) == 0
 
 
 def test_an_attempt_that_the_egress_policy_forbids_is_final() -> None:

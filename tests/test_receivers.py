@@ -9,7 +9,22 @@ import pytest
 
 from server.ports import Answer, Post
 from server.signing import sign
-from sim.receivers import PROTOCOL, REFUSED, RESET, TIMEOUT, TLS, UNRESOLVED, Reply
+from sim.replies import (
+    COMMIT_THEN_500,
+    EMPTY,
+    ENDLESS,
+    HUGE,
+    PROTOCOL,
+    REFUSED,
+    RESET,
+    TIMEOUT,
+    TLS,
+    UNRESOLVED,
+    WORDS,
+    Reply,
+    reply_resource,
+    said_from,
+)
 from tests.outbox import NEXT_SECRET, SECRET, START, Desk
 
 BODY = b'{"id":"c1","status":"completed"}'
@@ -136,6 +151,132 @@ def test_a_name_its_localhost_host_and_odd_capitals_are_one_receiver(desk: Desk,
 def test_the_receivers_clock_is_the_sandbox_clock(desk: Desk) -> None:
     desk.pass_time("90m")
     assert desk.receivers.wall_seconds("http://shop/") == AT_S + 5_400
+
+
+@pytest.mark.parametrize(
+    ("word", "status", "error", "commits"),
+    [
+        (EMPTY, None, "reset", False),
+        (HUGE, 200, None, True),
+        (ENDLESS, None, "timeout", True),
+        (COMMIT_THEN_500, 500, None, True),
+        (TIMEOUT, None, "timeout", False),
+        (RESET, None, "reset", False),
+    ],
+)
+def test_a_word_is_what_the_sender_sees_and_what_the_receiver_did(
+    desk: Desk, back: Answers, word: str, status: int | None, error: str | None, commits: bool
+) -> None:
+    desk.shop.answers([word])
+    desk.receivers.post(post(), back)
+    desk.pass_time("1m")
+    assert (back.all[0].status, back.all[0].error) == (status, error)
+    got = desk.shop.inbox[0]
+    assert (got.commits, got.answer) == (commits, word)
+    assert word in WORDS
+
+
+@pytest.mark.parametrize("size", [4_095, 4_096, 4_097, 65_536, 65_537, 10_000_000])
+def test_of_a_long_reply_no_more_is_read_and_kept_than_of_a_real_one(desk: Desk, back: Answers, size: int) -> None:
+    desk.shop.answers([Reply(size=size)])
+    desk.receivers.post(post(), back)
+    assert back.all[0].body == b"x" * min(size, 4_096)
+    assert ("65536" in back.all[0].note) == (size > 65_536)
+
+
+@pytest.mark.parametrize("status", [201, 302, 410, 429, 500, 502])
+def test_any_status_can_come_late_and_only_success_acts_on_the_message(desk: Desk, back: Answers, status: int) -> None:
+    desk.shop.answers([Reply(status, headers={"Retry-After": "soon", "Location": "http://away.example/"}, delay="14s")])
+    desk.receivers.post(post(), back)
+    desk.pass_time("14s")
+    assert (back.all[0].status, back.all[0].headers["retry-after"]) == (status, "soon")
+    assert desk.shop.inbox[0].commits is (status == 201)
+
+
+def test_a_success_that_comes_too_late_was_still_a_success_over_there(desk: Desk, back: Answers) -> None:
+    desk.shop.answers([Reply(200, delay="16s"), 200])
+    for _ in range(2):
+        desk.receivers.post(post(), back)
+        desk.pass_time("15s")
+    assert [answer.error or answer.status for answer in back.all] == ["timeout", 200]
+    assert [got.commits for got in desk.shop.inbox] == [True, True], "a receiver that forgets ids acts twice"
+
+
+# To whom what is answered
+
+
+def test_a_rule_answers_what_it_fits_as_often_as_it_says_and_before_the_script(desk: Desk, back: Answers) -> None:
+    desk.shop.answers([202]).when(503, event="charge.completed", attempt=1, count=2).when(500, charge="c2", count=None)
+    other = post(body=BODY.replace(b"c1", b"c2"), leyden_event="charge.expired")
+    for sent in (post(), other, post(), other, post(), replace(post(), attempt=2)):
+        desk.receivers.post(sent, back)
+    assert [answer.status for answer in back.all] == [503, 500, 503, 500, 202, 200]
+    assert [(rule["said"]["status"], rule["charge"], rule["count"]) for rule in desk.shop.rules] == [(500, "c2", None)]
+    desk.shop.forget()
+    desk.receivers.post(other, back)
+    assert (back.all[-1].status, desk.shop.rules) == (200, [])
+
+
+@pytest.mark.parametrize(
+    ("body", "fits"),
+    [
+        (b'{"id":"c9","status":"completed"}', True),
+        (b'{"id":"c1","staticChargeId":"c9"}', True),
+        (b'{"type":"charge.completed","data":{"id":"c9"}}', True),
+        (b'{"id":"c1"}', False),
+        (b'{"data":7}', False),
+        (b"[]", False),
+        (b'{"id":"c9', False),
+    ],
+)
+def test_a_charge_is_known_by_its_body_in_every_form(desk: Desk, back: Answers, body: bytes, fits: bool) -> None:
+    desk.shop.when(503, charge="c9")
+    desk.receivers.post(post(body=body), back)
+    assert back.all[0].status == (503 if fits else 200)
+
+
+@pytest.mark.parametrize("wrong", [{"attempt": 0}, {"count": 0}, {"count": True}, {"attempt": "1"}])
+def test_a_rule_that_fits_nothing_is_refused(desk: Desk, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="whole number from 1"):
+        desk.shop.when(500, **wrong)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        404,
+        "huge",
+        {},
+        {"status": 429, "headers": {"retry-after": "7"}, "delay": "2s"},
+        {"error": "empty", "delay": 1},
+        {"size": 7, "commits": False},
+        {"status": 500, "body": "no", "commits": True},
+    ],
+)
+def test_what_is_said_in_json_means_the_same_again(desk: Desk, value: Any) -> None:
+    desk.shop.when(said_from(value), count=None)
+    [rule] = desk.shop.rules
+    desk.shop.forget().when(said_from(rule["said"]), count=None)
+    assert desk.shop.rules == [rule]
+    if isinstance(value, dict):
+        assert {name: rule["said"][name] for name in value if name != "delay"} == {
+            name: value[name] for name in value if name != "delay"
+        }
+    assert set(rule["said"]) == set(reply_resource({**desk.shop._state["default"]}))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(None, 1.5, "later", []),
+        *({"statos": 200}, {1: 2}, {"status": "200"}, {"error": 7}, {"commits": "yes"}),
+        *({"size": -1}, {"size": 10**10}, {"body": 7}, {"headers": []}, {"headers": {"a": 1}}),
+        *({"delay": "-1s"}, {"delay": []}, {"delay": "soon"}),
+    ],
+)
+def test_what_json_cannot_mean_is_refused(value: Any) -> None:
+    with pytest.raises(ValueError):
+        said_from(value)
 
 
 # What a careful receiver notices

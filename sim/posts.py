@@ -1,0 +1,19 @@
+"""Posts as plain data: a callback that waits in a table for the clock or for the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from server.ports import Post
+
+
+def packed(post: Post) -> dict[str, Any]:
+    """The post as JSON values; its bytes stand one to one for the first 256 characters."""
+    fields = {name: getattr(post, name) for name in post.__slots__}
+    return {**fields, "headers": dict(post.headers), "body": post.body.decode("latin-1")}
+
+
+def unpacked(row: Mapping[str, Any]) -> Post:
+    """The post that `packed` wrote down."""
+    return Post(**{**row, "body": row["body"].encode("latin-1")})
