@@ -117,6 +117,7 @@ def test_an_invoice_says_what_was_ordered_and_its_preimage_opens_it(bench):
     assert invoice.timestamp_s == START // 1_000
     assert (invoice.min_final_cltv, invoice.features) == (80, {8, 14, 17})
     assert invoice.payee == bench.node.node_id
+    assert len(bytes.fromhex(row["preimage"])) == 32
     assert (row["state"], row["parts"], row["received_msat"]) == ("OPEN", [], 0)
 
 
@@ -280,6 +281,48 @@ def test_a_part_carries_something(bench):
 def test_a_policy_that_the_standard_forbids_is_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         NodePolicy(**wrong)
+
+
+def test_the_shortest_final_delta_and_the_shortest_wait_are_allowed():
+    assert (NodePolicy(min_final_cltv=1).min_final_cltv, NodePolicy(mpp_timeout_ms=60_000).overpay) == (1, "bolt")
+
+
+def test_the_journal_tells_the_story(bench):
+    settled, lost = bench.issue(), bench.issue()
+    bench.send(settled, 60_000, total_msat=AMOUNT)
+    bench.send(settled, 39_000, total_msat=AMOUNT - 1)
+    bench.send(settled, hold=True)
+    bench.invoices.release(settled)
+    bench.node.fail_invoice(lost, "gone")
+    told = [(entry.kind, entry.subject, entry.facts) for entry in bench.journal.entries()]
+    assert told == [
+        ("invoice_issued", settled, {"amount_msat": AMOUNT}),
+        ("invoice_issued", lost, {"amount_msat": AMOUNT}),
+        ("htlc_waiting", settled, {"htlc": "h:1", "amount_msat": 60_000}),
+        ("htlc_refused", settled, {"htlc": "h:2", "why": "underpaid", "code": INCORRECT_DETAILS}),
+        ("htlc_failed_back", settled, {"htlc": "h:1", "why": "underpaid", "code": INCORRECT_DETAILS}),
+        ("invoice_accepted", settled, {"parts": 1}),
+        ("invoice_settled", settled, {"received_msat": AMOUNT, "parts": 1}),
+        ("invoice_canceled", lost, {"because": "gone"}),
+    ]
+
+
+def test_the_journal_follows_a_payment(bench):
+    payment = bench.pay(bench.issue(), payer="ana", outcome="hold", parts=3)
+    bench.clock.advance(MINUTE)
+    bench.payments.settle(payment["id"])
+    failed = bench.pay(bench.issue(), outcome="fail")
+    told = [(entry.kind, entry.facts) for entry in bench.journal.entries(subject=payment["id"])]
+    started = {"payment_hash": payment["payment_hash"], "amount_msat": AMOUNT, "payer": "ana"}
+    assert told == [
+        ("payment_started", started),
+        ("payment_held", {}),
+        ("payment_given_up", {}),
+        ("payment_succeeded", {"outcome": "SUCCEEDED", "received_msat": AMOUNT}),
+    ]
+    assert [(entry.kind, entry.facts) for entry in bench.journal.entries(subject=failed["id"])][1:] == [
+        ("payment_failed", {"outcome": "NO_ROUTE", "reason": FAILURES["NO_ROUTE"]})
+    ]
 
 
 # Settling, once
@@ -503,11 +546,20 @@ def test_what_the_payer_saw_is_in_the_attempts(bench):
     assert attempt["code"] == INCORRECT_DETAILS
     assert attempt["name"] == "incorrect_or_unknown_payment_details"
     assert (attempt["source"], attempt["retried"], attempt["learned"]) == ("final", False, "route was good")
+    assert (attempt["why"], attempt["reason"]) == ("underpaid", payment["reason"])
+    assert (attempt["status"], attempt["at"], attempt["resolved_at"]) == ("failed", START, START)
+    held = bench.pay(bench.issue(), outcome="hold", parts=2)
+    assert [(each["status"], each["resolved_at"]) for each in held["attempts"]] == 2 * [("held", None)]
+    bench.clock.advance(5)
+    settled = bench.payments.settle(held["id"])
+    assert [(each["status"], each["resolved_at"]) for each in settled["attempts"]] == 2 * [("settled", START + 5)]
     assert bench.pay(bench.issue(), outcome="fail")["attempts"] == []
 
 
 def test_a_wallets_payment_waits_for_time_to_move(bench):
     payment_hash = bench.issue()
+    slow = bench.pay(bench.issue(), delay_ms=1)
+    assert slow["status"] == "in_flight"
     payment = bench.pay(payment_hash, scheduled=True)
     assert (payment["status"], bench.state(payment_hash)) == ("in_flight", "OPEN")
     bench.clock.advance(0)
@@ -569,7 +621,9 @@ def test_an_incomplete_set_can_be_taken_back(bench):
     payment = bench.pay(bench.issue(), outcome="incomplete", parts=4)
     assert len(payment["attempts"]) == 3
     payment = bench.payments.cancel(payment["id"])
-    assert payment["status"] == "failed"
+    assert payment["outcome"] == "INCORRECT_PAYMENT_DETAILS"
+    assert "cancelled before all its parts" in payment["reason"]
+    assert [attempt["status"] for attempt in payment["attempts"]] == 3 * ["failed"]
     assert (bench.state(payment["payment_hash"]), bench.failed) == ("OPEN", [])
     assert bench.pay(payment["payment_hash"])["status"] == "succeeded"
 
@@ -614,6 +668,8 @@ def test_who_gave_up_and_is_refused_timed_out(bench):
 
 def test_who_gave_up_sends_no_further_part(bench):
     payment = bench.pay(bench.issue(), parts=3, gap_ms=40_000)
+    bench.clock.advance(MINUTE)
+    assert [timer.kind for timer in bench.clock.upcoming(9)] == ["mpp_timeout"]
     bench.clock.run_until_idle()
     payment = bench.payment(payment)
     assert [attempt["at"] - START for attempt in payment["attempts"]] == [0, 40_000]
@@ -689,18 +745,23 @@ def test_an_invoice_without_an_amount_needs_one(bench):
     assert bench.payments.pay(request, amount_msat=5)["amount_msat"] == 5
 
 
-def test_every_script_is_played_above():
-    assert set(OUTCOMES) >= {
-        "settle",
-        "hold",
-        "incomplete",
-        "wrong_secret",
-        "underpay",
-        "overpay",
-        "overpay_double",
-        "fail",
-    }
-    assert set(FAILURES) == {"NO_ROUTE", "INSUFFICIENT_BALANCE", "TIMEOUT", "ERROR"}
+@pytest.mark.parametrize(
+    ("asked", "outcome", "sent"),
+    [
+        (1, "settle", 1),
+        (1, "overpay", 2),
+        (2, "overpay", 3),
+        (3, "overpay", 4),
+        (1, "overpay_double", 3),
+        (2, "underpay", 1),
+    ],
+)
+def test_the_smallest_sums_can_be_sent(bench, asked, outcome, sent):
+    assert bench.pay(bench.issue(asked), outcome=outcome)["amount_msat"] == sent
+
+
+def test_the_codes_are_the_standards():
+    assert (INCORRECT_DETAILS, MPP_TIMEOUT) == (0x400F, 23)  # BOLT 4: PERM|15 and 23
 
 
 def test_timers_are_set_again_after_a_restart(bench):

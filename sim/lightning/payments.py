@@ -220,8 +220,6 @@ class Payments:
             held = HELD in kinds and not kinds & {_IN_FLIGHT, WAITING}
             if held and row["status"] != HELD:
                 self._journal.note("payment_held", row["id"])
-            if row["next_part_at"] is None:
-                self._clock.cancel(TIMER, row["id"])
             self.rows.put({**row, "status": HELD if held else _IN_FLIGHT})
         elif SETTLED in kinds:
             # The HTLC has the last word: who gave up has paid all the same.

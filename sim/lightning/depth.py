@@ -1,0 +1,21 @@
+"""The depth of the network: from what was asked for (`scale-free:400`, your own map) to an engine ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sim.lightning.conditions import Weather
+from sim.lightning.engine import Engine
+from sim.lightning.generate import generate
+from sim.lightning.graph import Graph
+
+DIRECT = "direct"
+
+
+def engine_for(network: str | Graph, start_ms: int, secret: Callable[[str], bytes]) -> tuple[Engine, int]:
+    """The engine for a network and the number of the shop's node. Raises `GraphError` for what is no network."""
+    graph = network
+    if isinstance(graph, str):
+        graph = generate(graph, int.from_bytes(secret("graph"), "big"))
+    shop = int(graph.degree.argmax()) if graph.shop is None else graph.shop
+    return Engine(graph, start_ms, secret, weather=Weather()), shop

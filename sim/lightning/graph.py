@@ -1,0 +1,186 @@
+"""The map of a Lightning network: who has a channel with whom, how large, and what each side asks for its use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from server.errors import LeydenError
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+# What nodes default to now: base fee, proportional fee, blocks of delta, smallest HTLC.
+DEFAULT_POLICY = (1_000, 1, 80, 1_000)
+
+
+class GraphError(LeydenError, ValueError):
+    """A network that cannot be made as described; the text says what to write instead."""
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Nodes and channels as arrays; never changed once made, so that worlds may share it.
+
+    Channel `c` has two directions, the edges `2c` and `2c + 1`: `source`, `target` and every policy are by edge, the
+    policy being the source's. Amounts are msat, `cltv_delta` blocks. `local_msat` is the source's own balance at the
+    beginning: private, no payer sees it. `reserve_msat` is by channel: what each side must leave untouched (BOLT 2).
+    `shop` is the node that receives, when the map says which.
+    """
+
+    names: list[str]
+    source: Ints
+    target: Ints
+    capacity_msat: Ints
+    base_msat: Ints
+    ppm: Ints
+    cltv_delta: Ints
+    htlc_min_msat: Ints
+    htlc_max_msat: Ints
+    disabled: Flags
+    local_msat: Ints
+    shop: int | None = None
+    reserve_msat: Ints = field(init=False)
+    degree: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Raises `GraphError` when the two sides of a channel do not add up to what it holds."""
+        sums = self.local_msat[0::2] + self.local_msat[1::2]
+        if (sums != self.capacity_msat).any() or (self.local_msat < 0).any():
+            channel = int(np.flatnonzero(sums != self.capacity_msat)[:1].sum())
+            raise GraphError(f"channel {channel}: the balances of its two sides must be 0 or more and add up to it")
+        # BOLT 2 leaves the reserve to the peers; one hundredth of the channel is what nodes ask.
+        object.__setattr__(self, "reserve_msat", self.capacity_msat // 100)
+        object.__setattr__(self, "degree", np.bincount(self.source, minlength=len(self.names)))
+
+    @property
+    def channels(self) -> int:
+        """How many channels there are."""
+        return len(self.capacity_msat)
+
+    def node(self, name: str) -> int:
+        """The number of the node of this name. Raises `GraphError`."""
+        try:
+            return self.names.index(name)
+        except ValueError:
+            raise GraphError(f"this network has no node {name!r}: its {len(self.names)} nodes are in names") from None
+
+    def __repr__(self) -> str:
+        return f"<Graph of {len(self.names)} nodes and {self.channels} channels>"
+
+    def to_networkx(self) -> Any:
+        """A `networkx.MultiDiGraph`, an edge for each direction, with the policies as attributes.
+
+        Raises `GraphError` when networkx is not installed.
+        """
+        try:
+            import networkx  # type: ignore[import-untyped]
+        except ImportError:
+            raise GraphError("networkx is not installed: pip install networkx") from None
+        drawn = networkx.MultiDiGraph()
+        drawn.add_nodes_from(self.names)
+        columns = {
+            "capacity_msat": np.repeat(self.capacity_msat, 2).tolist(),
+            "base_msat": self.base_msat.tolist(),
+            "ppm": self.ppm.tolist(),
+            "cltv_delta": self.cltv_delta.tolist(),
+            "htlc_min_msat": self.htlc_min_msat.tolist(),
+            "htlc_max_msat": self.htlc_max_msat.tolist(),
+            "disabled": self.disabled.tolist(),
+        }
+        for edge, (a, b) in enumerate(zip(self.source.tolist(), self.target.tolist(), strict=True)):
+            facts = {name: column[edge] for name, column in columns.items()}
+            drawn.add_edge(self.names[a], self.names[b], key=edge // 2, **facts)
+        return drawn
+
+
+def from_edges(edges: Iterable[tuple[str, str, int] | Mapping[str, Any]], *, shop: str | None = None) -> Graph:
+    """A network of your own: `(a, b, capacity_sat)` for each channel, or a mapping that may say more.
+
+    A mapping has `a`, `b` and `capacity_sat`; further `a_balance_sat` (default: half), `base_msat`, `ppm`,
+    `cltv_delta`, `htlc_min_msat`, `htlc_max_msat` for both directions, or a pair `[of a, of b]`; `disabled` likewise.
+    `shop` names the node that receives (default: the last one named). Raises `GraphError`.
+    """
+    numbers: dict[str, int] = {}
+    ends: list[tuple[int, int]] = []
+    capacities: list[int] = []
+    balances: list[int] = []
+    fields: list[tuple[Any, ...]] = []
+    for given in edges:
+        row: dict[str, Any]
+        row = dict(zip(("a", "b", "capacity_sat"), given, strict=True)) if isinstance(given, tuple) else dict(given)
+        unknown = row.keys() - _FIELDS.keys() - {"a", "b", "capacity_sat", "a_balance_sat"}
+        if unknown or not {"a", "b", "capacity_sat"} <= row.keys() or row["a"] == row["b"]:
+            raise GraphError(
+                f"{given!r} is not a channel: give (a, b, capacity_sat) with two nodes, or a mapping that may add "
+                f"a_balance_sat, {', '.join(_FIELDS)}"
+            )
+        capacity = int(row["capacity_sat"]) * 1_000
+        balance = int(row["a_balance_sat"]) * 1_000 if "a_balance_sat" in row else capacity // 2
+        if capacity <= 0 or not 0 <= balance <= capacity:
+            raise GraphError(f"{given!r}: a channel holds more than 0 sat, and a's balance is a part of that")
+        ends.append((numbers.setdefault(str(row["a"]), len(numbers)), numbers.setdefault(str(row["b"]), len(numbers))))
+        capacities.append(capacity)
+        balances.append(balance)
+        row.setdefault("htlc_max_msat", capacity)
+        fields.append(tuple(row.get(name, default) for name, default in _FIELDS.items()))
+    if not ends:
+        raise GraphError("a network needs at least one channel: give [(a, b, capacity_sat), ...]")
+    if shop is not None and shop not in numbers:
+        raise GraphError(f"the shop {shop!r} has no channel: it is one of the nodes that the edges name")
+    sides = [_both_sides([row[place] for row in fields]) for place in range(len(_FIELDS))]
+    return assemble(
+        list(numbers),
+        np.array([end[0] for end in ends], dtype=np.int64),
+        np.array([end[1] for end in ends], dtype=np.int64),
+        np.array(capacities, dtype=np.int64),
+        np.array(balances, dtype=np.int64),
+        sides,
+        shop=len(numbers) - 1 if shop is None else numbers[shop],
+    )
+
+
+def assemble(
+    names: list[str], a: Ints, b: Ints, capacity: Ints, a_local: Ints, policies: list[Ints], *, shop: int | None = None
+) -> Graph:
+    """A graph from its columns by channel; `policies` are the six columns by edge, in the order of `_FIELDS`."""
+    base, ppm, delta, least, most, disabled = policies
+    return Graph(
+        names=names,
+        source=_interleaved(a, b),
+        target=_interleaved(b, a),
+        capacity_msat=capacity,
+        base_msat=base,
+        ppm=ppm,
+        cltv_delta=delta,
+        htlc_min_msat=least,
+        htlc_max_msat=most,
+        disabled=disabled.astype(np.bool_),
+        local_msat=_interleaved(a_local, capacity - a_local),
+        shop=shop,
+    )
+
+
+_FIELDS: dict[str, int | bool] = {
+    "base_msat": DEFAULT_POLICY[0],
+    "ppm": DEFAULT_POLICY[1],
+    "cltv_delta": DEFAULT_POLICY[2],
+    "htlc_min_msat": DEFAULT_POLICY[3],
+    "htlc_max_msat": 0,  # the channel itself, where nothing else is said
+    "disabled": False,
+}
+
+
+def _both_sides(column: list[Any]) -> Ints:
+    pairs = [value if isinstance(value, list | tuple) else (value, value) for value in column]
+    return np.array([side for pair in pairs for side in pair], dtype=np.int64)
+
+
+def _interleaved(even: Ints, odd: Ints) -> Ints:
+    both = np.empty(2 * len(even), dtype=np.int64)
+    both[0::2], both[1::2] = even, odd
+    return both

@@ -1,0 +1,65 @@
+"""Second thoughts: what changed in memory since a commit began can be taken back, at the cost of what changed."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+_MISSING = object()
+
+
+class Changing:
+    """Something of which only the fields named in `changing` change, and those by being set anew."""
+
+    __slots__ = ()
+    changing: ClassVar[tuple[str, ...]] = ()
+
+    def mark(self) -> tuple[Any, ...]:
+        """What `put_back` needs."""
+        return tuple(getattr(self, name) for name in self.changing)
+
+    def put_back(self, mark: tuple[Any, ...]) -> None:
+        """Be again what `mark` saw."""
+        for name, value in zip(self.changing, mark, strict=True):
+            setattr(self, name, value)
+
+
+class Undo:
+    """A part of a world that remembers between `begin` and `keep`, as the store does, so that `take_back` can undo."""
+
+    def __init__(self) -> None:
+        self.recording = False
+        self.saved: dict[str, Any] = {}  # attributes to set back, a heap for example
+        self._fields: dict[int, tuple[Changing, tuple[Any, ...]]] = {}
+        self._items: list[tuple[Any, Any, Any]] = []
+
+    def begin(self) -> None:
+        """Remember what changes from now on."""
+        self.recording = True
+
+    def keep(self) -> None:
+        """What changed stays."""
+        self.recording = False
+        if self._items or self._fields or self.saved:
+            self.saved, self._fields, self._items = {}, {}, []
+
+    def take_back(self) -> None:
+        """Let everything be as it was at `begin`."""
+        for items, key, before in reversed(self._items):
+            if before is _MISSING:
+                items.pop(key, None)
+            else:
+                items[key] = before
+        for thing, mark in self._fields.values():
+            thing.put_back(mark)
+        self.__dict__.update(self.saved)
+        self.keep()
+
+    def touch(self, thing: Changing) -> None:
+        """Called before the fields of `thing` change."""
+        if self.recording and id(thing) not in self._fields:
+            self._fields[id(thing)] = (thing, thing.mark())
+
+    def remember(self, items: Any, key: Any) -> None:
+        """Called before an item of a list or a dictionary changes."""
+        if self.recording:
+            self._items.append((items, key, items.get(key, _MISSING) if isinstance(items, dict) else items[key]))
