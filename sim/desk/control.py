@@ -11,13 +11,11 @@ import orjson
 
 from server.call import Call
 from server.contract.bind import answers
-from server.deliveries import delivery_resource
 from server.errors import Conflict, Fault, Impossible, NotFound
 from server.model import charge_resource
 from server.moments import parse_duration, parse_iso, to_iso
 from server.version import VERSION
 from sim.clock import ClockError, Fired
-from sim.loopback import ask
 from sim.payers import PayerError, ask_for_invoice, read_request, strip_scheme
 from sim.world import World
 
@@ -137,7 +135,7 @@ class ControlPlane:
         """Let the node fail a held payment."""
         return self._resolve(call, self._world.payments.cancel)
 
-    # Charges, deliveries, journal
+    # Charges, journal
 
     @answers(NotFound, Conflict)
     def fail_charge(self, call: Call) -> dict[str, Any]:
@@ -150,11 +148,6 @@ class ControlPlane:
             raise Conflict(f"this charge is {charge['status']}: {rule.because}")
         world.node.fail_invoice(charge["payment_hash"], call.body.get("reason") or "failed on request")
         return charge_resource(service.find(call.project, charge["id"]))
-
-    @answers()
-    def list_deliveries(self, call: Call) -> list[dict[str, Any]]:
-        """The callbacks, the oldest first: all of them, or one Charge's."""
-        return [delivery_resource(row) for row in self._world.service.callbacks.deliveries(call.query.get("chargeId"))]
 
     @answers()
     def get_journal(self, call: Call) -> list[dict[str, Any]]:
@@ -180,7 +173,7 @@ class ControlPlane:
         base = self._world.public_url
         if not url.startswith(base + "/"):
             raise PayerError(f"this LNURL leads to {urlsplit(url).netloc}, not to this sandbox at {base}")
-        answer: Mapping[str, Any] = orjson.loads(ask(self._world.app, "GET", url.removeprefix(base)).body)
+        answer: Mapping[str, Any] = orjson.loads(self._world.ask("GET", url.removeprefix(base)).body)
         return answer
 
     def _find_payment(self, call: Call) -> dict[str, Any]:

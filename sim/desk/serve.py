@@ -4,37 +4,45 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from server.addresses import meant_address
+from server.egress import Egress
 from server.errors import LeydenError, StoreError
+from server.projects import check_key
 from server.store.store import Store
-from server.system import address_of, drawn_seed, open_port, run_server, wall_ms
+from server.system import address_of, drawn_seed, machine_addresses, open_port, run_server, wall_ms
 from server.system_courier import HttpCourier
 from server.system_sync import GroupSync, SyncedCourier
-from sim.desk.control import ControlPlane
 from sim.desk.host import Host
+from sim.desk.levers import levers
 from sim.plans import plan_from
 from sim.world import World
 
 DEFAULT_KEY = "leyden"
 _READABLE_ENTRIES = 100_000
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def serve(options: argparse.Namespace) -> int:
     """Build a world for each key and serve them. Raises `LeydenError` with one clear line when it cannot."""
     keys = options.api_key or [DEFAULT_KEY]
     for key in keys:
-        if not (key.isascii() and key.isprintable() and 1 <= len(key) <= 200 and key == key.strip()):
-            raise LeydenError(f"{key[:40]!r} cannot be an API key: give 1 to 200 printable ASCII characters")
+        try:
+            check_key(key)
+        except ValueError as error:
+            raise LeydenError(str(error)) from None
     if len(set(keys)) != len(keys):
         raise LeydenError("an API key is given twice: each project needs its own")
     listener = open_port(options.host, options.port)
     url = address_of(listener)
+    public_url = options.public_url or url
+    egress = _egress(options, url, public_url)
     worlds: dict[str, World] = {}
     try:
         for index, key in enumerate(keys):
-            worlds[key] = _world(options, key, index, options.public_url or url)
+            worlds[key] = _world(options, key, index, public_url, egress)
         host = Host(worlds, sync_by=wall_ms if options.durability == "interval" else None)
         run_server(host, listener, ready=lambda: print(f"Leyden listening on {url}", flush=True))
     finally:
@@ -44,16 +52,27 @@ def serve(options: argparse.Namespace) -> int:
     return 0
 
 
-def _world(options: argparse.Namespace, key: str, index: int, public_url: str) -> World:
+def _egress(options: argparse.Namespace, *urls: str) -> Egress:
+    """Where the callbacks of every world may go; never to one of these `urls`, at which the server itself is reached,
+    nor, when it listens everywhere, to any address of this machine at its port."""
+    own = [(parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme]) for parts in map(urlsplit, urls)]
+    listened = meant_address(own[0][0])
+    if listened is not None and listened.is_unspecified:
+        own += [(address, own[0][1]) for address in machine_addresses()]
+    local = listened is not None and listened.is_loopback
+    return Egress(options.egress or ("loopback" if local else "public"), allow=options.egress_allow, own=own)
+
+
+def _world(options: argparse.Namespace, key: str, index: int, public_url: str, egress: Egress) -> World:
     store = _store(options, key)
     try:
-        return _on(store, options, key, index, public_url)
+        return _on(store, options, key, index, public_url, egress)
     except BaseException:
         store.close()
         raise
 
 
-def _on(store: Store, options: argparse.Namespace, key: str, index: int, public_url: str) -> World:
+def _on(store: Store, options: argparse.Namespace, key: str, index: int, public_url: str, egress: Egress) -> World:
     saved = World.saved(store)
     if saved is not None and options.seed is not None and options.seed != saved["given_seed"]:
         raise StoreError(
@@ -81,14 +100,15 @@ def _on(store: Store, options: argparse.Namespace, key: str, index: int, public_
         control=not options.no_control,
         keep=_READABLE_ENTRIES,
         mock_unbound=options.mock_unbound,
+        network=options.network,
         given_seed=given_seed,
     )
-    courier = HttpCourier(allow=_only_this_machine)
+    courier = HttpCourier(allow=egress, screen=egress.screen)
     if options.durability != "always" or not store.lasts:
-        return World(plan, store, levers=ControlPlane, outside=courier, public_url=public_url)
+        return World(plan, store, levers=levers, outside=courier, public_url=public_url)
     settled = GroupSync(store).settled
     outside = SyncedCourier(courier, settled)
-    return World(plan, store, levers=ControlPlane, outside=outside, settled=settled, public_url=public_url)
+    return World(plan, store, levers=levers, outside=outside, settled=settled, public_url=public_url)
 
 
 def _store(options: argparse.Namespace, key: str) -> Store:
@@ -104,8 +124,3 @@ def _seed_for(seed: int, key: str, index: int) -> int:
     if index == 0:
         return seed
     return int.from_bytes(hashlib.sha256(f"{seed} {key}".encode()).digest()[:6], "big")
-
-
-def _only_this_machine(host: str, address: str, port: int) -> str | None:
-    """Callbacks of a sandbox go nowhere else: the rule that forbids an address, or None."""
-    return None if ip_address(address).is_loopback else "loopback-only"

@@ -1,0 +1,25 @@
+"""Carried: a post handed to a courier, and its answer waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from server.ports import Answer, Courier, Post
+
+
+async def carried(courier: Courier, post: Post) -> Answer:
+    """The answer to one post. Must run in the courier's event loop."""
+    told: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+    def answered(_: Post, answer: Answer) -> None:
+        if not told.done():  # whoever waited may have been told to stop
+            told.set_result(answer)
+
+    courier.post(post, answered)
+    return await told
+
+
+async def carried_together(courier: Courier, posts: Sequence[Post]) -> list[Answer]:
+    """The answers to posts that are sent at the same moment, in their order."""
+    return await asyncio.gather(*(carried(courier, post) for post in posts))
