@@ -1,0 +1,167 @@
+"""Callbacks a second to a receiver that is never the slow one: courier and whole outbox, beside bare clients."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from typing import Any
+
+import aiohttp
+import httpx2
+
+try:
+    import httpx
+except ImportError:  # It is no library of ours: only the goal is set in its terms.
+    httpx = None  # type: ignore[assignment]
+
+from server.contract.load import default_spec, load_contract
+from server.contract.shape import Contract
+from server.contract.yaml12 import read_yaml
+from server.ports import Answer, Post
+from server.store.store import Store
+from server.system_courier import HttpCourier
+from sim.plans import plan_from
+from sim.world import World
+from tests.benchmarks.bench import Bench
+from tests.benchmarks.loops import new_loop
+from tests.benchmarks.measuring import RATE, BenchmarkError, Goal, Row, compared, in_turn
+from tests.benchmarks.serving import receiver
+
+PART = "callbacks"
+CONCURRENCY = 50
+_HEADERS = {
+    "content-type": "application/json",
+    "user-agent": "leyden/0",
+    "webhook-id": "5f0c9a52-4d11-4c1b-8f55-2f6f2a6f0b1e",
+    "webhook-timestamp": "1893488400",
+    "webhook-signature": "v1," + "A" * 44,
+}
+_BODY = b'{"id":"5f0c9a52-4d11-4c1b-8f55-2f6f2a6f0b1e","status":"completed","request":"' + b"q" * 700 + b'"}'
+
+Measure = Callable[[str, int], Coroutine[None, None, float]]
+
+
+def rows(bench: Bench) -> Iterator[Row]:
+    """Callbacks a second at concurrency 50."""
+    contract = _wide_contract()
+    with receiver() as url:
+
+        def run(measure: Measure, full: int) -> Callable[[], float]:
+            count = bench.scale.of(full, 60)
+
+            def once() -> float:
+                with asyncio.Runner(loop_factory=new_loop) as runner:
+                    return count / runner.run(measure(f"{url}/hook", count))
+
+            return once
+
+        runs = {
+            "aiohttp": run(_by_aiohttp, 4_000),
+            "courier": run(_by_courier, 4_000),
+            "outbox": run(lambda where, count: _by_outbox(contract, where, count), 4_000),
+            "httpx2": run(lambda where, count: _by_httpx(httpx2, where, count), 1_000),
+        }
+        if httpx is not None:
+            runs["httpx"] = run(lambda where, count: _by_httpx(httpx, where, count), 200)
+        in_turn(1, runs)  # so that none pays for what is done once
+        found = in_turn(bench.scale.repeats, runs)
+    goals = {"aiohttp": Goal("at least", 0.5), "httpx": Goal("at least", 25)}
+    for what, name in (("courier", "courier"), ("whole outbox", "outbox")):
+        text = f"callbacks by the {what}, {CONCURRENCY} at once"
+        for client in ("aiohttp", "httpx2", "httpx"):
+            if client in found:
+                beside = f"bare {client} client"
+                yield compared(PART, text, RATE, [found[name]], beside, [found[client]], goal=goals.get(client))
+
+
+async def _shared(count: int, send: Callable[[], Awaitable[object]]) -> float:
+    """Fifty senders share `count` posts; the seconds they take."""
+    left = iter(range(count))
+
+    async def sender() -> None:
+        for _ in left:
+            await send()
+
+    began = time.perf_counter()
+    await asyncio.gather(*(sender() for _ in range(CONCURRENCY)))
+    return time.perf_counter() - began
+
+
+async def _by_aiohttp(url: str, count: int) -> float:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
+
+        async def send() -> None:
+            async with client.post(url, data=_BODY, headers=_HEADERS) as response:
+                await response.read()
+
+        return await _shared(count, send)
+
+
+async def _by_httpx(library: Any, url: str, count: int) -> float:
+    limits = library.Limits(max_connections=None, max_keepalive_connections=None)
+    async with library.AsyncClient(limits=limits) as client:
+        return await _shared(count, lambda: client.post(url, content=_BODY, headers=_HEADERS))
+
+
+async def _by_courier(url: str, count: int) -> float:
+    courier = HttpCourier()
+    post = Post("delivery", 1, url, _HEADERS, _BODY, 3_000, 15_000)
+    left = iter(range(count - CONCURRENCY))
+
+    def answered(sent: Post, answer: Answer) -> None:
+        if answer.status != 200:
+            raise BenchmarkError(f"a callback was answered {answer}")
+        if next(left, None) is not None:
+            courier.post(sent, answered)
+
+    began = time.perf_counter()
+    for _ in range(CONCURRENCY):
+        courier.post(post, answered)
+    await courier.drained()
+    took = time.perf_counter() - began
+    await courier.close()
+    return took
+
+
+async def _by_outbox(contract: Contract, url: str, count: int) -> float:
+    """Deliveries that all fall due at once, from the first attempt to the last answer recorded."""
+    plan = plan_from(seed=1, start_ms=1_893_488_400_000, spec=contract, control=False)
+    world = World(plan, Store.memory(), outside=HttpCourier())
+    rule = contract.operations["createCharge"].callbacks[0]
+    data = contract.document["components"]["examples"]["ChargeUpdateCompleted"]["value"]
+    callbacks = world.service.callbacks
+    for number in range(count):
+        with world.turn():
+            callbacks.enqueue(
+                resource_id=f"charge-{number}",
+                project=plan.project,
+                url=url,
+                rule=rule,
+                event="charge.completed",
+                status="completed",
+                sequence=1,
+                data=data,
+                at=plan.start_ms,
+            )
+    began = time.perf_counter()
+    world.catch_up()
+    assert world.outside is not None
+    await world.outside.drained()
+    took = time.perf_counter() - began
+    await world.close_outside()
+    unheard = [row for row in callbacks.deliveries() if row["status"] != "delivered"]
+    if unheard:
+        raise BenchmarkError(f"{len(unheard)} of {count} callbacks were not delivered: {unheard[0]['attempts']}")
+    return took
+
+
+def _wide_contract() -> Contract:
+    """The packaged spec with room for as many attempts at once as are measured here."""
+    document = read_yaml(default_spec().read_bytes(), "charges.openapi.yaml")
+    for path in document["paths"].values():
+        for operation in path.values():
+            for callback in operation.get("callbacks", {}).values() if isinstance(operation, dict) else ():
+                for item in callback.values():
+                    item["x-delivery"]["inFlight"] = CONCURRENCY
+    return load_contract(document)

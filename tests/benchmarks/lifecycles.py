@@ -1,0 +1,89 @@
+"""Whole lifecycles: create a charge, pay it, complete it, deliver its callback; in process and over HTTP."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+
+import httpx2
+from coincurve import PrivateKey, PublicKey
+
+from sim import Sandbox
+from tests.benchmarks.bench import FROZEN, Bench, charge_body
+from tests.benchmarks.measuring import COST, RATE, BenchmarkError, Goal, Row, compared, in_turn, seconds_each
+from tests.benchmarks.serving import KEY, leyden
+
+PART = "lifecycle"
+_BODY = {**charge_body(1), "callbackUrl": "http://shop.inbox.localhost/hook"}
+
+
+def rows(bench: Bench) -> Iterator[Row]:
+    """Seconds for one lifecycle on three paths, and how many a second the shortest makes."""
+    count = bench.scale.of(300, 10)
+    with ExitStack() as stack:
+        served = stack.enter_context(leyden(*FROZEN))
+        client = stack.enter_context(httpx2.Client(base_url=served.url, headers={"apikey": KEY}))
+        raw, real = stack.enter_context(Sandbox(seed=1)), stack.enter_context(Sandbox(seed=2))
+        runs: dict[str, Callable[[], object]] = {
+            "raw": lambda: _by_hand(raw),
+            "client": lambda: _by_client(real.http, real),
+            "http": lambda: _by_client(client, None),
+            "bare": _signed_and_recovered(),
+        }
+        for run in runs.values():
+            seconds_each(run, count // 5)
+        found = in_turn(
+            2 * bench.scale.repeats,
+            {name: partial(seconds_each, run, count, time.perf_counter) for name, run in runs.items()},
+        )
+        made = count * 2 * bench.scale.repeats + count // 5
+        for box in (raw, real):
+            _check(box, made)
+    bare, http = "one signature and one key recovery", "over HTTP"
+    rates = {name: [[1 / seconds for seconds in found[name]]] for name in ("raw", "bare")}
+    goal = Goal("at least", 4_000, absolute=True)
+    yield compared(PART, "lifecycles in process", RATE, rates["raw"], bare, rates["bare"], goal=goal)
+    yield compared(PART, "lifecycle in process", COST, [found["raw"]], bare, [found["bare"]])
+    yield compared(
+        PART,
+        "lifecycle in process",
+        COST,
+        [found["raw"]],
+        http,
+        [found["http"]],
+        times_less=True,
+        goal=Goal("at least", 6),
+    )
+    yield compared(
+        PART, "lifecycle in process by httpx2", COST, [found["client"]], http, [found["http"]], times_less=True
+    )
+
+
+def _by_hand(box: Sandbox) -> None:
+    """The shortest path: requests stepped by hand."""
+    answer = box.ask("POST", "/v0/charges", _BODY)
+    box.wallet("ana").pay(answer["data"]["invoice"]["request"])
+    box.advance(0)
+
+
+def _by_client(client: httpx2.Client, box: Sandbox | None) -> None:
+    """The path of a test suite: a real HTTP client, whose requests stay in process or go to a server."""
+    answer = client.post("/v0/charges", json=_BODY).json()
+    client.post("/sandbox/v1/payments", json={"request": answer["data"]["invoice"]["request"]}).raise_for_status()
+    if box is not None:
+        box.advance(0)  # a server does this by itself
+
+
+def _signed_and_recovered() -> Callable[[], object]:
+    key = PrivateKey(bytes(range(1, 33)))
+    message = b"lnbcrt2500n" + bytes(120)
+    return lambda: PublicKey.from_signature_and_message(key.sign_recoverable(message), message)
+
+
+def _check(box: Sandbox, made: int) -> None:
+    state = box.ask("GET", "/sandbox/v1")
+    heard = len(box.receiver("shop.inbox").inbox)
+    if state["charges"] != {"completed": made} or heard != made:
+        raise BenchmarkError(f"of {made} lifecycles, these came to an end: {state['charges']}, {heard} callbacks")
