@@ -7,21 +7,18 @@ What the operations are is written in `specs/`; what they do, in the services; h
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import orjson
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import Route
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.contract.shape import Contract
-from server.docs import docs_page
-from server.door import PROBLEM, Gate, Handler, Intake, PathEndpoint
-from server.errors import NotFound
+from server.door import Gate, Handler, Intake, PathEndpoint, send_problem
+from server.errors import MethodNotAllowed, NotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,36 +42,51 @@ def operation_routes(part: Part, gate: Gate) -> list[Route]:
     return sorted(routes, key=lambda route: "{" in route.path)
 
 
-def document_routes(part: Part) -> list[Route]:
-    """The served document and its page for people, both without a key."""
-    served = orjson.dumps(part.contract.document)
+class Page:
+    """Something to read, for which nobody needs a key."""
 
-    async def document(request: Request) -> Response:
-        return Response(served, media_type="application/json")
+    def __init__(self, show: Callable[[], Response], gate: Gate) -> None:
+        self._show = show
+        self._gate = gate
 
-    async def docs(request: Request) -> Response:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] not in {"GET", "HEAD"}:
+            problem = MethodNotAllowed("this is here to be read: use GET", headers={"Allow": "GET, HEAD"})
+            return await send_problem(send, problem, self._gate.request_id())
+        return await self._show()(scope, receive, send)
+
+
+def document_routes(part: Part, gate: Gate) -> list[Route]:
+    """The served document and its page for people."""
+
+    def docs() -> Response:
+        # Here and not above: most servers start without anybody reading their page.
+        from server.docs import docs_page
+
         return HTMLResponse(docs_page(part.contract, part.document_path))
 
-    return [Route(part.document_path, document), Route(part.docs_path, docs)]
+    served = orjson.dumps(part.contract.document)
+    return [
+        Route(part.document_path, Page(lambda: Response(served, media_type="application/json"), gate)),
+        Route(part.docs_path, Page(docs, gate)),
+    ]
 
 
-def build_app(parts: Sequence[Part], gate: Gate) -> Starlette:
-    """Fold the parts into one application. The first part's page is where `/` leads."""
+def build_app(parts: Sequence[Part], gate: Gate) -> ASGIApp:
+    """Fold the parts into one application. The first part's page is where `/` leads.
 
-    async def home(request: Request) -> Response:
-        return RedirectResponse(parts[0].docs_path)
+    A router alone: every endpoint answers its own errors, so that nothing has to be caught around them.
+    """
 
-    async def http_error(request: Request, error: Exception) -> Response:
-        # Only the router raises these here, and only for a path nobody declared.
+    async def nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
         problem = NotFound(f"there is nothing at this path: the routes are listed at {parts[0].docs_path}")
-        return Response(orjson.dumps(problem.document(gate.request_id())), 404, media_type=PROBLEM)
+        await send_problem(send, problem, gate.request_id())
 
     routes = [route for part in parts for route in operation_routes(part, gate)]
-    routes += [route for part in parts for route in document_routes(part)]
-    app = Starlette(
-        routes=[*routes, Route("/", home)],
+    routes += [route for part in parts for route in document_routes(part, gate)]
+    return Router(
+        [*routes, Route("/", Page(lambda: RedirectResponse(parts[0].docs_path), gate))],
+        redirect_slashes=False,
+        default=nothing_here,
         middleware=[Middleware(Intake, gate=gate, limit=max(part.contract.body_limit for part in parts))],
-        exception_handlers={HTTPException: http_error},
     )
-    app.router.redirect_slashes = False
-    return app

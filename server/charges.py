@@ -177,8 +177,10 @@ class ChargeService:
             "expires_at": created_at + expiry_s * 1_000,
             "confirmed_at": None,
             "static_charge_id": static_charge_id,
-            "extra": dict(extra or {}),
         }
+        # What is seldom there is left out: the garbage collector passes over a row of nothing but plain values.
+        if extra:
+            row["extra"] = dict(extra)
         if description_hash is not None:
             row["description_hash"] = description_hash.hex()
         if comment:

@@ -61,7 +61,7 @@ class Gate:
     """What the door needs of the world behind it.
 
     `turn` is entered around all that a request reads and writes, which is then one commit. `settled` is awaited before
-    an answer leaves: the store's policy.
+    an answer leaves: the store's policy. `limit` names the refusal for an operation that is asked for too often.
     """
 
     turn: Callable[[], AbstractContextManager[Any]]
@@ -70,6 +70,7 @@ class Gate:
     journal: Journal
     key_header: bytes
     settled: Callable[[], Awaitable[None]] | None = None
+    limit: Callable[[str], Problem | None] | None = None
     requests: count[int] = field(default_factory=lambda: count(1))
 
     def request_id(self) -> str:
@@ -89,29 +90,44 @@ class Intake:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        size = 0
+        too_long = any(
+            name == b"content-length" and value.isdigit() and int(value) > self._limit
+            for name, value in scope["headers"]
+        )
+        read = 0
         chunks: list[bytes] = []
-        for name, value in scope["headers"]:
-            if name == b"content-length" and value.isdigit():
-                size = int(value) if int(value) > self._limit else 0
-        while size <= _DRAINED:
-            # A body that is too long is still read for a while: a client that is busy sending would otherwise see a
-            # broken connection instead of the answer.
+        more = True
+        # A body that is too long is still read for a while: a client that is busy sending would otherwise see a broken
+        # connection instead of the answer.
+        while more and read <= _DRAINED:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return None
             chunk = message.get("body", b"")
-            size += len(chunk) if not chunks or size <= self._limit else 0
-            if size <= self._limit:
+            read += len(chunk)
+            too_long = too_long or read > self._limit
+            if not too_long:
                 chunks.append(chunk)
-            if not message.get("more_body", False):
-                break
-        if size > self._limit:
-            detail = f"the body is larger than {self._limit} bytes: send less"
-            problem = PayloadTooLarge(detail)
+            more = message.get("more_body", False)
+        if too_long:
+            problem = PayloadTooLarge(f"the body is larger than {self._limit} bytes: send less")
             return await send_problem(send, problem, self._gate.request_id())
         scope[_BODY] = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         return await self._app(scope, receive, send)
+
+
+class Offer:
+    """An operation, who answers it, and the headers that all its answers have in common."""
+
+    __slots__ = ("handler", "headers", "operation", "waits")
+
+    def __init__(self, operation: Operation, handler: Handler) -> None:
+        self.operation = operation
+        self.handler = handler
+        self.waits = iscoroutinefunction(handler)
+        self.headers = [(name.encode(), value.encode()) for name, value in operation.replies[200].constants]
+        if getattr(handler, "mock", False):
+            self.headers.append((b"x-leyden-mock", b"example"))
 
 
 class PathEndpoint:
@@ -119,7 +135,7 @@ class PathEndpoint:
 
     def __init__(self, bound: Mapping[str, tuple[Operation, Handler]], gate: Gate, depth_limit: int) -> None:
         self._depth_limit = depth_limit
-        self._bound = {method: (operation, run, iscoroutinefunction(run)) for method, (operation, run) in bound.items()}
+        self._bound = {method: Offer(operation, handler) for method, (operation, handler) in bound.items()}
         if "GET" in bound:
             self._bound["HEAD"] = self._bound["GET"]
         self._allow = ", ".join(sorted([*self._bound, "OPTIONS"])).encode()
@@ -129,14 +145,14 @@ class PathEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         gate = self._gate
         method = scope["method"]
-        found = self._bound.get(method)
+        offer = self._bound.get(method)
         request_id = gate.request_id()
-        if found is None:
+        if offer is None:
             return await self._without_operation(scope, send, request_id)
-        operation, handler, waits = found
-        headers: list[tuple[bytes, bytes]] = []
+        operation = offer.operation
+        headers = offer.headers.copy()
         try:
-            status, body = await self._answer(operation, handler, scope, headers, request_id, waits)
+            status, body = await self._answer(offer, scope, headers, request_id)
             if gate.settled is not None:
                 await _settle(gate.settled, operation)
         except Problem as problem:
@@ -152,51 +168,38 @@ class PathEndpoint:
         return await _send(send, status, body, media, headers, hide=method == "HEAD")
 
     async def _answer(
-        self,
-        operation: Operation,
-        handler: Handler,
-        scope: Scope,
-        headers: list[tuple[bytes, bytes]],
-        request_id: str,
-        waits: bool,
+        self, offer: Offer, scope: Scope, headers: list[tuple[bytes, bytes]], request_id: str
     ) -> tuple[int, bytes]:
-        gate = self._gate
+        gate, operation, handler = self._gate, offer.operation, offer.handler
         sent = _pick(scope["headers"])
         project = ""
         if operation.secured:
             project = self._project(sent)
+        refusal = None if gate.limit is None else gate.limit(operation.operation_id)
+        if refusal is not None:
+            raise refusal
         submitted = _read_body(operation, scope[_BODY], sent, self._depth_limit)
         call = _call(operation, project, scope, sent, submitted)
-        reply = operation.replies[200]
-        headers.extend((name.encode(), value.encode()) for name, value in reply.constants)
-        if getattr(handler, "mock", False):
-            headers.append((b"x-leyden-mock", b"example"))
-        if waits:
+        if offer.waits:
             return 200, _checked(operation, await handler(call))
         key = call.header.get("Idempotency-Key")
         with gate.turn():
             if key is None:
                 return 200, _checked(operation, handler(call))
-            return self._once(operation, handler, call, key, headers, request_id)
+            return self._once(offer, call, key, headers, request_id)
 
     def _once(
-        self,
-        operation: Operation,
-        handler: Handler,
-        call: Call,
-        key: str,
-        headers: list[tuple[bytes, bytes]],
-        request_id: str,
+        self, offer: Offer, call: Call, key: str, headers: list[tuple[bytes, bytes]], request_id: str
     ) -> tuple[int, bytes]:
         """Run a handler at most once for its Idempotency-Key; a request seen before gets the answer given then."""
-        answers = self._gate.idempotency
+        answers, operation = self._gate.idempotency, offer.operation
         name = (call.project, operation.operation_id, key)
         remembered = answers.recall(*name, call.submitted)
         if remembered is not None:
             headers.append((b"idempotent-replayed", b"true"))
             return remembered.status, remembered.body
         try:
-            status, body = 200, _checked(operation, handler(call))
+            status, body = 200, _checked(operation, offer.handler(call))
         except Problem as problem:
             # A handler raises before it writes, so keeping the refusal commits nothing else.
             if problem.status in _NOT_KEPT or problem.status not in operation.replies:
@@ -264,8 +267,9 @@ async def send_problem(send: Send, problem: Problem, request_id: str, *, hide: b
 async def _send(
     send: Send, status: int, body: bytes, media: str | None, headers: Headers, *, hide: bool = False
 ) -> None:
-    own = [] if media is None else [(b"content-type", media.encode()), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": status, "headers": [*own, *headers]})
+    sent = [] if media is None else [(b"content-type", media.encode()), (b"content-length", b"%d" % len(body))]
+    sent += headers
+    await send({"type": "http.response.start", "status": status, "headers": sent})
     await send({"type": "http.response.body", "body": b"" if hide else body})
 
 

@@ -1,7 +1,8 @@
 """Rows and resources: how a stored row is shown on the wire, and how little of it is ours to decide.
 
 A row is a plain dict with Python's names and integers; a resource is the specification's JSON. Request fields that the
-spec declares and the answer declares too, but that this code has never heard of, travel in `row["extra"]`.
+spec declares and the answer declares too, but that this code has never heard of, travel in `row["extra"]`; a Charge
+without any has no such field.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def charge_resource(row: Row) -> dict[str, Any]:
             "uri": f"lightning:{row['request']}",
             "expiresAt": charge["expiresAt"],
         },
-        **row["extra"],
+        **row.get("extra", {}),
     }
 
 

@@ -41,8 +41,10 @@ class Service:
     ) -> None:
         self.contract = contract
         self.store = store
-        self.projects = Projects(store, clock, secrets)
         rules = {rule.name: rule for operation in contract.operations.values() for rule in operation.callbacks}
+        # One secret signs every callback of a project: it is kept as long as the most patient of them asks.
+        rotation_ms = max((rule.delivery.rotation_ms for rule in rules.values()), default=0)
+        self.projects = Projects(store, clock, secrets, rotation_ms)
         self.callbacks = Callbacks(
             store,
             clock,

@@ -1,15 +1,22 @@
-"""The command line: `leyden serve`, `leyden table`, `leyden version`."""
+"""The command line: `leyden serve`, `leyden receiver-check`, `leyden listen`, `leyden table`, `leyden version`."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from urllib.parse import urlsplit
 
+from server.egress import MODES
 from server.errors import LeydenError
 from server.moments import parse_iso
 from server.version import VERSION
+
+# What `receiver-check` signs with unless it is told: known to everybody, so good for nothing else.
+EXAMPLE_SECRET = "whsec_YSBzZWNyZXQgZm9yIHJlY2VpdmVyLWNoZWNrIG9ubHk="
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,10 +68,63 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--overlay", action="append", default=[], metavar="NAME", help="a reading of the spec; repeatable"
     )
+    serve.add_argument(
+        "--egress",
+        choices=MODES,
+        help="where callbacks may go: loopback, this machine; public, public addresses; none, nowhere, they are only"
+        " recorded (default: loopback when listening on loopback, public otherwise)",
+    )
+    serve.add_argument(
+        "--egress-allow",
+        action="append",
+        default=[],
+        type=_network,
+        metavar="CIDR",
+        help="a network that callbacks may go to besides; repeatable",
+    )
     serve.add_argument("--public-url", type=_url, metavar="URL", help="base of the addresses given to wallets")
     serve.add_argument("--no-control", action="store_true", help="leave the control plane under /sandbox/v1 out")
+    serve.add_argument(
+        "--network",
+        default="direct",
+        metavar="WHAT",
+        help="how payments arrive: direct, or over a simulated network such as scale-free:400, hub:50, line:4 or"
+        " star:12 (in memory only)",
+    )
     serve.add_argument("--mock-unbound", action="store_true", help="answer operations without code from their examples")
     serve.set_defaults(run=_serve)
+
+    check = commands.add_parser(
+        "receiver-check",
+        help="send some forty difficult callbacks to an endpoint of yours and grade its answers",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    check.add_argument("url", type=_endpoint, metavar="URL", help="your endpoint")
+    check.add_argument("--secret", type=_secret, default=EXAMPLE_SECRET, help="what your endpoint verifies with")
+    check.add_argument("--grade", choices="ABCDF", default="B", help="exit with 1 below this grade")
+    check.add_argument("--internal-id", metavar="TEXT", help="an internalId that your endpoint knows")
+    check.add_argument("--amount", type=_amount, default="250000", metavar="MSAT", help="the amount it expects")
+    check.add_argument("--charge-id", type=_uuid, metavar="ID", help="a Charge that your endpoint knows")
+    check.add_argument("--only", action="append", metavar="NAME", help="run this check only; repeatable")
+    check.add_argument("--timeout", type=_patience, default=5.0, metavar="SECONDS", help="time for an answer, 1 to 15")
+    check.add_argument("--html", metavar="FILE", help="write the report as a page; - prints it")
+    check.add_argument("--json", metavar="FILE", help="write the report as JSON; - prints it")
+    check.add_argument(
+        "--overlay", action="append", default=[], metavar="NAME", help="a reading of the spec; repeatable"
+    )
+    _add_reach(check)
+    check.set_defaults(run=_receiver_check)
+
+    listen = commands.add_parser(
+        "listen",
+        help="hand on what a served sandbox's inboxes receive to a program on this machine",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    listen.add_argument("url", type=_endpoint, metavar="URL", help="where to; without a path, the path of the callback")
+    listen.add_argument("--server", type=_url, default="http://127.0.0.1:8402", metavar="URL", help="the sandbox")
+    listen.add_argument("--api-key", default="leyden", metavar="KEY", help="the project's key")
+    _add_reach(listen)
+    listen.set_defaults(run=_listen)
 
     table = commands.add_parser("table", help="print the routes, lifecycles and callbacks of the spec")
     table.add_argument("--spec", metavar="FILE", help="read this document instead of the packaged one")
@@ -79,10 +139,31 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_reach(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--egress", choices=("loopback", "public"), default="loopback", help="this machine, or public addresses"
+    )
+    command.add_argument(
+        "--egress-allow", action="append", default=[], type=_network, metavar="CIDR", help="a network besides"
+    )
+
+
 def _serve(options: argparse.Namespace) -> int:
     from sim.desk.serve import serve
 
     return serve(options)
+
+
+def _receiver_check(options: argparse.Namespace) -> int:
+    from sim.desk.receiver_command import receiver_check
+
+    return receiver_check(options)
+
+
+def _listen(options: argparse.Namespace) -> int:
+    from sim.desk.listen import listen
+
+    return listen(options)
 
 
 def _table(options: argparse.Namespace) -> int:
@@ -148,10 +229,54 @@ def _start(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{error}: give a network such as 10.0.0.0/8") from None
+
+
 def _url(text: str) -> str:
-    if not text.startswith(("http://", "https://")) or len(text) > 1_000:
+    try:
+        host = urlsplit(text).hostname if urlsplit(text).port != 0 else None
+    except ValueError:
+        host = None
+    if host is None or not text.startswith(("http://", "https://")) or len(text) > 1_000:
         raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a base URL: give http://host or https://host")
     return text.rstrip("/")
+
+
+def _endpoint(text: str) -> str:
+    _url(text)
+    return text
+
+
+def _secret(text: str) -> str:
+    if not re.fullmatch("whsec_(?:[A-Za-z0-9+/]{4}){8,21}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", text):
+        raise argparse.ArgumentTypeError("that is not a webhook secret: give whsec_ and 24 to 64 bytes in base64")
+    return text
+
+
+def _amount(text: str) -> str:
+    if not (text.isascii() and text.isdigit() and not text.startswith("0") and 1_000 <= int(text) <= 500_000_000):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not an amount: give 1000 to 500000000 millisatoshis")
+    return text
+
+
+def _uuid(text: str) -> str:
+    if not re.fullmatch("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", text):
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not a Charge's id: give the id that its creation answered")
+    return text
+
+
+def _patience(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not 1 <= seconds <= 15:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a time to wait: give 1 to 15 seconds")
+    return seconds
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from server.errors import LeydenError
 from sim.bolt11 import Bolt11, decode
+from sim.faults import fault_resource
+from sim.journal import Entry
 
 if TYPE_CHECKING:
     from sim.sandbox import Sandbox
@@ -224,6 +226,47 @@ class Collection:
         items = list(self)
         shown = "\n".join(f"  {item!r}" for item in items[-5:])
         return f"{len(items)} in {self._list}" + (f", the newest:\n{shown}" if items else "")
+
+
+class FaultList:
+    """What goes wrong on purpose, the oldest first: dicts in the control plane's names."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+
+    def add(self, kind: str, *, charge: _Resource | str | None = None, **where: Any) -> dict[str, Any]:
+        """Let something go wrong: `kind` is one of `sim.faults.KINDS`, `where` is as in `sim.faults.Faults.add`.
+
+        faults.add("drop", charge=charge, attempt=2)      the second attempt of this Charge's callback
+        faults.add("duplicate", event="charge.expired", count=3)
+
+        Raises `ValueError` for what could never strike.
+        """
+        world = self._sandbox.world
+        with world.turn():
+            charge_id = charge.id if isinstance(charge, _Resource) else charge
+            return fault_resource(world.faults.add(kind, charge=charge_id, **where))
+
+    def clear(self, fault_id: str | None = None) -> int:
+        """Let this one (by its id), or every one, strike no more; the number taken away."""
+        world = self._sandbox.world
+        with world.turn():
+            return world.faults.clear(fault_id)
+
+    @property
+    def hits(self) -> list[Entry]:
+        """The journal's entries of every time that one struck."""
+        return self._sandbox.world.journal.entries(kind="fault_hit")
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter([fault_resource(row) for row in self._sandbox.world.faults.rows])
+
+    def __len__(self) -> int:
+        return len(self._sandbox.world.faults.rows)
+
+    def __repr__(self) -> str:
+        lines = [f"  {row['kind']}: {row['hits']} of {row['count'] or 'any number of'} hits" for row in self]
+        return f"{len(self)} faults" + (":\n" + "\n".join(lines) if lines else ', add one: faults.add("drop")')
 
 
 def _moment(text: str) -> datetime:

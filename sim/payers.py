@@ -65,8 +65,9 @@ def ask_for_invoice(lnurl: str, amount_msat: int | None, comment: str, fetch: Fe
 
 def _fetch(fetch: Fetch, url: str) -> Mapping[str, Any]:
     answer = fetch(url)
-    if answer.get("status") == "ERROR":
-        raise PayerError(f"{answer.get('reason', 'refused without a reason')}")
+    # LUD-06 says ERROR and a reason; a service in trouble may answer a problem document (RFC 9457) instead.
+    if answer.get("status") not in (None, "OK"):
+        raise PayerError(str(answer.get("reason") or answer.get("detail") or "refused without a reason"))
     return answer
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from server.contract.load import default_spec, load_contract
 from server.contract.shape import Contract
 from sim.world import Plan
+
+if TYPE_CHECKING:
+    from sim.lightning.graph import Graph
 
 
 @lru_cache(maxsize=16)
@@ -30,6 +34,7 @@ def plan_from(
     keep: int | None = None,
     mock_unbound: bool = False,
     given_seed: int | None = None,
+    network: str | Graph = "direct",
 ) -> Plan:
     """Compile the contract and put the plan together. Raises `ContractError` when the spec or an overlay is wrong."""
     if isinstance(spec, Contract):
@@ -53,5 +58,6 @@ def plan_from(
         api_key=api_key,
         keep=keep,
         mock_unbound=mock_unbound,
+        network=network,
         wall=wall,
     )

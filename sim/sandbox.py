@@ -16,8 +16,8 @@ from server.errors import StoreError
 from server.moments import parse_duration, parse_iso, to_iso
 from server.store.store import Store
 from sim.clock import Fired
-from sim.desk.control import ControlPlane
-from sim.handles import ApiError, Charge, Collection, Payment, StaticCharge
+from sim.desk.levers import levers
+from sim.handles import ApiError, Charge, Collection, FaultList, Payment, StaticCharge
 from sim.journal import Journal
 from sim.loopback import Header, ask
 from sim.payers import ask_for_invoice, read_request, strip_scheme
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import httpx2
 
     from server.system import ServerThread
+    from sim.lightning.graph import Graph
+    from sim.lightning.liquidity import Network
 
 Span = str | float | timedelta
 Instant = str | int | datetime
@@ -39,14 +41,15 @@ DEFAULT_START = "2030-01-01T00:00:00Z"
 class Sandbox:
     """A charge service with its Lightning node, payers, receivers and clock.
 
-    Nothing happens until time moves: `run`, `advance`, `advance_to`, `step`. Everything is decided by `seed` (default 0),
-    `start` and what you do, so the same lines give the same ids, invoices and journal anywhere.
+    Nothing happens until time moves: `run`, `advance`, `advance_to`, `step`. Everything is decided by `seed` (default
+    0), `start` and what you do, so the same lines give the same ids, invoices and journal anywhere.
 
     `data` is a directory to keep the charges in (default: memory only). One that a sandbox was kept in before is gone
     on with, from the instant at which it was left; its seed and start are its own, and `StoreError` is raised for other
     ones. `spec` is a path to another
     `charges.openapi.yaml`, `overlays` are names from `specs/overlays` or paths. `network` is the depth of the simulated
-    Lightning network: `direct` puts every payer one step from the node.
+    Lightning network: `direct` puts every payer one step from the node; `scale-free:400`, `hub:50`, `line:4`, `star:12`
+    or a `sim.lightning.graph.Graph` let every payment travel over channels (in memory only).
     """
 
     def __init__(
@@ -57,11 +60,9 @@ class Sandbox:
         data: str | Path | None = None,
         spec: str | Path | Contract | None = None,
         overlays: Sequence[str | Path] = (),
-        network: str = "direct",
+        network: str | Graph = "direct",
         api_key: str = "leyden",
     ) -> None:
-        if network != "direct":
-            raise ValueError(f"network={network!r} is not a depth this Leyden simulates: use network='direct'")
         start_ms = None if start is None else _instant(start)
         store = Store.memory() if data is None else Store.open(Path(data))
         try:
@@ -79,14 +80,16 @@ class Sandbox:
                 spec=spec,
                 overlays=overlays,
                 api_key=api_key,
+                network=network,
             )
-            self.world = World(plan, store, levers=ControlPlane)
+            self.world = World(plan, store, levers=levers)
         except BaseException:
             store.close()
             raise
         self._thread: ServerThread | None = None
         self._headers = ((b"apikey", api_key.encode()),)
         self.charges = Collection(self, Charge, "createCharge", "listCharges")
+        self.faults = FaultList(self)
         self.static_charges = Collection(self, StaticCharge, "createStaticCharge", "listStaticCharges")
 
     # Time
@@ -130,6 +133,19 @@ class Sandbox:
     def receiver(self, name: str) -> Receiver:
         """The callback receiver that answers for `http://<name>.localhost/...` (or for a whole host name)."""
         return self.world.receivers.receiver(name)
+
+    @property
+    def network(self) -> Network:
+        """The Lightning network. Raises `ValueError` when payments are direct."""
+        world = self.world
+        if world.engine is None:
+            raise ValueError("payments are direct here: make the sandbox with network='scale-free:400'")
+        from sim.lightning.liquidity import Network
+        from sim.lightning.travel import TravellingPayments
+
+        payments = world.payments
+        assert isinstance(payments, TravellingPayments)
+        return Network(world.engine, payments.shop, payments.home_of, world.turn)
 
     # Requests
 

@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
+import gc
 import threading
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.types import ASGIApp
 
 from server.app import Part, build_app
 from server.contract.bind import bind
 from server.contract.shape import Contract
-from server.errors import StorageUnavailable
+from server.errors import StorageUnavailable, StoreError
 from server.service import Service
 from server.store.store import Store
 from sim.clock import Fired, VirtualClock
 from sim.exchange import Exchange, Outside
+from sim.faults import Faults
 from sim.journal import Journal
 from sim.lightning.node import DirectNode
 from sim.lightning.payments import Payments
+from sim.loopback import LoopbackAnswer, ask
 from sim.receivers import Receivers
 from sim.streams import Streams, uuid4_from
 from sim.turns import Step, Turn
+from sim.walks import walk
+
+if TYPE_CHECKING:
+    from sim.lightning.engine import Engine
+    from sim.lightning.graph import Graph
 
 LOCAL_URL = "http://localhost"
 
 
 Moved = TypeVar("Moved")
+# Waits, in real time, until something is so or the seconds are over.
+Until = Callable[[Callable[[], bool], float], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +56,7 @@ class Plan:
     given_seed: int | None = None
     keep: int | None = None
     mock_unbound: bool = False
+    network: str | Graph = "direct"
     wall: Callable[[], int] | None = field(default=None, compare=False)
 
 
@@ -63,7 +74,7 @@ class World:
         plan: Plan,
         store: Store,
         *,
-        levers: Callable[[World], object] | None = None,
+        levers: Callable[[World], Iterable[object]] | None = None,
         outside: Outside | None = None,
         settled: Callable[[], Awaitable[None]] | None = None,
         public_url: str = LOCAL_URL,
@@ -77,7 +88,9 @@ class World:
         self._step = Step(self)
         self._earlier: dict[str, Any] | None = None
         self.name_taken: Callable[[str], bool] | None = None
-        self._build(plan)
+        self.until: Until | None = None
+        with _nothing_thrown_away():
+            self._build(plan)
 
     @staticmethod
     def saved(store: Store) -> Mapping[str, Any] | None:
@@ -89,11 +102,13 @@ class World:
     def _build(self, plan: Plan) -> None:
         self.plan = plan
         store = self.store
+        self._own = store.table("world", key="id")
         self.streams = Streams(plan.seed)
         self.clock = clock = VirtualClock(plan.start_ms, wall=plan.wall)
         clock.around = lambda: self._step
         self.journal = journal = Journal(clock, keep=plan.keep)
-        self.node = DirectNode(store, clock, self.streams, journal)
+        self.engine, shop = self._network(plan)
+        self.node = self._node(journal)
         self.receivers = Receivers(
             clock,
             journal,
@@ -101,13 +116,24 @@ class World:
             secrets_at=lambda at: self.service.projects.secrets_of(plan.project, at),
         )
         self.exchange = Exchange(self.receivers, self.outside, self.turn)
+        self.faults = Faults(
+            plan.contract,
+            store,
+            clock,
+            journal,
+            self.streams.stream("faults"),
+            self.exchange,
+            callbacks=lambda: self.service.callbacks,
+            projects=lambda: self.service.projects,
+            turn=self.turn,
+        )
         ids = self.streams.stream("ids")
         self.service = Service(
             plan.contract,
             store,
             clock=clock,
             node=self.node,
-            courier=self.exchange,
+            courier=self.faults,
             journal=journal,
             new_id=lambda: uuid4_from(ids),
             jitter=self.streams.stream("jitter"),
@@ -117,17 +143,47 @@ class World:
             mock_unbound=plan.mock_unbound,
         )
         self.service.gate.settled = self._settled
+        self.service.gate.limit = self.faults.limited
+        self.service.callbacks.put_off = self.faults.put_off
         statics = self.service.static_charges
         statics.name_taken = lambda user: (self.name_taken or statics.knows)(user)
-        self.payments = Payments(store, clock, self.node, self.streams.stream("payments"), journal)
+        self.payments = self._payments(journal, shop)
         self.app = self._app()
         self._resume()
+
+    def _network(self, plan: Plan) -> tuple[Engine | None, int]:
+        """The engine of the plan's network, and the shop's node; none for direct payments, which need no numpy."""
+        if plan.network == "direct":
+            return None, 0
+        if self.store.lasts:
+            raise StoreError("a network is kept in memory only: leave data out, or use network='direct'")
+        from sim.lightning.depth import engine_for
+
+        return engine_for(plan.network, plan.start_ms, self.streams.secret)
+
+    def _node(self, journal: Journal) -> DirectNode:
+        engine = self.engine
+        if engine is None:
+            return DirectNode(self.store, self.clock, self.streams, journal)
+        heights, clock = engine.conditions.height, self.clock
+        return DirectNode(self.store, clock, self.streams, journal, height=lambda: heights(clock.now()))
+
+    def _payments(self, journal: Journal, shop: int) -> Payments:
+        chance = self.streams.stream("payments")
+        if self.engine is None:
+            return Payments(self.store, self.clock, self.node, chance, journal)
+        from sim.lightning.travel import TravellingPayments
+
+        key = self.streams.secret("wallets")
+        return TravellingPayments(
+            self.store, self.clock, self.node, chance, journal, engine=self.engine, shop=shop, key=key
+        )
 
     def _app(self) -> ASGIApp:
         plan, gate = self.plan, self.service.gate
         parts = [Part(plan.contract, self.service.handlers, "/openapi.json", "/docs")]
         if plan.control is not None and self._levers is not None:
-            handlers = bind(plan.control, [self._levers(self)], guards={}, effects={})
+            handlers = bind(plan.control, self._levers(self), guards={}, effects={})
             parts.append(Part(plan.control, handlers, "/sandbox/v1/openapi.json", "/sandbox/v1/docs"))
         return build_app(parts, gate)
 
@@ -149,6 +205,7 @@ class World:
             return
         # Charges before the node: at one instant an expiry comes before the end of the wait for missing parts.
         self.service.resume()
+        self.faults.resume()
         self.node.resume()
         self.payments.resume()
         self.clock.set_rate(plan.rate)
@@ -160,12 +217,11 @@ class World:
     def _write_down(self) -> None:
         """The world's own rows: what it was begun with, and in every commit where time and luck stand."""
         plan = self.plan
-        table = self.store.table("world", key="id")
-        if table.row("plan") is None:
+        if self._own.row("plan") is None:
             given = plan.seed if plan.given_seed is None else plan.given_seed
-            table.put({"id": "plan", "seed": plan.seed, "given_seed": given, "start": plan.start_ms})
+            self._own.put({"id": "plan", "seed": plan.seed, "given_seed": given, "start": plan.start_ms})
         now, wall = self.clock.standing()
-        table.put(
+        self._own.put(
             {"id": "present", "now": now, "rate": self.clock.rate, "wall": wall, "streams": self.streams.snapshot()}
         )
 
@@ -175,6 +231,8 @@ class World:
         """A commit begins."""
         self.clock.begin()
         self.service.callbacks.begin()
+        if self.engine is not None:
+            self.engine.begin()
         self._luck = self.streams.mark()
         self._noted = len(self.journal)
 
@@ -182,6 +240,8 @@ class World:
         """The commit is written down: what it wanted to send may leave."""
         self._earlier = None
         self.clock.keep()
+        if self.engine is not None:
+            self.engine.keep()
         self.exchange.release()
 
     def take_back(self, error: BaseException) -> None:
@@ -189,6 +249,8 @@ class World:
         if self._earlier is not None:
             self.__dict__.update(self._earlier)
         self.clock.take_back()
+        if self.engine is not None:
+            self.engine.take_back()
         self.streams.take_back(self._luck)
         self.exchange.drop()
         self.service.callbacks.take_back()
@@ -224,10 +286,11 @@ class World:
         """
         with self.lock:
             moved = move(self.clock)
-            self._keep_time()
+            self.keep_time()
             return moved
 
-    def _keep_time(self) -> None:
+    def keep_time(self) -> None:
+        """Write down where the clock stands. Raises `StorageUnavailable` as `move` does."""
         if not self.store.lasts:
             return
         try:
@@ -240,43 +303,32 @@ class World:
             raise
 
     async def walk_to(self, when_ms: int | None) -> list[Fired]:
-        """`advance_to`, event by event, waiting after each until the callbacks it sent outside were answered.
-
-        None stands for "no event ahead": nothing happens.
-        """
-        fired: list[Fired] = []
-        if when_ms is None:
-            return fired
-        while True:
-            with self.lock:
-                self.exchange.retell()
-                due = self.clock.next_due()
-                if due is None or due > when_ms:
-                    fired += self.clock.advance_to(when_ms)
-                    self._keep_time()
-                    return fired
-                event = self.clock.step()
-            if event is not None:
-                fired.append(event)
-            await self._answered()
+        """`advance_to`, waiting for the callbacks sent outside on the way. None ("no event ahead"): nothing happens."""
+        return [] if when_ms is None else (await walk(self, when_ms))[0]
 
     async def walk_until_idle(self) -> list[Fired]:
         """Run until nothing is ahead, waiting for callbacks as `walk_to` does."""
-        fired: list[Fired] = []
-        while True:
-            with self.lock:
-                self.exchange.retell()
-                event = self.clock.step()
-                if event is None:
-                    self._keep_time()
-            if event is None:
-                return fired
-            fired.append(event)
-            await self._answered()
+        return (await walk(self))[0]
 
-    async def _answered(self) -> None:
+    async def walk_until(self, done: Callable[[], bool], when_ms: int) -> bool:
+        """Run event by event until `done()`, but not beyond `when_ms`, waiting for callbacks as `walk_to` does; whether
+        it is done."""
+        return (await walk(self, when_ms, done))[1]
+
+    async def answered(self) -> None:
+        """Wait until every callback sent outside was answered."""
         if self.outside is not None:
             await self.outside.drained()
+
+    def ask(self, method: str, target: str) -> LoopbackAnswer:
+        """A request from inside the house, without a key. Its answer does not wait for the disk: whoever asked here
+        answers somebody outside, and waits then."""
+        gate = self.service.gate
+        settled, gate.settled = gate.settled, None
+        try:
+            return ask(self.app, method, target)
+        finally:
+            gate.settled = settled
 
     async def close_outside(self) -> None:
         """Let go of the connections to the real network."""
@@ -298,3 +350,16 @@ class World:
                     rate=self.clock.rate,
                 )
             )
+
+
+@contextmanager
+def _nothing_thrown_away() -> Iterator[None]:
+    """Let the collector wait: the rows of a big store and the timers set for them are no garbage, and looking for it
+    among them doubles the time that opening takes."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()

@@ -10,7 +10,7 @@ import pytest
 
 from server.contract.shape import Contract
 from sim import Sandbox
-from sim.loopback import LoopbackAnswer, ask
+from sim.loopback import LoopbackAnswer, ask, run_by_hand
 
 GOOD = {"amount": "1000", "description": "tea"}
 JSON = (b"content-type", b"application/json")
@@ -193,6 +193,25 @@ def test_a_body_nested_a_hundred_thousand_deep_is_too_large_before_it_is_too_dee
 def test_a_body_of_two_megabytes(sandbox: Sandbox, announced: bool) -> None:
     headers = ((b"content-length", b"2097152"),) if announced else ()
     refused(sandbox, create(sandbox, b" " * 2_097_152, *headers), 413)
+
+
+def test_a_body_without_an_end_is_answered_all_the_same(sandbox: Sandbox) -> None:
+    read = 0
+
+    async def receive() -> dict[str, Any]:
+        nonlocal read
+        read += 65_536
+        return {"type": "http.request", "body": b" " * 65_536, "more_body": True}
+
+    sent: list[dict[str, Any]] = []
+
+    async def keep(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/v0/charges", "headers": [KEY, JSON], "query_string": b""}
+    run_by_hand(sandbox.app(scope, receive, keep))
+    assert sent[0]["status"] == 413
+    assert read < 16 * 1024 * 1024
 
 
 def test_the_body_limit_to_the_byte(sandbox: Sandbox) -> None:

@@ -116,8 +116,8 @@ def test_a_description_over_639_bytes_is_committed_to_by_its_hash(sandbox: Sandb
 
 
 def test_a_network_that_is_not_simulated_is_refused() -> None:
-    with pytest.raises(ValueError, match="direct"):
-        Sandbox(network="scale-free:400")
+    with pytest.raises(ValueError, match="scale-free:N"):
+        Sandbox(network="mesh:400")
 
 
 def test_served_beside_the_program(sandbox: Sandbox) -> None:

@@ -129,7 +129,9 @@ class JournalStorage(RowStorage):
         try:
             if self._suspect:
                 self._rewrite()  # from the rows in memory, this commit's changes among them
-                self._commits = self._synced = self._commits + 1
+                self._commits += 1
+                if not self._suspect:
+                    self._synced = self._commits
                 return
             if self._torn:
                 self._cut_back()
@@ -287,7 +289,6 @@ class JournalStorage(RowStorage):
         self._give_back()
         self._retired, self._fd = Retired(self._fd), fd
         self._size, self._chain, self._records = compaction.size, compaction.chain, compaction.records
-        self._synced = self._commits
         self._compaction = None
         self._torn = self._suspect = False
         self._limit = self._healthy()
@@ -295,6 +296,8 @@ class JournalStorage(RowStorage):
             sync_directory(self.directory)
         except OSError:
             self._suspect = True  # after a power cut the old file might be found under the name
+        else:
+            self._synced = self._commits
 
     def _abandon(self) -> None:
         if self._compaction is not None:
