@@ -10,7 +10,9 @@ from standardwebhooks.webhooks import Webhook
 
 from server.moments import to_iso
 from sim import Sandbox
+from sim.desk.host import Host
 from sim.handles import ApiError
+from sim.loopback import ask
 
 HOOK = "http://shop.localhost/hook"
 
@@ -73,3 +75,17 @@ def test_a_key_that_was_replaced_opens_nothing_at_once_and_for_good(tmp_path: Pa
     with Sandbox(data=tmp_path) as again:
         assert again.world.service.projects.owner("leyden") is None
         assert again.world.service.projects.owner("fresh") == "default"
+
+
+def test_a_server_of_two_projects_knows_a_key_that_one_of_them_changed_to() -> None:
+    with Sandbox(seed=1, api_key="one") as first, Sandbox(seed=2, api_key="two") as second:
+        host = Host({"one": first.world, "two": second.world})
+        second.charges.create(amount="1000", description="tea")
+        with second.world.turn():
+            second.world.service.projects.rotate_key("default", "three")
+        answers = {
+            key: ask(host, "GET", "/v0/charges", ((b"apikey", key.encode()),)) for key in ("one", "two", "three")
+        }
+        assert {key: answer.status for key, answer in answers.items()} == {"one": 200, "two": 401, "three": 200}
+        assert b"tea" in answers["three"].body
+        assert b"tea" not in answers["one"].body

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -44,12 +46,22 @@ def serve(options: argparse.Namespace) -> int:
         for index, key in enumerate(keys):
             worlds[key] = _world(options, key, index, public_url, egress)
         host = Host(worlds, sync_by=wall_ms if options.durability == "interval" else None)
-        run_server(host, listener, ready=lambda: print(f"Leyden listening on {url}", flush=True))
+        run_server(host, listener, ready=lambda: _announce(options, url, worlds))
     finally:
         listener.close()
         for world in worlds.values():
             world.store.close()
     return 0
+
+
+def _announce(options: argparse.Namespace, url: str, worlds: Mapping[str, World]) -> None:
+    """The one line that programs wait for; and, beside it, what a person needs for the first request."""
+    print(f"Leyden listening on {url}", flush=True)
+    plan = next(iter(worlds.values())).plan
+    # A key that was given is its holder's secret; the default one is not.
+    key = "" if options.api_key else f", apikey: {DEFAULT_KEY}"
+    kept = "in memory" if options.data == ":memory:" else f"in {options.data}"
+    print(f"documentation: {url}/docs{key}, seed: {plan.seed}, {kept}", file=sys.stderr, flush=True)
 
 
 def _egress(options: argparse.Namespace, *urls: str) -> Egress:
