@@ -319,13 +319,15 @@ class Callbacks:
                 if self._taken is not None:
                     self._taken.append(delivery_id)
                 # A timer may outlive what it was set for: a commit that was refused, an answer that came meanwhile.
-                if row is None or row["status"] != PENDING or awaited(row) or not self._is_first(row):
+                if row is None or row["status"] != PENDING or awaited(row):
+                    self._due.popleft()
+                elif len(self._flying) >= self._rules[row["rule"]].delivery.in_flight:
+                    return
+                elif not self._is_first(row):
                     self._due.popleft()
                 elif row["due_at"] > self._clock.now():
                     self._due.popleft()
                     self._arm(row)
-                elif len(self._flying) >= self._rules[row["rule"]].delivery.in_flight:
-                    return
                 else:
                     self._due.popleft()
                     self._begin(row)

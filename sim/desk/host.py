@@ -35,6 +35,7 @@ class Host:
         self._first = next(iter(self._worlds.values()))
         self._header = self._first.service.gate.key_header
         self._moved = asyncio.Event()
+        self._looks_at_s = 0.0  # on the loop's clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sync_by = sync_by
         self._troubles: dict[World, str] = {}
@@ -66,8 +67,14 @@ class Host:
         world = self._world_of(scope)
         await world.app(scope, receive, send)
         self._catch_up(world)
-        self._moved.set()
+        if self._troubles or self._comes_sooner(world):
+            self._moved.set()
         return None
+
+    def _comes_sooner(self, world: World) -> bool:
+        """Whether a live world's next event is due before the follower looks again: most requests wake nobody."""
+        wait_s = world.wall_until_due()
+        return wait_s is not None and asyncio.get_running_loop().time() + wait_s < self._looks_at_s
 
     def _world_of(self, scope: Scope) -> World:
         if len(self._worlds) == 1:
@@ -114,8 +121,10 @@ class Host:
             if self._troubles:
                 await asyncio.sleep(_LOOK_AGAIN_S)
             else:
+                wait_s = min([*waits, _LOOK_AGAIN_S])
+                self._looks_at_s = asyncio.get_running_loop().time() + wait_s
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._moved.wait(), min([*waits, _LOOK_AGAIN_S]))
+                    await asyncio.wait_for(self._moved.wait(), wait_s)
             for world in self._worlds.values():
                 if world.clock.rate or world.exchange.behind or world in self._troubles:
                     self._catch_up(world)
