@@ -191,7 +191,7 @@ class Callbacks:
                 del self._flying[post.delivery_id]
             return
         self._flying.pop(post.delivery_id, None)
-        now, wall_s = self._clock.now(), self._courier.wall_seconds(post.url)
+        now = self._clock.now()
         ended = Attempt._make(stored["attempts"][-1])._replace(
             ended_at=now,
             status=answer.status,
@@ -202,7 +202,7 @@ class Callbacks:
         )
         row = {**stored, "attempts": [*stored["attempts"][:-1], list(ended)]}
         delivery = self._rules[row["rule"]].delivery
-        row["status"], row["due_at"] = outcome(row, answer, delivery, now, wall_s, self._jitter)
+        row["status"], row["due_at"] = outcome(row, answer, delivery, now, self._courier.wall_seconds, self._jitter)
         if row["status"] == PENDING and self._is_closed(row):
             row["status"], row["due_at"] = STOPPED, None  # a 410 to another message came while this one was under way
         if answer.status == GONE:

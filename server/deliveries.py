@@ -7,7 +7,7 @@ deliveries that are still waiting; `Attempt` gives the places names.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
@@ -103,12 +103,17 @@ def first_pause_ms(rule: DeliveryRule, jitter: Chance) -> int:
 
 
 def outcome(
-    row: Mapping[str, Any], answer: Answer, rule: DeliveryRule, now: int, wall_s: int, jitter: Chance
+    row: Mapping[str, Any],
+    answer: Answer,
+    rule: DeliveryRule,
+    now: int,
+    wall_seconds: Callable[[str], int],
+    jitter: Chance,
 ) -> tuple[str, int | None]:
     """What `answer`, already in the row's last attempt, makes of the delivery: its status, and when it is due again.
 
     A pause is counted from `now`, the end of the attempt. A receiver's Retry-After replaces the pause and its jitter
-    within the rule's bounds.
+    within the rule's bounds; a date in it is read by `wall_seconds`, the clock of the URL's receiver.
     """
     if answer.error == BLOCKED:
         return BLOCKED, None
@@ -120,7 +125,7 @@ def outcome(
     if made >= len(rule.pauses_ms):
         return EXHAUSTED, None
     pause = rule.pauses_ms[made]
-    asked = retry_after_ms(answer.headers, wall_s)
+    asked = retry_after_ms(answer.headers, wall_seconds(row["url"]))
     if asked is None:
         return PENDING, now + _spread(rule, pause, jitter)
     return PENDING, now + min(max(asked, pause), round(pause * rule.retry_after_times))

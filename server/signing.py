@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from standardwebhooks.webhooks import Webhook
 
@@ -15,4 +16,9 @@ def sign(secrets: Sequence[str], webhook_id: str, stamp_s: int, body: str) -> st
     so that receivers may change over when it suits them. Without secrets the text is empty.
     """
     moment = datetime.fromtimestamp(stamp_s, UTC)
-    return " ".join(Webhook(secret).sign(webhook_id, moment, body) for secret in secrets)
+    return " ".join(_signer(secret).sign(webhook_id, moment, body) for secret in secrets)
+
+
+@lru_cache(maxsize=64)
+def _signer(secret: str) -> Webhook:
+    return Webhook(secret)

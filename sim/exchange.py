@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import lru_cache
 from itertools import count
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -122,7 +123,10 @@ class Exchange:
         return tell
 
     def _is_inside(self, url: str) -> bool:
-        if self.outside is None:
-            return True
-        host = urlsplit(url).hostname or ""
-        return host == "inbox.localhost" or host.endswith(".inbox.localhost")
+        return self.outside is None or _is_built_in(url)
+
+
+@lru_cache(maxsize=256)
+def _is_built_in(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return host == "inbox.localhost" or host.endswith(".inbox.localhost")

@@ -143,7 +143,7 @@ class Faults:
             # It was held back and its time has come; or it was replayed meanwhile, which is the same.
             self._held.delete(delivery["id"])
             return None
-        fault = self._fitting(_HOLDING, delivery, number)
+        fault = self._fitting(_HOLDING, delivery, number) if len(self._faults) else None
         if fault is None:
             return None
         now = self._clock.now()

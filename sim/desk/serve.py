@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import hashlib
 import sys
 from collections.abc import Mapping
@@ -46,6 +47,7 @@ def serve(options: argparse.Namespace) -> int:
         for index, key in enumerate(keys):
             worlds[key] = _world(options, key, index, public_url, egress)
         host = Host(worlds, sync_by=wall_ms if options.durability == "interval" else None)
+        gc.freeze()  # what was read is here to stay: the collector need not look at it again and again
         run_server(host, listener, ready=lambda: _announce(options, url, worlds))
     finally:
         listener.close()
