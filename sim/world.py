@@ -43,8 +43,10 @@ Until = Callable[[Callable[[], bool], float], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a world is made from. `given_seed` is the seed that was
-    asked for where `seed` was derived from it; `keep` bounds the readable journal."""
+    """What a world is made from.
+
+    `given_seed` is the seed that was asked for where `seed` was derived from it; `keep` bounds the readable journal.
+    """
 
     contract: Contract
     control: Contract | None

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import json
 import threading
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -45,8 +46,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("content-length", "0")
         self.end_headers()
 
+    @abstractmethod
     def receive(self, body: bytes) -> tuple[int, str]:
-        raise NotImplementedError
+        """The status to answer with, and what became of the message: `applied` or `ignored`."""
 
     def log_message(self, *_: Any) -> None:
         """Say nothing."""
