@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from server.ports import Answer, Post
+from server.system import wall_ms
 
 if TYPE_CHECKING:
     from server.system_session import Allow, Lookup, Screen, Session
@@ -54,7 +55,7 @@ class HttpCourier:
 
     def wall_seconds(self, url: str) -> int:
         """Real time: receivers out there compare signatures with their own clocks."""
-        return int(time.time())
+        return wall_ms() // 1_000
 
     async def drained(self) -> None:
         """Return once nothing is under way and every answer has been told, follow-ups included."""

@@ -39,7 +39,7 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["content-length"]))
         try:
             status, effect = self.receive(body)
-        except Exception:
+        except (ValueError, LookupError, TypeError, AttributeError):  # what a body that nobody checked can lead to
             status, effect = 500, "ignored"
         self.send_response(status)
         self.send_header("leyden-effect", effect)
