@@ -30,9 +30,11 @@ SIM_LAYERS = [
     {"fault_kinds", "exchange", "turns"},
     {"faults"},
     {"world", "plans", "walks"},
+    {"lab"},
     {"desk"},
     {"handles", "sandbox"},
-    {"__main__", "__init__", "lab", "harness"},
+    {"harness"},
+    {"__main__", "__init__"},
 ]
 OUTSIDE_ONLY_SYSTEM = {"socket", "time", "asyncio", "threading", "random", "secrets", "uuid"}
 WALL_CALLS = {
