@@ -46,7 +46,7 @@ class ChargeService:
         self._callbacks = callbacks
         self._journal = journal
         self._new_id = new_id
-        self._echoed = contract.operations["createCharge"].echoed
+        self._echoed = tuple(name for name in contract.operations["createCharge"].echoed if name not in _KNOWN)
         self._own_rule = _rule(contract, "createCharge")
         self._child_rule = _rule(contract, "createStaticCharge")
         self.charges = store.table(
@@ -94,7 +94,7 @@ class ChargeService:
             expiry_s=int(body["expiresIn"]),
             internal_id=body.get("internalId"),
             callback_url=body.get("callbackUrl"),
-            extra=echo(self._echoed, body, _KNOWN),
+            extra=echo(self._echoed, body),
         )
         return envelope("Charge created", charge_resource(charge))
 

@@ -33,7 +33,7 @@ def pointed_integers(rule: Rule, value: Any) -> list[Fault]:
     """Integers written with a decimal point: JSON Schema takes 600.0 for an integer, so no schema can refuse it."""
     found = []
     for path in rule.integers:
-        leaf = _at(value, path)
+        leaf = value.get(path[0]) if len(path) == 1 else _at(value, path)
         if isinstance(leaf, float):
             found.append(Fault("/" + "/".join(path), f"write {leaf:.0f} without a decimal point"))
     return found
@@ -43,12 +43,14 @@ def body_with_defaults(body: Body, submitted: Mapping[str, Any]) -> dict[str, An
     """The body as handlers see it: the spec's defaults stand where a value is absent or spelt as not given."""
     full = dict(submitted)
     for name, default in body.defaults.items():
-        # JSON's true is not its 1, but Python's is.
-        if name not in full or any(
-            full[name] == spelt and type(full[name]) is type(spelt) for spelt in body.absent.get(name, ())
-        ):
+        if name not in full or (name in body.absent and _spells(full[name], body.absent[name])):
             full[name] = default
     return full
+
+
+def _spells(value: Any, absent: tuple[Any, ...]) -> bool:
+    # JSON's true is not its 1, but Python's is.
+    return any(value == spelt and type(value) is type(spelt) for spelt in absent)
 
 
 def read_parameter(parameter: Parameter, text: str) -> Any:

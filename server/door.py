@@ -9,45 +9,36 @@ Nothing waits on I/O here except for the request's own bytes, and for the disk w
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from inspect import iscoroutinefunction
-from itertools import count
 from typing import Any
-from urllib.parse import parse_qsl
 
 import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.call import Call
-from server.checks import body_with_defaults, faults_in, pointed_integers, read_parameter
+from server.checks import faults_in
 from server.contract.shape import Operation
 from server.errors import (
-    Fault,
-    Impossible,
     InternalError,
-    InvalidRequest,
     MethodNotAllowed,
-    NotAcceptable,
-    NotFound,
     PayloadTooLarge,
     Problem,
     StorageUnavailable,
     Unauthorized,
-    UnsupportedMediaType,
 )
 from server.idempotency import Idempotency
 from server.ports import Journal
 from server.projects import Projects
-from server.strict_json import parse
+from server.reading import JSON, Reader, picked
 
 log = logging.getLogger("leyden")
 
-JSON = "application/json"
 PROBLEM = "application/problem+json"
 
-_BODY = "leyden.body"
+_BODY, _HEADERS = "leyden.body", "leyden.headers"
 _DRAINED = 8 * 1024 * 1024
 # An answer is kept under its Idempotency-Key once the handler has judged the request; our own failures are not kept.
 _NOT_KEPT = frozenset({400, 401, 500, 507})
@@ -71,11 +62,12 @@ class Gate:
     key_header: bytes
     settled: Callable[[], Awaitable[None]] | None = None
     limit: Callable[[str], Problem | None] | None = None
-    requests: count[int] = field(default_factory=lambda: count(1))
+    requests: int = 0
 
     def request_id(self) -> str:
         """The next request's name, `req-1`, `req-2`, ...: counted, so that a run can be repeated to the byte."""
-        return f"req-{next(self.requests)}"
+        self.requests += 1
+        return f"req-{self.requests}"
 
 
 class Intake:
@@ -90,10 +82,9 @@ class Intake:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        too_long = any(
-            name == b"content-length" and value.isdigit() and int(value) > self._limit
-            for name, value in scope["headers"]
-        )
+        sent = scope[_HEADERS] = picked(scope["headers"])
+        announced = sent.get(b"content-length", b"")
+        too_long = announced.isdigit() and int(announced) > self._limit
         read = 0
         chunks: list[bytes] = []
         more = True
@@ -119,11 +110,13 @@ class Intake:
 class Offer:
     """An operation, who answers it, and the headers that all its answers have in common."""
 
-    __slots__ = ("handler", "headers", "operation", "waits")
+    __slots__ = ("answer", "handler", "headers", "operation", "reader", "waits")
 
-    def __init__(self, operation: Operation, handler: Handler) -> None:
+    def __init__(self, operation: Operation, handler: Handler, depth_limit: int) -> None:
         self.operation = operation
         self.handler = handler
+        self.reader = Reader(operation, depth_limit)
+        self.answer = operation.replies[200].rule
         self.waits = iscoroutinefunction(handler)
         self.headers = [(name.encode(), value.encode()) for name, value in operation.replies[200].constants]
         if getattr(handler, "mock", False):
@@ -134,8 +127,7 @@ class PathEndpoint:
     """Everything that can be asked of one path."""
 
     def __init__(self, bound: Mapping[str, tuple[Operation, Handler]], gate: Gate, depth_limit: int) -> None:
-        self._depth_limit = depth_limit
-        self._bound = {method: Offer(operation, handler) for method, (operation, handler) in bound.items()}
+        self._bound = {method: Offer(operation, handler, depth_limit) for method, (operation, handler) in bound.items()}
         if "GET" in bound:
             self._bound["HEAD"] = self._bound["GET"]
         self._allow = ", ".join(sorted([*self._bound, "OPTIONS"])).encode()
@@ -170,22 +162,19 @@ class PathEndpoint:
     async def _answer(
         self, offer: Offer, scope: Scope, headers: list[tuple[bytes, bytes]], request_id: str
     ) -> tuple[int, bytes]:
-        gate, operation, handler = self._gate, offer.operation, offer.handler
-        sent = _pick(scope["headers"])
-        project = ""
-        if operation.secured:
-            project = self._project(sent)
+        gate, operation, handler, reader = self._gate, offer.operation, offer.handler, offer.reader
+        sent = scope[_HEADERS]
+        project = self._project(sent) if operation.secured else ""
         refusal = None if gate.limit is None else gate.limit(operation.operation_id)
         if refusal is not None:
             raise refusal
-        submitted = _read_body(operation, scope[_BODY], sent, self._depth_limit)
-        call = _call(operation, project, scope, sent, submitted)
+        call = reader.call(project, scope, sent, reader.submitted(scope[_BODY], sent))
         if offer.waits:
-            return 200, _checked(operation, await handler(call))
-        key = call.header.get("Idempotency-Key")
+            return 200, _checked(offer, await handler(call))
         with gate.turn():
+            key = call.header.get("Idempotency-Key")
             if key is None:
-                return 200, _checked(operation, handler(call))
+                return 200, _checked(offer, handler(call))
             return self._once(offer, call, key, headers, request_id)
 
     def _once(
@@ -199,7 +188,7 @@ class PathEndpoint:
             headers.append((b"idempotent-replayed", b"true"))
             return remembered.status, remembered.body
         try:
-            status, body = 200, _checked(operation, offer.handler(call))
+            status, body = 200, _checked(offer, offer.handler(call))
         except Problem as problem:
             # A handler raises before it writes, so keeping the refusal commits nothing else.
             if problem.status in _NOT_KEPT or problem.status not in operation.replies:
@@ -277,123 +266,10 @@ def _subject(scope: Scope) -> str:
     return f"{scope['method']} {scope['path']}"[:200]
 
 
-def _pick(headers: Headers) -> dict[bytes, bytes]:
-    """The headers by name; a repeated one is joined as RFC 9110 (5.2) says."""
-    picked: dict[bytes, bytes] = {}
-    for name, value in headers:
-        picked[name] = value if name not in picked else picked[name] + b", " + value
-    return picked
-
-
-def _read_body(operation: Operation, raw: bytes, sent: Mapping[bytes, bytes], depth: int) -> dict[str, Any]:
-    """Media type, Accept, then the JSON itself; an absent optional body is an empty object."""
-    rule = operation.body
-    skipped = rule is None or (not raw and not rule.required)
-    if rule is not None and not skipped:
-        media, _, parameters = sent.get(b"content-type", b"").decode("latin-1").lower().partition(";")
-        charset = parameters.partition("charset=")[2].strip().strip('"')
-        if media.strip() not in rule.media_types or charset not in {"", "utf-8"}:
-            raise UnsupportedMediaType(f"send the body as Content-Type: {rule.media_types[0]}")
-    accept = sent.get(b"accept")
-    if accept is not None and accept != b"*/*" and not _accepts_json(accept.decode("latin-1")):
-        raise NotAcceptable(f"answers are {JSON}: accept that, or leave Accept out")
-    if skipped:
-        return {}
-    value = parse(raw, depth_limit=depth)
-    if not isinstance(value, dict):
-        detail = "the body must be a JSON object"
-        raise InvalidRequest(detail, faults=[Fault("", detail)])
-    return value
-
-
-def _accepts_json(accept: str) -> bool:
-    """Whether an Accept header lets `application/json` through: the most specific range decides (RFC 9110, 12.5.1)."""
-    best: tuple[int, bool] = (0, False)
-    for part in accept.lower().split(","):
-        media, *parameters = (piece.strip() for piece in part.split(";"))
-        rank = {"*/*": 1, "application/*": 2, JSON: 3}.get(media, 0)
-        quality = next((p[2:] for p in parameters if p.startswith("q=")), "1")
-        allowed = quality.strip("0.") != ""
-        if rank > best[0]:
-            best = (rank, allowed)
-    return best[1]
-
-
-def _call(
-    operation: Operation, project: str, scope: Scope, sent: Mapping[bytes, bytes], submitted: dict[str, Any]
-) -> Call:
-    faults: list[Fault] = []
-    path: Mapping[str, str] = scope["path_params"]
-    query: dict[str, Any] = {}
-    header: dict[str, str] = {}
-    given: dict[str, str] = {}
-    if scope["query_string"] and (operation.errors_as != "lnurl" or operation.parameters):
-        given = _query(operation, scope["query_string"], faults)
-    for parameter in operation.parameters:
-        if parameter.place == "path":
-            # A malformed id is answered as an unknown one: neither tells what exists.
-            if not parameter.rule.validator.is_valid(path[parameter.name]):
-                raise NotFound(f"there is nothing with this {parameter.name} for this key: check it and the apikey")
-            continue
-        if parameter.place == "query":
-            text, into = given.get(parameter.name), query
-        else:
-            raw = sent.get(parameter.name.lower().encode())
-            text, into = None if raw is None else raw.decode("latin-1"), header
-        if text is None:
-            if parameter.required:
-                faults.append(Fault(f"{parameter.place}.{parameter.name}", f"{parameter.name} is missing"))
-            elif parameter.default is not None:
-                into[parameter.name] = parameter.default
-            continue
-        value = read_parameter(parameter, text)
-        found = faults_in(parameter.rule, value, f"{parameter.place}.{parameter.name}")
-        expect = parameter.rule.schema.get("x-expect")
-        faults.extend(Fault(fault.pointer, f"expected {expect}") if expect else fault for fault in found)
-        into[parameter.name] = value
-    body: Mapping[str, Any] = submitted
-    if operation.body is not None:
-        if not faults:
-            faults = faults_in(operation.body.rule, submitted)
-        if not faults:
-            body = body_with_defaults(operation.body, submitted)
-    if faults:
-        raise InvalidRequest(_first_of(faults), faults=faults)
-    if operation.body is not None and (pointed := pointed_integers(operation.body.rule, submitted)):
-        raise Impossible(_first_of(pointed), faults=pointed)
-    return Call(project, path, query, header, body, submitted)
-
-
-def _first_of(faults: Sequence[Fault]) -> str:
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    return f"{faults[0].pointer or 'body'}: {faults[0].detail}{more}"
-
-
-def _query(operation: Operation, raw: bytes, faults: list[Fault]) -> dict[str, str]:
-    known = {parameter.name for parameter in operation.parameters if parameter.place == "query"}
-    lenient = operation.errors_as == "lnurl"
-    given: dict[str, str] = {}
-    try:
-        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
-    except (UnicodeDecodeError, ValueError):
-        detail = "the query is not percent-encoded UTF-8, or has too many fields"
-        faults.append(Fault("query", detail))
-        return given
-    for name, value in pairs:
-        place = f"query.{name[:60]}"
-        if name in given:
-            faults.append(Fault(place, f"{name[:60]} is given twice: give it once"))
-        elif name in known:
-            given[name] = value
-        elif not lenient:
-            faults.append(Fault(place, f"there is no parameter {name[:60]} here: leave it out"))
-    return given
-
-
-def _checked(operation: Operation, body: Any) -> bytes:
+def _checked(offer: Offer, body: Any) -> bytes:
     """The answer's bytes, after it was held against the spec: a mismatch is our own defect, and said so."""
-    rule = operation.replies[200].rule
+    rule = offer.answer
     if rule is not None and not rule.validator.is_valid(body):
         faults = faults_in(rule, body)
-        raise InternalError(f"{operation.operation_id} answered against its own contract", faults=faults)
+        raise InternalError(f"{offer.operation.operation_id} answered against its own contract", faults=faults)
     return orjson.dumps(body)

@@ -8,8 +8,7 @@ stored row --- trigger ---> the table's row for (status, trigger), first whose g
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from server.contract.shape import LifecycleTable, Row
 from server.ports import Journal
@@ -20,8 +19,7 @@ Guard = Callable[[Mapping[str, Any], int], bool]
 Effect = Callable[[dict[str, Any], int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What the table said: the resource's row as it now stands, and the table row that decided."""
 
     resource: dict[str, Any]
@@ -51,18 +49,18 @@ class Lifecycle:
         journal: Journal,
     ) -> None:
         self.table = table
-        self._guards = guards
-        self._effects = effects
         self._put = put
         self._journal = journal
-        self._rows: dict[tuple[str, str], list[Row]] = {}
+        self._rules: dict[tuple[str, str], list[tuple[Guard | None, Row]]] = {}
+        self._effects = effects
         for row in table.rows:
-            self._rows.setdefault((row.source, row.trigger), []).append(row)
+            guard = None if row.when is None else guards[row.when]
+            self._rules.setdefault((row.source, row.trigger), []).append((guard, row))
 
     def decide(self, row: Mapping[str, Any], trigger: str, at: int) -> Row:
         """The table row that answers `trigger` for a resource in the state it has at instant `at`. Changes nothing."""
-        for rule in self._rows[row.get("status") or CREATION, trigger]:
-            if rule.when is None or self._guards[rule.when](row, at):
+        for guard, rule in self._rules[row.get("status") or CREATION, trigger]:
+            if guard is None or guard(row, at):
                 return rule
         # The loader holds every (state, trigger) to an unguarded last row.
         raise AssertionError(f"{self.table.resource}: no row for {row.get('status')} and {trigger}")

@@ -22,9 +22,9 @@ def _instant(value: int | None) -> str | None:
     return None if value is None else to_iso(value)
 
 
-def echo(names: Sequence[str], body: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
+def echo(names: Sequence[str], body: Mapping[str, Any]) -> dict[str, Any]:
     """The submitted values of the declared fields that no code knows: absent ones are answered `null`."""
-    return {name: body.get(name) for name in names if name not in known}
+    return {name: body.get(name) for name in names}
 
 
 def _charge(row: Row) -> dict[str, Any]:

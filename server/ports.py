@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 # At one instant the world moves in this order: money first, then invoices running out, then what we tell others,
 # then whoever is at the keyboard.
@@ -51,8 +51,7 @@ class Journal(Protocol):
         """Write down that `kind` happened to `subject`. Facts are JSON values; the clock's time is added."""
 
 
-@dataclass(frozen=True, slots=True)
-class InvoiceOrder:
+class InvoiceOrder(NamedTuple):
     """What the service asks a node to put in an invoice.
 
     `payable_until_ms` is the last instant at which the node may still accept a payment: the service reads it off
@@ -67,16 +66,14 @@ class InvoiceOrder:
     description_hash: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Invoice:
+class Invoice(NamedTuple):
     """An issued invoice: the payment hash as 64 hex digits, and the BOLT11 payment request."""
 
     payment_hash: str
     request: str
 
 
-@dataclass(frozen=True, slots=True)
-class SettledInvoice:
+class SettledInvoice(NamedTuple):
     """The node's word that an invoice was paid: `amount_msat` is what arrived (the sum of its parts)."""
 
     payment_hash: str
@@ -85,8 +82,7 @@ class SettledInvoice:
     preimage: str
 
 
-@dataclass(frozen=True, slots=True)
-class FailedInvoice:
+class FailedInvoice(NamedTuple):
     """The node's word that it can no longer honour an invoice."""
 
     payment_hash: str

@@ -54,8 +54,10 @@ class StaticChargeService:
         self._new_id = new_id
         self.public_url = public_url
         self._lnurl_path = contract.operations["getPayRequest"].path
-        self._echoed = contract.operations["createStaticCharge"].echoed
-        self._editable = contract.operations["updateStaticCharge"].echoed
+        self._echoed, self._editable = (
+            tuple(name for name in contract.operations[operation_id].echoed if name not in _KNOWN)
+            for operation_id in ("createStaticCharge", "updateStaticCharge")
+        )
         self.static_charges = store.table(
             "static_charges", key="id", indexes=("project", "internal_id", "status", "user")
         )
@@ -100,7 +102,7 @@ class StaticChargeService:
             "user": user,
             "created_at": now,
             "expires_at": now + span_s * 1_000 if span_s else None,
-            "extra": echo(self._echoed, body, _KNOWN),
+            "extra": echo(self._echoed, body),
         }
         row["metadata"] = pay_metadata(row["description"], identifier)
         static = self.lifecycle.apply(row, "created", now).resource
@@ -123,7 +125,7 @@ class StaticChargeService:
         changed = {**static, **_fields(call.submitted, static)}
         changed["extra"] = {
             **static["extra"],
-            **echo([n for n in self._editable if n in call.submitted], call.body, _KNOWN),
+            **echo([n for n in self._editable if n in call.submitted], call.body),
         }
         changed["metadata"] = pay_metadata(changed["description"], static["identifier"])
         self.static_charges.put(changed)

@@ -73,15 +73,19 @@ class Timers:
         self._standing[entry[3], entry[4]] = entry
         heappush(self._heap, entry)
 
-    def peek(self) -> Timer | None:
-        """The next timer, left standing."""
+    def next_due(self) -> int | None:
+        """The next timer's instant."""
         heap, standing = self._heap, self._standing
         while heap:
             entry = heap[0]
             if standing.get((entry[3], entry[4])) is entry:
-                return Timer._make(entry)
+                return entry[0]
             heappop(heap)
         return None
+
+    def peek(self) -> Timer | None:
+        """The next timer, left standing."""
+        return None if self.next_due() is None else Timer._make(self._heap[0])
 
     def pop_due(self, now_ms: int) -> Timer | None:
         """Take the next timer whose instant is `now_ms` or earlier."""

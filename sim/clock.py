@@ -55,7 +55,8 @@ class VirtualClock:
         self._base = self._wall_base = 0
         self._timers = Timers()
         self._runners: dict[str, Callable[[str], None]] = {}
-        self._running = False
+        self._running = self._held = False
+        self._flows = False  # whether looking at the clock means reading the wall
         self._instant_limit = instant_limit
         self.around = around
         self.set_rate(rate)
@@ -67,18 +68,14 @@ class VirtualClock:
 
     def now(self) -> int:
         """The present instant in milliseconds since the epoch; never less than a value returned before."""
-        if self._rate and not self._running:
-            instant = self._live()
-            first = self._timers.peek()
-            if first is not None and first.due_ms < instant:
-                instant = first.due_ms
-            self._now = max(self._now, instant)
+        if self._flows:
+            self._read()
         return self._now
 
     def call_at(self, when_ms: int, priority: int, kind: str, key: str) -> None:
         """Wake `kind` with `key` at `when_ms` (now, if that has passed). Replaces a standing `(kind, key)` timer."""
-        now = self.now() if self._rate else self._now
-        self._timers.schedule(max(now, when_ms), priority, kind, key)
+        now = self.now()
+        self._timers.schedule(when_ms if when_ms > now else now, priority, kind, key)
 
     def cancel(self, kind: str, key: str) -> None:
         """Forget the `(kind, key)` timer; no error when there is none."""
@@ -94,8 +91,7 @@ class VirtualClock:
 
     def next_due(self) -> int | None:
         """The instant of the next event, or None when nothing is scheduled."""
-        first = self._timers.peek()
-        return None if first is None else first.due_ms
+        return self._timers.next_due()
 
     def upcoming(self, count: int) -> list[Timer]:
         """The next `count` events in the order in which they will run."""
@@ -182,6 +178,19 @@ class VirtualClock:
         now = self.now()
         self._rate = rate
         self._stand_at(now)
+        self._flow()
+
+    @property
+    def last_seen(self) -> int:
+        """The instant that the clock showed when it was last looked at."""
+        return self._now
+
+    def behind(self) -> bool:
+        """Look at the clock: whether something is due that has not run yet."""
+        if self._flows:
+            return self._read()
+        due = self._timers.next_due()
+        return due is not None and due <= self._now
 
     def catch_up(self) -> list[Fired]:
         """Run everything that the live clock has reached, each event at its own instant."""
@@ -212,18 +221,26 @@ class VirtualClock:
     # State
 
     def begin(self) -> None:
-        """Remember the timers and the rate, so that `take_back` can undo what is done to them; `keep` ends this."""
+        """Remember the timers and the rate, so that `take_back` can undo what is done to them; `keep` ends this.
+
+        Until then the clock shows the instant that it was last seen at: one thing happens at one instant.
+        """
+        self._held, self._flows = True, False
         self._timers.begin()
         self._pace_before = (self._rate, self._base, self._wall_base)
 
     def keep(self) -> None:
         """What was done since `begin` stays."""
+        self._held = False
+        self._flow()
         self._timers.keep()
 
     def take_back(self) -> None:
         """Undo what was done to timers and rate since `begin`. The instant shown stays: time does not go back."""
+        self._held = False
         self._timers.take_back()
         self._rate, self._base, self._wall_base = self._pace_before
+        self._flow()
 
     def go_back(self, instant_ms: int) -> None:
         """Stand at an earlier instant, with the timers as they are: for a move that could not be written down, as long
@@ -247,6 +264,19 @@ class VirtualClock:
 
     # Inside
 
+    def _flow(self) -> None:
+        self._flows = bool(self._rate) and not self._running and not self._held
+
+    def _read(self) -> bool:
+        """Read the wall, and show what it says, but no instant past an event that has not run; whether there is one."""
+        instant = self._live()
+        due = self._timers.next_due()
+        if due is None or due > instant:
+            self._now = instant
+            return False
+        self._now = max(self._now, due)
+        return True
+
     def _live(self) -> int:
         """Where the wall says that this clock stands. Behind what was already shown, because the wall went back or an
         event was stepped to ahead of it, time goes on from what was shown."""
@@ -268,7 +298,7 @@ class VirtualClock:
             raise ClockError("an event cannot move the clock while it runs: let it schedule another with call_at()")
         timers, runners, around = self._timers, self._runners, self.around
         count = of_this_instant = 0
-        self._running = True
+        self._running, self._flows = True, False
         try:
             for timer in timers.due(until_ms):
                 due_ms, _, _, kind, key = timer
@@ -300,6 +330,7 @@ class VirtualClock:
                     break
         finally:
             self._running = False
+            self._flow()
             if self._rate:
                 self._live()  # a step ahead of the wall is shown from now on
         return count

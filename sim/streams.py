@@ -22,13 +22,18 @@ class Stream:
     number of draws made, which may be stored and set. Every method makes one draw, except where its text says more.
     """
 
-    __slots__ = ("_keyed", "name", "position")
+    __slots__ = ("_keyed", "_positions", "name")
 
-    def __init__(self, name: str, key: bytes) -> None:
-        """`key` is 1 to 64 bytes."""
+    def __init__(self, name: str, key: bytes, positions: dict[str, int] | None = None) -> None:
+        """`key` is 1 to 64 bytes. `positions` is where the position is kept, by `name`; 0 is not written there."""
         self.name = name
-        self.position = 0
+        self._positions = {} if positions is None else positions
         self.rekey(key)
+
+    @property
+    def position(self) -> int:
+        """How many draws were made."""
+        return self._positions.get(self.name, 0)
 
     def __repr__(self) -> str:
         return f"<Stream {self.name!r} after {self.position} draws>"
@@ -39,9 +44,10 @@ class Stream:
         self._keyed = blake2b(key=key)
 
     def _draw(self) -> bytes:
-        hasher = self._keyed.copy()
-        hasher.update(self.position.to_bytes(8, "little"))
-        self.position += 1
+        hasher, positions, name = self._keyed.copy(), self._positions, self.name
+        position = positions.get(name, 0)
+        positions[name] = position + 1
+        hasher.update(position.to_bytes(8, "little"))
         return hasher.digest()
 
     def bytes(self, count: int) -> bytes:
@@ -111,6 +117,7 @@ class Streams:
         self.salt = salt
         self.luck = tuple(luck)
         self._streams: dict[str, Stream] = {}
+        self._positions: dict[str, int] = {}
 
     def __repr__(self) -> str:
         return f"<Streams seed={self.seed} luck={self.luck} {self.snapshot()}>"
@@ -119,7 +126,7 @@ class Streams:
         """The stream of this name: the same object each time."""
         stream = self._streams.get(name)
         if stream is None:
-            stream = self._streams[name] = Stream(name, self._key(name))
+            stream = self._streams[name] = Stream(name, self._key(name), self._positions)
         return stream
 
     def secret(self, name: str) -> bytes:
@@ -138,25 +145,14 @@ class Streams:
         twin.restore(self.snapshot())
         return twin
 
-    def mark(self) -> list[int]:
-        """Where every stream stands, for `take_back`: cheaper than a snapshot."""
-        return [stream.position for stream in self._streams.values()]
-
-    def take_back(self, mark: Sequence[int]) -> None:
-        """Set every stream to where it stood at `mark()`, and those first used since then to their beginning."""
-        for place, stream in enumerate(self._streams.values()):
-            stream.position = mark[place] if place < len(mark) else 0
-
     def snapshot(self) -> dict[str, int]:
         """The position of every stream that was drawn from. With `seed`, `salt` and `luck` this is the whole state."""
-        return {name: stream.position for name, stream in sorted(self._streams.items()) if stream.position}
+        return self._positions.copy()
 
     def restore(self, snapshot: Mapping[str, int]) -> None:
         """Set every stream to its position in `snapshot`, and those it does not name to their beginning."""
-        for stream in self._streams.values():
-            stream.position = 0
-        for name, position in snapshot.items():
-            self.stream(name).position = position
+        self._positions.clear()  # and not replaced: every stream looks into this one
+        self._positions.update(snapshot)
 
     def _key(self, name: str) -> bytes:
         return self._derive("stream", *map(str, self.luck), name)

@@ -26,7 +26,7 @@ from sim.lightning.payments import Payments
 from sim.loopback import LoopbackAnswer, ask
 from sim.receivers import Receivers
 from sim.streams import Streams, uuid4_from
-from sim.turns import Step, Turn
+from sim.turns import Turn
 from sim.walks import walk
 
 if TYPE_CHECKING:
@@ -87,12 +87,12 @@ class World:
         self.store = store
         self._settled = settled
         self._levers = levers
-        self._step = Step(self)
         self._earlier: dict[str, Any] | None = None
         self.name_taken: Callable[[str], bool] | None = None
         self.until: Until | None = None
         with _nothing_thrown_away():
             self._build(plan)
+        store.watch(self)
 
     @staticmethod
     def saved(store: Store) -> Mapping[str, Any] | None:
@@ -107,7 +107,8 @@ class World:
         self._own = store.table("world", key="id")
         self.streams = Streams(plan.seed)
         self.clock = clock = VirtualClock(plan.start_ms, wall=plan.wall)
-        clock.around = lambda: self._step
+        clock.around = store.commit
+        self._turn = Turn(self)
         self.journal = journal = Journal(clock, keep=plan.keep)
         self.engine, shop = self._network(plan)
         self.node = self._node(journal)
@@ -219,15 +220,16 @@ class World:
     def _write_down(self) -> None:
         """The world's own rows: what it was begun with, and in every commit where time and luck stand."""
         plan = self.plan
-        if self._own.row("plan") is None:
+        if not self._own.has("plan"):
             given = plan.seed if plan.given_seed is None else plan.given_seed
             self._own.put({"id": "plan", "seed": plan.seed, "given_seed": given, "start": plan.start_ms})
-        now, wall = self.clock.standing()
+        clock = self.clock
+        now, wall = clock.standing()
         self._own.put(
-            {"id": "present", "now": now, "rate": self.clock.rate, "wall": wall, "streams": self.streams.snapshot()}
+            {"id": "present", "now": now, "rate": clock.rate, "wall": wall, "streams": self.streams.snapshot()}
         )
 
-    # What a commit changes besides rows (see `sim.turns`)
+    # What a commit changes besides rows (`server.store.rows.Watcher`)
 
     def begin(self) -> None:
         """A commit begins."""
@@ -235,7 +237,7 @@ class World:
         self.service.callbacks.begin()
         if self.engine is not None:
             self.engine.begin()
-        self._luck = self.streams.mark()
+        self._luck = self.streams.snapshot()
         self._noted = len(self.journal)
 
     def keep(self) -> None:
@@ -253,7 +255,7 @@ class World:
         self.clock.take_back()
         if self.engine is not None:
             self.engine.take_back()
-        self.streams.take_back(self._luck)
+        self.streams.restore(self._luck)
         self.exchange.drop()
         self.service.callbacks.take_back()
         entries = len(self.journal) - self._noted
@@ -262,7 +264,7 @@ class World:
 
     def turn(self) -> AbstractContextManager[None]:
         """Enter to change anything: everything written inside is one commit, and nobody else moves meanwhile."""
-        return Turn(self, self._step)
+        return self._turn
 
     def catch_up(self) -> list[Fired]:
         """Run what is due now: after a request on a frozen clock, and whenever a live one is looked at.
@@ -281,6 +283,16 @@ class World:
                 return None
             return max(0.0, (due - self.clock.now()) / 1_000 / self.clock.rate)
 
+    def wait_after_request(self) -> float | None:
+        """Real seconds until the next event, as the clock was last seen, without looking at it again. 0: something is
+        due already; None: nothing is ahead, or a frozen clock does not come to it by itself."""
+        with self.lock:
+            due, clock = self.clock.next_due(), self.clock
+            wait_ms = None if due is None else due - clock.last_seen
+            if wait_ms is None or (wait_ms > 0 and not clock.rate):
+                return None
+            return 0.0 if wait_ms <= 0 else wait_ms / 1_000 / clock.rate
+
     def move(self, move: Callable[[VirtualClock], Moved]) -> Moved:
         """Move the clock, and write down where it then stands: time passes even when nothing happens in it.
 
@@ -296,7 +308,7 @@ class World:
         if not self.store.lasts:
             return
         try:
-            with self._step:
+            with self.store.commit():
                 self._write_down()
         except StorageUnavailable:
             saved = self.saved(self.store)

@@ -13,7 +13,7 @@ SOURCES = sorted(path for room in ("server", "sim") for path in (ROOT / room).rg
 # Each layer may import itself and those before it.
 SERVER_LAYERS = [
     {"errors", "money", "ports", "moments", "version", "timers", "call", "strict_json", "addresses", "signing"},
-    {"contract", "lifecycle", "model", "lnurl", "checks"},
+    {"contract", "lifecycle", "model", "lnurl", "checks", "reading"},
     {"store"},
     {"deliveries", "callbacks", "projects", "idempotency", "listing", "egress"},
     {"charges"},
@@ -21,7 +21,7 @@ SERVER_LAYERS = [
     {"lnurl_pay"},
     {"door", "docs", "docs_examples", "docs_fields", "docs_markup", "docs_diagram", "docs_operations", "tables"},
     {"app", "service"},
-    {"system", "system_courier", "system_session", "system_sync"},
+    {"system", "system_clock", "system_courier", "system_session", "system_sync"},
 ]
 SIM_LAYERS = [
     {"clock", "streams", "bolt11", "bolt11_fields", "loopback"},
@@ -29,11 +29,12 @@ SIM_LAYERS = [
     {"tampering"},
     {"fault_kinds", "exchange", "turns"},
     {"faults"},
-    {"world", "plans", "walks"},
+    {"visitors"},
+    {"world", "plans", "walks", "forks"},
     {"lab"},
     {"desk"},
     {"handles", "sandbox"},
-    {"harness"},
+    {"harness", "pytest_plugin"},
     {"__main__", "__init__"},
 ]
 OUTSIDE_ONLY_SYSTEM = {"socket", "time", "asyncio", "threading", "random", "secrets", "uuid"}

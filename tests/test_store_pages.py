@@ -72,8 +72,8 @@ def test_a_page_is_what_a_full_search_would_give(
             with pytest.raises(Thrown):
                 put_and_fail(store, *step)
         else:
-            row = charges.put(step)
-            assert ids.setdefault(step["id"], row.doc_id) == row.doc_id
+            doc_id = charges.put(step)
+            assert ids.setdefault(step["id"], doc_id) == doc_id
             model[step["id"]] = step
     newest_first = sorted(model.values(), key=lambda row: -ids[row["id"]])
     expected = [
@@ -91,8 +91,7 @@ def test_a_page_is_what_a_full_search_would_give(
     for key, row in model.items():
         found = charges.row(key)
         assert found == row
-        assert found is not None
-        assert found.doc_id == ids[key]
+        assert found == charges.get(doc_id=ids[key])
     assert charges.row("c99") is None
 
 
@@ -125,22 +124,28 @@ def test_a_page_knows_ids_given_by_hand_and_ids_given_again() -> None:
     assert [row["id"] for row in charges.page()] == ["e", "c", "a"]
     charges.insert(Document({"id": "d"}, 4))
     charges.remove(doc_ids=[5])  # after an id by hand, TinyDB counts on from the highest there is
-    assert charges.put({"id": "new e"}).doc_id == 5
+    assert charges.put({"id": "new e"}) == 5
     assert [row["id"] for row in charges.page()] == ["new e", "d", "c", "a"]
     assert [row["id"] for row in charges.page(after=4)] == ["c", "a"]
 
 
-def test_a_row_handed_out_or_in_is_nobody_elses() -> None:
+def test_what_tinydb_hands_out_or_takes_in_is_nobody_elses() -> None:
     charges = Store.memory().table("charges")
-    mine, inserted = {"id": "a", "status": "pending"}, {"id": "b"}
-    handed_out = charges.put(mine)
+    inserted = {"id": "b"}
     charges.insert(inserted)
-    mine["status"] = handed_out["status"] = inserted["id"] = "defaced"
-    assert charges.all()[1] == {"id": "b"}
-    found = charges.row("a")
-    assert found == {"id": "a", "status": "pending"}
-    found["status"] = "defaced"
-    assert charges.row("a") == {"id": "a", "status": "pending"}
+    inserted["id"] = "defaced"
+    found = charges.all()[0]
+    assert found == {"id": "b"}
+    found["id"] = "defaced"
+    charges.get(doc_id=1)["id"] = "defaced"
+    assert charges.row("b") == charges.get(doc_id=1) == {"id": "b"}
+
+
+def test_a_row_that_is_put_is_kept_as_it_is() -> None:
+    charges = Store.memory().table("charges")
+    mine = {"id": "a", "status": "pending"}
+    assert charges.put(mine) == 1
+    assert charges.row("a") is charges.existing("a") is charges.find("id", "a")[0] is mine
 
 
 def test_a_key_is_held_by_one_row() -> None:
@@ -155,10 +160,10 @@ def test_a_key_is_held_by_one_row() -> None:
     with pytest.raises(ValueError, match="a row with id 'z'"):
         charges.update({"id": "z"})  # the first may have it, the second not: so neither
     assert [row["id"] for row in charges] == ["a", "b"]
-    charges.update({"id": "c"}, doc_ids=[first.doc_id])
+    charges.update({"id": "c"}, doc_ids=[first])
     assert charges.row("a") is None
     assert charges.row("c") == {"id": "c"}
-    assert charges.put({"id": "a"}).doc_id == 4  # 3 went to the refused insert, as it would in TinyDB
+    assert charges.put({"id": "a"}) == 4  # 3 went to the refused insert, as it would in TinyDB
 
 
 def test_rows_without_a_key_can_be_inserted_but_not_put() -> None:
@@ -178,7 +183,7 @@ def test_a_put_steps_over_ids_given_by_hand() -> None:
     charges = Store.memory().table("charges")
     charges.put({"id": "a"})
     charges.insert_multiple([Document({"id": "b"}, 2), Document({"id": "c"}, 3)])
-    assert charges.put({"id": "d"}).doc_id == 4
+    assert charges.put({"id": "d"}) == 4
     assert [row["id"] for row in charges.page()] == ["d", "c", "b", "a"]
 
 
@@ -214,7 +219,7 @@ def test_single_row_operations_never_walk_the_table() -> None:
     shelf = store.storage.shelves["charges"]
     shelf.rows = Unwalkable(shelf.rows)
     assert charges.insert({"id": "x"}) == 51
-    assert charges.put({"id": "y"}).doc_id == 52
+    assert charges.put({"id": "y"}) == 52
     assert charges.upsert(Document({"id": "z"}, 60)) == [60]
     assert charges.upsert(Document({"status": "new"}, 60)) == [60]
     assert charges.insert({"id": "after"}) == 61

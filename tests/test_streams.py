@@ -69,9 +69,9 @@ def test_positions_are_the_whole_state(before, after, seed):
 def test_draws_that_are_taken_back_come_again(before, undone, seed):
     streams = Streams(seed)
     play(streams, before)
-    mark, position = streams.mark(), streams.snapshot()
+    position = streams.snapshot()
     drawn = play(streams, undone)
-    streams.take_back(mark)
+    streams.restore(position)
     assert streams.snapshot() == position
     assert play(streams, undone) == drawn
 

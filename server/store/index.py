@@ -27,14 +27,14 @@ class Index:
         """Add a row to its value's group. `value` is not None."""
         groups = self.groups
         try:
-            held = groups.get(value)
+            held = groups.setdefault(value, doc_id)
         except TypeError:
             return
-        if held is None:
-            groups[value] = doc_id
-        elif isinstance(held, set):
+        if held is doc_id:
+            return
+        if isinstance(held, set):
             held.add(doc_id)
-        else:
+        elif held != doc_id:
             groups[value] = {held, doc_id}
 
     def part(self, value: Any, doc_id: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from tinydb.storages import Storage
 
@@ -12,6 +12,19 @@ from server.errors import StoreError
 from server.store.shelf import Row, Shelf, ShelfState
 
 Snapshot = Mapping[str, ShelfState]
+
+
+class Watcher(Protocol):
+    """Whoever has more to do and to undo in a commit than rows: timers, luck, posts."""
+
+    def begin(self) -> None:
+        """A commit begins: remember what it may change besides rows."""
+
+    def keep(self) -> None:
+        """The commit is written down."""
+
+    def take_back(self, error: BaseException) -> None:
+        """The commit came to nothing: undo what it changed besides rows."""
 
 
 class Commit:
@@ -28,7 +41,10 @@ class Commit:
         self._storage = storage
 
     def __enter__(self) -> None:
-        self._storage.depth += 1
+        storage = self._storage
+        if not storage.depth and storage.watcher is not None:
+            storage.watcher.begin()
+        storage.depth += 1
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -38,15 +54,26 @@ class Commit:
             storage.depth -= 1
             if kind is not None:
                 storage.doomed = True
-        elif kind is None and not storage.doomed:
-            storage.seal()
-        else:
-            storage.roll_back()
-            if kind is None:
-                raise StoreError(
-                    "a commit inside this one failed and its exception was caught, so nothing of this commit was kept;"
-                    " let the exception through, or make the two commits separate"
-                )
+            return
+        try:
+            if error is None and not storage.doomed:
+                storage.seal()
+            else:
+                storage.roll_back()
+                if error is None:
+                    raise StoreError(
+                        "a commit inside this one failed and its exception was caught, so nothing of this commit was"
+                        " kept; let the exception through, or make the two commits separate"
+                    )
+        except BaseException as refused:
+            error = refused
+            raise
+        finally:
+            if storage.watcher is not None:
+                if error is None:
+                    storage.watcher.keep()
+                else:
+                    storage.watcher.take_back(error)
 
 
 class RowStorage(Storage):
@@ -66,6 +93,7 @@ class RowStorage(Storage):
         self._commit = Commit(self)
         self._after_rollback: list[Callable[[], None]] = []
         self._before_seal: Callable[[], None] | None = None
+        self.watcher: Watcher | None = None
 
     def shelf(self, name: str) -> Shelf:
         """The table's shelf; an empty one when there is none."""

@@ -115,10 +115,7 @@ class Shelf:
         old = self.rows.get(doc_id)
         if old is None:
             if before is not None:
-                was = before.pop(doc_id, None)  # popped, so that it goes to the end: so does the row
-                before[doc_id] = was
-                if was is not None:
-                    self._born_again.add(doc_id)
+                self._note_return(doc_id, before)
             self.made = True
             self._enter(doc_id, row)
         else:
@@ -127,6 +124,44 @@ class Shelf:
             self._exchange(doc_id, old, row)
         if self.caches:
             self.forget()
+
+    def put(self, row: Row) -> int:
+        """Set a row at the id of the one with its unique key, or at the next id; that id. The shelf keeps `row` itself.
+
+        Raises `ValueError` when the table has no key or the row has none.
+        """
+        key = self.key
+        value = None if key is None else row.get(key)
+        if value is None:
+            raise ValueError(
+                f"table {self.name!r} has no unique key: open it with key=..., or use insert"
+                if key is None
+                else f"table {self.name!r}: a row needs {key!r} to be put"
+            )
+        before = self.before
+        if before is None:
+            before = self.begin()
+        doc_id = self.keys.get(value)
+        if doc_id is not None:
+            old = self.rows[doc_id]
+            if before is not None and doc_id not in before:
+                before[doc_id] = old
+            self._exchange(doc_id, old, row)
+        else:
+            doc_id = self.next_id
+            if doc_id is None or doc_id in self.rows:  # ids given by hand ran ahead of the count
+                doc_id = self.highest() + 1
+            self.next_id = doc_id + 1
+            if before is not None:
+                if doc_id in before:  # counted anew after the table was dropped
+                    self._note_return(doc_id, before)
+                else:
+                    before[doc_id] = None
+            self.made = True
+            self._enter(doc_id, row)
+        if self.caches:
+            self.forget()
+        return doc_id
 
     def delete(self, doc_id: int) -> None:
         """Take away the row at `doc_id`, which must exist."""
@@ -216,6 +251,12 @@ class Shelf:
         self._trim_order()
         self.forget()
         self.keep()
+
+    def _note_return(self, doc_id: int, before: dict[int, Row | None]) -> None:
+        was = before.pop(doc_id, None)  # popped, so that it goes to the end: so does the row
+        before[doc_id] = was
+        if was is not None:
+            self._born_again.add(doc_id)
 
     def _note_sequence(self) -> None:
         # Rows in the order of their ids (the usual table) are put back in place by sorting; others need a note of it.

@@ -11,7 +11,7 @@ from tinydb import TinyDB
 
 from server.errors import StoreError
 from server.store import interchange
-from server.store.rows import Commit, RowStorage, Snapshot
+from server.store.rows import Commit, RowStorage, Snapshot, Watcher
 from server.store.storage import JournalStorage, Policy
 from server.store.table import IndexedTable
 
@@ -79,6 +79,10 @@ class Store:
     def before_seal(self, callback: Callable[[], None] | None) -> None:
         """Call `callback` at the end of each commit that changed something: what it puts is part of the commit."""
         self.storage.before_seal(callback)
+
+    def watch(self, watcher: Watcher) -> None:
+        """From now on tell `watcher` of every outermost commit: that it begins, that it is kept or taken back."""
+        self.storage.watcher = watcher
 
     def erase(self) -> None:
         """Take away every table, in one commit."""

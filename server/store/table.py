@@ -59,40 +59,32 @@ class IndexedTable(Table):
 
     # The service's look-ups and writes
 
-    def row(self, key: Any) -> Document | None:
-        """The row with this unique key."""
-        doc_id = self._shelf.keys.get(key)
-        return None if doc_id is None else Document(self._shelf.rows[doc_id], doc_id)
+    def has(self, key: Any) -> bool:
+        """Whether there is a row with this unique key."""
+        return key in self._shelf.keys
 
-    def existing(self, key: Any) -> Document:
+    def row(self, key: Any) -> Row | None:
+        """The row with this unique key: the stored one, never to be changed."""
+        doc_id = self._shelf.keys.get(key)
+        return None if doc_id is None else self._shelf.rows[doc_id]
+
+    def existing(self, key: Any) -> Row:
         """The row with this unique key. Raises `LookupError` when there is none: something names a row that is gone."""
         row = self.row(key)
         if row is None:
             raise LookupError(f"table {self.name!r} has no row {key!r}, although something stored names it")
         return row
 
-    def put(self, row: Mapping[str, Any]) -> Document:
-        """Insert the row, or replace the one with the same unique key, which keeps its document id.
+    def put(self, row: Row) -> int:
+        """Insert the row, or replace the one with the same unique key, which keeps its document id; returns that id.
 
-        Raises `ValueError` when the table has no key or the row has none.
+        The table keeps `row` itself, which is never to be changed again. Raises `ValueError` when the table has no key
+        or the row has none.
         """
-        shelf = self._shelf
-        value = row.get(shelf.key) if shelf.key is not None else None
-        if value is None:
-            raise ValueError(
-                f"table {self.name!r} has no unique key: open it with key=..., or use insert"
-                if shelf.key is None
-                else f"table {self.name!r}: a row needs {shelf.key!r} to be put"
-            )
-        stored = dict(row)
-        doc_id = shelf.keys.get(value)
-        if doc_id is None:
-            doc_id = self._get_next_id()
-            if doc_id in shelf.rows:  # ids given by hand ran ahead of the count
-                shelf.next_id = None
-                doc_id = self._get_next_id()
-        self._set(doc_id, stored)
-        return Document(stored, doc_id)
+        if self._storage.depth:
+            return self._shelf.put(row)
+        with self._storage.commit():
+            return self._shelf.put(row)
 
     def delete(self, key: Any) -> bool:
         """Take away the row with this unique key; False when there is none."""
@@ -103,13 +95,16 @@ class IndexedTable(Table):
             self._shelf.delete(doc_id)
         return True
 
-    def find(self, field: str, value: Any) -> list[Document]:
-        """The rows whose `field` equals `value`, oldest first. Null equals missing. Without an index, a full pass."""
+    def find(self, field: str, value: Any) -> list[Row]:
+        """The rows whose `field` equals `value`, oldest first. Null equals missing. Without an index, a full pass.
+
+        They are the stored rows, never to be changed.
+        """
         rows = self._shelf.rows
         found = [doc_id for doc_id in self._shelf.with_value(field, value) if rows[doc_id].get(field) == value]
-        return [Document(rows[doc_id], doc_id) for doc_id in sorted(found)]
+        return [rows[doc_id] for doc_id in sorted(found)]
 
-    def first(self, field: str, value: Any) -> Document | None:
+    def first(self, field: str, value: Any) -> Row | None:
         """The oldest row whose `field` equals `value`."""
         found = self.find(field, value)
         return found[0] if found else None

@@ -66,15 +66,14 @@ class Host:
             return await self._live(receive, send)
         world = self._world_of(scope)
         await world.app(scope, receive, send)
-        self._catch_up(world)
-        if self._troubles or self._comes_sooner(world):
+        wait_s = world.wait_after_request()
+        if wait_s == 0 or world.exchange.behind:
+            self._catch_up(world)
+            wait_s = world.wall_until_due()
+        # Most requests wake nobody: the follower looks again before the next event is due.
+        if self._troubles or (wait_s is not None and asyncio.get_running_loop().time() + wait_s < self._looks_at_s):
             self._moved.set()
         return None
-
-    def _comes_sooner(self, world: World) -> bool:
-        """Whether a live world's next event is due before the follower looks again: most requests wake nobody."""
-        wait_s = world.wall_until_due()
-        return wait_s is not None and asyncio.get_running_loop().time() + wait_s < self._looks_at_s
 
     def _world_of(self, scope: Scope) -> World:
         if len(self._worlds) == 1:

@@ -59,12 +59,14 @@ class DirectNode:
 
     def issue(self, order: InvoiceOrder) -> Invoice:
         """Make and sign an invoice that is open from now. Raises `Bolt11Error` for an order BOLT 11 cannot express."""
-        preimage = self._chance.bytes(32)
-        secret = self._chance.bytes(32)
+        drawn = self._chance.bytes(64)
+        preimage, secret = drawn[:32], drawn[32:]
         payment_hash = sha256(preimage).digest()
         description: str | None = order.description
         committed = order.description_hash
-        if committed is None and len(order.description.encode()) > _LONGEST_DESCRIPTION:
+        # A character takes four bytes at most, so most descriptions need not be counted in bytes.
+        length = len(order.description)
+        if committed is None and 4 * length > _LONGEST_DESCRIPTION < len(order.description.encode()):
             # BOLT 11: what does not fit into d is committed to by its hash, h, and shown to the payer otherwise.
             committed = sha256(order.description.encode()).digest()
         if committed is not None:
@@ -79,8 +81,9 @@ class DirectNode:
             expiry_s=order.expiry_s,
             min_final_cltv=self.invoices.policy.min_final_cltv,
         )
-        self.invoices.open(order, payment_hash.hex(), preimage.hex(), secret.hex(), request)
-        return Invoice(payment_hash.hex(), request)
+        name = payment_hash.hex()
+        self.invoices.open(order, name, preimage.hex(), secret.hex(), request)
+        return Invoice(name, request)
 
     def cancel(self, payment_hash: str) -> None:
         """Close an open or held invoice: held parts go back to the payer. No effect on a settled or closed one.
