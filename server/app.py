@@ -13,12 +13,14 @@ from dataclasses import dataclass
 import orjson
 from starlette.middleware import Middleware
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import Route, Router
+from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.contract.shape import Contract
 from server.door import Gate, Handler, Intake, PathEndpoint, send_problem
 from server.errors import MethodNotAllowed, NotFound
+
+_FOUND = "leyden.route"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +74,62 @@ def document_routes(part: Part, gate: Gate) -> list[Route]:
     ]
 
 
-def build_app(parts: Sequence[Part], gate: Gate) -> ASGIApp:
+def part_routes(part: Part, gate: Gate) -> list[Route]:
+    """All routes of a part."""
+    return [*operation_routes(part, gate), *document_routes(part, gate)]
+
+
+@dataclass(frozen=True, slots=True)
+class LaterPart:
+    """A part that is made when somebody first asks for something below `prefix`: most servers start without that, and
+    most sandboxes never are. `body_limit` is its contract's, in bytes."""
+
+    prefix: str
+    body_limit: int
+    make: Callable[[], Part]
+
+
+class _LaterRoutes(BaseRoute):
+    """The routes of a part that is made when it is first needed."""
+
+    def __init__(self, part: LaterPart, gate: Gate) -> None:
+        self._part = part
+        self._gate = gate
+        self._routes: list[Route] | None = None
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if not scope["path"].startswith(self._part.prefix):
+            return Match.NONE, {}
+        if self._routes is None:
+            self._routes = part_routes(self._part.make(), self._gate)
+        for route in self._routes:
+            match, found = route.matches(scope)
+            if match is Match.FULL:
+                return match, {**found, _FOUND: route}
+        return Match.NONE, {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await scope[_FOUND].handle(scope, receive, send)
+
+
+def build_app(first: Part, later: Sequence[LaterPart], gate: Gate) -> ASGIApp:
     """Fold the parts into one application. The first part's page is where `/` leads.
 
     A router alone: every endpoint answers its own errors, so that nothing has to be caught around them.
     """
 
     async def nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
-        problem = NotFound(f"there is nothing at this path: the routes are listed at {parts[0].docs_path}")
+        problem = NotFound(f"there is nothing at this path: the routes are listed at {first.docs_path}")
         await send_problem(send, problem, gate.request_id())
 
-    routes = [route for part in parts for route in operation_routes(part, gate)]
-    routes += [route for part in parts for route in document_routes(part, gate)]
+    limit = max(first.contract.body_limit, *(part.body_limit for part in later), 0)
     return Router(
-        [*routes, Route("/", Page(lambda: RedirectResponse(parts[0].docs_path), gate))],
+        [
+            *part_routes(first, gate),
+            *(_LaterRoutes(part, gate) for part in later),
+            Route("/", Page(lambda: RedirectResponse(first.docs_path), gate)),
+        ],
         redirect_slashes=False,
         default=nothing_here,
-        middleware=[Middleware(Intake, gate=gate, limit=max(part.contract.body_limit for part in parts))],
+        middleware=[Middleware(Intake, gate=gate, limit=limit)],
     )

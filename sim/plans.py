@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,7 +50,7 @@ def plan_from(
         )
     return Plan(
         contract=contract,
-        control=packaged_contract("sandbox") if control else None,
+        control=partial(packaged_contract, "sandbox") if control else None,
         seed=seed,
         given_seed=given_seed,
         start_ms=start_ms,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.types import ASGIApp
 
-from server.app import Part, build_app
+from server.app import LaterPart, Part, build_app
 from server.contract.bind import bind
 from server.contract.shape import Contract
 from server.errors import StorageUnavailable, StoreError
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from sim.lightning.graph import Graph
 
 LOCAL_URL = "http://localhost"
+CONTROL_PATH = "/sandbox/v1"
+CONTROL_BODY_BYTES = 65_536  # as its document has it
 
 
 Moved = TypeVar("Moved")
@@ -43,13 +45,13 @@ Until = Callable[[Callable[[], bool], float], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a world is made from.
+    """What a world is made from. `control` compiles the contract of its control plane, when somebody first uses it.
 
     `given_seed` is the seed that was asked for where `seed` was derived from it; `keep` bounds the readable journal.
     """
 
     contract: Contract
-    control: Contract | None
+    control: Callable[[], Contract] | None
     seed: int = 0
     start_ms: int = 0
     rate: float = 0
@@ -183,12 +185,19 @@ class World:
         )
 
     def _app(self) -> ASGIApp:
-        plan, gate = self.plan, self.service.gate
-        parts = [Part(plan.contract, self.service.handlers, "/openapi.json", "/docs")]
-        if plan.control is not None and self._levers is not None:
-            handlers = bind(plan.control, self._levers(self), guards={}, effects={})
-            parts.append(Part(plan.control, handlers, "/sandbox/v1/openapi.json", "/sandbox/v1/docs"))
-        return build_app(parts, gate)
+        compiled, levers = self.plan.control, self._levers
+
+        def control() -> Part:
+            assert compiled is not None
+            assert levers is not None
+            contract = compiled()
+            handlers = bind(contract, levers(self), guards={}, effects={})
+            return Part(contract, handlers, f"{CONTROL_PATH}/openapi.json", f"{CONTROL_PATH}/docs")
+
+        first = Part(self.plan.contract, self.service.handlers, "/openapi.json", "/docs")
+        offered = compiled is not None and levers is not None
+        later = [LaterPart(CONTROL_PATH, CONTROL_BODY_BYTES, control)] if offered else []
+        return build_app(first, later, self.service.gate)
 
     def _resume(self) -> None:
         """Go on from what the store has: the clock where it stood, every timer set, and the time that a live clock

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from jsonschema_rs import validator_for
@@ -51,7 +50,7 @@ def rule(schema: Mapping[str, Any] = SCHEMA, **changes: Any) -> CallbackRule:
         url_at=("callbackUrl",),
         rule=Rule(schema, validator_for(dict(schema))),
         headers=(),
-        delivery=replace(DELIVERY, **changes),
+        delivery=DELIVERY._replace(**changes),
     )
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 
 from server.contract.shape import Contract
+from server.store.store import Store
 from sim import Sandbox
+from sim.desk.levers import levers
 from sim.loopback import LoopbackAnswer, ask, run_by_hand
+from sim.plans import packaged_contract, plan_from
+from sim.world import CONTROL_BODY_BYTES, World
 
 GOOD = {"amount": "1000", "description": "tea"}
 JSON = (b"content-type", b"application/json")
@@ -382,3 +387,23 @@ def test_every_status_the_door_gives_is_declared(sandbox: Sandbox) -> None:
             if any(parameter.place == "path" for parameter in operation.parameters):
                 expected |= {404}
         assert expected <= set(operation.replies), operation.operation_id
+
+
+def test_the_control_plane_is_made_when_it_is_first_asked_for_and_takes_what_its_document_says() -> None:
+    made = []
+
+    def compiled() -> Contract:
+        made.append("compiled")
+        return packaged_contract("sandbox")
+
+    plan = plan_from(seed=1, start_ms=0)
+    assert plan.control is not None
+    with Store.memory() as store:
+        world = World(replace(plan, control=compiled), store, levers=levers)
+        ask(world.app, "GET", "/v0/wallet", ((b"apikey", b"leyden"),))
+        assert not made
+        for _ in range(2):
+            assert ask(world.app, "GET", "/sandbox/v1", ((b"apikey", b"leyden"),)).status == 200
+        assert ask(world.app, "GET", "/sandbox/v1/nothing").status == 404
+        assert made == ["compiled"]
+    assert packaged_contract("sandbox").body_limit == CONTROL_BODY_BYTES

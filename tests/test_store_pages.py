@@ -46,8 +46,20 @@ def put_and_fail(store: Store, *rows: dict[str, Any]) -> None:
         raise Thrown
 
 
-@settings(max_examples=200)
-@given(STEPS, FILTERS, st.one_of(st.none(), st.integers(0, COUNT)), st.integers(0, 5), BOUND, BOUND, st.booleans())
+def in_the_order_of_dates(steps: list[Any]) -> list[Any]:
+    return [{**step, "created_at": place // 3} if isinstance(step, dict) else step for place, step in enumerate(steps)]
+
+
+@settings(max_examples=300)
+@given(
+    steps=st.one_of(STEPS, STEPS.map(in_the_order_of_dates)),
+    filters=FILTERS,
+    after=st.one_of(st.none(), st.integers(0, COUNT)),
+    limit=st.integers(0, 5),
+    since_ms=BOUND,
+    until_ms=BOUND,
+    looked_before=st.booleans(),
+)
 def test_a_page_is_what_a_full_search_would_give(
     steps: list[Any],
     filters: dict[str, Any],
@@ -63,7 +75,7 @@ def test_a_page_is_what_a_full_search_would_give(
     ids: dict[str, int] = {}
     for step in steps:
         if looked_before:
-            charges.page()  # from now on the sequence of ids is kept
+            charges.page(since_ms=5)  # from now on the sequence of ids is kept, and whether it is that of the dates
         if isinstance(step, str):
             assert charges.delete(step) == (step in model)
             model.pop(step, None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -53,7 +52,7 @@ def one_row(because: str, source: str = "open") -> LifecycleTable:
 
 
 def with_lifecycle(contract: Contract, table: LifecycleTable) -> Contract:
-    return replace(contract, lifecycles={table.resource: table})
+    return contract._replace(lifecycles={table.resource: table})
 
 
 def test_every_operation_has_its_line_in_the_order_of_the_document(charges: Contract) -> None:

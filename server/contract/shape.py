@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 
 class Validator(Protocol):
@@ -15,8 +14,7 @@ class Validator(Protocol):
     def iter_errors(self, instance: Any) -> Any: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """A schema ready for use: the validator, the schema it came from, and what a JSON validator cannot see.
 
     `integers` are JSON pointers' property paths (`("expiresIn",)`) whose numbers must be written without a
@@ -28,8 +26,7 @@ class Rule:
     integers: tuple[tuple[str, ...], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(NamedTuple):
     """A path, query or header parameter. `kind` is the schema's JSON type: `string`, `integer` or `boolean`."""
 
     name: str
@@ -40,8 +37,7 @@ class Parameter:
     default: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(NamedTuple):
     """A request body: its media types and its rule.
 
     `properties` are the declared top-level names. `defaults` apply to a name that is absent, or whose value is one
@@ -56,8 +52,7 @@ class Body:
     absent: Mapping[str, tuple[Any, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """A declared answer: `rule` is None when it has no body. `headers` are the declared names, lower case;
     `constants` are those whose schema is a single value, sent without any code."""
 
@@ -69,8 +64,7 @@ class Reply:
     constants: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryRule:
+class DeliveryRule(NamedTuple):
     """How a callback is delivered (`x-delivery`). Spans in milliseconds.
 
     `events` maps the state a resource entered to the event's name; a state that is not there is not told.
@@ -90,8 +84,7 @@ class DeliveryRule:
     rotation_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class CallbackRule:
+class CallbackRule(NamedTuple):
     """An OpenAPI callback: the name, where its URL stands in the request body (`("callbackUrl",)`), the body's rule,
     and the delivery rule."""
 
@@ -103,8 +96,7 @@ class CallbackRule:
     delivery: DeliveryRule
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """One operation of the document. `method` is in lower case, as the document has it.
 
     `operation_id` names its handler: `createCharge` -> `create_charge`.
@@ -134,8 +126,7 @@ class Operation:
         return "".join("_" + c.lower() if c.isupper() else c for c in self.operation_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One row of a lifecycle table: a transition (`to` is given) or a written refusal (`refuse` is given).
 
     `source` is `(creation)` for the row that brings a resource into being. `when` names a guard; a row without
@@ -153,8 +144,7 @@ class Row:
     decision: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class LifecycleTable:
+class LifecycleTable(NamedTuple):
     """The lifecycle beside a `status` enum: every (state, trigger) has at least one row, the last of them unguarded."""
 
     resource: str
@@ -174,8 +164,7 @@ class LifecycleTable:
         return tuple(state for state in self.states if state not in left)
 
 
-@dataclass(frozen=True, slots=True)
-class Contract:
+class Contract(NamedTuple):
     """A whole compiled document. `document` is what `/openapi.json` answers (overlays applied).
 
     `mock_unbound` lets an operation without a handler answer its own example.

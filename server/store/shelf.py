@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from server.store.index import Groups, Index
+from server.store.order import Order
 
 Row = dict[str, Any]
 
@@ -50,8 +51,8 @@ class Shelf:
     """
 
     __slots__ = (
-        "_born_again", "_hub", "_order", "_sequence", "_was", "_wiped", "ascending", "before", "caches", "indexes",
-        "key", "keys", "made", "name", "next_id", "rows", "top",
+        "_born_again", "_hub", "_sequence", "_was", "_wiped", "ascending", "before", "caches",
+        "indexes", "key", "keys", "made", "name", "next_id", "order", "rows", "top",
     )  # fmt: skip
 
     def __init__(self, hub: Hub, name: str, state: ShelfState | None = None) -> None:
@@ -75,7 +76,7 @@ class Shelf:
         self._wiped = False
         self._sequence: list[int] | None = None
         self._was: tuple[int | None, bool, int, bool] = (None, False, 0, True)
-        self._order: list[int] | None = None
+        self.order = Order()
 
     def state(self) -> ShelfState:
         """The shelf as it stands, as data. Its cost is that of copying the outer dicts."""
@@ -184,7 +185,8 @@ class Shelf:
             self._wiped = True
         self.made = True
         self.rows, self.keys, self.indexes = {}, {}, {field: Index() for field in self.indexes}
-        self.top, self.ascending, self._order = 0, True, None
+        self.top, self.ascending = 0, True
+        self.order.forget()
         self.forget()
 
     def drop(self) -> None:
@@ -248,7 +250,7 @@ class Shelf:
         if moved:  # what came back stands at the end
             sequence = self._sequence if not self.ascending and self._sequence is not None else sorted(rows)
             self.rows = {doc_id: rows[doc_id] for doc_id in sequence if doc_id in rows}
-        self._trim_order()
+        self.order.trim(self.rows)
         self.forget()
         self.keep()
 
@@ -310,9 +312,7 @@ class Shelf:
         if best is not None:
             ids = sorted(best[0].ids(best[1]))
         else:
-            if self._order is None or len(self._order) > 2 * len(self.rows) + 64:  # ids taken away stay until then
-                self._order = sorted(self.rows)
-            ids = self._order
+            ids = self.order.ids(self.rows)
         end, portion = len(ids) if after is None else bisect_left(ids, after), 256
         while end > 0:
             start = max(end - portion, 0)
@@ -324,12 +324,8 @@ class Shelf:
         if self.top not in self.rows:
             self.begin()
             self.top = max(self.rows, default=0)
-            self._trim_order()
+            self.order.trim(self.rows)
         return self.top
-
-    def _trim_order(self) -> None:
-        while self._order and self._order[-1] not in self.rows:
-            self._order.pop()
 
     # One row in, out, or over another. While a commit is undone two rows may claim one key for a moment; hence a row
     # only ever takes away its own claim.
@@ -337,10 +333,10 @@ class Shelf:
     def _enter(self, doc_id: int, row: Row) -> None:
         if doc_id > self.top:
             self.top = doc_id
-            if self._order is not None:
-                self._order.append(doc_id)
+            self.order.append(doc_id)
         else:
-            self.ascending, self._order = False, None
+            self.ascending = False
+            self.order.forget()
         self.rows[doc_id] = row
         if self.key is not None and (value := row.get(self.key)) is not None:
             self.keys[value] = doc_id
@@ -358,6 +354,7 @@ class Shelf:
 
     def _exchange(self, doc_id: int, old: Row, row: Row) -> None:
         self.rows[doc_id] = row
+        self.order.exchanged(old, row)
         if self.key is not None and (was := old.get(self.key)) != (value := row.get(self.key)):
             if self.keys.get(was) == doc_id:
                 del self.keys[was]

@@ -122,9 +122,14 @@ class IndexedTable(Table):
         `after` is the document id of the previous page's last row: the page starts below it. Rows are in the order
         of their ids, which is that of their creation. `since_ms <= created_at < until_ms`, each bound if given.
         """
-        rows, wanted = self._shelf.rows, filters or {}
+        shelf, rows, wanted = self._shelf, self._shelf.rows, filters or {}
         found: list[Document] = []
-        for ids in self._shelf.newest_first(wanted, after) if limit > 0 else ():
+        lowest = 0
+        if since_ms is not None or until_ms is not None:
+            lowest, above = shelf.order.between(rows, since_ms, until_ms)
+            after = above if after is None else after if above is None else min(after, above)
+        for ids in shelf.newest_first(wanted, after) if limit > 0 else ():
+            last = ids[-1] < lowest
             ids = [doc_id for doc_id in ids if doc_id in rows]
             for field, value in wanted.items():
                 ids = [doc_id for doc_id in ids if rows[doc_id].get(field) == value]
@@ -133,7 +138,7 @@ class IndexedTable(Table):
             if until_ms is not None:
                 ids = [doc_id for doc_id in ids if rows[doc_id]["created_at"] < until_ms]
             found += [Document(rows[doc_id], doc_id) for doc_id in ids[: limit - len(found)]]
-            if len(found) == limit:
+            if last or len(found) == limit:
                 break
         return found
 

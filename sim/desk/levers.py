@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from sim.desk.control import ControlPlane
-from sim.desk.control_callbacks import CallbackControl
-from sim.desk.control_inboxes import InboxControl
-from sim.world import World
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sim.world import World
 
 
 def levers(world: World) -> list[object]:
     """The objects whose methods answer the document's operations."""
+    # Here and not above: they are wanted only when somebody pulls one.
+    from sim.desk.control import ControlPlane
+    from sim.desk.control_callbacks import CallbackControl
+    from sim.desk.control_inboxes import InboxControl
+
     return [ControlPlane(world), CallbackControl(world), InboxControl(world)]

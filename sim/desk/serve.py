@@ -48,6 +48,7 @@ def serve(options: argparse.Namespace) -> int:
             worlds[key] = _world(options, key, index, public_url, egress)
         host = Host(worlds, sync_by=wall_ms if options.durability == "interval" else None)
         gc.freeze()  # what was read is here to stay: the collector need not look at it again and again
+        gc.enable()
         run_server(host, listener, ready=lambda: _announce(options, url, worlds))
     finally:
         listener.close()
