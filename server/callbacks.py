@@ -10,27 +10,16 @@ happens in between, the message is sent at least once, always under the same `we
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from server.attempts import Attempt, begun, ended, made
 from server.contract.shape import CallbackRule
-from server.deliveries import (
-    GONE,
-    KEPT_BYTES,
-    LOST,
-    PENDING,
-    STOPPED,
-    Attempt,
-    awaited,
-    first_pause_ms,
-    headers_of,
-    message,
-    outcome,
-)
+from server.deliveries import GONE, LOST, PENDING, STOPPED, awaited, first_pause_ms, headers_of, message, outcome
 from server.errors import StoreError
+from server.hands import Hands
 from server.ports import CALLBACK, Answer, Chance, Clock, Courier, Journal, Post
-from server.signing import sign
+from server.signing import sign, signers
 from server.store.store import Store
 
 TIMER = "callback"
@@ -40,11 +29,11 @@ class Callbacks:
     """The outbox of one world.
 
     `rules` are the contract's callbacks by name; a stored delivery finds its rule there again after a restart.
-    `secrets_of(project, instant)` gives the secrets that sign at that instant. `jitter` is a stream of its own: the
-    schedule of one delivery never depends on what else the world draws. `version` is Leyden's, for the user agent.
+    `secrets(project)` gives every secret that the project ever had, as `Projects.secrets` does. `jitter` is a stream of
+    its own: the schedule of one delivery never depends on what else the world draws. `version` is Leyden's, for the
+    user agent.
 
-    Everything is decided from the stored rows. What is remembered besides: which deliveries are due but have to wait
-    for a free hand, which attempts are in flight, and which endpoints said 410.
+    Everything is decided from the stored rows, and from what is in hand at the moment (`server.hands`).
 
     `put_off` may be set to ask somebody else whether a delivery that is due should wait after all: it is given the row
     and the number of the attempt, and names a later instant, or None.
@@ -60,7 +49,7 @@ class Callbacks:
         journal: Journal,
         *,
         rules: Mapping[str, CallbackRule],
-        secrets_of: Callable[[str, int], Sequence[str]],
+        secrets: Callable[[str], Sequence[Mapping[str, Any]]],
         version: str,
     ) -> None:
         self._store = store
@@ -70,14 +59,11 @@ class Callbacks:
         self._jitter = jitter
         self._journal = journal
         self._rules = rules
-        self._secrets_of = secrets_of
+        self._secrets = secrets
         self._agent = f"leyden/{version}"
+        self._most_hands = max((rule.delivery.in_flight for rule in rules.values()), default=0)
         self._rows = store.table("deliveries", key="id", indexes=("resource_id", "endpoint_id"))
-        self._due: deque[str] = deque()
-        self._flying: dict[str, int] = {}
-        self._gone: set[tuple[str, str]] = set()
-        self._taken: list[str] | None = None
-        self._closed: list[tuple[str, str]] = []
+        self._hands = Hands()
         self._sending = False
         self.put_off: Callable[[Mapping[str, Any], int], int | None] = lambda row, number: None
         clock.on(TIMER, self.attempt)
@@ -107,12 +93,10 @@ class Callbacks:
         Raises `InternalError` when the body breaks the spec's own schema: that is our defect.
         """
         body = message(rule, event, sequence, data, at)
-        endpoint = endpoint_id or resource_id
-        closed = (endpoint, url) in self._gone
+        closed = (endpoint_id or resource_id, url) in self._hands.closed
         row: dict[str, Any] = {
             "id": self._new_id(),
             "resource_id": resource_id,
-            "endpoint_id": endpoint,
             "project": project,
             "url": url,
             "rule": rule.name,
@@ -122,9 +106,12 @@ class Callbacks:
             "sequence": sequence,
             "created_at": at,
             "due_at": None if closed else at + first_pause_ms(rule.delivery, self._jitter),
+            "agent": self._agent,
             "body": body,
-            "attempts": [],
+            "attempts": "",
         }
+        if endpoint_id not in (None, resource_id):
+            row["endpoint_id"] = endpoint_id
         self._rows.put(row)
         if closed:
             self._journal.note("callback_finished", row["id"], resource=resource_id, status=STOPPED, attempts=0)
@@ -132,12 +119,18 @@ class Callbacks:
             self._arm(row)
 
     def deliveries(self, resource_id: str | None = None) -> list[dict[str, Any]]:
-        """The delivery rows, oldest first: all, or those of one resource."""
-        return list(self._rows) if resource_id is None else list(self._rows.find("resource_id", resource_id))
+        """The delivery rows, oldest first: all, or those of one resource; a Static Charge's are about the Charges that
+        its payers asked for."""
+        return list(self._rows) if resource_id is None else self._kin(resource_id)
 
     def delivery(self, delivery_id: str) -> dict[str, Any] | None:
         """One delivery row, or None."""
         return self._rows.row(delivery_id)
+
+    def signature(self, row: Mapping[str, Any], attempt: Attempt) -> str:
+        """What an attempt of the delivery was signed with: it follows from the secrets that there were by then."""
+        secrets = self._secrets(row["project"])[: attempt.secrets]
+        return sign(signers(secrets, attempt.at), row["id"], attempt.stamp_s, row["body"])
 
     def replay(self, delivery_id: str) -> dict[str, Any]:
         """Let the message be sent once more, now, under its id; if that fails its schedule begins anew.
@@ -148,7 +141,7 @@ class Callbacks:
         row: dict[str, Any] = self._rows.existing(delivery_id)
         if awaited(row):
             return row
-        row = {**row, "status": PENDING, "due_at": self._clock.now(), "replayed_from": len(row["attempts"])}
+        row = {**row, "status": PENDING, "due_at": self._clock.now(), "replayed_from": made(row)}
         with self._store.commit():
             self._rows.put(row)
             self._journal.note("callback_replayed", delivery_id, resource=row["resource_id"])
@@ -173,34 +166,25 @@ class Callbacks:
     @property
     def in_flight(self) -> int:
         """Attempts that were sent and not yet answered."""
-        return len(self._flying)
+        return len(self._hands.flying)
 
     # What the world reports
 
     def attempt(self, delivery_id: str) -> None:
         """The delivery is due: send it, or let it wait in due order while too many attempts are unanswered."""
-        self._due.append(delivery_id)
+        self._hands.due.append(delivery_id)
         self._send_due()
 
     def answered(self, post: Post, answer: Answer) -> None:
         """An attempt came to its end. A second answer to it, or one that comes after a restart, changes nothing."""
         stored = self._rows.row(post.delivery_id)
         # None, or an attempt that is not there: the commit that began it was refused; its timer stands and sends again.
-        if stored is None or len(stored["attempts"]) != post.attempt or not awaited(stored):
-            if self._flying.get(post.delivery_id) == post.attempt:
-                del self._flying[post.delivery_id]
+        if stored is None or not awaited(stored) or made(stored) != post.attempt:
+            self._hands.forget(post.delivery_id, post.attempt)
             return
-        self._flying.pop(post.delivery_id, None)
+        self._hands.land(post.delivery_id)
         now = self._clock.now()
-        ended = Attempt._make(stored["attempts"][-1])._replace(
-            ended_at=now,
-            status=answer.status,
-            error=answer.error,
-            latency_ms=answer.latency_ms,
-            note=answer.note,
-            answer=answer.body[:KEPT_BYTES].decode("utf-8", "replace"),
-        )
-        row = {**stored, "attempts": [*stored["attempts"][:-1], list(ended)]}
+        row = {**stored, "attempts": ended(stored, now, answer)}
         delivery = self._rules[row["rule"]].delivery
         row["status"], row["due_at"] = outcome(row, answer, delivery, now, self._courier.wall_seconds, self._jitter)
         if row["status"] == PENDING and self._is_closed(row):
@@ -237,7 +221,7 @@ class Callbacks:
             for stored in self._rows:
                 row: dict[str, Any] = stored
                 if row.get("refused"):
-                    self._gone.add((row["endpoint_id"], row["url"]))
+                    self._hands.closed.add(_endpoint(row))
                 if row["status"] != PENDING:
                     continue
                 if row["rule"] not in self._rules:
@@ -246,9 +230,8 @@ class Callbacks:
                         "spec: serve the spec that the data was made with, or start with fresh data"
                     )
                 if awaited(row):
-                    note = "the service stopped before the answer came"
-                    lost = Attempt._make(row["attempts"][-1])._replace(ended_at=now, error=LOST, note=note)
-                    row = {**row, "due_at": now, "attempts": [*row["attempts"][:-1], list(lost)]}
+                    lost = Answer(error=LOST, note="the service stopped before the answer came")
+                    row = {**row, "due_at": now, "attempts": ended(row, now, lost)}
                     self._rows.put(row)
                 waiting.append(row)
             for row in waiting:
@@ -263,42 +246,40 @@ class Callbacks:
     # What a commit taken back takes back
 
     def begin(self) -> None:
-        """A commit begins: from here on, note what is taken in hand and which endpoints are closed, for `take_back`."""
-        self._taken, self._closed = [], []
+        """A commit begins: from here on, note what `take_back` would have to undo."""
+        self._hands.begin()
 
     def take_back(self) -> None:
         """The commit was refused, and the clock's timers are as they were: what was taken in hand is due again."""
-        for delivery_id in self._taken or ():
-            row = self._rows.row(delivery_id)
-            if row is None or len(row["attempts"]) != self._flying.get(delivery_id):
-                self._flying.pop(delivery_id, None)
+        for delivery_id in self._hands.take_back(self._under_way):
             # A timer too many does no harm: what is due is decided from the row.
             self._clock.call_at(self._clock.now(), CALLBACK, TIMER, delivery_id)
-        self._gone.difference_update(self._closed)
-        self.begin()
 
     # What a fork carries over
 
     def snapshot(self) -> dict[str, Any]:
         """All that is not in the store's rows or the clock's timers, as plain data that later changes do not touch."""
-        return {
-            "due": list(self._due),
-            "flying": dict(self._flying),
-            "gone": [list(pair) for pair in sorted(self._gone)],
-        }
+        return self._hands.snapshot()
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Stand where the world stood that `snapshot` was taken of; its store and clock are copied by their owners."""
-        self._due = deque(state["due"])
-        self._flying = dict(state["flying"])
-        self._gone = {(endpoint, url) for endpoint, url in state["gone"]}
+        self._hands.restore(state)
 
     # The outbox itself
+
+    def _under_way(self, delivery_id: str) -> int | None:
+        row = self._rows.row(delivery_id)
+        return made(row) if row is not None and awaited(row) else None
+
+    def _kin(self, resource_id: str) -> list[dict[str, Any]]:
+        return self._rows.find("resource_id", resource_id) + self._rows.find("endpoint_id", resource_id)
 
     def _first(self, resource_id: str) -> dict[str, Any] | None:
         """The resource's unfinished delivery with the lowest sequence: the only one that may be sent."""
         pending = [row for row in self._rows.find("resource_id", resource_id) if row["status"] == PENDING]
-        return min(pending, key=lambda row: row["sequence"], default=None)
+        if len(pending) > 1:
+            return min(pending, key=lambda row: row["sequence"])
+        return pending[0] if pending else None
 
     def _is_first(self, row: Mapping[str, Any]) -> bool:
         first = self._first(row["resource_id"])
@@ -311,53 +292,48 @@ class Callbacks:
         # An answer may come while we send; the loop that is already running then goes on.
         if self._sending:
             return
+        hands = self._hands
         self._sending = True
         try:
-            while self._due:
-                delivery_id = self._due[0]
-                row = self._rows.row(delivery_id)
-                if self._taken is not None:
-                    self._taken.append(delivery_id)
+            while hands.due and len(hands.flying) < self._most_hands:
+                row = self._rows.row(hands.due[0])
                 # A timer may outlive what it was set for: a commit that was refused, an answer that came meanwhile.
                 if row is None or row["status"] != PENDING or awaited(row):
-                    self._due.popleft()
-                elif len(self._flying) >= self._rules[row["rule"]].delivery.in_flight:
+                    hands.take()
+                elif len(hands.flying) >= self._rules[row["rule"]].delivery.in_flight:
                     return
-                elif not self._is_first(row):
-                    self._due.popleft()
-                elif row["due_at"] > self._clock.now():
-                    self._due.popleft()
-                    self._arm(row)
                 else:
-                    self._due.popleft()
-                    self._begin(row)
+                    hands.take()
+                    if self._is_first(row):
+                        if row["due_at"] > self._clock.now():
+                            self._arm(row)
+                        else:
+                            self._begin(row)
         finally:
             self._sending = False
 
-    def _begin(self, row: Mapping[str, Any]) -> None:
+    def _begin(self, row: dict[str, Any]) -> None:
         with self._store.commit():
-            later = self.put_off(row, len(row["attempts"]) + 1)
+            later = self.put_off(row, made(row) + 1)
             if later is None:
                 self._send(row)
             else:
                 self.postpone(row["id"], later)
 
-    def _send(self, row: Mapping[str, Any]) -> None:
+    def _send(self, row: dict[str, Any]) -> None:
         delivery = self._rules[row["rule"]].delivery
-        now, stamp_s, number = self._clock.now(), self._courier.wall_seconds(row["url"]), len(row["attempts"]) + 1
-        signature = sign(self._secrets_of(row["project"], now), row["id"], stamp_s, row["body"])
-        attempt = Attempt(row["due_at"], now, stamp_s, self._agent, signature)
-        with self._store.commit():
-            self._rows.put({**row, "due_at": None, "attempts": [*row["attempts"], list(attempt)]})
-            self._journal.note(
-                "callback_sent", row["id"], resource=row["resource_id"], event=row["event"], attempt=number
-            )
-        self._flying[row["id"]] = number
+        now, number = self._clock.now(), made(row) + 1
+        stamp_s = self._courier.wall_seconds(row["url"])
+        secrets = self._secrets(row["project"])
+        signature = sign(signers(secrets, now), row["id"], stamp_s, row["body"])
+        self._rows.put({**row, "due_at": None, "attempts": begun(row, now, stamp_s, len(secrets))})
+        self._journal.note("callback_sent", row["id"], resource=row["resource_id"], event=row["event"], attempt=number)
+        self._hands.flying[row["id"]] = number
         post = Post(
             delivery_id=row["id"],
             attempt=number,
             url=row["url"],
-            headers=headers_of(row, number, attempt),
+            headers=headers_of(row, number, now, stamp_s, signature),
             body=row["body"].encode(),
             connect_timeout_ms=delivery.connect_timeout_ms,
             timeout_ms=delivery.timeout_ms,
@@ -365,20 +341,20 @@ class Callbacks:
         self._courier.post(post, self.answered)
 
     def _is_closed(self, row: Mapping[str, Any]) -> bool:
-        return (row["endpoint_id"], row["url"]) in self._gone and "replayed_from" not in row
+        return _endpoint(row) in self._hands.closed and "replayed_from" not in row
 
     def _close(self, row: dict[str, Any]) -> None:
         """The receiver wants to hear no more: stop everything else that waits to be sent there."""
-        endpoint = (row["endpoint_id"], row["url"])
-        if endpoint not in self._gone:
-            self._gone.add(endpoint)
-            self._closed.append(endpoint)
-        waiting = [
-            other
-            for other in self._rows.find("endpoint_id", row["endpoint_id"])
-            if other["status"] == PENDING and other["url"] == row["url"] and not awaited(other)
+        endpoint = _endpoint(row)
+        self._hands.close(endpoint)
+        stopped = [
+            {**other, "status": STOPPED, "due_at": None}
+            for other in self._kin(endpoint[0])
+            if _endpoint(other) == endpoint
+            and other["status"] == PENDING
+            and not awaited(other)
+            and self._is_closed(other)
         ]
-        stopped = [{**other, "status": STOPPED, "due_at": None} for other in waiting if self._is_closed(other)]
         for other in stopped:
             self._clock.cancel(TIMER, other["id"])
             self._rows.put(other)
@@ -386,8 +362,13 @@ class Callbacks:
             self._finish(other)
 
     def _finish(self, row: Mapping[str, Any]) -> None:
-        resource, made = row["resource_id"], len(row["attempts"])
-        self._journal.note("callback_finished", row["id"], resource=resource, status=row["status"], attempts=made)
+        resource = row["resource_id"]
+        self._journal.note("callback_finished", row["id"], resource=resource, status=row["status"], attempts=made(row))
         following = self._first(resource)
         if following is not None:
             self._arm(following)
+
+
+def _endpoint(row: Mapping[str, Any]) -> tuple[str, str]:
+    """What a 410 closes: a resource's URL. For a Static Charge's payment the resource is the Static Charge."""
+    return row.get("endpoint_id", row["resource_id"]), row["url"]

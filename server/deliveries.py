@@ -1,7 +1,6 @@
-"""Deliveries: one message for a receiver, every attempt to hand it over, and how both are shown.
+"""Deliveries: one message for a receiver, what its answers make of it, and how it is shown.
 
-A delivery is a row of the store. Its attempts are short lists inside it, because a world may hold ten thousand
-deliveries that are still waiting; `Attempt` gives the places names.
+A delivery is a row of the store; its attempts are in it (see `server.attempts`).
 """
 
 from __future__ import annotations
@@ -10,10 +9,11 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
+from server.attempts import Attempt, attempts_of
 from server.contract.shape import CallbackRule, DeliveryRule
 from server.errors import Fault, InternalError
 from server.moments import to_iso
@@ -23,57 +23,29 @@ from server.ports import Answer, Chance
 PENDING, DELIVERED, EXHAUSTED, STOPPED, BLOCKED = "pending", "delivered", "exhausted", "stopped", "blocked"
 
 LOST = "lost"  # the error of an attempt that the service itself did not live to see answered
-# Of a receiver's answer
-READ_CAP_BYTES = 65_536
-KEPT_BYTES = 4_096
-
 GONE = 410  # the status by which a receiver says that it wants to hear no more
 
 _SECONDS = re.compile(r"[0-9]{1,10}")
 
 
-class Attempt(NamedTuple):
-    """One POST. `due_at`, `at` and `ended_at` are instants on the sandbox clock; `stamp_s` is the signed timestamp.
-
-    `ended_at` is None while the answer is awaited; then exactly one of `status` and `error` is given.
-    """
-
-    due_at: int
-    at: int
-    stamp_s: int
-    agent: str
-    signature: str
-    ended_at: int | None = None
-    status: int | None = None
-    error: str | None = None
-    latency_ms: int = 0
-    note: str = ""
-    answer: str = ""
-
-
-def attempts_of(row: Mapping[str, Any]) -> list[Attempt]:
-    """The attempts of a delivery row, the first first."""
-    return [Attempt._make(values) for values in row["attempts"]]
-
-
 def awaited(row: Mapping[str, Any]) -> bool:
     """Whether the delivery's last attempt has begun and was not answered."""
-    return bool(row["attempts"]) and Attempt._make(row["attempts"][-1]).ended_at is None
+    return row["due_at"] is None and bool(row["status"] == PENDING)
 
 
-def headers_of(row: Mapping[str, Any], number: int, attempt: Attempt) -> dict[str, str]:
-    """The headers that attempt `number` (from 1) carries. They follow from the row, so they need not be stored."""
+def headers_of(row: Mapping[str, Any], number: int, at: int, stamp_s: int, signature: str) -> dict[str, str]:
+    """The headers that attempt `number` (from 1), begun at `at`, carries: they follow from the row and its attempts."""
     headers = {
         "content-type": "application/json",
-        "user-agent": attempt.agent,
+        "user-agent": row["agent"],
         "webhook-id": row["id"],
-        "webhook-timestamp": str(attempt.stamp_s),
-        "webhook-signature": attempt.signature,
+        "webhook-timestamp": str(stamp_s),
+        "webhook-signature": signature,
         "leyden-event": row["event"],
         "leyden-attempt": str(number),
-        "leyden-time": to_iso(attempt.at),
+        "leyden-time": to_iso(at),
     }
-    if not attempt.signature:
+    if not signature:
         del headers["webhook-signature"]
     return headers
 
@@ -121,10 +93,10 @@ def outcome(
         return DELIVERED, None
     if answer.status == GONE:
         return STOPPED, None
-    made = sum(attempt.error != LOST for attempt in attempts_of(row)[row.get("replayed_from", 0) :])
-    if made >= len(rule.pauses_ms):
+    counted = sum(attempt.error != LOST for attempt in attempts_of(row)[row.get("replayed_from", 0) :])
+    if counted >= len(rule.pauses_ms):
         return EXHAUSTED, None
-    pause = rule.pauses_ms[made]
+    pause = rule.pauses_ms[counted]
     asked = retry_after_ms(answer.headers, wall_seconds(row["url"]))
     if asked is None:
         return PENDING, now + _spread(rule, pause, jitter)
@@ -157,8 +129,9 @@ def _spread(rule: DeliveryRule, pause_ms: int, jitter: Chance) -> int:
     return round(pause_ms * (1 + rule.jitter * (2 * jitter.uniform() - 1)))
 
 
-def delivery_resource(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A delivery as the control plane shows it; `body` is the exact text that is sent."""
+def delivery_resource(row: Mapping[str, Any], signature: Callable[[Mapping[str, Any], Attempt], str]) -> dict[str, Any]:
+    """A delivery as the control plane shows it; `body` is the exact text that is sent, `signature(row, attempt)` what
+    an attempt was signed with."""
     return {
         "id": row["id"],
         "chargeId": row["resource_id"],
@@ -178,7 +151,7 @@ def delivery_resource(row: Mapping[str, Any]) -> dict[str, Any]:
                 "error": attempt.error,
                 "latencyMs": attempt.latency_ms,
                 "note": attempt.note,
-                "headers": headers_of(row, number, attempt),
+                "headers": headers_of(row, number, attempt.at, attempt.stamp_s, signature(row, attempt)),
             }
             for number, attempt in enumerate(attempts_of(row), 1)
         ],

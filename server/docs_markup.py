@@ -82,7 +82,13 @@ def coloured(source: str) -> Html:
         parts.append(text(source[end : found.start()]))
         # A long text without a space (an invoice, a signature) starts on its key's line and breaks anywhere.
         whole = found.lastgroup == "s" and len(found[0]) > _LONG and " " not in found[0]
-        parts.append(tag("span", found[0], class_="s whole" if whole else found.lastgroup))
+        match found.lastgroup:
+            case "k":
+                parts.append(tag("b", found[0]))
+            case "n":
+                parts.append(tag("i", found[0]))
+            case other:
+                parts.append(tag("span", found[0], class_="s whole" if whole else other))
         end = found.end()
     return join([*parts, text(source[end:])])
 

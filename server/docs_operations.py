@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -12,6 +13,8 @@ from server.docs_fields import Fields, badge
 from server.docs_markup import Html, Markdown, anchor, code, coloured, frame, join, json_source, link, tag, text
 from server.tables import callback_item, span_in_words, success_in_words
 
+_LARGE = 400  # characters of a table that is worth a way to the one like it
+_EVERYWHERE = 4  # an answer that so many operations give is told once, at the end of the page
 _PLACES = (
     ("path", "Path parameters"),
     ("query", "Query parameters"),
@@ -27,6 +30,12 @@ class Operations:
         self._markdown = markdown
         self._fields = fields
         self._examples = examples
+        self._drawn: dict[Html, Html] = {}  # each large table of fields that is on the page, and the link to its place
+        self._answered_so = Counter(
+            (status, self._reason(response))
+            for operation in contract.operations.values()
+            for status, response in self._problems(self.written(operation)).items()
+        )
 
     def written(self, operation: Operation) -> Mapping[str, Any]:
         """The operation as the document has it."""
@@ -44,8 +53,8 @@ class Operations:
             self._standing(operation, written),
             self._markdown.block(written.get("description")),
             *self._parameters(self._examples.parameters(operation), sent=True),
-            *self._body(request, "Body", sent=True),
-            *self._answer(written),
+            *self._body(request, "Body", link(name, operation.summary or operation.operation_id), sent=True),
+            *self._answer(written, link(name, operation.summary or operation.operation_id)),
             self._errors(written),
             self._callbacks(operation),
             self._links(written),
@@ -70,7 +79,7 @@ class Operations:
             tag("p", method("POST"), "to the ", place, " given in ", asked, class_="route"),
             self._markdown.block(post.get("description") or item.get("description")),
             *self._parameters(headers, sent=False),
-            *self._body(request, "Body", sent=False),
+            *self._body(request, "Body", link(name, self.callback_title(callback)), sent=False),
             self._statuses(post.get("responses", {}), "Your answer"),
             self._delivery(callback, item),
         )
@@ -94,7 +103,7 @@ class Operations:
         reasons: dict[str, dict[str, None]] = {}
         for operation in self._contract.operations.values():
             for status, response in self._problems(self.written(operation)).items():
-                reasons.setdefault(status, {})[self._fields.resolve(response).get("description", "")] = None
+                reasons.setdefault(status, {})[self._reason(response)] = None
         if not reasons:
             return None
         rows = (
@@ -116,7 +125,7 @@ class Operations:
             listed = [self._fields.parameter(parameter) for parameter in parameters if parameter.get("in") == place]
             yield self._fields.draw(listed, caption, sent=sent)
 
-    def _body(self, node: Mapping[str, Any], caption: str, *, sent: bool) -> Iterable[Html | None]:
+    def _body(self, node: Mapping[str, Any], caption: str, here: Html, *, sent: bool) -> Iterable[Html | None]:
         schema = self._fields.body_schema(node)
         if schema is None:
             return
@@ -126,10 +135,14 @@ class Operations:
             table = self._fields.table(variant, named, sent=sent)
             if table is None:
                 yield tag("p", f"{named}: ", self._fields.kind(variant))
+            elif table in self._drawn:
+                yield tag("p", f"{named}: the same as under ", self._drawn[table], ".")
             else:
+                if len(table) > _LARGE:
+                    self._drawn[table] = here
                 yield table
 
-    def _answer(self, written: Mapping[str, Any]) -> Iterable[Html | None]:
+    def _answer(self, written: Mapping[str, Any], here: Html) -> Iterable[Html | None]:
         for status, node in written.get("responses", {}).items():
             if not str(status).startswith("2"):
                 continue
@@ -139,7 +152,7 @@ class Operations:
             headers = response.get("headers", {})
             listed = [self._fields.parameter({"name": n, **self._fields.resolve(h)}) for n, h in headers.items()]
             yield self._fields.draw(listed, "Headers of the answer", sent=False)
-            yield from self._body(response, "Fields of the answer", sent=False)
+            yield from self._body(response, "Fields of the answer", here, sent=False)
 
     def _problems(self, written: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
         responses = written.get("responses", {})
@@ -149,8 +162,21 @@ class Operations:
         problems = self._problems(written)
         if not problems:
             return None
-        summary = tag("summary", "Errors ", join((tag("span", status, class_="status") for status in problems), " "))
-        return tag("details", summary, self._statuses(problems, None), class_="errors")
+        own = {
+            status: response
+            for status, response in problems.items()
+            if self._answered_so[status, self._reason(response)] < _EVERYWHERE
+        }
+        chips = join((tag("span", status, class_="status") for status in problems), " ")
+        table = self._statuses(own, None) if own else None
+        rest = len(own) < len(problems) and tag(
+            "p", "The others " if own else "They ", "mean what they mean everywhere: ", link("errors", "Errors"), "."
+        )
+        return tag("details", tag("summary", "Errors ", chips), table, rest or None, class_="errors")
+
+    def _reason(self, response: Mapping[str, Any]) -> str:
+        reason: str = self._fields.resolve(response).get("description", "")
+        return reason
 
     def _statuses(self, responses: Mapping[str, Mapping[str, Any]], caption: str | None) -> Html:
         rows = (

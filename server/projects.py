@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from server.ports import Chance, Clock
+from server.signing import signers
 from server.store.store import Store
 
 _SECRET_BYTES = 32  # Standard Webhooks: 24 to 64 bytes
+_KEY_BYTES = 16
 _LONGEST_KEY = 200
 
 
@@ -49,19 +52,49 @@ class Projects:
         row = self._keys.row(key)
         return None if row is None or "ended_at" in row else row["project"]
 
-    def rotate_key(self, project: str, new_key: str) -> None:
-        """Give the project another key; those that it held open nothing from now on, and never again.
+    def knows(self, key: str) -> bool:
+        """Whether the key was ever given out here, be it one that was ended."""
+        return self._keys.row(key) is not None
+
+    def keys(self, project: str) -> list[str]:
+        """The keys that open the project, the oldest first."""
+        return [row["id"] for row in self._keys.find("project", project) if "ended_at" not in row]
+
+    def give_key(self, project: str, key: str | None = None) -> str:
+        """Give the project one more key, by default one that nobody can guess, and return it.
 
         Raises `ValueError` for a key that is not 1 to 200 printable ASCII characters, or that was given out before.
         """
-        check_key(new_key)
-        if self._keys.row(new_key) is not None:
-            raise ValueError(f"the key {new_key!r} was given out before: choose one that never was")
-        now = self._clock.now()
-        for row in self._keys.find("project", project):
-            if "ended_at" not in row:
-                self._keys.put({**row, "ended_at": now})
-        self._keys.put({"id": new_key, "project": project, "created_at": now})
+        if key is None:
+            key = "key_" + self._chance.bytes(_KEY_BYTES).hex()
+        check_key(key)
+        if self.knows(key):
+            raise ValueError(f"the key {key!r} was given out before: choose one that never was")
+        self._keys.put({"id": key, "project": project, "created_at": self._clock.now()})
+        return key
+
+    def rotate_key(self, project: str, new_key: str | None = None, *, replaces: str | None = None) -> str:
+        """Give the project another key; the one that it `replaces`, by default every one that the project held, opens
+        nothing from now on, and never again.
+
+        The new key, and what is raised, are as with `give_key`; `ValueError` too when the project holds no such key.
+        """
+        old = self.keys(project) if replaces is None else [replaces]
+        if replaces is not None and self.owner(replaces) != project:
+            raise ValueError("no key of this project is spelled like the one to be replaced: check it")
+        key = self.give_key(project, new_key)
+        for one in old:
+            self._keys.put({**self._keys.existing(one), "ended_at": self._clock.now()})
+        return key
+
+    def key_rows(self) -> list[dict[str, Any]]:
+        """Every key that was ever given out, as `take_over_keys` reads it."""
+        return [dict(row) for row in self._keys]
+
+    def take_over_keys(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Let exactly the keys be known that another world knew: a reset neither ends a key nor brings one back."""
+        for row in rows:
+            self._keys.put(row)
 
     def rotate_secret(self, project: str) -> str:
         """Give the project another callback secret and return it. Until the rotation is over the old one signs too.
@@ -77,15 +110,15 @@ class Projects:
         self.projects.put({**row, "webhook_secrets": [*old, new]})
         return secret
 
-    def secrets(self, project: str) -> list[dict[str, Any]]:
+    def secrets(self, project: str) -> Sequence[Mapping[str, Any]]:
         """Every secret that the project ever had, the oldest first: `secret`, `from_ms`, and `until_ms` or None."""
         row = self.projects.row(project)
-        return [] if row is None else list(row["webhook_secrets"])
+        secrets: Sequence[Mapping[str, Any]] = () if row is None else row["webhook_secrets"]
+        return secrets
 
     def secrets_of(self, project: str, at: int) -> list[str]:
         """The `whsec_` secrets that sign the project's callbacks at instant `at`, the newest first."""
-        secrets = reversed(self.secrets(project))
-        return [s["secret"] for s in secrets if s["until_ms"] is None or at < s["until_ms"]]
+        return signers(self.secrets(project), at)
 
     def _new_secret(self) -> str:
         return "whsec_" + base64.b64encode(self._chance.bytes(_SECRET_BYTES)).decode()

@@ -52,7 +52,7 @@ class Service:
             new_id=new_id,
             jitter=jitter,
             journal=journal,
-            secrets_of=self.projects.secrets_of,
+            secrets=self.projects.secrets,
             rules=rules,
             version=VERSION,
         )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Any
 
 from standardwebhooks.webhooks import Webhook
 
@@ -17,6 +18,17 @@ def sign(secrets: Sequence[str], webhook_id: str, stamp_s: int, body: str) -> st
     """
     moment = datetime.fromtimestamp(stamp_s, UTC)
     return " ".join(_signer(secret).sign(webhook_id, moment, body) for secret in secrets)
+
+
+def signers(secrets: Sequence[Mapping[str, Any]], at: int) -> list[str]:
+    """Which of a project's secrets (oldest first, as `Projects.secrets` gives them) sign at `at`: the newest, before
+    those that it replaced and that are not over yet."""
+    return [
+        row["secret"]
+        for row in reversed(secrets)
+        # The newest of those that there were then, although it may have been replaced since, at the same instant.
+        if row is secrets[-1] or row["until_ms"] is None or at < row["until_ms"]
+    ]
 
 
 @lru_cache(maxsize=64)

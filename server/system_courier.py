@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, nullcontext
+from itertools import count
+from typing import TYPE_CHECKING, Any
 
 from server.ports import Answer, Post
 from server.system import wall_ms
 
 if TYPE_CHECKING:
     from server.system_session import Allow, Lookup, Screen, Session
+
+Answered = Callable[[Post, Answer], None]
+Around = Callable[[], AbstractContextManager[Any]]
 
 
 class HttpCourier:
@@ -37,21 +40,26 @@ class HttpCourier:
         self._lookup = lookup
         self._keep_alive_s = keep_alive_s
         self._session: Session | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._telling = False
-        self._follow_ups: list[tuple[Post, Callable[[Post, Answer], None]]] = []
+        self._around: Around = nullcontext
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._numbers = count()
+        self._answers: list[tuple[Post, Answer, Answered]] = []
+        self._waiting: list[asyncio.Future[None]] = []
 
     @property
     def pending(self) -> int:
-        """Attempts under way, those included whose answer is being told."""
-        return len(self._tasks)
+        """Attempts under way, those included whose answer is yet to be told."""
+        return len(self._tasks) + len(self._answers)
 
-    def post(self, post: Post, answered: Callable[[Post, Answer], None]) -> None:
+    def post(self, post: Post, answered: Answered) -> None:
         """Send in the background, and call `answered(post, answer)` in the loop. Raises `RuntimeError` outside one."""
-        if self._telling:
-            self._follow_ups.append((post, answered))
-        else:
-            self._begin(post, answered)
+        loop = asyncio.get_running_loop()
+        number = next(self._numbers)
+        self._tasks[number] = loop.create_task(self._carry(number, post, answered))
+
+    def tell_within(self, around: Around) -> None:
+        """Enter `around()` whenever answers are told: those that came together are told within one."""
+        self._around = around
 
     def wall_seconds(self, url: str) -> int:
         """Real time: receivers out there compare signatures with their own clocks."""
@@ -59,57 +67,66 @@ class HttpCourier:
 
     async def drained(self) -> None:
         """Return once nothing is under way and every answer has been told, follow-ups included."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        while self.pending:
+            over = asyncio.get_running_loop().create_future()
+            self._waiting.append(over)
+            await over
 
     async def close(self) -> None:
         """Abandon what is under way, without telling: to the outbox those attempts are lost, and made again later."""
-        for task in self._tasks:
+        tasks = list(self._tasks.values())
+        for task in tasks:
             task.cancel()
-        await self.drained()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._answers.clear()
+        self._tasks.clear()  # one that had not even begun leaves by itself no more
+        self._look_whether_over()
         if self._session is not None:
             await self._session.close()
             self._session = None
 
-    def _begin(self, post: Post, answered: Callable[[Post, Answer], None]) -> None:
-        task = asyncio.get_running_loop().create_task(self._carry(post, answered))
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    async def _carry(self, post: Post, answered: Callable[[Post, Answer], None]) -> None:
-        """Carry one post, and then the first of those that its answer gave rise to, and so on: whoever is on the way
-        already takes the next one along, which costs less than sending somebody out for each."""
+    async def _carry(self, number: int, post: Post, answered: Answered) -> None:
         if self._session is None:
             # Here and not above: the client takes a fifth of a second to import, and many a server never sends.
             from server.system_session import Session
 
             self._session = Session(self._allow, self._screen, self._lookup, self._keep_alive_s)
-        session = self._session
-        while True:
-            began = time.perf_counter()
-            answer = await session.send(post)
-            answer = replace(answer, latency_ms=round((time.perf_counter() - began) * 1_000))
-            told = False
-            self._telling = True
-            try:
-                answered(post, answer)
-                told = True
-            finally:
-                self._telling = False
-                waiting, self._follow_ups = self._follow_ups, []
-                for following in waiting[1:] if told else waiting:
-                    self._begin(*following)
-            if not waiting:
-                return
-            post, answered = waiting[0]
+        try:
+            answer = await self._session.send(post)
+            self._answers.append((post, answer, answered))
+            if len(self._answers) == 1:
+                # Not now: whoever else was answered in this round of the loop is told of in the same breath.
+                asyncio.get_running_loop().call_soon(self._tell)
+        finally:
+            self._tasks.pop(number, None)
+            self._look_whether_over()
 
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            # The outbox failed to take the answer: nobody waits for this task, so the loop must be told.
-            message = "a callback's answer could not be recorded"
-            task.get_loop().call_exception_handler({"message": message, "exception": error, "task": task})
+    def _tell(self) -> None:
+        answers, self._answers = self._answers, []
+        try:
+            with self._around():
+                for post, answer, answered in answers:
+                    try:
+                        answered(post, answer)
+                    except Exception as error:
+                        _report(error)
+        except Exception as error:
+            _report(error)
+        self._look_whether_over()
+
+    def _look_whether_over(self) -> None:
+        if self._waiting and not self.pending:
+            waiting, self._waiting = self._waiting, []
+            for over in waiting:
+                if not over.done():
+                    over.set_result(None)
+
+
+def _report(error: Exception) -> None:
+    # The outbox failed to take an answer: nobody waits for it, so the loop must be told.
+    message = "a callback's answer could not be recorded"
+    asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
 
 
 def _every_address(host: str, address: str, port: int) -> str | None:

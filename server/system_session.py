@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import NamedTuple
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from server.addresses import meant_address, plain
-from server.deliveries import KEPT_BYTES, READ_CAP_BYTES
+from server.attempts import KEPT_BYTES, READ_CAP_BYTES
 from server.ports import Answer, Post
 
 # What the client would add of its own accord: a receiver sees exactly the headers that the delivery's row shows,
@@ -53,66 +55,113 @@ class Session:
         )
 
     async def send(self, post: Post) -> Answer:
-        """Make the attempt. Whatever happens on the way is an `Answer`; `latency_ms` is left to the caller."""
+        """Make the attempt. Whatever happens on the way is an `Answer`."""
+        began = time.perf_counter()
         try:
-            return await self._send(post)
-        except Refused as refused:
-            return Answer(error="blocked", note=str(refused))
-        except aiohttp.ConnectionTimeoutError:
-            return Answer(error="timeout", note=f"no connection within {post.connect_timeout_ms} ms")
-        except TimeoutError:
-            return Answer(error="timeout", note=f"no complete answer within {post.timeout_ms} ms")
-        except aiohttp.ClientConnectorDNSError as error:
-            return Answer(error="unresolved", note=f"the name {error.host} has no address: {error.os_error}")
-        except aiohttp.ClientSSLError as error:
-            return Answer(error="tls", note=str(error))
-        except aiohttp.ClientConnectorError as error:
-            return Answer(error="refused", note=str(error))
-        except (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError) as error:
-            return Answer(error="reset", note=f"closed before the answer was complete: {error}")
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            word = "reset" if isinstance(error, OSError) else "protocol"
-            return Answer(error=word, note=str(error) or type(error).__name__)
+            return await self._send(post, began)
+        except Exception as error:
+            word, note = _told(post, error)
+            return Answer(error=word, note=note, latency_ms=_since(began))
 
     async def close(self) -> None:
         """Close every connection."""
         await self._client.close()
 
-    async def _send(self, post: Post) -> Answer:
-        # `encoded`: the path goes out as it was submitted, without tidying.
-        url = URL(post.url, encoded=True)
-        headers = dict(post.headers)
-        if url.scheme not in {"http", "https"} or not url.host or url.port is None or url.raw_user is not None:
-            raise ValueError(f"{post.url!r} is no http or https address without user info")
-        rule = self._screen(url.host, url.port)
+    async def _send(self, post: Post, began: float) -> Answer:
+        target = _target(post.url)
+        if target.trouble:
+            raise ValueError(target.trouble)
+        rule = self._screen(target.host, target.port)
         if rule is not None:
             raise Refused(rule)
-        try:
-            address = meant_address(url.host)
-        except ValueError as error:
-            return Answer(error="unresolved", note=str(error))
-        if address is not None:
-            rule = self._allow(url.host, str(address), url.port)
+        headers: Mapping[str, str] = post.headers
+        if target.nowhere:
+            return Answer(error="unresolved", note=target.nowhere, latency_ms=_since(began))
+        if target.address:
+            rule = self._allow(target.host, target.address, target.port)
             if rule is not None:
                 raise Refused(rule)
-            if str(address) != url.host:
-                # Dialled as the address it means; the receiver still reads the host it was given.
-                headers["host"] = url.raw_authority
-                url = url.with_host(str(address))
+        if target.known_as:
+            headers = {**headers, "host": target.known_as}
+        body: bytes | AsyncIterator[bytes] = post.body
+        if post.over_ms:
+            headers = {**headers, "Content-Length": str(len(post.body))}  # or it would go out in chunks
+            body = _slowly(post)
         timeout = _timeout(post.timeout_ms, post.connect_timeout_ms)
         async with self._client.post(
-            url, data=_body(post, headers), headers=headers, timeout=timeout, allow_redirects=False
+            target.url, data=body, headers=headers, timeout=timeout, allow_redirects=False
         ) as response:
             kept, cut = await _read(response)
-            note = f"reading stopped after {READ_CAP_BYTES} bytes" if cut else ""
-            return Answer(status=response.status, headers=_lower(response.headers), body=kept, note=note)
+            return Answer(
+                status=response.status,
+                headers=_lower(response.headers),
+                body=kept,
+                note=f"reading stopped after {READ_CAP_BYTES} bytes" if cut else "",
+                latency_ms=_since(began),
+            )
 
 
-def _body(post: Post, headers: dict[str, str]) -> bytes | AsyncIterator[bytes]:
-    if not post.over_ms:
-        return post.body
-    headers["Content-Length"] = str(len(post.body))  # or it would go out in chunks
-    return _slowly(post)
+class Target(NamedTuple):
+    """What a callback's URL means, whoever may be reached there.
+
+    `url` is what is dialled; `address` is the literal address in it, in its usual spelling, and `known_as` the host as
+    it was submitted where that was another spelling. `trouble` says why it is no URL of a callback, `nowhere` why its
+    host has no address.
+    """
+
+    url: URL
+    host: str = ""
+    port: int = 0
+    address: str = ""
+    known_as: str = ""
+    trouble: str = ""
+    nowhere: str = ""
+
+
+@lru_cache(maxsize=1024)
+def _target(text: str) -> Target:
+    # `encoded`: the path goes out as it was submitted, without tidying.
+    url = URL(text, encoded=True)
+    host, port = url.host, url.port
+    if url.scheme not in {"http", "https"} or not host or port is None or url.raw_user is not None:
+        return Target(url, trouble=f"{text!r} is no http or https address without user info")
+    try:
+        address = meant_address(host)
+    except ValueError as error:
+        return Target(url, host, port, nowhere=str(error))
+    meant = "" if address is None else str(address)
+    if meant in ("", host):
+        return Target(url, host, port, meant)
+    # Dialled as the address it means; the receiver still reads the host it was given.
+    return Target(url.with_host(meant), host, port, meant, known_as=url.raw_authority)
+
+
+def _told(post: Post, error: Exception) -> tuple[str, str]:
+    """What went wrong, in a word and in words. What is no fault of the network's is raised again."""
+    match error:
+        case Refused():
+            return "blocked", str(error)
+        case aiohttp.ConnectionTimeoutError():
+            return "timeout", f"no connection within {post.connect_timeout_ms} ms"
+        case TimeoutError():
+            return "timeout", f"no complete answer within {post.timeout_ms} ms"
+        case aiohttp.ClientConnectorDNSError():
+            return "unresolved", f"the name {error.host} has no address: {error.os_error}"
+        case aiohttp.ClientSSLError():
+            return "tls", str(error)
+        case aiohttp.ClientConnectorError():
+            return "refused", str(error)
+        case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
+            return "reset", f"closed before the answer was complete: {error}"
+        case OSError():
+            return "reset", str(error) or type(error).__name__
+        case aiohttp.ClientError() | ValueError():
+            return "protocol", str(error) or type(error).__name__
+    raise error
+
+
+def _since(began: float) -> int:
+    return round((time.perf_counter() - began) * 1_000)
 
 
 async def _slowly(post: Post) -> AsyncIterator[bytes]:
@@ -172,8 +221,11 @@ async def _addresses(host: str) -> list[str]:
 
 async def _read(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
     """The first `KEPT_BYTES` of the body, and whether it was longer than we read."""
+    content = response.content
+    if content.is_eof() and content.total_bytes <= KEPT_BYTES:  # most answers are short, and there in one piece
+        return content.read_nowait(), False
     kept, read = b"", 0
-    async for chunk in response.content.iter_any():
+    async for chunk in content.iter_any():
         kept += chunk[: KEPT_BYTES - len(kept)]
         read += len(chunk)
         if read > READ_CAP_BYTES:

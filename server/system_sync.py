@@ -9,7 +9,7 @@ from server.deliveries import LOST
 from server.errors import StorageUnavailable
 from server.ports import Answer, Post
 from server.store.store import Store
-from server.system_courier import HttpCourier
+from server.system_courier import Around, HttpCourier
 
 
 class GroupSync:
@@ -77,6 +77,10 @@ class SyncedCourier:
         task = asyncio.get_running_loop().create_task(self._carry(post, answered))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def tell_within(self, around: Around) -> None:
+        """Enter `around()` whenever answers are told: those that came together are told within one."""
+        self._courier.tell_within(around)
 
     def wall_seconds(self, url: str) -> int:
         """Real time."""

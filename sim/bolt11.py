@@ -29,6 +29,7 @@ from sim.bolt11_fields import (
     read_fallback,
     read_route,
 )
+from sim.shown import html_table, text_table
 
 __all__ = ["Bolt11", "Bolt11Error", "InvoiceSigner", "decode", "decode_amount", "encode_amount"]
 
@@ -65,7 +66,7 @@ _P_HEADER, _S_HEADER, _H_HEADER = (header(tag, HASH_GROUPS) << 5 * HASH_GROUPS f
 _HEAD = _P_HEADER << _HASH_FIELD_BITS | _S_HEADER
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Bolt11:
     """A decoded invoice. Keys are 33 bytes, hashes and the secret 32; exactly one of the descriptions is given.
 
@@ -112,6 +113,17 @@ class Bolt11:
             value = next(routes) if tag == "r" else next(fallbacks) if tag == "f" else shown[tag]
             rows.append((tag, _NAMES[tag], value.hex() if isinstance(value, bytes) else value))
         return rows
+
+    def _shown(self) -> list[tuple[str, str, Any]]:
+        amount = "any" if self.amount_msat is None else f"{self.amount_msat} msat"
+        head = [("ln", "currency", self.currency), ("", "amount", amount), ("", "timestamp_s", self.timestamp_s)]
+        return [*head, *self.fields(), ("", "payee", self.payee.hex()), ("", "signature", self.signature.hex())]
+
+    def __repr__(self) -> str:
+        return text_table(self._shown())
+
+    def _repr_html_(self) -> str:
+        return html_table(self._shown(), caption="BOLT 11")
 
 
 class InvoiceSigner:

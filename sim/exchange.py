@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
@@ -15,10 +14,14 @@ from server.ports import Answer, Courier, Post
 from sim.receivers import Receivers
 
 Answered = Callable[[Post, Answer], None]
+Told = tuple[Post, Answer, Answered]
 
 
 class Outside(Courier, Protocol):
     """A courier to the real network."""
+
+    def tell_within(self, around: Callable[[], AbstractContextManager[None]]) -> None:
+        """Enter `around()` whenever answers are told: those that came together are told within one."""
 
     async def drained(self) -> None:
         """Wait until every post was answered."""
@@ -34,8 +37,8 @@ class Exchange:
     somebody's own. Without an outside every host is a built-in receiver.
 
     A post to the outside leaves with `release`, when the commit that records it is over; `drop` forgets it when that
-    commit was taken back. An answer that cannot be recorded because the disk is full is kept for `retell`. Answers are
-    told as they come, or in the order of sending while somebody asks for that.
+    commit was taken back. Answers are told as they come, or in the order of sending while somebody asks for that; those
+    that come together are recorded in one turn. What cannot be recorded because the disk is full is kept for `retell`.
     """
 
     def __init__(
@@ -45,10 +48,13 @@ class Exchange:
         self.outside = outside
         self._turn = turn
         self._ready: list[tuple[Post, Answered]] = []
-        self._untold: deque[tuple[Post, Answer, Answered]] = deque()
-        self._sent: dict[int, tuple[Post, Answer, Answered] | None] = {}  # by place in the order of sending
+        self._untold: list[Told] = []
+        self._sent: dict[int, Told | None] = {}  # by place in the order of sending
         self._places = count(1)
         self._in_order = 0
+        self._gathering = False
+        if outside is not None:
+            outside.tell_within(self._together)
 
     def post(self, post: Post, answered: Answered) -> None:
         """Hand the post to whoever the URL belongs to."""
@@ -78,15 +84,24 @@ class Exchange:
         return bool(self._untold)
 
     def retell(self) -> None:
-        """Record the answers that could not be recorded so far. Raises `StorageUnavailable` if they still cannot."""
+        """Record the answers that were not recorded so far. Raises `StorageUnavailable` if they cannot be."""
+        at_once = len(self._untold)
         while self._untold:
-            sent, answer, answered = self._untold.popleft()
+            told = self._untold[:at_once]
+            del self._untold[:at_once]
             try:
                 with self._turn():
-                    answered(sent, answer)
+                    for sent, answer, answered in told:
+                        answered(sent, answer)
             except StorageUnavailable:
-                self._untold.appendleft((sent, answer, answered))
+                self._untold[:0] = told
                 raise
+            except Exception:
+                if len(told) == 1:
+                    raise
+                # A defect in one of them took all of them back: the others must not suffer for it.
+                self._untold[:0] = told
+                at_once = 1
 
     @contextmanager
     def answers_in_order(self) -> Iterator[None]:
@@ -109,18 +124,31 @@ class Exchange:
 
     def _teller(self, answered: Answered, place: int) -> Answered:
         def tell(sent: Post, answer: Answer) -> None:
-            self._sent[place] = (sent, answer, answered)
-            while self._sent:
-                first = next(iter(self._sent)) if self._in_order else place
-                told = self._sent.get(first)
-                if told is None:
-                    break
-                del self._sent[first]
-                self._untold.append(told)
-            with suppress(StorageUnavailable):
-                self.retell()
+            if self._in_order:
+                self._sent[place] = (sent, answer, answered)
+                while self._sent and (told := self._sent[first := next(iter(self._sent))]) is not None:
+                    del self._sent[first]
+                    self._untold.append(told)
+            else:
+                del self._sent[place]
+                self._untold.append((sent, answer, answered))
+            if not self._gathering:
+                self._record()
 
         return tell
+
+    @contextmanager
+    def _together(self) -> Iterator[None]:
+        self._gathering = True
+        try:
+            yield
+        finally:
+            self._gathering = False
+            self._record()
+
+    def _record(self) -> None:
+        with suppress(StorageUnavailable):
+            self.retell()
 
     def _is_inside(self, url: str) -> bool:
         return self.outside is None or _is_built_in(url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -31,55 +32,61 @@ _LONGEST_MS = 31_622_400_000  # a leap year
 _LONGEST_VALUE = 100
 
 
-def fault_row(
-    fault_id: str,
-    now: int,
-    kind: str,
-    *,
-    known: Mapping[str, Collection[str]],
-    operation: str | None = None,
-    event: str | None = None,
-    charge: str | None = None,
-    attempt: int | None = None,
-    count: int | None = 1,
-    delay: str | float | None = None,
-    headers: Sequence[str] | None = None,
-    value: str | None = None,
-) -> dict[str, Any]:
-    """A fault as it is stored. `known` lists the spec's `callbacks`, `events` and `operations`.
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What shall go wrong: with the next `count` attempts (None: every one until it is cleared) that fit all of
 
-    Raises `ValueError`, with the mend, for what could never strike.
+    `operation` (a callback of the spec; for `rate_limit` an operation of the service), `event`, `charge` (a Charge or a
+    Static Charge, by its id) and `attempt` (1 is the first). `delay` is a text such as "90s" or a number of seconds;
+    `headers` and `value` tell some kinds of bad messages more closely.
     """
-    if kind not in KINDS:
-        raise ValueError(f"{str(kind)[:60]!r} is no kind of fault: choose one of {', '.join(KINDS)}")
-    limits = kind == RATE_LIMIT
-    _one_of("operation", operation, known["operations"] if limits else known["callbacks"])
-    _one_of("event", event, known["events"])
-    if limits and (event, charge, attempt) != (None, None, None):
-        raise ValueError("rate_limit refuses requests, not callbacks: address it by operation alone")
-    _at_least_one("attempt", attempt)
-    _at_least_one("count", count)
-    if headers is not None and (kind != "missing_headers" or isinstance(headers, str) or not headers):
-        raise ValueError("headers is a list of names for missing_headers: leave it out otherwise")
-    if value is not None and (kind not in _VALUES or not _is_header_text(value)):
-        raise ValueError(
-            f"value is a text of 1 to {_LONGEST_VALUE} printable ASCII characters for {', '.join(_VALUES)}: leave it"
-            " out otherwise"
-        )
-    return {
-        "id": fault_id,
-        "kind": kind,
-        "operation": operation,
-        "event": event,
-        "charge": charge,
-        "attempt": attempt,
-        "count": count,
-        "delay_ms": _delay_ms(kind, delay),
-        "headers": None if headers is None else list(headers),
-        "value": value,
-        "hits": 0,
-        "created_at": now,
-    }
+
+    kind: str
+    operation: str | None = None
+    event: str | None = None
+    charge: str | None = None
+    attempt: int | None = None
+    count: int | None = 1
+    delay: str | float | None = None
+    headers: Sequence[str] | None = None
+    value: str | None = None
+
+    def row(self, fault_id: str, now: int, known: Mapping[str, Collection[str]]) -> dict[str, Any]:
+        """The fault as it is stored. `known` lists the spec's `callbacks`, `events` and `operations`.
+
+        Raises `ValueError`, with the mend, for what could never strike.
+        """
+        kind, headers, value = self.kind, self.headers, self.value
+        if kind not in KINDS:
+            raise ValueError(f"{str(kind)[:60]!r} is no kind of fault: choose one of {', '.join(KINDS)}")
+        limits = kind == RATE_LIMIT
+        _one_of("operation", self.operation, known["operations"] if limits else known["callbacks"])
+        _one_of("event", self.event, known["events"])
+        if limits and (self.event, self.charge, self.attempt) != (None, None, None):
+            raise ValueError("rate_limit refuses requests, not callbacks: address it by operation alone")
+        _at_least_one("attempt", self.attempt)
+        _at_least_one("count", self.count)
+        if headers is not None and (kind != "missing_headers" or isinstance(headers, str) or not headers):
+            raise ValueError("headers is a list of names for missing_headers: leave it out otherwise")
+        if value is not None and (kind not in _VALUES or not _is_header_text(value)):
+            raise ValueError(
+                f"value is a text of 1 to {_LONGEST_VALUE} printable ASCII characters for {', '.join(_VALUES)}: leave"
+                " it out otherwise"
+            )
+        return {
+            "id": fault_id,
+            "kind": kind,
+            "operation": self.operation,
+            "event": self.event,
+            "charge": self.charge,
+            "attempt": self.attempt,
+            "count": self.count,
+            "delay_ms": _delay_ms(kind, self.delay),
+            "headers": None if headers is None else list(headers),
+            "value": value,
+            "hits": 0,
+            "created_at": now,
+        }
 
 
 def is_spent(fault: Mapping[str, Any]) -> bool:
@@ -92,7 +99,7 @@ def fits(fault: Mapping[str, Any], delivery: Mapping[str, Any], number: int) -> 
     return (
         fault["operation"] in (None, delivery["rule"])
         and fault["event"] in (None, delivery["event"])
-        and fault["charge"] in (None, delivery["resource_id"], delivery["endpoint_id"])
+        and fault["charge"] in (None, delivery["resource_id"], delivery.get("endpoint_id"))
         and fault["attempt"] in (None, number)
     )
 

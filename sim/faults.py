@@ -18,8 +18,8 @@ from sim.fault_kinds import (
     HOLDING_KINDS,
     KINDS,
     RATE_LIMIT,
+    Wish,
     fault_resource,
-    fault_row,
     fits,
     is_spent,
 )
@@ -27,7 +27,7 @@ from sim.posts import packed, unpacked
 from sim.streams import uuid4_from
 from sim.tampering import CONTENT_KINDS, renamed, restamped, tampered
 
-__all__ = ["KINDS", "Faults", "fault_resource"]
+__all__ = ["KINDS", "Faults", "Wish", "fault_resource"]
 
 TIMER = "fault"
 
@@ -80,41 +80,11 @@ class Faults:
 
     # What people ask
 
-    def add(
-        self,
-        kind: str,
-        *,
-        operation: str | None = None,
-        event: str | None = None,
-        charge: str | None = None,
-        attempt: int | None = None,
-        count: int | None = 1,
-        delay: str | float | None = None,
-        headers: Sequence[str] | None = None,
-        value: str | None = None,
-    ) -> dict[str, Any]:
-        """Let something go wrong: with the next `count` attempts (None: every one until cleared) that fit all of
-
-        `operation` (a callback of the spec; for `rate_limit` an operation of the service), `event`, `charge` (a Charge
-        or a Static Charge, by its id) and `attempt` (1 is the first). `delay` is a text such as "90s" or a number of
-        seconds. Raises `ValueError` for what could never strike.
-        """
-        row = fault_row(
-            uuid4_from(self._chance),
-            self._clock.now(),
-            kind,
-            known=self._known,
-            operation=operation,
-            event=event,
-            charge=charge,
-            attempt=attempt,
-            count=count,
-            delay=delay,
-            headers=headers,
-            value=value,
-        )
+    def add(self, wish: Wish) -> dict[str, Any]:
+        """Let something go wrong, and return the fault's row. Raises `ValueError` for what could never strike."""
+        row = wish.row(uuid4_from(self._chance), self._clock.now(), self._known)
         self._faults.put(row)
-        self._journal.note("fault_added", row["id"], fault=kind)
+        self._journal.note("fault_added", row["id"], fault=wish.kind)
         return row
 
     @property
@@ -237,17 +207,7 @@ class Faults:
         return projects.secrets_of(project, self._clock.now()), replaced[-1] if replaced else None
 
     def _send_bad(self, post: Post, fault: dict[str, Any], secrets: tuple[list[str], str | None]) -> None:
-        valid, old = secrets
-        bad = tampered(
-            fault["kind"],
-            post,
-            secrets=valid,
-            old=old,
-            chance=self._chance,
-            delay_ms=fault["delay_ms"],
-            headers=fault["headers"],
-            value=fault["value"],
-        )
+        bad = tampered(fault, post, *secrets, self._chance)
         self._strike(fault, post.delivery_id, post.attempt, bad)
         self._courier.post(bad, self.answered)
 

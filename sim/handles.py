@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from server.errors import LeydenError
+from sim.asking import ApiError
 from sim.bolt11 import Bolt11, decode
-from sim.faults import fault_resource
-from sim.journal import Entry
+from sim.shown import html_table, plain
 
 if TYPE_CHECKING:
+    from sim.lab.drawings import Drawing
     from sim.sandbox import Sandbox
 
-
-class ApiError(LeydenError):
-    """The service refused a request. `status` is the HTTP status, `problem` the RFC 9457 document."""
-
-    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
-        super().__init__(f"{status} {problem.get('title')}: {problem.get('detail')}")
-        self.status = status
-        self.problem = problem
+__all__ = ["ApiError", "Charge", "Invoice", "Payment", "Resource", "StaticCharge"]
 
 
 class Invoice:
@@ -32,15 +24,18 @@ class Invoice:
         self.request = request
 
     def decode(self) -> Bolt11:
-        """Its fields, read back from the payment request alone."""
+        """Its fields, read back from the payment request alone; shown, they are a table."""
         return decode(self.request)
 
     def __repr__(self) -> str:
         return f"Invoice({self.request[:24]}...)"
 
+    def _repr_html_(self) -> str:
+        return self.decode()._repr_html_()
 
-class _Resource:
-    """A resource of the service, read through the service's own door."""
+
+class Resource:
+    """A resource of the service, as the service itself shows it. Looking at it leaves no trace."""
 
     _details = ""
 
@@ -54,9 +49,8 @@ class _Resource:
 
     @property
     def data(self) -> dict[str, Any]:
-        """The resource as GET answers it, in the wire's names."""
-        answer: dict[str, Any] = self._sandbox.ask("GET", self._path(self._details))
-        data: dict[str, Any] = answer["data"]
+        """The resource as GET answers it, in the wire's names. Raises `ApiError` when this sandbox has none such."""
+        data: dict[str, Any] = self._sandbox.look(self._details, id=self.id)["data"]
         return data
 
     @property
@@ -74,22 +68,32 @@ class _Resource:
         """The payment request to show a payer."""
         return str(self.data["invoice"]["request"])
 
+    def qr(self) -> Drawing:
+        """The payment request as a QR code."""
+        from sim.lab.drawings import qr
+
+        return qr(self.request)
+
+    def lifecycle(self) -> Drawing:
+        """The states that there are, with the path that this one took."""
+        from sim.lab.drawings import lifecycle
+
+        with self._sandbox.world.turn():
+            return lifecycle(self._sandbox.world, type(self).__name__, self.id)
+
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left;padding-right:1em'>{html.escape(name)}</th>"
-            f"<td style='text-align:left'>{html.escape(str(value))[:120]}</td></tr>"
-            for name, value in self.data.items()
-        )
-        return f"<table>{rows}</table>"
+        data = self.data
+        rows = [(name, value) for name, value in data.items() if name != "invoice"]
+        return html_table([*rows, ("invoice", data["invoice"]["request"])], caption=type(self).__name__)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Resource) and other.id == self.id
+        return isinstance(other, Resource) and other.id == self.id
 
     def __hash__(self) -> int:
         return hash(self.id)
 
 
-class Charge(_Resource):
+class Charge(Resource):
     """A Charge: one amount, one invoice, one outcome."""
 
     _details = "getChargeDetails"
@@ -114,12 +118,28 @@ class Charge(_Resource):
         self._sandbox.ask("POST", f"/sandbox/v1/charges/{self.id}/fail", {"reason": reason})
         return self
 
+    def timeline(self) -> Drawing:
+        """What happened to it and when, in lanes: payer, hops, node, service, callback."""
+        from sim.lab.drawings import timeline
+
+        with self._sandbox.world.turn():
+            return timeline(self._sandbox.world, self.id)
+
+    def sequence(self) -> Drawing:
+        """Who told whom what, as a sequence diagram."""
+        from sim.lab.drawings import sequence
+
+        with self._sandbox.world.turn():
+            return sequence(self._sandbox.world, self.id)
+
     def __repr__(self) -> str:
         data = self.data
-        return f"Charge({data['amount']} msat, {data['status']}, {data['description']!r}, {self.id})"
+        when = {"pending": "expiresAt", "completed": "confirmedAt", "expired": "expiresAt"}.get(data["status"])
+        told = "" if when is None else f" {data['status'].replace('pending', 'expires')} {data[when]}"
+        return f"Charge({data['amount']} msat, {data['status']}, {plain(data['description'])!r}, {self.id},{told})"
 
 
-class StaticCharge(_Resource):
+class StaticCharge(Resource):
     """A Static Charge: one code that many may pay."""
 
     _details = "getStaticChargeDetails"
@@ -129,21 +149,23 @@ class StaticCharge(_Resource):
         """Payments taken so far."""
         return int(self.data["slots"])
 
-    def update(self, **fields: Any) -> StaticCharge:
+    def update(self, /, **fields: Any) -> StaticCharge:
         """PATCH the named fields (the wire's names). Raises `ApiError` when the service refuses."""
         self._sandbox.ask("PATCH", self._path("updateStaticCharge"), fields)
         return self
 
     @property
     def charges(self) -> list[Charge]:
-        """The Charges that payers asked for, the oldest first; at most the newest thousand."""
-        answer = self._sandbox.ask("GET", self._path("listStaticChargeCharges") + "?limit=1000")
-        return [Charge(self._sandbox, item["id"]) for item in reversed(answer["data"])]
+        """The Charges that payers asked for, the oldest first."""
+        self.data  # noqa: B018  an id unknown here is refused, by the service
+        found = self._sandbox.world.service.charges.charges.find("static_charge_id", self.id)
+        return [Charge(self._sandbox, row["id"]) for row in found]
 
     def __repr__(self) -> str:
         data = self.data
         allowed = "" if data["allowedSlots"] is None else f" of {data['allowedSlots']}"
-        return f"StaticCharge({data['slots']}{allowed} paid, {data['status']}, {data['description']!r}, {self.id})"
+        words = plain(data["description"])
+        return f"StaticCharge({data['slots']}{allowed} paid, {data['status']}, {words!r}, {self.id})"
 
 
 class Payment:
@@ -156,7 +178,8 @@ class Payment:
     @property
     def row(self) -> Mapping[str, Any]:
         """The payment as the simulation keeps it."""
-        return self._sandbox.world.payments.rows.existing(self.id)
+        with self._sandbox.world.turn():
+            return self._sandbox.world.payments.rows.existing(self.id)
 
     @property
     def status(self) -> str:
@@ -186,87 +209,14 @@ class Payment:
         return self
 
     def __repr__(self) -> str:
-        why = f", {self.reason}" if self.reason else ""
-        return f"Payment({self.row['amount_msat']} msat, {self.status}{why})"
+        row = self.row
+        why = f", {row['outcome']}: {row['reason']}" if row["reason"] else ""
+        return f"Payment({row['amount_msat']} msat from {plain(row['payer'])}, {row['status']}{why})"
 
-
-class Collection:
-    """The resources of one kind: `create(...)` with the wire's names, `[id]`, iteration in order of creation."""
-
-    def __init__(self, sandbox: Sandbox, kind: type[Any], create: str, listing: str) -> None:
-        self._sandbox = sandbox
-        self._kind = kind
-        self._create = sandbox.path(create)
-        self._list = sandbox.path(listing)
-
-    def create(self, **fields: Any) -> Any:
-        """POST a new one. Raises `ApiError` with the problem document when the service refuses."""
-        answer = self._sandbox.ask("POST", self._create, fields)
-        return self._kind(self._sandbox, answer["data"]["id"])
-
-    def __getitem__(self, resource_id: str) -> Any:
-        handle = self._kind(self._sandbox, resource_id)
-        handle.data  # noqa: B018  an unknown id is refused here, by the service
-        return handle
-
-    def __iter__(self) -> Iterator[Any]:
-        found: list[Any] = []
-        after = ""
-        while True:
-            answer = self._sandbox.ask("GET", f"{self._list}?limit=1000{after}")
-            found.extend(self._kind(self._sandbox, item["id"]) for item in answer["data"])
-            if answer["next"] is None:
-                return iter(found[::-1])
-            after = f"&after={answer['next']}"
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def __repr__(self) -> str:
-        items = list(self)
-        shown = "\n".join(f"  {item!r}" for item in items[-5:])
-        return f"{len(items)} in {self._list}" + (f", the newest:\n{shown}" if items else "")
-
-
-class FaultList:
-    """What goes wrong on purpose, the oldest first: dicts in the control plane's names."""
-
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
-
-    def add(self, kind: str, *, charge: _Resource | str | None = None, **where: Any) -> dict[str, Any]:
-        """Let something go wrong: `kind` is one of `sim.faults.KINDS`, `where` is as in `sim.faults.Faults.add`.
-
-        faults.add("drop", charge=charge, attempt=2)      the second attempt of this Charge's callback
-        faults.add("duplicate", event="charge.expired", count=3)
-
-        Raises `ValueError` for what could never strike.
-        """
-        world = self._sandbox.world
-        with world.turn():
-            charge_id = charge.id if isinstance(charge, _Resource) else charge
-            return fault_resource(world.faults.add(kind, charge=charge_id, **where))
-
-    def clear(self, fault_id: str | None = None) -> int:
-        """Let this one (by its id), or every one, strike no more; the number taken away."""
-        world = self._sandbox.world
-        with world.turn():
-            return world.faults.clear(fault_id)
-
-    @property
-    def hits(self) -> list[Entry]:
-        """The journal's entries of every time that one struck."""
-        return self._sandbox.world.journal.entries(kind="fault_hit")
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter([fault_resource(row) for row in self._sandbox.world.faults.rows])
-
-    def __len__(self) -> int:
-        return len(self._sandbox.world.faults.rows)
-
-    def __repr__(self) -> str:
-        lines = [f"  {row['kind']}: {row['hits']} of {row['count'] or 'any number of'} hits" for row in self]
-        return f"{len(self)} faults" + (":\n" + "\n".join(lines) if lines else ', add one: faults.add("drop")')
+    def _repr_html_(self) -> str:
+        row = self.row
+        shown = ("id", "payer", "amount_msat", "received_msat", "status", "outcome", "reason", "request")
+        return html_table([(name, row[name]) for name in shown], caption="Payment")
 
 
 def _moment(text: str) -> datetime:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from itertools import islice
 from json import JSONEncoder
@@ -103,16 +103,29 @@ class Journal:
     def fork(self, clock: Clock) -> Journal:
         """A journal with the same past that goes on by `clock`. Costs one reference per thousand entries."""
         twin = Journal(clock, keep=self._keep)
-        twin._sealed = self._sealed.copy()
-        twin._open = self._open.copy()
-        twin._dropped = self._dropped
-        twin._digest = self._digest
-        twin._hashed = self._hashed
+        twin.follow(self)
         return twin
+
+    def follow(self, past: Journal) -> None:
+        """Begin anew where another journal stands: its past becomes this one's, and is shared."""
+        self._sealed = past._sealed.copy()
+        self._open = past._open.copy()
+        self._dropped = past._dropped
+        self._digest = past._digest
+        self._hashed = past._hashed
 
     def snapshot(self) -> dict[str, Any]:
         """The length, the hash and the readable entries, as JSON values."""
         return {"length": len(self), "hash": self.hash, "entries": [list(entry) for entry in self.entries()]}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Become what `snapshot()` wrote down."""
+        notes: list[_Note] = [(at_ms, kind, subject, facts) for _, at_ms, kind, subject, facts in snapshot["entries"]]
+        whole = len(notes) // _CHUNK * _CHUNK
+        self._sealed = [notes[start : start + _CHUNK] for start in range(0, whole, _CHUNK)]
+        self._open = notes[whole:]
+        self._dropped = snapshot["length"] - len(notes)
+        self._digest, self._hashed = bytes.fromhex(snapshot["hash"]), snapshot["length"]
 
     def _since(self, after: int) -> Iterator[Entry]:
         """The readable entries with a sequence above `after`, oldest first."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from server.deliveries import KEPT_BYTES, READ_CAP_BYTES
+from server.attempts import KEPT_BYTES, READ_CAP_BYTES
 from server.moments import parse_duration
 from server.ports import Answer
 

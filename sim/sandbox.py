@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
-from functools import cached_property
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
-
-import orjson
 
 from server.contract.shape import Contract
 from server.errors import StoreError
-from server.moments import parse_duration, parse_iso, to_iso
+from server.moments import to_iso
 from server.store.store import Store
-from sim.clock import Fired
+from server.version import VERSION
+from sim.asking import Asking
+from sim.collection import Collection, Crowd, FaultList, Shop
 from sim.desk.levers import levers
-from sim.handles import ApiError, Charge, Collection, FaultList, Payment, StaticCharge
-from sim.journal import Journal
-from sim.loopback import Header, ask
-from sim.payers import ask_for_invoice, read_request, strip_scheme
+from sim.following import first_instant, process_clock, stand_level
+from sim.forks import ForkError, twin, world_from, written
+from sim.handles import Charge, StaticCharge
+from sim.lab.history import History, as_json
+from sim.lab.traffic import Traffic, traffic
+from sim.looking import Looking
+from sim.moving import Instant, Moving, instant_ms
 from sim.plans import plan_from
 from sim.receivers import Receiver
-from sim.world import World
+from sim.wallet import Wallet
+from sim.world import Plan, World
 
 if TYPE_CHECKING:
-    import httpx2
-
-    from server.system import ServerThread
     from sim.lightning.graph import Graph
     from sim.lightning.liquidity import Network
 
-Span = str | float | timedelta
-Instant = str | int | datetime
 
-DEFAULT_START = "2030-01-01T00:00:00Z"
-
-
-class Sandbox:
+class Sandbox(Asking, Moving, Looking):
     """A charge service with its Lightning node, payers, receivers and clock.
 
     Nothing happens until time moves: `run`, `advance`, `advance_to`, `step`. Everything is decided by `seed` (default
@@ -49,7 +44,9 @@ class Sandbox:
     ones. `spec` is a path to another
     `charges.openapi.yaml`, `overlays` are names from `specs/overlays` or paths. `network` is the depth of the simulated
     Lightning network: `direct` puts every payer one step from the node; `scale-free:400`, `hub:50`, `line:4`, `star:12`
-    or a `sim.lightning.graph.Graph` let every payment travel over channels (in memory only).
+    or a `sim.lightning.graph.Graph` let every payment travel over channels (in memory only). `label` is the column
+    `world` of every table. `clock="process"` lets time pass with the process's clock, which freezegun may freeze and
+    move: see `sim.following`.
     """
 
     def __init__(
@@ -62,8 +59,11 @@ class Sandbox:
         overlays: Sequence[str | Path] = (),
         network: str | Graph = "direct",
         api_key: str = "leyden",
+        clock: str = "virtual",
+        label: str = "main",
     ) -> None:
-        start_ms = None if start is None else _instant(start)
+        start_ms = None if start is None else instant_ms(start)
+        wall = process_clock(clock, start)
         store = Store.memory() if data is None else Store.open(Path(data))
         try:
             saved = World.saved(store)
@@ -76,53 +76,41 @@ class Sandbox:
             plan = plan_from(
                 seed=begun_with["seed"],
                 given_seed=begun_with["given_seed"],
-                start_ms=_instant(DEFAULT_START) if begun_with["start"] is None else begun_with["start"],
+                start_ms=first_instant(begun_with["start"], wall),
                 spec=spec,
                 overlays=overlays,
                 api_key=api_key,
                 network=network,
+                rate=0 if wall is None else 1,
+                wall=wall,
             )
-            self.world = World(plan, store, levers=levers)
+            world = World(plan, store, levers=levers, label=label)
+            if wall is not None:
+                stand_level(world.clock)
         except BaseException:
             store.close()
             raise
-        self._thread: ServerThread | None = None
-        self._headers = ((b"apikey", api_key.encode()),)
-        self.charges = Collection(self, Charge, "createCharge", "listCharges")
+        history = History(_begun(plan, spec, overlays, network))
+        if saved is not None:
+            history.forget("it was gone on with from a directory, which does not say what had been done")
+        elif isinstance(spec, Contract) or not isinstance(network, str):
+            history.forget(
+                "it was made with an object that has no name: give the spec as a path, the network as a text"
+            )
+        self._furnish(world, history)
+
+    def _furnish(self, world: World, history: History) -> None:
+        self.world = world
+        self.history = history
+        self.charges = Collection(self, Charge, "createCharge", "charges")
+        self.static_charges = Collection(self, StaticCharge, "createStaticCharge", "static_charges")
         self.faults = FaultList(self)
-        self.static_charges = Collection(self, StaticCharge, "createStaticCharge", "listStaticCharges")
 
-    # Time
-
-    @property
-    def now(self) -> str:
-        """The sandbox's present, ISO 8601 in UTC."""
-        return to_iso(self.world.clock.now())
-
-    def run(self, until: Span = "idle") -> list[Fired]:
-        """Run until nothing is left to happen (`idle`), through the next instant (`next_event`), or for a span (`10m`).
-
-        Returns what fired, in order.
-        """
-        if until == "idle":
-            return self.world.move(lambda clock: clock.run_until_idle())
-        if until == "next_event":
-            return self.world.move(lambda clock: clock.run_until_next_event())
-        return self.advance(until)
-
-    def advance(self, by: Span) -> list[Fired]:
-        """Move time on by a span (`"5m"`, seconds, `timedelta`) and return what fired, in order."""
-        span_ms = parse_duration(by)
-        return self.world.move(lambda clock: clock.advance(span_ms))
-
-    def advance_to(self, when: Instant, offset: Span = "0s") -> list[Fired]:
-        """Move time to an instant (plus `offset`, which may be negative); one that has passed changes nothing."""
-        target = _instant(when) + parse_duration(offset)
-        return self.world.move(lambda clock: clock.advance_to(target))
-
-    def step(self) -> Fired | None:
-        """Run the one next event, wherever in time it stands."""
-        return self.world.move(lambda clock: clock.step())
+    @classmethod
+    def _of(cls, world: World, history: History) -> Self:
+        made = cls.__new__(cls)
+        made._furnish(world, history)
+        return made
 
     # The people around the service
 
@@ -130,9 +118,18 @@ class Sandbox:
         """A payer's wallet, made on first use."""
         return Wallet(self, name)
 
+    def traffic(self, rate: str = "30/min", **laws: Any) -> Traffic:
+        """Let visitors come from now on, each shown a Charge of its own; `laws` are those of `sim.lab.traffic.traffic`.
+
+        Nobody comes until time moves. Raises `sim.lab.distributions.DistributionError`.
+        """
+        with self.history.doing(self.world, "call", call="traffic", args=[rate], named=as_json(laws)) as facts:
+            facts["id"] = traffic(self.world, rate, **laws).id
+        return Crowd(self, facts["id"])
+
     def receiver(self, name: str) -> Receiver:
         """The callback receiver that answers for `http://<name>.localhost/...` (or for a whole host name)."""
-        return self.world.receivers.receiver(name)
+        return Shop(self, name)
 
     @property
     def network(self) -> Network:
@@ -145,156 +142,86 @@ class Sandbox:
 
         payments = world.payments
         assert isinstance(payments, TravellingPayments)
-        return Network(world.engine, payments.shop, payments.home_of, world.turn)
 
-    # Requests
+        @contextmanager
+        def doing(call: str, args: list[Any], named: dict[str, Any]) -> Iterator[None]:
+            with self.history.doing(world, "call", call=f"network{call}", args=args, named=named), world.turn():
+                yield
 
-    def ask(self, method: str, target: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Send one request with the sandbox's key and return the JSON answered.
+        return Network(payments, doing)
 
-        Raises `ApiError` for any status but 2xx.
+    # What if
+
+    def fork(self, label: str | None = None, *, reseed: int | None = None) -> Sandbox:
+        """A sandbox of its own that stands where this one stands: same luck, other decision.
+
+        With `reseed` it has the same past and other luck. Handles lead to the sandbox that made them; by id they are
+        found in both: `fork.charges[charge.id]`. Neither changes the other from here on. The fork is kept in memory.
         """
-        headers: tuple[Header, ...] = self._headers
-        raw = b""
-        if body is not None:
-            headers = (*headers, (b"content-type", b"application/json"))
-            raw = orjson.dumps(body)
-        answer = ask(self.world.app, method, target, headers, raw)
-        value = orjson.loads(answer.body) if answer.body else {}
-        if not 200 <= answer.status < 300:
-            raise ApiError(answer.status, value)
-        return value
+        if label is None:
+            label = "fork" if reseed is None else f"luck {reseed}"
+        world = twin(self.world, label, reseed=reseed)
+        history = self.history.fork()
+        if reseed is not None:
+            history.add("reseed", {"luck": reseed})
+        return Sandbox._of(world, history)
 
-    def path(self, operation_id: str) -> str:
-        """The path template of one of the service's operations, as the spec in use has it."""
-        return self.world.plan.contract.operations[operation_id].path
+    def snapshot(self) -> dict[str, Any]:
+        """Everything as JSON values, for `Sandbox.from_snapshot` and `restore`. Raises `sim.forks.ForkError`."""
+        return {"leyden": VERSION, **written(self.world), "history": self.history.snapshot()}
 
-    @cached_property
-    def http(self) -> httpx2.Client:
-        """A real HTTP client whose requests walk into the service in process, with the key set."""
-        from sim.client import loopback_client
+    @classmethod
+    def from_snapshot(cls, snapshot: Mapping[str, Any], *, label: str | None = None) -> Sandbox:
+        """A sandbox that stands where the snapshot was taken. Raises `ForkError` for one of another format."""
+        world = world_from(snapshot, levers=levers, label=label)
+        return cls._of(world, History.restored(snapshot.get("history")))
 
-        return loopback_client(lambda *asgi: self.world.app(*asgi), {"apikey": self.api_key})
+    def restore(self, snapshot: Mapping[str, Any]) -> Sandbox:
+        """Stand again where the snapshot was taken; handles of what did not exist then lead nowhere.
 
-    @property
-    def api_key(self) -> str:
-        """The key of the sandbox's project."""
-        return self.world.plan.api_key
-
-    @property
-    def app(self) -> Any:
-        """The ASGI application, for test tools that take one."""
-        return self.world.app
-
-    def serve(self, host: str = "127.0.0.1", port: int = 0) -> str:
-        """Answer HTTP on a thread beside this program and return the base URL (port 0 picks a free one).
-
-        Callbacks stay with the built-in receivers. Raises `server.system.PortTaken` when the port is taken.
+        Raises `sim.forks.ForkError` for a sandbox that is served or kept in a directory: others rely on its time.
         """
-        if self._thread is None:
-            from server.system import ServerThread, open_port
-            from sim.desk.host import Host
-
-            listener = open_port(host, port)
-            self._thread = ServerThread(Host({self.api_key: self.world}), listener)
-            self.world.public_url = self._thread.url
-        return self._thread.url
-
-    # What happened
-
-    @property
-    def journal(self) -> Journal:
-        """Everything that happened, in order; `journal.hash` proves a reproduction."""
-        return self.world.journal
-
-    @property
-    def deliveries(self) -> list[dict[str, Any]]:
-        """The callbacks with their attempts, the oldest first."""
-        deliveries: list[dict[str, Any]] = self.ask("GET", "/sandbox/v1/deliveries")
-        return deliveries
-
-    def close(self) -> None:
-        """Stop serving and close the store."""
-        if self._thread is not None:
-            self._thread.close()
-            self._thread = None
+        if self._thread is not None or self.world.store.lasts:
+            raise ForkError(
+                "time does not go back for those who see this sandbox from outside: open the snapshot beside it, with "
+                "Sandbox.from_snapshot(...)"
+            )
+        world = world_from(snapshot, levers=levers, label=self.label)
         self.world.store.close()
-
-    def __enter__(self) -> Self:
+        self.world, self.history = world, History.restored(snapshot.get("history"))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def save(self, path: str | Path) -> Path:
+        """Write the whole sandbox to a file of JSON, for `Sandbox.load`. Raises `sim.forks.ForkError`."""
+        path = Path(path)
+        path.write_text(json.dumps(self.snapshot()) + "\n", encoding="utf-8")
+        return path
 
-    def __repr__(self) -> str:
-        state = self.ask("GET", "/sandbox/v1")
-        counts = ", ".join(f"{count} {status}" for status, count in state["charges"].items()) or "no charges yet"
-        ahead = "; ".join(f"{to_iso(t.due_ms)} {t.kind}" for t in self.world.clock.upcoming(3)) or "nothing"
-        return f"Sandbox(seed={state['seed']}) at {self.now}\n  charges: {counts}\n  next: {ahead}"
+    @classmethod
+    def load(cls, path: str | Path, *, label: str | None = None) -> Sandbox:
+        """The sandbox that was saved, as it stood, in memory. Raises `sim.forks.ForkError`."""
+        return cls.from_snapshot(json.loads(Path(path).read_text(encoding="utf-8")), label=label)
 
+    def script(self) -> str:
+        """The Python that makes this sandbox anew, as `sb`: same ids, same invoices, same journal, to the byte.
 
-class Wallet:
-    """A payer. What it pays arrives when time moves."""
-
-    def __init__(self, sandbox: Sandbox, name: str) -> None:
-        self._sandbox = sandbox
-        self.name = name
-
-    def pay(
-        self, what: Charge | str, *, amount: int | str | None = None, outcome: str = "settle", delay: Span = 0
-    ) -> Payment:
-        """Pay a Charge or a BOLT11 invoice, `delay` from now. `amount` overrides the invoice's, in msat.
-
-        `outcome`: settle, hold, wrong_secret, underpay, overpay, overpay_double or fail.
+        Raises `sim.lab.history.HistoryError` when what was done to it is not known in full.
         """
-        world = self._sandbox.world
-        request = strip_scheme(what if isinstance(what, str) else what.request)
-        if read_request(request) == "lnurl":
-            raise ValueError("this is an LNURL: use scan(..., amount=...) instead of pay")
-        with world.turn():
-            row = world.payments.pay(
-                request,
-                payer=self.name,
-                amount_msat=None if amount is None else int(amount),
-                outcome=outcome,
-                delay_ms=parse_duration(delay),
-                scheduled=True,
-            )
-        return Payment(self._sandbox, row["id"])
+        from sim.lab.scripts import script_of
 
-    def scan(
-        self,
-        what: StaticCharge | str,
-        *,
-        amount: int | str | None = None,
-        comment: str = "",
-        outcome: str = "settle",
-        delay: Span = 0,
-    ) -> Payment:
-        """Scan a Static Charge's code: ask for an invoice over `amount` msat and pay it.
-
-        Raises `sim.payers.PayerError` with the service's reason when it gives no invoice.
-        """
-        sandbox = self._sandbox
-        lnurl = what if isinstance(what, str) else what.request
-
-        def fetch(url: str) -> Any:
-            return orjson.loads(ask(sandbox.world.app, "GET", url.removeprefix(sandbox.world.public_url)).body)
-
-        invoice = ask_for_invoice(lnurl, None if amount is None else int(amount), comment, fetch)
-        return self.pay(invoice, outcome=outcome, delay=delay)
-
-    def __repr__(self) -> str:
-        return f"Wallet({self.name!r})"
+        self.history.catch_up(self.world)
+        return script_of(self.world, self.history)
 
 
-def _instant(when: Instant) -> int:
-    if isinstance(when, bool) or not isinstance(when, (str, int, datetime)):
-        raise TypeError(
-            f"{when!r} is not an instant: give an ISO 8601 text, a datetime with a zone, or epoch milliseconds"
-        )
-    if isinstance(when, datetime):
-        return parse_iso(when.isoformat())
-    return parse_iso(when) if isinstance(when, str) else when
+def _begun(plan: Plan, spec: object, overlays: Sequence[str | Path], network: object) -> dict[str, Any]:
+    """The arguments that make a sandbox alike, those left out that are the usual ones."""
+    asked: dict[str, Any] = {"seed": plan.seed, "start": to_iso(plan.start_ms)}
+    if spec is not None:
+        asked["spec"] = str(spec)
+    if overlays:
+        asked["overlays"] = [str(overlay) for overlay in overlays]
+    if network != "direct":
+        asked["network"] = str(network)
+    if plan.api_key != "leyden":
+        asked["api_key"] = plan.api_key
+    return asked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,26 +32,17 @@ CONTENT_KINDS = (
 )
 
 
-def tampered(
-    kind: str,
-    post: Post,
-    *,
-    secrets: Sequence[str],
-    old: str | None,
-    chance: Chance,
-    delay_ms: int | None = None,
-    headers: Sequence[str] | None = None,
-    value: str | None = None,
-) -> Post:
-    """The post, gone bad in the way that `kind` (one of `CONTENT_KINDS`) names.
+def tampered(fault: Mapping[str, Any], post: Post, secrets: Sequence[str], old: str | None, chance: Chance) -> Post:
+    """The post, gone bad in the way that the fault's kind (one of `CONTENT_KINDS`) names.
 
-    `secrets` are those that sign now; `old` is the one that `old_secret` signs with (None: one that
-    nobody was ever given). `delay_ms` is how far a timestamp
-    is off (default ten minutes), `headers` are those that go missing (default: the three of the signature), `value` is
-    the content type, the extra field's name or the status. Raises `ValueError` for any other kind.
+    `secrets` are those that sign now; `old` is the one that `old_secret` signs with (None: one that nobody was ever
+    given). The fault's `delay_ms` is how far a timestamp is off (default ten minutes), its `headers` are those that go
+    missing (default: the three of the signature), its `value` is the content type, the extra field's name or the
+    status. Raises `ValueError` for any other kind.
     """
+    kind, headers, value = fault["kind"], fault["headers"], fault["value"]
     stamp_s = int(post.headers[STAMP])
-    off_s = (OFF_MS if delay_ms is None else delay_ms) // 1_000
+    off_s = (OFF_MS if fault["delay_ms"] is None else fault["delay_ms"]) // 1_000
     match kind:
         case "truncated_body":
             return replace(post, body=post.body[: len(post.body) // 2])

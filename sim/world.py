@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,13 +19,15 @@ from server.store.store import Store
 from sim.clock import Fired, VirtualClock
 from sim.exchange import Exchange, Outside
 from sim.faults import Faults
+from sim.garbage import nothing_thrown_away
 from sim.journal import Journal
 from sim.lightning.node import DirectNode
 from sim.lightning.payments import Payments
-from sim.loopback import LoopbackAnswer, ask
+from sim.loopback import Header, LoopbackAnswer, ask
 from sim.receivers import Receivers
 from sim.streams import Streams, uuid4_from
 from sim.turns import Turn
+from sim.visitors import Visitors
 from sim.walks import walk
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 LOCAL_URL = "http://localhost"
 CONTROL_PATH = "/sandbox/v1"
 CONTROL_BODY_BYTES = 65_536  # as its document has it
-
 
 Moved = TypeVar("Moved")
 # Waits, in real time, until something is so or the seconds are over.
@@ -70,7 +70,8 @@ class World:
     A store that another world was kept in is gone on with: its instant, its luck's positions, everything that was due
     meanwhile. `levers` makes the handlers of `plan.control` for this world. `outside` is the courier to the real
     network; without one every callback stays in process. `settled` is awaited before an answer leaves: the wait for the
-    disk, if the store's policy asks for one.
+    disk, if the store's policy asks for one. `label` names the world in tables. A world made `beside` another shares
+    the map of its network.
     """
 
     def __init__(
@@ -82,18 +83,24 @@ class World:
         outside: Outside | None = None,
         settled: Callable[[], Awaitable[None]] | None = None,
         public_url: str = LOCAL_URL,
+        label: str = "main",
+        beside: World | None = None,
     ) -> None:
+        self.label = label
+        self._beside = beside
         self.lock = threading.RLock()
         self.public_url = public_url
         self.outside = outside
         self.store = store
         self._settled = settled
-        self._levers = levers
+        self.levers = levers
         self._earlier: dict[str, Any] | None = None
         self.name_taken: Callable[[str], bool] | None = None
+        self.key_taken: Callable[[str], bool] = lambda key: False
         self.until: Until | None = None
-        with _nothing_thrown_away():
+        with nothing_thrown_away():
             self._build(plan)
+        self._beside = None
         store.watch(self)
 
     @staticmethod
@@ -115,8 +122,10 @@ class World:
         self.engine, shop = self._network(plan)
         self.node = self._node(journal)
         self.receivers = Receivers(
+            store,
             clock,
             journal,
+            lambda post, answer: self.faults.answered(post, answer),
             rules={rule.name: rule for operation in plan.contract.operations.values() for rule in operation.callbacks},
             secrets_at=lambda at: self.service.projects.secrets_of(plan.project, at),
         )
@@ -153,6 +162,7 @@ class World:
         statics = self.service.static_charges
         statics.name_taken = lambda user: (self.name_taken or statics.knows)(user)
         self.payments = self._payments(journal, shop)
+        self.visitors = Visitors(store, clock, self.streams, self.payments, journal, self._order)
         self.app = self._app()
         self._resume()
 
@@ -162,16 +172,20 @@ class World:
             return None, 0
         if self.store.lasts:
             raise StoreError("a network is kept in memory only: leave data out, or use network='direct'")
-        from sim.lightning.depth import engine_for
+        from sim.lightning.depth import engine_beside, engine_for
 
+        if self._beside is not None:
+            return engine_beside(self._beside.payments)
         return engine_for(plan.network, plan.start_ms, self.streams.secret)
 
     def _node(self, journal: Journal) -> DirectNode:
         engine = self.engine
         if engine is None:
             return DirectNode(self.store, self.clock, self.streams, journal)
-        heights, clock = engine.conditions.height, self.clock
-        return DirectNode(self.store, clock, self.streams, journal, height=lambda: heights(clock.now()))
+        clock = self.clock
+        return DirectNode(
+            self.store, clock, self.streams, journal, height=lambda: engine.conditions.height(clock.now())
+        )
 
     def _payments(self, journal: Journal, shop: int) -> Payments:
         chance = self.streams.stream("payments")
@@ -185,7 +199,7 @@ class World:
         )
 
     def _app(self) -> ASGIApp:
-        compiled, levers = self.plan.control, self._levers
+        compiled, levers = self.plan.control, self.levers
 
         def control() -> Part:
             assert compiled is not None
@@ -218,8 +232,10 @@ class World:
         # Charges before the node: at one instant an expiry comes before the end of the wait for missing parts.
         self.service.resume()
         self.faults.resume()
+        self.receivers.resume()
         self.node.resume()
         self.payments.resume()
+        self.visitors.resume()
         self.clock.set_rate(plan.rate)
         if plan.rate and plan.wall is not None and saved["wall"] is not None:
             # A wall that was set back meanwhile owes nothing: time here only goes forward.
@@ -343,15 +359,21 @@ class World:
         if self.outside is not None:
             await self.outside.drained()
 
-    def ask(self, method: str, target: str) -> LoopbackAnswer:
-        """A request from inside the house, without a key. Its answer does not wait for the disk: whoever asked here
-        answers somebody outside, and waits then."""
+    def ask(self, method: str, target: str, headers: tuple[Header, ...] = (), body: bytes = b"") -> LoopbackAnswer:
+        """A request from inside the house, without a key unless the headers have it. Its answer does not wait for the
+        disk: whoever asked here answers somebody outside, and waits then."""
         gate = self.service.gate
         settled, gate.settled = gate.settled, None
         try:
-            return ask(self.app, method, target)
+            return ask(self.app, method, target, headers, body)
         finally:
             gate.settled = settled
+
+    def _order(self, body: bytes) -> LoopbackAnswer:
+        """The shop asks for a charge, as any client would."""
+        key = self.service.gate.key_header, self.service.projects.keys(self.plan.project)[-1].encode("latin-1")
+        path = self.plan.contract.operations["createCharge"].path
+        return self.ask("POST", path, (key, (b"content-type", b"application/json")), body)
 
     async def close_outside(self) -> None:
         """Let go of the connections to the real network."""
@@ -363,6 +385,7 @@ class World:
         plan = self.plan
         with self.turn():
             self._earlier = dict(self.__dict__)
+            keys = self.service.projects.key_rows()
             self.store.erase()
             self._build(
                 replace(
@@ -373,16 +396,4 @@ class World:
                     rate=self.clock.rate,
                 )
             )
-
-
-@contextmanager
-def _nothing_thrown_away() -> Iterator[None]:
-    """Let the collector wait: the rows of a big store and the timers set for them are no garbage, and looking for it
-    among them doubles the time that opening takes."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
+            self.service.projects.take_over_keys(keys)

@@ -75,7 +75,12 @@ class Desk:
         self.journal = Journal(self.clock)
         self.streams = Streams(seed)
         self.receivers = Receivers(
-            self.clock, self.journal, rules={self.rule.name: self.rule}, secrets_at=lambda at: self.secrets
+            self.store,
+            self.clock,
+            self.journal,
+            lambda post, answer: self.callbacks.answered(post, answer),
+            rules={self.rule.name: self.rule},
+            secrets_at=lambda at: self.secrets,
         )
         self.shop = self.receivers["shop"]
         self.callbacks = Callbacks(
@@ -86,7 +91,7 @@ class Desk:
             self.streams.stream("jitter"),
             self.journal,
             rules={self.rule.name: self.rule},
-            secrets_of=lambda project, at: self.secrets,
+            secrets=lambda project: [{"secret": one, "until_ms": None} for one in reversed(self.secrets)],
             version="9.9",
         )
 

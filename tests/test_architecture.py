@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
+STDLIB = sys.stdlib_module_names
 SOURCES = sorted(path for room in ("server", "sim") for path in (ROOT / room).rglob("*.py"))
 
 # Each layer may import itself and those before it.
@@ -15,7 +17,7 @@ SERVER_LAYERS = [
     {"errors", "money", "ports", "moments", "version", "timers", "call", "strict_json", "addresses", "signing"},
     {"contract", "lifecycle", "model", "lnurl", "checks", "reading"},
     {"store"},
-    {"deliveries", "callbacks", "projects", "idempotency", "listing", "egress"},
+    {"attempts", "deliveries", "hands", "callbacks", "projects", "idempotency", "listing", "egress"},
     {"charges"},
     {"static_charges"},
     {"lnurl_pay"},
@@ -24,16 +26,16 @@ SERVER_LAYERS = [
     {"system", "system_clock", "system_courier", "system_session", "system_sync"},
 ]
 SIM_LAYERS = [
-    {"clock", "streams", "bolt11", "bolt11_fields", "loopback"},
-    {"journal", "lightning", "payers", "receivers", "inspection", "client", "posts", "replies"},
+    {"clock", "streams", "bolt11", "bolt11_fields", "loopback", "shown"},
+    {"journal", "lightning", "payers", "receivers", "inboxes", "inspection", "client", "posts", "replies"},
     {"tampering"},
-    {"fault_kinds", "exchange", "turns"},
+    {"fault_kinds", "exchange", "turns", "garbage"},
     {"faults"},
     {"visitors"},
-    {"world", "plans", "walks", "forks"},
+    {"world", "plans", "walks", "following", "forks"},
     {"lab"},
     {"desk"},
-    {"handles", "sandbox"},
+    {"asking", "moving", "looking", "handles", "collection", "wallet", "sandbox"},
     {"harness", "pytest_plugin"},
     {"__main__", "__init__"},
 ]
@@ -115,6 +117,16 @@ def test_no_module_keeps_state(path: Path) -> None:
                 assert target.id.lstrip("_").isupper() or target.id == "__all__", f"{path}:{node.lineno} {target.id}"
 
 
+def test_the_reference_model_knows_nothing_of_the_service() -> None:
+    """What is right is decided from the papers: the model stands on the standard library and on itself."""
+    files = sorted((ROOT / "sim" / "harness").glob("model*.py"))
+    assert files
+    own = {f"sim.harness.{path.stem}" for path in files}
+    for path in files:
+        strangers = {name for name in imports_of(path) if name not in own and name.split(".")[0] not in STDLIB}
+        assert not strangers, f"{path} imports {strangers}: the reference model never asks the service what is right"
+
+
 def test_no_source_file_is_crowded() -> None:
     crowded = {
         str(path.relative_to(ROOT)): lines for path in SOURCES if (lines := len(path.read_text().splitlines())) > 400
@@ -124,6 +136,6 @@ def test_no_source_file_is_crowded() -> None:
 
 def test_nothing_else_stands_at_the_top() -> None:
     known = {"notebooks", "sim", "server", "specs", "tests", "pyproject.toml", "README.md", "LICENSE"}
-    built = {"build", "dist", "schemathesis-report", "leyden-data"}
+    built = {"build", "dist", "schemathesis-report", "leyden-data", "leyden-lab"}
     extra = {path.name for path in ROOT.iterdir()} - known - built
     assert not {name for name in extra if not name.startswith(".") and not name.endswith(".egg-info")}

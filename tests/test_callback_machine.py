@@ -19,16 +19,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from standardwebhooks.webhooks import Webhook
 
+from server.attempts import attempts_of
 from server.contract.shape import CallbackRule
-from server.deliveries import attempts_of, headers_of
+from server.deliveries import delivery_resource
 from server.moments import parse_duration, to_iso
 from sim import Sandbox
 from sim.fault_kinds import KINDS, RATE_LIMIT
 from sim.handles import ApiError
+from sim.inboxes import Received
 from sim.journal import Entry
 from sim.lightning.payments import PaymentError
 from sim.payers import PayerError
-from sim.receivers import Received
 from sim.replies import TIMEOUT, WORDS, Reply
 from sim.streams import Streams
 from sim.tampering import CONTENT_KINDS
@@ -67,7 +68,7 @@ class Callbacks(RuleBasedStateMachine):
         self.data = tempfile.mkdtemp()
         self.sandbox = Sandbox(seed=5, start=START, data=self.data)
         self.ended: dict[str, dict[str, Any]] = {}  # what a charge's callback had to say at its last transition
-        self.got: list[Received] = []  # by receivers of earlier lives of the process
+        self.got: list[Received] = []
         self.noted: list[Entry] = []
 
     # What people do
@@ -147,8 +148,11 @@ class Callbacks(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         self.collect()
+        told, got = self.receivers(), self.got
         self.sandbox.close()
         self.sandbox = Sandbox(data=self.data)
+        self.collect(inboxes_only=True)
+        assert (self.receivers(), self.got) == (told, got)
 
     @rule()
     def restart_with_an_attempt_under_way(self) -> None:
@@ -184,11 +188,15 @@ class Callbacks(RuleBasedStateMachine):
         operations = self.sandbox.world.plan.contract.operations.values()
         return {rule.name: rule for operation in operations for rule in operation.callbacks}
 
-    def collect(self) -> None:
-        """Keep what dies with the process: inboxes and journal."""
-        for receiver in self.sandbox.world.receivers:
-            self.got += receiver.inbox
-        self.noted += self.sandbox.journal.entries()
+    def collect(self, inboxes_only: bool = False) -> None:
+        """Take what every receiver got, and keep what dies with the process: the journal."""
+        self.got = [got for receiver in self.sandbox.world.receivers for got in receiver.inbox]
+        if not inboxes_only:
+            self.noted += self.sandbox.world.journal.entries()
+
+    def receivers(self) -> list[tuple[Any, ...]]:
+        """What each receiver was told and has still to do."""
+        return [(one.name, one.script, one.rules, one.usual) for one in self.sandbox.world.receivers]
 
     def watch(self) -> None:
         """Hold each delivery that has just come into being against what GET says at this moment."""
@@ -254,9 +262,9 @@ class Callbacks(RuleBasedStateMachine):
         struck = {(hit["delivery"], hit["attempt"]) for hit in hits if hit["fault"] in {"drop", *CONTENT_KINDS}}
         good: Counter[Bytes] = Counter()
         for row in rows.values():
-            for number, attempt in enumerate(attempts_of(row), 1):
-                if (row["id"], number) not in struck:
-                    good[_bytes(headers_of(row, number, attempt), row["body"])] += 1
+            for attempt in delivery_resource(row, self.sandbox.world.service.callbacks.signature)["attempts"]:
+                if (row["id"], attempt["number"]) not in struck:
+                    good[_bytes(attempt["headers"], row["body"])] += 1
         for entry in self.noted:
             if entry.kind == "fault_sent":
                 good[_bytes(entry.facts["headers"], rows[entry.facts["delivery"]]["body"])] += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import tracemalloc
 from collections.abc import Iterator
@@ -18,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook
 
-from server.deliveries import attempts_of, delivery_resource, retry_after_ms
+from server.attempts import attempts_of, made
+from server.deliveries import delivery_resource, retry_after_ms
 from server.errors import InternalError, StorageUnavailable, StoreError
 from server.moments import parse_duration, to_iso
 from server.ports import Answer
@@ -66,7 +68,8 @@ def test_a_receiver_that_is_down_for_70_hours_gets_the_next_scheduled_attempt_in
         def post(self, post: Any, answered: Any) -> None:
             answered(post, Answer(status=500 if desk.clock.now() < back_at else 200))
 
-    desk.callbacks._courier = Late(VirtualClock(START), desk.journal)  # the rest of the desk stays as it is
+    # The rest of the desk stays as it is.
+    desk.callbacks._courier = Late(desk.store, VirtualClock(START), desk.journal, desk.callbacks.answered)
     desk.tell()
     desk.pass_time("100h")
 
@@ -98,7 +101,7 @@ def test_a_charge_whose_receiver_is_down_for_70_hours_is_delivered_on_schedule_i
 
         sandbox.advance("100h")
 
-        [delivery] = sandbox.deliveries
+        [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")
         assert [attempt["at"] for attempt in delivery["attempts"]] == [to_iso(at) for at in due[: made + 1]]
         assert [attempt["status"] for attempt in delivery["attempts"]] == [500] * made + [200]
         assert (delivery["status"], delivery["chargeId"], made) == ("delivered", charge.id, 9)
@@ -492,7 +495,7 @@ def test_the_headers_say_what_when_and_for_the_how_manyeth_time() -> None:
         "leyden-attempt": "2",
         "leyden-time": to_iso(START + 5_000),
     }
-    shown = delivery_resource(desk.row())
+    shown = delivery_resource(desk.row(), desk.callbacks.signature)
     assert shown["attempts"][1]["headers"] == dict(post.headers)
     assert shown["body"].encode() == post.body
     assert shown["dueAt"] is None
@@ -503,7 +506,7 @@ def test_the_control_plane_sees_each_attempt() -> None:
     desk.shop.answers([500])
     desk.tell()
     desk.pass_time("1s")
-    shown = delivery_resource(desk.row())
+    shown = delivery_resource(desk.row(), desk.callbacks.signature)
     assert {name: shown[name] for name in ("chargeId", "event", "url", "status", "sequence", "createdAt", "dueAt")} == {
         "chargeId": "c1",
         "event": "charge.completed",
@@ -625,8 +628,8 @@ def test_a_refused_commit_leaves_no_delivery_behind_and_the_next_one_is_told() -
     assert [got.verdict for got in desk.shop.inbox] == [[]]
 
 
-@pytest.mark.parametrize(("refused_at", "heard"), [("0s", 2), ("2s", 1)])
-def test_an_event_whose_commit_the_disk_refuses_happens_again(refused_at: str, heard: int) -> None:
+@pytest.mark.parametrize("refused_at", ["0s", "2s"])
+def test_an_event_whose_commit_the_disk_refuses_happens_again(refused_at: str) -> None:
     desk = Desk()
     refuse_at = START + parse_duration(refused_at)
 
@@ -647,7 +650,7 @@ def test_an_event_whose_commit_the_disk_refuses_happens_again(refused_at: str, h
     desk.pass_time("1m")
     assert desk.row()["status"] == "delivered"
     assert desk.callbacks.in_flight == 0
-    assert [got.webhook_id for got in desk.shop.inbox] == [desk.row()["id"]] * heard
+    assert [got.webhook_id for got in desk.shop.inbox] == [desk.row()["id"]]
 
 
 def test_a_fork_in_mid_flight_goes_on_like_the_original() -> None:
@@ -663,7 +666,6 @@ def test_a_fork_in_mid_flight_goes_on_like_the_original() -> None:
     two.journal = one.journal.fork(two.clock)
     two.callbacks._journal = two.receivers._journal = two.journal
     two.callbacks.restore(orjson.loads(orjson.dumps(one.callbacks.snapshot())))
-    two.receivers.restore(orjson.loads(orjson.dumps(one.receivers.snapshot())), two.callbacks.answered)
     assert two.journal.hash == one.journal.hash
 
     one.pass_time("100h")
@@ -690,14 +692,12 @@ def test_whatever_receivers_do_every_message_ends_once_and_in_order(
     for sequence, (resource, span) in enumerate(news):
         desk.tell(resource=resource, sequence=sequence)
         desk.pass_time(span)
-    received = []
     if restart:
-        received += desk.shop.inbox
         desk = Desk(store=desk.store, start=desk.clock.now(), rule=desk.rule)
         desk.callbacks.resume()
         desk.shop.answers(script)
     desk.clock.run_until_idle()
-    received += desk.shop.inbox
+    received = list(desk.shop.inbox)
 
     rows = desk.callbacks.deliveries()
     assert len(rows) == len(news)
@@ -712,18 +712,37 @@ def test_whatever_receivers_do_every_message_ends_once_and_in_order(
         assert order == sorted(order, key=[row["id"] for row in mine].index)
 
 
-def test_ten_thousand_waiting_deliveries_fit_in_two_kilobytes_each() -> None:
-    count, text = 2_000, "lnbcrt500n1" + "q" * 300
-    schema = {"type": "object"}
-    desk = Desk(store=Store.memory(), rule=rule(schema))
-    desk.shop.always(500)
+class Failing:
+    """A courier to whom every receiver says 500 at once."""
+
+    def post(self, post: Any, answered: Any) -> None:
+        answered(post, Answer(status=500, body=b"Internal Server Error", latency_ms=12))
+
+    def wall_seconds(self, url: str) -> int:
+        return START // 1_000
+
+
+class Silent:
+    """A journal that keeps nothing: a served sandbox keeps the latest entries, however many callbacks wait."""
+
+    def note(self, kind: str, subject: str, **facts: Any) -> None:
+        """Nothing."""
+
+
+def test_ten_thousand_waiting_deliveries_fit_in_two_kilobytes_each_however_often_they_failed() -> None:
+    count = 625  # they fill their tables as 10,000 do: nine tenths of the room that these have
+    text = "lnbcrt500n1" + "q" * 300
+    desk = Desk(store=Store.memory(), rule=rule({"type": "object"}), courier=Failing())  # type: ignore[arg-type]
+    desk.callbacks._journal = Silent()
     # A Charge's own strings exist anyway; the delivery's are what is counted.
     charges = [
         (f"{number:08d}-aaaa-4aaa-8aaa-aaaaaaaaaaaa", f"https://shop.localhost/{number}") for number in range(count)
     ]
+    each = []
+    # Instants that were written out are remembered, so many and no more.
+    aside = tracemalloc.Filter(False, "*moments.py")
     tracemalloc.start()
     try:
-        before = tracemalloc.get_traced_memory()[0]
         for charge_id, url in charges:
             data = {
                 "id": charge_id,
@@ -739,8 +758,15 @@ def test_ten_thousand_waiting_deliveries_fit_in_two_kilobytes_each() -> None:
             }
             desk.tell(resource=charge_id, url=url, status="expired", data=data)
         del data
-        each = (tracemalloc.get_traced_memory()[0] - before) / count
+        for pause in (None, *PAUSES[:-1]):
+            if pause is not None:
+                desk.clock.run_to(desk.clock.now() + round(1.2 * pause))
+            gc.collect()
+            held = tracemalloc.take_snapshot().filter_traces([aside]).statistics("filename")
+            each.append(sum(place.size for place in held) / count)
     finally:
         tracemalloc.stop()
-    assert each <= 2_048
+    assert {made(row) for row in desk.callbacks.deliveries()} == {9}
+    assert {row["status"] for row in desk.callbacks.deliveries()} == {"pending"}
+    assert max(each) <= 2_048, each
     assert RULE.delivery.in_flight == 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from standardwebhooks.webhooks import Webhook
@@ -334,3 +335,32 @@ def test_a_served_inbox_is_below_inbox_localhost(client: Client) -> None:
     status, problem = client("PUT", "/sandbox/v1/inboxes/shop.example/script", {})
     assert status == 409
     assert "shop.inbox" in problem["detail"]
+
+
+def test_a_served_inbox_and_its_script_outlive_the_process(tmp_path: Path) -> None:
+    options = ("--data", str(tmp_path / "data"), "--rate", "0", "--start", "2030-01-01T09:00:00Z", "--seed", "3")
+    script = {"answers": [500, 503, {"status": 200, "delay": 1}], "rules": [{"say": 429, "attempt": 9}], "always": 204}
+    with leyden(*options) as client:
+        client.ok("PUT", "/sandbox/v1/inboxes/shop.inbox/script", script)
+        charge_at(client, "http://shop.inbox.localhost/hook")
+        client.ok("POST", "/sandbox/v1/clock/advance", {"by": "1s"})
+        before = client.ok("GET", "/sandbox/v1/inboxes/shop.inbox")
+        assert [got["answer"] for got in before["posts"]] == [500]
+    with leyden(*options) as client:
+        assert client.ok("GET", "/sandbox/v1/inboxes/shop.inbox") == before
+        client.ok("POST", "/sandbox/v1/clock/advance", {"until": "idle"})
+        after = client.ok("GET", "/sandbox/v1/inboxes/shop.inbox")
+        assert [got["answer"] for got in after["posts"]] == [500, 503, 200]
+        assert [got["repeated"] for got in after["posts"]] == [False, True, True]
+        assert (after["script"]["answers"], after["script"]["always"]["status"]) == ([], 204)
+
+
+def test_a_served_key_is_changed_for_good(tmp_path: Path) -> None:
+    options = ("--data", str(tmp_path / "data"), "--rate", "0")
+    with leyden(*options) as client:
+        client.ok("POST", "/sandbox/v1/api-keys/rotate", {"replaces": "leyden", "key": "fresh"})
+        assert client("GET", "/v0/wallet")[0] == 401
+        assert Client(client.url, "fresh")("GET", "/v0/wallet")[0] == 200
+    with leyden(*options) as client:
+        assert client("GET", "/v0/wallet")[0] == 401
+        assert Client(client.url, "fresh")("GET", "/v0/wallet")[0] == 200

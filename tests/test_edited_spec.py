@@ -110,7 +110,7 @@ def test_another_delivery_schedule() -> None:
             10_000,
             30_000,
         ]
-        [delivery] = sandbox.deliveries
+        [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")
         assert (delivery["chargeId"], delivery["status"]) == (charge.id, "exhausted")
 
 

@@ -13,13 +13,14 @@ from typing import Any
 import orjson
 import pytest
 
+from server.attempts import attempts_of
 from server.contract.load import default_spec, load_contract
 from server.contract.shape import Contract
 from server.contract.yaml12 import read_yaml
-from server.deliveries import attempts_of
 from server.egress import Egress
 from server.store.store import Store
 from server.system_courier import HttpCourier
+from sim.faults import Wish
 from sim.loopback import ask
 from sim.plans import plan_from
 from sim.world import World
@@ -259,8 +260,8 @@ def test_a_walk_can_end_as_soon_as_enough_has_been_delivered() -> None:
 def test_copies_and_bad_bytes_leave_the_process_like_any_callback() -> None:
     async def story(desk: Desk, receiver: Hostile) -> None:
         with desk.world.turn():
-            desk.world.faults.add("truncated_body")
-            desk.world.faults.add("simultaneous")
+            desk.world.faults.add(Wish("truncated_body"))
+            desk.world.faults.add(Wish("simultaneous"))
         first = desk.expiring(receiver.url("200"))
         second = desk.expiring(receiver.url("200"))
         await desk.world.walk_until_idle()

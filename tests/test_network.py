@@ -49,8 +49,9 @@ def test_fees_and_deltas_add_up_from_the_receiver_backwards():
     )
     terms = Terms(graph)
     last = 4_999_999 + hop_fee(4_999_999, 300, 3_000)
-    assert terms.amounts([0, 2, 4], 4_999_999) == [last + hop_fee(last, 200, 2_000), last, 4_999_999]
-    assert terms.expiries([0, 2, 4], 700) == [750, 730, 700]
+    route = terms.route([0, 2, 4], 4_999_999)
+    assert route.amounts == [last + hop_fee(last, 200, 2_000), last, 4_999_999]
+    assert route.blocks == [50, 30, 0]
 
 
 @pytest.mark.parametrize(("amount", "limit"), [(999_999, 999_999), (1_000_000, 1_000_000), (1_000_001, 50_000)])
@@ -319,7 +320,7 @@ def test_the_same_lines_give_the_same_journal_with_a_network():
             for name in ("ana", "bob", "cyd"):
                 sandbox.wallet(name).pay(sandbox.charges.create(amount="5000000", description="x", expiresIn=60))
             sandbox.run("2m")
-            return sandbox.journal.hash
+            return sandbox.world.journal.hash
 
     assert story() == story()
 

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from server.contract.load import known_overlays, load_contract
 from server.tables import callbacks_table, lifecycle_tables, replace_between_markers, routes_table
 from sim.__main__ import _parser
 from tests.served import leyden
+
+pytest_plugins = ["pytester"]
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.DOTALL)
@@ -29,13 +32,28 @@ def test_the_tables_are_those_of_the_spec(name: str, table) -> None:
     assert kept, "run `leyden table --into README.md`"
 
 
-def test_the_python_prints_what_it_says() -> None:
+STORIES = [(code, text) for (kind, code), (after, text) in pairwise(BLOCKS) if kind == "python" and after == "text"]
+SUITES = [code for kind, code in BLOCKS if kind == "python" and "\ndef test_" in f"\n{code}"]
+
+
+def test_every_python_block_is_a_story_or_a_suite() -> None:
+    assert len(STORIES) + len(SUITES) == sum(kind == "python" for kind, _ in BLOCKS)
+
+
+@pytest.mark.parametrize(("code", "expected"), STORIES)
+def test_the_python_prints_what_it_says(code: str, expected: str) -> None:
     said = io.StringIO()
-    [code] = [text for kind, text in BLOCKS if kind == "python"]
-    [expected] = [text for kind, text in BLOCKS if kind == "text"]
     with contextlib.redirect_stdout(said):
         exec(compile(code, "README.md", "exec"), {})
-    assert said.getvalue() == expected
+    printed = [line.rstrip() for line in said.getvalue().splitlines()]
+    assert printed == expected.splitlines()
+
+
+@pytest.mark.parametrize("code", SUITES)
+def test_the_suites_pass(pytester: pytest.Pytester, code: str) -> None:
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -p no:schemathesis -p no:xdist\nfilterwarnings = error\n")
+    pytester.makepyfile(code)
+    pytester.runpytest_inprocess().assert_outcomes(passed=code.count("def test_"))
 
 
 def test_every_overlay_is_told_of() -> None:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from server.errors import StorageUnavailable
 from server.ports import Answer, Post
 from server.signing import sign
+from server.store.store import Store
 from sim.replies import (
     COMMIT_THEN_500,
     EMPTY,
@@ -359,23 +361,55 @@ def test_one_identity_with_two_bodies_is_noticed(desk: Desk) -> None:
     assert verdict(desk, post(body=BODY.replace(b"c1", b"c2"))) == ["the same webhook-id came with another body"]
 
 
-# Copies
+# Rows
 
 
-def test_a_snapshot_is_not_touched_by_what_comes_later(desk: Desk, back: Answers) -> None:
-    desk.shop.answers([500, Reply(delay="9s")])
+def test_a_receiver_goes_on_from_its_rows(desk: Desk, back: Answers) -> None:
+    desk.shop.answers([500, 503, 504]).when(418, attempt=7)
+    desk.shop.always(202)
     desk.receivers.post(post(), back)
-    kept = desk.receivers.snapshot()
+    twin = Desk(store=Store.from_snapshot(desk.store.snapshot()))
     desk.receivers.post(post(), back)
-    desk.shop.always(418)
+    for one in (desk, twin):
+        assert [got.answer for got in one.shop.inbox] == [500, 503][: len(one.shop.inbox)]
+    told = Answers()
+    for _ in range(3):
+        twin.receivers.post(post(), told)
+    twin.receivers.post(replace(post(), attempt=7), told)
+    assert [answer.status for answer in told.all] == [503, 504, 202, 418]
+    assert [got.repeated for got in twin.shop.inbox] == [False, True, True, True, True]
+    assert len(desk.shop.inbox) == 2
 
-    other, told = Desk(), Answers()
-    other.receivers.restore(kept, told)
-    assert [got.answer for got in other.shop.inbox] == [500]
-    other.receivers.post(post(), told)
-    other.pass_time("9s")
-    other.receivers.post(post(), told)
-    assert [answer.status for answer in told.all] == [200, 200]
+
+def test_what_a_refused_commit_heard_was_not_heard(desk: Desk, back: Answers) -> None:
+    desk.shop.answers([500])
+
+    def refused() -> None:
+        with desk.store.commit():
+            desk.receivers.post(post(), back)
+            raise StorageUnavailable("the disk is full")
+
+    with pytest.raises(StorageUnavailable):
+        refused()
+    assert len(desk.shop.inbox) == 0
+    assert len(desk.shop.script) == 1
+
+
+def test_of_very_many_posts_the_oldest_are_given_up_and_numbers_go_on(desk: Desk, back: Answers) -> None:
+    desk.receivers._posts.kept = 3
+    for number in range(5):
+        desk.receivers.post(post(webhook_id=f"m{number}"), back)
+    inbox = desk.shop.inbox
+    assert (len(inbox), inbox.total) == (3, 5)
+    assert [got.webhook_id for got in inbox] == ["m2", "m3", "m4"]
+    assert (inbox[0].webhook_id, inbox[-1].webhook_id) == ("m2", "m4")
+    assert [number for number, _ in inbox.after(0, 2)] == [3, 4]
+    assert [number for number, _ in inbox.after(4, 9)] == [5]
+    assert list(inbox.after(5, 9)) == []
+    with pytest.raises(IndexError):
+        inbox[3]
+    desk.receivers.post(post(webhook_id="m1"), back)
+    assert not desk.shop.inbox[-1].repeated, "what was given up is forgotten"
 
 
 def test_an_inbox_and_a_receiver_show_themselves(desk: Desk, back: Answers) -> None:

@@ -151,7 +151,7 @@ def story() -> tuple[str, str]:
         charge = sandbox.charges.create(amount="21000", description="tea", callbackUrl=HOOK)
         sandbox.wallet("ana").pay(charge)
         sandbox.run()
-        return charge.status, sandbox.journal.hash
+        return charge.status, sandbox.world.journal.hash
 
 
 def test_the_same_story_inside_a_running_event_loop() -> None:

@@ -30,10 +30,10 @@ def everything() -> bytes:
         sandbox.http.get("/v0/charges", params={"limit": 0})
         sandbox.run()
         left = [
-            [tuple(entry) for entry in sandbox.journal.entries()],
-            sandbox.journal.hash,
+            [tuple(entry) for entry in sandbox.world.journal.entries()],
+            sandbox.world.journal.hash,
             repr(sandbox),
-            sandbox.deliveries,
+            sandbox.ask("GET", "/sandbox/v1/deliveries"),
         ]
         left += [list(charge.data.items()) for charge in sandbox.charges]
         left += [[dict(row) for row in sandbox.world.store.db.table(name)] for name in sandbox.world.store.db.tables()]

@@ -14,6 +14,7 @@ from server.contract.bind import answers
 from server.errors import Conflict, Fault, Impossible, NotFound
 from server.model import charge_resource
 from server.moments import parse_duration, parse_iso, to_iso
+from server.projects import Projects
 from server.version import VERSION
 from sim.clock import ClockError, Fired
 from sim.payers import PayerError, ask_for_invoice, read_request, strip_scheme
@@ -52,6 +53,19 @@ class ControlPlane:
         start = call.body.get("start")
         self._world.reset(seed=call.body.get("seed"), start_ms=None if start is None else parse_iso(start))
         return self.get_sandbox(call)
+
+    # Keys
+
+    @answers(Impossible)
+    def create_api_key(self, call: Call) -> dict[str, Any]:
+        """One more key for the project."""
+        return self._new_key(call, lambda projects, key: projects.give_key(call.project, key))
+
+    @answers(Impossible)
+    def rotate_api_key(self, call: Call) -> dict[str, Any]:
+        """Another key in the place of one, which opens nothing from now on."""
+        replaces = call.body["replaces"]
+        return self._new_key(call, lambda projects, key: projects.rotate_key(call.project, key, replaces=replaces))
 
     # Time
 
@@ -165,6 +179,16 @@ class ControlPlane:
         ]
 
     # Inside
+
+    def _new_key(self, call: Call, make: Callable[[Projects, str | None], str]) -> dict[str, Any]:
+        projects, wanted = self._world.service.projects, call.body.get("key")
+        try:
+            if wanted is not None and self._world.key_taken(wanted):
+                raise ValueError(f"the key {wanted!r} was given out before: choose one that never was")
+            key = make(projects, wanted)
+        except ValueError as error:
+            raise Impossible(str(error)) from None
+        return {"key": key, "keys": projects.keys(call.project)}
 
     def _clock(self) -> dict[str, Any]:
         return {"now": to_iso(self._world.clock.now()), "rate": self._world.clock.rate}

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from server.attempts import attempts_of
 from server.call import Call
+from server.callbacks import Callbacks
 from server.contract.bind import answers
-from server.deliveries import attempts_of, awaited, delivery_resource
+from server.deliveries import awaited, delivery_resource
 from server.errors import Conflict, Fault, Impossible, NotFound
 from server.moments import to_iso
 from sim.desk.receiver_bench import CheckRefused, Knowledge
@@ -32,12 +34,12 @@ class CallbackControl:
     def list_deliveries(self, call: Call) -> list[dict[str, Any]]:
         """The callbacks that fit, the oldest first."""
         hits = self._hits()
-        return [_shown(row, hits) for row in self._fitting(call.query)]
+        return [self._shown(row, hits) for row in self._fitting(call.query)]
 
     @answers(NotFound)
     def get_delivery(self, call: Call) -> dict[str, Any]:
         """One callback, to the byte."""
-        return _shown(self._find(call.path["id"]), self._hits())
+        return self._shown(self._find(call.path["id"]), self._hits())
 
     @answers(NotFound, Conflict)
     def replay_delivery(self, call: Call) -> dict[str, Any]:
@@ -45,7 +47,7 @@ class CallbackControl:
         row = self._find(call.path["id"])
         if awaited(row):
             raise Conflict("an attempt of this delivery is under way: wait for its answer, then ask again")
-        return _shown(self._world.service.callbacks.replay(row["id"]), self._hits())
+        return self._shown(self._world.service.callbacks.replay(row["id"]), self._hits())
 
     @answers()
     def replay_deliveries(self, call: Call) -> dict[str, Any]:
@@ -126,6 +128,9 @@ class CallbackControl:
             raise NotFound("there is no delivery with this id in this sandbox: list them to see which there are")
         return row
 
+    def _shown(self, row: Mapping[str, Any], hits: Hits) -> dict[str, Any]:
+        return _shown(row, self._world.service.callbacks, hits)
+
     def _hits(self) -> Hits:
         """What the journal tells of the faults that struck, by delivery and number of the attempt."""
         journal = self._world.journal
@@ -145,10 +150,7 @@ class CallbackControl:
     def _fitting(self, wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The rows that a filter lets through, in the order of their creation."""
         status, event, charge = wanted.get("status"), wanted.get("event"), wanted.get("chargeId")
-        callbacks = self._world.service.callbacks
-        rows = callbacks.deliveries(charge)
-        if charge is not None and not rows:  # a Static Charge's are about the Charges that its payers asked for
-            rows = [row for row in callbacks.deliveries() if row["endpoint_id"] == charge]
+        rows = self._world.service.callbacks.deliveries(charge)
         return [row for row in rows if status in (None, row["status"]) and event in (None, row["event"])]
 
     def _counter(self, wanted: Mapping[str, Any]) -> Callable[[], int]:
@@ -166,8 +168,8 @@ class CallbackControl:
         return count
 
 
-def _shown(row: Mapping[str, Any], hits: Hits) -> dict[str, Any]:
-    resource = delivery_resource(row)
+def _shown(row: Mapping[str, Any], callbacks: Callbacks, hits: Hits) -> dict[str, Any]:
+    resource = delivery_resource(row, callbacks.signature)
     for shown, attempt in zip(resource["attempts"], attempts_of(row), strict=True):
         hit = hits.get((row["id"], shown["number"]), {})
         kind = hit.get("fault")

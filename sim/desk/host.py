@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from starlette.types import Receive, Scope, Send
 
-from server.errors import StorageUnavailable
+from server.errors import LeydenError, StorageUnavailable
 from sim.world import World
 
 log = logging.getLogger("leyden")
@@ -39,13 +39,23 @@ class Host:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sync_by = sync_by
         self._troubles: dict[World, str] = {}
-        for world in worlds.values():
+        for key, world in worlds.items():
+            if any(other.service.projects.owner(key) is not None for other in worlds.values() if other is not world):
+                raise LeydenError("a key opens another project of this server already: give each project its own")
             world.name_taken = self.name_taken
+            world.key_taken = self.key_taken
             world.until = self.until
 
     def name_taken(self, user: str) -> bool:
         """Whether any world of this server has given the lightning address away."""
         return any(world.service.static_charges.by_user(user) is not None for world in self._worlds.values())
+
+    def key_taken(self, key: str) -> bool:
+        """Whether the key was ever given to a world of this server."""
+        worlds = self._worlds
+        return key.encode("latin-1", "replace") in worlds or any(
+            world.service.projects.knows(key) for world in worlds.values()
+        )
 
     async def until(self, done: Callable[[], bool], timeout_s: float) -> None:
         """Wait until `done()`, for real seconds at most. Whoever asks from outside the server's own loop, as a notebook

@@ -14,5 +14,6 @@ def levers(world: World) -> list[object]:
     from sim.desk.control import ControlPlane
     from sim.desk.control_callbacks import CallbackControl
     from sim.desk.control_inboxes import InboxControl
+    from sim.desk.control_network import NetworkControl
 
-    return [ControlPlane(world), CallbackControl(world), InboxControl(world)]
+    return [ControlPlane(world), CallbackControl(world), InboxControl(world), NetworkControl(world)]

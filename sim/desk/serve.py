@@ -60,9 +60,11 @@ def serve(options: argparse.Namespace) -> int:
 def _announce(options: argparse.Namespace, url: str, worlds: Mapping[str, World]) -> None:
     """The one line that programs wait for; and, beside it, what a person needs for the first request."""
     print(f"Leyden listening on {url}", flush=True)
-    plan = next(iter(worlds.values())).plan
-    # A key that was given is its holder's secret; the default one is not.
-    key = "" if options.api_key else f", apikey: {DEFAULT_KEY}"
+    world = next(iter(worlds.values()))
+    plan = world.plan
+    # A key that was given is its holder's secret; the default one is not, unless it was changed since.
+    secret = options.api_key or world.service.projects.owner(DEFAULT_KEY) is None
+    key = "" if secret else f", apikey: {DEFAULT_KEY}"
     kept = "in memory" if options.data == ":memory:" else f"in {options.data}"
     print(f"documentation: {url}/docs{key}, seed: {plan.seed}, {kept}", file=sys.stderr, flush=True)
 

@@ -8,6 +8,9 @@ from sim.lightning.conditions import Weather
 from sim.lightning.engine import Engine
 from sim.lightning.generate import generate
 from sim.lightning.graph import Graph
+from sim.lightning.payments import Payments
+from sim.lightning.state import beside
+from sim.lightning.travel import TravellingPayments
 
 DIRECT = "direct"
 
@@ -18,4 +21,10 @@ def engine_for(network: str | Graph, start_ms: int, secret: Callable[[str], byte
     if isinstance(graph, str):
         graph = generate(graph, int.from_bytes(secret("graph"), "big"))
     shop = int(graph.degree.argmax()) if graph.shop is None else graph.shop
-    return Engine(graph, start_ms, secret, weather=Weather()), shop
+    return Engine(graph, start_ms, secret, weather=Weather(), trace=True), shop
+
+
+def engine_beside(payments: Payments) -> tuple[Engine, int]:
+    """The same for a world that is to go on where the one with these payments stands."""
+    assert isinstance(payments, TravellingPayments)
+    return beside(payments.engine), payments.shop

@@ -62,6 +62,16 @@ class Graph:
         """How many channels there are."""
         return len(self.capacity_msat)
 
+    def written(self) -> dict[str, Any]:
+        """The whole map as JSON values."""
+        return {"names": self.names, "shop": self.shop} | {name: getattr(self, name).tolist() for name in _COLUMNS}
+
+    @classmethod
+    def read(cls, saved: Mapping[str, Any]) -> Graph:
+        """The map that `written` gave."""
+        columns = {name: np.array(saved[name], dtype=kind) for name, kind in _COLUMNS.items()}
+        return cls(names=list(saved["names"]), shop=saved["shop"], **columns)
+
     def node(self, name: str) -> int:
         """The number of the node of this name. Raises `GraphError`."""
         try:
@@ -96,6 +106,13 @@ class Graph:
             facts = {name: column[edge] for name, column in columns.items()}
             drawn.add_edge(self.names[a], self.names[b], key=edge // 2, **facts)
         return drawn
+
+
+_COLUMNS: dict[str, type[np.generic]] = {
+    "source": np.int64, "target": np.int64, "capacity_msat": np.int64, "base_msat": np.int64, "ppm": np.int64,
+    "cltv_delta": np.int64, "htlc_min_msat": np.int64, "htlc_max_msat": np.int64, "disabled": np.bool_,
+    "local_msat": np.int64,
+}  # fmt: skip
 
 
 def from_edges(edges: Iterable[tuple[str, str, int] | Mapping[str, Any]], *, shop: str | None = None) -> Graph:

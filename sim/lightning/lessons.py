@@ -2,45 +2,25 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sim.lightning.engine import (
+from sim.lightning.codes import (
     AMOUNT_BELOW_MINIMUM,
     CHANNEL_DISABLED,
     EXPIRY_TOO_FAR,
     EXPIRY_TOO_SOON,
     FEE_INSUFFICIENT,
+    FINAL_INCORRECT_CLTV_EXPIRY,
+    FINAL_INCORRECT_HTLC_AMOUNT,
     INCORRECT_CLTV_EXPIRY,
+    MPP_TIMEOUT,
     NODE,
     PERM,
     PERMANENT_CHANNEL_FAILURE,
     TEMPORARY_CHANNEL_FAILURE,
     UNKNOWN_NEXT_PEER,
 )
-from sim.lightning.htlc import INCORRECT_DETAILS, MPP_TIMEOUT
 from sim.lightning.undo import Undo
-
-FINAL_INCORRECT_CLTV_EXPIRY, FINAL_INCORRECT_HTLC_AMOUNT = 18, 19
-TEMPORARY_NODE_FAILURE = NODE | 2
-PERMANENT_NODE_FAILURE = PERM | NODE | 2
-
-NAMES = {
-    TEMPORARY_NODE_FAILURE: "temporary_node_failure",
-    PERMANENT_NODE_FAILURE: "permanent_node_failure",
-    TEMPORARY_CHANNEL_FAILURE: "temporary_channel_failure",
-    PERMANENT_CHANNEL_FAILURE: "permanent_channel_failure",
-    UNKNOWN_NEXT_PEER: "unknown_next_peer",
-    AMOUNT_BELOW_MINIMUM: "amount_below_minimum",
-    FEE_INSUFFICIENT: "fee_insufficient",
-    INCORRECT_CLTV_EXPIRY: "incorrect_cltv_expiry",
-    EXPIRY_TOO_SOON: "expiry_too_soon",
-    INCORRECT_DETAILS: "incorrect_or_unknown_payment_details",
-    FINAL_INCORRECT_CLTV_EXPIRY: "final_incorrect_cltv_expiry",
-    FINAL_INCORRECT_HTLC_AMOUNT: "final_incorrect_htlc_amount",
-    CHANNEL_DISABLED: "channel_disabled",
-    EXPIRY_TOO_FAR: "expiry_too_far",
-    MPP_TIMEOUT: "mpp_timeout",
-}
 
 GOOD, NOTHING = "route was good", "nothing"
 _HOUR_MS = 3_600_000
@@ -91,6 +71,9 @@ def lesson(code: int, reporter: int, edges: list[int], *, second: bool, around: 
     return Lesson(False, NOTHING)
 
 
+Beliefs = dict[int, tuple[int, int, int]]
+
+
 class Lessons:
     """What every payer believes, by payer and edge: `(low, high, at)`, carries `low`, fails from `high` (msat).
 
@@ -99,33 +82,67 @@ class Lessons:
 
     def __init__(self, undo: Undo) -> None:
         self._undo = undo
-        self._known: dict[int, dict[int, tuple[int, int, int]]] = {}
+        self._known: dict[int, Beliefs] = {}
+        self._oldest: dict[int, int] = {}
 
-    def of(self, payer: int, now_ms: int) -> dict[int, tuple[int, int, int]]:
+    def written(self) -> list[list[Any]]:
+        """Everything that is believed, as JSON values."""
+        return [
+            [payer, self._oldest[payer], [[edge, *belief] for edge, belief in known.items()]]
+            for payer, known in self._known.items()
+            if known
+        ]
+
+    @classmethod
+    def restored(cls, undo: Undo, saved: list[list[Any]]) -> Lessons:
+        """The beliefs that were written, to be changed by themselves."""
+        lessons = cls(undo)
+        for payer, oldest, beliefs in saved:
+            lessons._known[payer] = {edge: (low, high, at) for edge, low, high, at in beliefs}
+            lessons._oldest[payer] = oldest
+        return lessons
+
+    def of(self, payer: int, now_ms: int) -> Beliefs:
         """What this payer believes now; not to be changed."""
         known = self._known.get(payer)
         if known is None:
-            known = self._known[payer] = {}
-        for edge in [edge for edge, belief in known.items() if belief[2] + _HOUR_MS < now_ms]:
-            self._undo.remember(known, edge)
-            del known[edge]
+            return _NOTHING_YET
+        if known and self._oldest[payer] + _HOUR_MS < now_ms:
+            for edge in [edge for edge, belief in known.items() if belief[2] + _HOUR_MS < now_ms]:
+                self._undo.remember(known, edge)
+                del known[edge]
+            self._undo.remember(self._oldest, payer)
+            self._oldest[payer] = min((belief[2] for belief in known.values()), default=now_ms)
         return known
 
     def take(self, payer: int, taught: Lesson, edges: list[int], amounts: list[int], caps: list[int], at: int) -> None:
-        """Believe a lesson from a shard that was sent over `edges` with `amounts`; `caps` are channels' capacities."""
-        known = self._known.setdefault(payer, {})
-        undo = self._undo if self._undo.recording else None
-        for place in range(taught.good_to):
+        """Believe a lesson from a shard that was sent over `edges` with `amounts`; `caps` are channels' capacities.
+
+        What the payer's own channel, the first one, carries is no belief: it sees its balance.
+        """
+        known = self._known.get(payer)
+        if known is None:
+            known = self._known[payer] = {}
+        if not known:
+            self._oldest[payer] = at
+        recording = self._undo.recording
+        for place in range(1, min(taught.good_to, len(edges))):
             edge, carried = edges[place], amounts[place]
-            low, high, _ = known.get(edge, (0, caps[edge >> 1] + 1, at))
-            if undo:
-                undo.remember(known, edge)
-            low = max(low, carried)
-            known[edge] = (low, high if high > low else caps[edge >> 1] + 1, at)
+            belief = known.get(edge)
+            if recording:
+                self._undo.remember(known, edge)
+            if belief is None:
+                known[edge] = (carried, caps[edge >> 1] + 1, at)
+            else:
+                low = belief[0] if belief[0] > carried else carried
+                known[edge] = (low, belief[1] if belief[1] > low else caps[edge >> 1] + 1, at)
         for edge in taught.shut:
             low, high, _ = known.get(edge, (0, caps[edge >> 1] + 1, at))
-            if undo:
-                undo.remember(known, edge)
+            if recording:
+                self._undo.remember(known, edge)
             failing = 0 if taught.at_any else amounts[edges.index(edge)]
             high = min(high, failing)
             known[edge] = (min(low, max(0, high - 1)), high, at)
+
+
+_NOTHING_YET: Beliefs = {}

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from zlib import crc32
 
-from sim.lightning.engine import Engine, Shard
-from sim.lightning.htlc import MPP_TIMEOUT, SETTLED, WAITING
+from sim.lightning.codes import ABOUT_CHANNELS, MPP_TIMEOUT
+from sim.lightning.engine import Engine
+from sim.lightning.htlc import SETTLED, WAITING
 from sim.lightning.lessons import GOOD, Lesson, Lessons, lesson
+from sim.lightning.routing import Guide
 from sim.lightning.scripts import MOST_PARTS
+from sim.lightning.shard import Shard
+from sim.lightning.trees import MOST_HOPS
 from sim.lightning.undo import Changing
 
 SMALLEST_SHARD_MSAT = 10_000_000
@@ -18,6 +23,7 @@ FINAL_BLOCKS = 80
 _BLOCKS_TO_SPARE = 3
 
 SUCCEEDED, TIMEOUT, NO_ROUTE = "SUCCEEDED", "TIMEOUT", "NO_ROUTE"
+_SETTLED = Lesson(False, GOOD, good_to=MOST_HOPS)
 INSUFFICIENT_BALANCE, REFUSED, ERROR = "INSUFFICIENT_BALANCE", "INCORRECT_PAYMENT_DETAILS", "ERROR"
 
 
@@ -28,39 +34,41 @@ def fee_limit(amount_msat: int) -> int:
 
 class Order(Changing):
     """One payment under way. `outcome` is None until it has ended; `halted` is what it will end with if nothing that
-    is still in flight succeeds: no part is sent any more."""
+    is still in flight succeeds: no part is sent any more. `luck` sets its latencies apart from other orders'."""
 
-    __slots__ = (
-        "amount_msat", "chances", "fee_limit_msat", "fees_msat", "final_blocks", "gives_up_at", "halted", "id",
-        "most_parts", "most_tries", "outcome", "parts", "payer", "received_msat", "sent", "smallest_msat", "target",
-        "waiting",
-    )  # fmt: skip
-    changing = ("chances", "fees_msat", "halted", "outcome", "parts", "received_msat", "sent", "waiting")
+    changing = ("chances", "fees_msat", "guide", "halted", "outcome", "parts", "received_msat", "sent", "waiting")
+
+    gives_up_at: int | None = None
+    final_blocks = FINAL_BLOCKS + _BLOCKS_TO_SPARE
+    most_parts, most_tries = MOST_PARTS, 1_000
+    smallest_msat = SMALLEST_SHARD_MSAT
+    fees_msat = parts = received_msat = sent = 0
+    outcome: str | None = None
+    halted: str | None = None
+    chances: frozenset[int] = frozenset()
+    guide: Guide | None = None
+    waiting: tuple[Shard, ...] = ()
 
     def __init__(self, id: Any, payer: int, target: int, amount_msat: int) -> None:
         self.id, self.payer, self.target, self.amount_msat = id, payer, target, amount_msat
         self.fee_limit_msat = fee_limit(amount_msat)
-        self.gives_up_at: int | None = None
-        self.final_blocks = FINAL_BLOCKS + _BLOCKS_TO_SPARE
-        self.most_parts, self.most_tries = MOST_PARTS, 1_000
-        self.smallest_msat = SMALLEST_SHARD_MSAT
-        self.fees_msat = self.parts = self.received_msat = self.sent = 0
-        self.outcome: str | None = None
-        self.halted: str | None = None
-        self.chances: frozenset[int] = frozenset()
-        self.waiting: tuple[Shard, ...] = ()
+        self.luck = id if isinstance(id, int) else crc32(str(id).encode())
 
 
 class Payers:
     """All the payers of one engine, each with beliefs of its own.
 
+    Without `keep_guides` a payer works everything out anew for each try: slower, but then what it does depends only on
+    what can be written down.
+
     `attempted`, `tried` and `ended` are told of a shard sent, of one that came back with what it taught, and of an
     order that ended. Without a receiver of its own (`engine.arrived`), an order is collected and settled when complete.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, keep_guides: bool = True) -> None:
         self.engine = engine
         self.lessons = Lessons(engine)
+        self._keep_guides = keep_guides
         self.attempted: Callable[[Shard], None] | None = None
         self.tried: Callable[[Shard, Lesson | None], None] | None = None
         self.ended: Callable[[Order], None] | None = None
@@ -73,12 +81,18 @@ class Payers:
         engine = self.engine
         engine.checkpoint()
         engine.touch(order)
-        if sum(engine.spendable(order.payer).values()) < order.amount_msat:
-            order.halted = INSUFFICIENT_BALANCE
-        else:
-            self._send(order, shares or [order.amount_msat])
+        self._send(order, shares or [order.amount_msat])
         self._judge(order)
         return order
+
+    def _can_pay(self, order: Order) -> bool:
+        """Whether the payer's channels together hold the amount."""
+        engine, amount = self.engine, 0
+        for edge in engine.edges_of(order.payer):
+            amount += max(0, engine.able(edge))
+            if amount >= order.amount_msat:
+                return True
+        return False
 
     def give_up(self, order: Order) -> None:
         """Send no more; what is on its way still decides."""
@@ -97,23 +111,29 @@ class Payers:
             amount = waiting.pop()
             route = None
             if order.sent < order.most_tries:
-                route = engine.router.route(
+                route, order.guide = engine.router.route(
                     order.payer,
                     order.target,
                     amount,
-                    spendable=engine.spendable(order.payer),
+                    able=engine.able,
                     known=self.lessons.of(order.payer, engine.now),
                     fee_limit_msat=order.fee_limit_msat - order.fees_msat,
+                    guide=order.guide,
                 )
+                if not self._keep_guides:
+                    order.guide = None
             if route is not None:
-                expiry = engine.conditions.height(engine.now) + order.final_blocks
-                shard = engine.send(order, order.sent, route, amount, expiry)
                 order.sent += 1
                 order.parts += 1
-                order.fees_msat += shard.amounts[0] - amount
+                order.fees_msat += route.amounts[0] - amount
+                expiry = engine.height() + order.final_blocks
+                shard = engine.send(order, order.sent - 1, route, expiry, order.luck)
                 if self.attempted is not None:
                     self.attempted(shard)
                 continue
+            if not order.sent and not self._can_pay(order):
+                order.halted = INSUFFICIENT_BALANCE
+                return
             half = amount // 2
             if half < order.smallest_msat or order.parts + len(waiting) + 2 > order.most_parts:
                 order.halted = NO_ROUTE
@@ -131,8 +151,7 @@ class Payers:
             order.received_msat += amount
             # Whoever has the preimage has paid: nothing more is sent.
             order.halted = SUCCEEDED
-            good = Lesson(False, GOOD, good_to=len(shard.edges))
-            self.lessons.take(order.payer, good, shard.edges, shard.amounts, engine.capacity, engine.now)
+            self.lessons.take(order.payer, _SETTLED, shard.edges, shard.amounts, engine.capacity, engine.now)
             if self.tried is not None:
                 self.tried(shard, None)
         else:
@@ -150,13 +169,10 @@ class Payers:
     def _learn(self, order: Order, shard: Shard) -> Lesson:
         engine = self.engine
         edges, reporter = shard.edges, shard.reporter
+        pair = edges[reporter] if reporter < len(edges) else -1
         around: list[int] = []
-        pair = -1
-        if reporter < len(edges):
-            node = engine.terms.source[edges[reporter]]
-            pair = edges[reporter]
-            if reporter:
-                around = [side for edge in engine.router.out_edges(node) for side in (edge, edge ^ 1)]
+        if 0 < reporter < len(edges) and shard.code not in ABOUT_CHANNELS:
+            around = [side for edge in engine.edges_of(engine.terms.source[pair]) for side in (edge, edge ^ 1)]
         taught = lesson(shard.code, reporter, edges, second=pair in order.chances, around=around)
         order.chances |= {pair}
         self.lessons.take(order.payer, taught, edges, shard.amounts, engine.capacity, engine.now)

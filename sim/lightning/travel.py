@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any
 
 from server.ports import SETTLEMENT, Chance, Clock, Journal
 from server.store.store import Store
 from sim.bolt11 import decode
-from sim.lightning.engine import Engine, Shard
+from sim.lightning.codes import NAMES
+from sim.lightning.engine import Engine
 from sim.lightning.htlc import FAILED, HELD, SETTLED, Fate, Htlc
-from sim.lightning.lessons import GOOD, NAMES, Lesson
+from sim.lightning.intercept import Interceptors
+from sim.lightning.lessons import GOOD, Lesson
 from sim.lightning.node import DirectNode
 from sim.lightning.payer import Order, Payers
 from sim.lightning.payments import Payments
 from sim.lightning.scripts import FAILURES, share
+from sim.lightning.shard import Shard
+from sim.lightning.state import stand, written
 
 NETWORK_TIMER = "network"
 
@@ -53,11 +58,12 @@ class TravellingPayments(Payments):
         self._numbers = {name: number for number, name in enumerate(engine.graph.names)}
         self._homes = _homes(engine, shop)
         self._orders: dict[str, Order] = {}
-        self._payers = Payers(engine)
+        self._payers = Payers(engine, keep_guides=False)
         engine.arrived = self._arrived
         self._payers.attempted = self._attempted
         self._payers.tried = self._tried
         self._payers.ended = self._ended
+        self.interceptors = Interceptors(store, clock, journal, engine)
         clock.on(NETWORK_TIMER, self._move)
 
     def home_of(self, payer: str) -> int:
@@ -73,7 +79,7 @@ class TravellingPayments(Payments):
         row = self._present(payment_id)
         if order is None or row["status"] == HELD:
             return super().cancel(payment_id)
-        self._come()
+        self.come()
         self.engine.touch(order)
         order.halted = order.halted or "CANCELED"
         waiting = self._node.invoices.row(row["payment_hash"])
@@ -82,6 +88,24 @@ class TravellingPayments(Payments):
         self._arm()
         return self._present(payment_id)
 
+    def present_ms(self) -> int:
+        """The clock's instant."""
+        return self._clock.now()
+
+    def noted(self, kind: str, subject: str, facts: dict[str, Any]) -> None:
+        """Write something about the network into the journal."""
+        self._journal.note(kind, subject, **facts)
+
+    # Forks and later days
+
+    def snapshot(self) -> dict[str, Any]:
+        """What travels, who believes what, and who holds how much, as JSON values."""
+        return written(self.engine, self._orders, self._payers.lessons)
+
+    def restore(self, saved: Mapping[str, Any], secret: Callable[[str], bytes]) -> None:
+        """Go on where `saved` was taken: for payments over a network that nobody used yet."""
+        self._orders, self._payers.lessons = stand(self.engine, saved, secret)
+
     # What time brings
 
     def _move(self, key: str) -> None:
@@ -89,7 +113,7 @@ class TravellingPayments(Payments):
         self.engine.run(self._clock.now())
         self._arm()
 
-    def _come(self) -> None:
+    def come(self) -> None:
         """Let the network stand at the clock's instant, before something is done to it from outside."""
         self.engine.checkpoint()
         self.engine.now = max(self.engine.now, self._clock.now())
@@ -110,7 +134,7 @@ class TravellingPayments(Payments):
         order.gives_up_at = row["gives_up_at"]
         order.final_blocks = decode(row["request"]).min_final_cltv + _BLOCKS_TO_SPARE
         self.rows.put({**row, "next_part_at": None})
-        self._come()
+        self.come()
         self.engine.remember(self._orders, payment_id)
         self._orders[payment_id] = order
         parts = script["parts"]
@@ -135,6 +159,12 @@ class TravellingPayments(Payments):
             "amount_msat": shard.amounts[-1],
             "fee_msat": shard.amounts[0] - shard.amounts[-1],
             "route": [graph.names[terms.target[edge]] for edge in shard.edges],
+            # For `records.htlcs_of`: channel, ends, amount and expiry of each hop, and later when it was locked.
+            "hops": [
+                [edge >> 1, graph.names[terms.source[edge]], graph.names[terms.target[edge]], amount, expiry]
+                for edge, amount, expiry in zip(shard.edges, shard.amounts, shard.expiries, strict=True)
+            ],
+            "times": None,
             "status": _IN_FLIGHT,
             "source": None,
             "hop": None,
@@ -158,7 +188,7 @@ class TravellingPayments(Payments):
             payment_secret=script["payment_secret"],
             amount_msat=shard.amounts[-1],
             total_msat=row["amount_msat"],
-            cltv_expiry=shard.expiries[-1],
+            cltv_expiry=shard.final,
             hold=script["outcome"] == "hold",
         )
         fate = self._node.invoices.arrive(htlc)
@@ -178,13 +208,14 @@ class TravellingPayments(Payments):
             return
         live = self.engine.live.values()
         shard = next(each for each in live if each.owner.id == payment_id and each.number == int(number))
-        self._come()
+        self.come()
         self.engine.resolve(shard, fate.kind == SETTLED, fate.code or 0, fate.reason)
         self._arm()
 
     def _tried(self, shard: Shard, taught: Lesson | None) -> None:
         """A part is back with the payer."""
-        facts: dict[str, Any] = {"resolved_at": self._clock.now(), "hop": shard.reporter}
+        times = [list(hop) for hop in shard.times]
+        facts: dict[str, Any] = {"resolved_at": self._clock.now(), "hop": shard.reporter, "times": times}
         row = self._present(shard.owner.id)
         if taught is None:
             invoice = self._node.invoices.row(row["payment_hash"])
@@ -235,10 +266,10 @@ class TravellingPayments(Payments):
 
 
 def _homes(engine: Engine, shop: int) -> list[int]:
-    """The nodes that wallets may run: those with money to spend, or all but the shop where there are none."""
-    graph = engine.graph
-    own = [0] * len(graph.names)
-    for edge, source in enumerate(engine.terms.source):
-        own[source] += engine.balance[edge]
+    """The nodes that wallets may run: those that began with money to spend, or all but the shop where none did."""
+    own, channels = [0] * len(engine.graph.names), [0] * len(engine.graph.names)
+    for edge in range(2 * engine.first_channels):
+        own[engine.terms.source[edge]] += engine.begun[edge]
+        channels[engine.terms.source[edge]] += 1
     nodes = [node for node in range(len(own)) if node != shop]
-    return [node for node in nodes if own[node] >= _PURSE_MSAT and graph.degree[node] >= 2] or nodes
+    return [node for node in nodes if own[node] >= _PURSE_MSAT and channels[node] >= 2] or nodes

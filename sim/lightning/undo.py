@@ -10,7 +10,6 @@ _MISSING = object()
 class Changing:
     """Something of which only the fields named in `changing` change, and those by being set anew."""
 
-    __slots__ = ()
     changing: ClassVar[tuple[str, ...]] = ()
 
     def mark(self) -> tuple[Any, ...]:

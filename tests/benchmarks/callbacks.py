@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any
@@ -25,7 +26,7 @@ from sim.plans import plan_from
 from sim.world import World
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.loops import new_loop
-from tests.benchmarks.measuring import RATE, BenchmarkError, Goal, Row, compared, in_turn
+from tests.benchmarks.measuring import RATE, BenchmarkError, Goal, Row, compared, in_turn, settled_memory
 from tests.benchmarks.serving import receiver
 
 PART = "callbacks"
@@ -144,11 +145,14 @@ async def _by_outbox(contract: Contract, url: str, count: int) -> float:
                 data=data,
                 at=plan.start_ms,
             )
+    settled_memory()
+    gc.freeze()  # as `leyden serve` does with what is there when it begins
     began = time.perf_counter()
     world.catch_up()
     assert world.outside is not None
     await world.outside.drained()
     took = time.perf_counter() - began
+    gc.unfreeze()
     await world.close_outside()
     unheard = [row for row in callbacks.deliveries() if row["status"] != "delivered"]
     if unheard:

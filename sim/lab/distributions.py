@@ -1,0 +1,185 @@
+"""Distributions: what varies from one visitor to the next, written as you would say it.
+
+45s                        always the same
+uniform(1000, 50000)       anything between
+exp(2m)                    a waiting time with this mean
+lognorm(45s, 0.6)          half of them below 45 s; the logarithm's standard deviation is 0.6 unless said
+normal(60s, 5s)            mean and standard deviation; never below 0
+choice(1000:3, 5000:1)     three times in four 1000; without weights all are alike
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from math import isfinite
+from typing import Any
+
+from server.errors import LeydenError
+from server.moments import parse_duration
+from sim.visitors import HABITS, Law
+
+Said = str | int | float | timedelta
+# A quantity's own words: how one value of it is read.
+Reader = Callable[[str], Any]
+
+SPREAD = 0.6  # of a log-normal whose second number is left out
+
+_CALL = re.compile(r"\s*([a-z]+)\s*\((.*)\)\s*", re.DOTALL)
+_NUMBER = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?(?:e[0-9]+)?)(sat|msat)?")
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAMES = "uniform(low, high), exp(mean), lognorm(median, spread), normal(mean, deviation), choice(a:3, b:1)"
+
+
+class DistributionError(LeydenError, ValueError):
+    """A text that is no distribution; it says which, and how to write it."""
+
+
+def msat_law(said: Said, name: str = "amount") -> Law:
+    """Amounts in msat; `25sat` is 25000. Raises `DistributionError`."""
+    return _law(said, name, _msat)
+
+
+def span_law(said: Said, name: str = "span") -> Law:
+    """Spans in milliseconds: `45s`, `1h30m`, a bare number of seconds, a `timedelta`. Raises `DistributionError`."""
+    return _law(said, name, lambda text: _span_ms(text, name))
+
+
+def seconds_law(said: Said, name: str = "expiresIn") -> Law:
+    """Spans in seconds, written as for `span_law`. Raises `DistributionError`."""
+    return _law(said, name, lambda text: _span_ms(text, name) / 1_000)
+
+
+def habit_law(said: str) -> Law:
+    """What payers do, from `sim.visitors.HABITS`: `pays`, `choice(pays:9, never:1)`. Raises `DistributionError`."""
+
+    def habit(text: str) -> str:
+        if text not in HABITS:
+            raise DistributionError(f"habits: nobody {text!r}: they are {', '.join(HABITS)}")
+        return text
+
+    return _words(said, "habits", habit)
+
+
+def payer_law(said: int | str | Sequence[str]) -> Law:
+    """Who pays: a number of wallets (`payer-1`, `payer-2`, ...), names, or a choice of names. Raises
+    `DistributionError`."""
+    if isinstance(said, bool):
+        raise DistributionError("payers: give a number of wallets or their names, not a truth value")
+    if isinstance(said, int):
+        if said < 1:
+            raise DistributionError(f"payers: {said} wallets can pay nothing: give at least 1")
+        return ["people", said]
+    if not isinstance(said, str):
+        said = f"choice({', '.join(said)})"
+    return _words(said, "payers", lambda text: _word(text, "payers"))
+
+
+def _law(said: Said, name: str, read: Reader) -> Law:
+    if isinstance(said, bool) or not isinstance(said, (str, int, float, timedelta)):
+        raise DistributionError(f"{name}: {said!r} is no distribution: give a number or one of {_NAMES}")
+    if isinstance(said, timedelta):
+        said = said.total_seconds()
+    text = said if isinstance(said, str) else repr(said)
+    call = _CALL.fullmatch(text)
+    if call is None:
+        if "(" in text:
+            raise DistributionError(f"{name}: {text!r} is no distribution: write one of {_NAMES}")
+        return ["const", _read(text, name, read)]
+    kind, parts = call[1], _parts(call[2])
+    if kind == "choice":
+        return _choice(parts, text, name, read)
+    if kind == "uniform":
+        low, high = _exactly(parts, 2, text, name, "uniform(low, high)")
+        numbers = [_read(low, name, read), _read(high, name, read)]
+        if numbers[0] > numbers[1]:
+            raise DistributionError(f"{name}: {text!r} runs from {low} down to {high}: write uniform({high}, {low})")
+        return ["uniform", *numbers]
+    if kind == "exp":
+        (mean,) = _exactly(parts, 1, text, name, "exp(mean)")
+        return ["exp", _read(mean, name, read)]
+    if kind == "lognorm":
+        median, spread = _exactly([*parts, str(SPREAD)][:2] if parts else [], 2, text, name, "lognorm(median, spread)")
+        if len(parts) > 2:
+            raise DistributionError(f"{name}: {text!r} has {len(parts)} values: write lognorm(median, spread)")
+        return ["lognorm", _read(median, name, read), _pure(spread, name)]
+    if kind == "normal":
+        mean, deviation = _exactly(parts, 2, text, name, "normal(mean, deviation)")
+        return ["normal", _read(mean, name, read), _read(deviation, name, read)]
+    raise DistributionError(f"{name}: there is no distribution {kind!r}: write one of {_NAMES}")
+
+
+def _words(said: str, name: str, read: Reader) -> Law:
+    if not isinstance(said, str):
+        raise DistributionError(f"{name}: {said!r} is no name: write one, or choice(a:3, b:1)")
+    call = _CALL.fullmatch(said)
+    if call is None:
+        return ["const", read(said.strip())]
+    if call[1] != "choice":
+        raise DistributionError(f"{name}: {said!r} draws no names: write choice(a:3, b:1)")
+    return _choice(_parts(call[2]), said, name, read)
+
+
+def _choice(parts: list[str], text: str, name: str, read: Reader) -> Law:
+    if not parts:
+        raise DistributionError(f"{name}: {text!r} leaves nothing to choose: write choice(a:3, b:1)")
+    weighted = []
+    for part in parts:
+        value, colon, weight = part.partition(":")
+        weighted.append([_read(value.strip(), name, read), _pure(weight.strip(), name) if colon else 1.0])
+    if not sum(weight for _, weight in weighted):
+        raise DistributionError(f"{name}: every weight in {text!r} is 0: let one be more")
+    return ["choice", weighted]
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",")] if text.strip() else []
+
+
+def _exactly(parts: list[str], count: int, text: str, name: str, form: str) -> list[str]:
+    if len(parts) != count:
+        raise DistributionError(f"{name}: {text!r} has {len(parts)} values: write {form}")
+    return parts
+
+
+def _read(text: str, name: str, read: Reader) -> Any:
+    try:
+        return read(text)
+    except DistributionError:
+        raise
+    except ValueError as error:
+        raise DistributionError(f"{name}: {error}") from None
+
+
+def _msat(text: str) -> int:
+    found = _NUMBER.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f'{text!r} is no amount: write msat as "250000", or "250sat"')
+    return round(float(found[1].replace("_", "")) * (1_000 if found[2] == "sat" else 1))
+
+
+def _span_ms(text: str, name: str) -> int:
+    try:
+        span_ms = parse_duration(float(text))
+    except ValueError:
+        span_ms = parse_duration(text)
+    if span_ms < 0:
+        raise ValueError(f"{text!r} is negative: spans are 0 or more")
+    return span_ms
+
+
+def _word(text: str, name: str) -> str:
+    if not _WORD.fullmatch(text):
+        raise DistributionError(f"{name}: {text!r} is no name: use letters, digits, dots and dashes, at most 64")
+    return text
+
+
+def _pure(text: str, name: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise DistributionError(f"{name}: {text!r} is no plain number") from None
+    if not (isfinite(number) and number >= 0):
+        raise DistributionError(f"{name}: {text} must be 0 or more, and finite")
+    return number

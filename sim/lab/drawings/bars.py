@@ -1,0 +1,130 @@
+"""Bars: a small table of figures as lengths, so that the longest one is seen before it is read."""
+
+from __future__ import annotations
+
+from math import isfinite, isnan
+from typing import TYPE_CHECKING
+
+from server.docs_markup import Html, tag
+from sim.lab.drawings.drawing import Drawing, DrawingError
+from sim.lab.drawings.ink import BAD, COLOURS, GOOD, OPEN, OTHER, WAIT, line, n, sheet, write
+from sim.lab.drawings.letters import Run, clean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TONES = (OPEN, OTHER, WAIT, GOOD, BAD)
+_MOST_ROWS = 40
+_MARGIN, _NAMES, _LENGTH, _FIGURES = 18, 150, 440, 92
+_BAR, _GAP = 15.0, 11.0
+_BLOCKS = 30
+
+Figures = list[list[float]]
+
+
+def bars(
+    table: pd.DataFrame,
+    *,
+    title: str,
+    percent: bool = False,
+    low: pd.DataFrame | None = None,
+    high: pd.DataFrame | None = None,
+) -> Drawing:
+    """A table of figures of 0 or more as bars: a group for each row, a bar for each column (at most 5).
+
+    With `percent` a figure of 1 is written 100 % and is the longest bar there can be. `low` and `high` are tables of
+    the same shape, and draw from where to where each figure may lie. A figure that is NaN has no bar.
+    Raises `DrawingError` for a table that cannot be drawn.
+    """
+    rows, columns = [str(row) for row in table.index], [str(column) for column in table.columns]
+    if not rows or not 1 <= len(columns) <= len(_TONES) or len(rows) > _MOST_ROWS:
+        raise DrawingError(
+            f"{len(rows)} rows of {len(columns)} figures are no chart: give up to {_MOST_ROWS} of up to {len(_TONES)}"
+        )
+    figures = _figures(table, "the table")
+    ends = [_figures(frame, name) for name, frame in (("low", low), ("high", high)) if frame is not None]
+    if any([len(row) for row in end] != [len(row) for row in figures] for end in ends):
+        raise DrawingError("low and high have a figure for each of the table's: give tables of the same shape")
+    largest = max((each for part in (figures, *ends) for row in part for each in row if isfinite(each)), default=0.0)
+    whole = 1.0 if percent and largest <= 1 else largest or 1.0
+    written = [[_written(each, percent, largest) for each in row] for row in figures]
+    svg = _svg(title, rows, columns, figures, ends, whole, written)
+    return Drawing(svg, None, _text(title, rows, columns, figures, whole, written))
+
+
+def _figures(table: pd.DataFrame, name: str) -> Figures:
+    try:
+        figures = [[float(each) for each in row] for row in table.to_numpy(dtype="float64", na_value=float("nan"))]
+    except (TypeError, ValueError):
+        raise DrawingError(f"{name} holds something that is no number: choose the columns to draw") from None
+    if any(each < 0 or (not isfinite(each) and not isnan(each)) for row in figures for each in row):
+        raise DrawingError(f"{name} holds a figure below 0 or without end, which no bar can show")
+    return figures
+
+
+def _written(figure: float, percent: bool, largest: float) -> str:
+    if isnan(figure):
+        return "-"
+    if percent:
+        return f"{100 * figure:.0f} %"
+    return f"{figure:,.0f}" if largest >= 100 else f"{figure:,.2f}"
+
+
+def _svg(
+    title: str,
+    rows: list[str],
+    columns: list[str],
+    figures: Figures,
+    ends: list[Figures],
+    whole: float,
+    written: list[list[str]],
+) -> Html:
+    width = _MARGIN * 2 + _NAMES + _LENGTH + _FIGURES
+    drawn: list[Html] = [write(_MARGIN, 30, [Run(title, bold=True)], room=width - 2 * _MARGIN, size=16)]
+    top = 50.0
+    if len(columns) > 1:
+        step = (width - 2 * _MARGIN) / len(columns)
+        for place, column in enumerate(columns):
+            x = _MARGIN + place * step
+            drawn.append(_bar(x, top - 3, 12, _TONES[place]))
+            drawn.append(write(x + 18, top + 8, column, room=step - 24, size=12))
+        top += 28
+    y, left = top, float(_MARGIN + _NAMES)
+    for number, row in enumerate(rows):
+        tall = _BAR * len(columns)
+        drawn.append(write(left - 10, y + tall / 2 + 4, [Run(row, bold=True)], room=_NAMES - 12, anchor="end"))
+        for place in range(len(columns)):
+            figure, down = figures[number][place], y + place * _BAR
+            long = 0.0 if isnan(figure) else figure / whole * _LENGTH
+            edge = long
+            drawn.append(_bar(left, down, long, _TONES[place]))
+            if len(ends) == 2 and not any(isnan(end[number][place]) for end in ends):
+                one, other = (left + end[number][place] / whole * _LENGTH for end in ends)
+                middle = down + (_BAR - 3) / 2
+                drawn.append(line(one, middle, other, middle, wide=1.4))
+                drawn += [line(x, middle - 3, x, middle + 3, wide=1.4) for x in (one, other)]
+                edge = max(edge, other - left)
+            drawn.append(write(left + edge + 7, down + 10.5, written[number][place], room=_FIGURES - 12, size=11.5))
+        y += tall + _GAP
+    drawn.append(line(left, top - 4, left, y - _GAP + 1, stroke_opacity=".5"))
+    return sheet(width, y + 4, f"{title}: {len(rows)} rows of bars", *drawn)
+
+
+def _bar(x: float, y: float, long: float, tone: str) -> Html:
+    size = {"x": n(x), "y": n(y), "width": n(long), "height": n(_BAR - 3), "rx": "2"}
+    return tag("rect", **size, fill=COLOURS[tone], fill_opacity=".8")
+
+
+def _text(
+    title: str, rows: list[str], columns: list[str], figures: Figures, whole: float, written: list[list[str]]
+) -> str:
+    names = [clean(name) for name in rows]
+    wide, across = max(map(len, names)), max(map(len, columns))
+    lines = [clean(title)]
+    for number, name in enumerate(names):
+        for place, column in enumerate(columns):
+            figure = figures[number][place]
+            blocks = "█" * (0 if isnan(figure) else round(figure / whole * _BLOCKS))
+            shown = f"{name if place == 0 else '':>{wide}}  {clean(column):<{across}}"
+            lines.append(f"  {shown}  {written[number][place]:>7} {blocks}")
+    return "\n".join(line.rstrip() for line in lines)

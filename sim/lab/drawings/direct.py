@@ -1,0 +1,54 @@
+"""Direct payments: the picture of a world without a network."""
+
+from __future__ import annotations
+
+from server.docs_markup import Html, tag
+from sim.lab.drawings.drawing import Drawing
+from sim.lab.drawings.ink import COLOURS, GOOD, OPEN, OTHER, arrow, line, n, sat, sheet, write
+from sim.lab.drawings.lanes import MARGIN
+from sim.lab.drawings.letters import Run, clean
+from sim.lab.drawings.mermaid import said
+from sim.world import World
+
+_TOP, _MOST_NAMES = 100, 5
+
+
+def direct(world: World) -> Drawing:
+    """Without a network there is one step, and nothing that could run dry."""
+    payers = sorted({row["payer"] for row in world.payments.rows})
+    shown = payers[:_MOST_NAMES] or ["any payer"]
+    title = "Payments are direct"
+    why = "every payer is one step from the node, and nothing limits what can flow"
+    received = f"the node received {sat(world.node.balance_msat)} so far"
+    more = [f"{len(payers) - len(shown)} more payers are left out"] if len(payers) > len(shown) else []
+    width, middle = 620, _TOP + (len(shown) - 1) * 22.0
+    head = [
+        write(MARGIN, 30, [Run(title, bold=True)], room=width, size=16),
+        write(MARGIN, 52, [Run(why, soft=True)], room=width - 2 * MARGIN, size=12.5),
+    ]
+    drawn: list[Html] = []
+    for place, payer in enumerate(shown):
+        y = _TOP + place * 44.0
+        drawn += [_plain_box(MARGIN + 58, y, payer, OTHER), line(MARGIN + 116, y, 260, middle, GOOD, wide=1.4)]
+    drawn += [arrow(260, middle, 340, GOOD), _plain_box(400, middle, "node", OPEN)]
+    foot = _TOP + len(shown) * 44.0
+    notes = [
+        write(MARGIN, foot + place * 17, [Run(text, soft=True)], room=width, size=11.5)
+        for place, text in enumerate([received, *more])
+    ]
+    svg = sheet(width, foot + len(notes) * 17, f"{title}: {why}", *head, *drawn, *notes)
+    source = [
+        "graph LR",
+        '    shop["node"]',
+        *(f'    p{i}["{said(payer, 30)}"] --> shop' for i, payer in enumerate(shown)),
+    ]
+    text = "\n".join(
+        [f"{title}: {why}", f"  {', '.join(clean(payer) for payer in shown)} --> node", f"  {received}", *more]
+    )
+    return Drawing(svg, "\n".join(source), text)
+
+
+def _plain_box(x: float, y: float, name: str, tone: str) -> Html:
+    size = {"x": n(x - 58), "y": n(y - 15), "width": "116", "height": "30", "rx": "8"}
+    frame = tag("rect", **size, fill=COLOURS[tone], fill_opacity=".2", stroke=COLOURS[tone], stroke_width="1.6")
+    return tag("g", frame, write(x, y + 4.5, [Run(name, bold=True)], room=106, anchor="middle"))

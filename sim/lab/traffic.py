@@ -1,0 +1,168 @@
+"""Traffic: a shop with customers in it, who come when they like and pay as they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from server.moments import parse_duration, to_iso
+from sim.lab.distributions import DistributionError, Said, habit_law, msat_law, payer_law, seconds_law, span_law
+from sim.visitors import DAY_MS, Law
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from sim.world import World
+
+HOUR_MS = 3_600_000
+_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*/\s*([a-z0-9.]+)")
+_CALL = re.compile(r"([a-z]+)\s*\((.*)\)", re.DOTALL)
+_UNITS = {"sec": "s", "second": "s", "min": "m", "minute": "m", "hour": "h", "day": "d", "week": "w"}
+_FORMS = '"30/min", "every(2s)", "burst(20, 10m)", "daily(30/min, 8:1, 12:3, 22:0)"'
+
+
+class Traffic:
+    """One stream of visitors under way. Nothing comes until time moves."""
+
+    def __init__(self, world: World, traffic_id: str) -> None:
+        self._world = world
+        self.id = traffic_id
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Everything known about it, as the world keeps it."""
+        return dict(self._world.visitors.rows.existing(self.id))
+
+    @property
+    def arrived(self) -> int:
+        """How many have come so far."""
+        return int(self.row["arrived"])
+
+    @property
+    def refused(self) -> int:
+        """For how many the service made no charge; the journal's `visitor_refused` entries say why."""
+        return int(self.row["refused"])
+
+    def stop(self) -> Traffic:
+        """Let no more come; those who are there go on."""
+        with self._world.turn():
+            self._world.visitors.end(self.id)
+        return self
+
+    def __repr__(self) -> str:
+        row = self.row
+        said = ", ".join(f"{name}={value!r}" for name, value in row["laws"]["said"].items())
+        following = "over" if row["next_at"] is None else f"the next at {to_iso(row['next_at'])}"
+        return f"Traffic({said}): {row['arrived']} came, {row['refused']} refused, {following}"
+
+
+def traffic(
+    world: World,
+    rate: str = "30/min",
+    *,
+    amount: Said = "lognorm(250000, 1)",
+    patience: Said | None = "lognorm(45s)",
+    hesitation: Said = "lognorm(15s)",
+    expiresIn: Said = 300,
+    habits: str = "pays",
+    payers: int | str | Sequence[str] = 100,
+    callbackUrl: str | None = None,
+    description: str = "Traffic",
+    duration: str | float | timedelta | None = "1d",
+    count: int | None = None,
+) -> Traffic:
+    """Let visitors come to the shop from now on. Each is shown a Charge of its own and pays it over Lightning, or not.
+
+    `rate` says when they come: `30/min` by chance (Poisson), `every(2s)`, `burst(20, 10m)` (twenty at once every ten
+    minutes), `daily(30/min, 8:1, 12:3, 22:0)` (by chance, 30 a minute on the day's average, three times as busy from
+    12:00 UTC as from 8:00, nobody from 22:00).
+    `amount` is in msat. `hesitation` is the time from seeing the Charge to paying it; who needs longer than their
+    `patience`, counted from the same moment, goes without paying, and a payment that still seeks its way then is given
+    up (`patience=None`: never). `expiresIn` is in seconds. All of these are distributions (`sim.lab.distributions`).
+    `habits` are those of `sim.visitors.HABITS`, `pays` or for example `choice(pays:90, late:4, never:3, twice:3)`.
+    `payers` is a number of wallets or their names; each visitor comes with one of them.
+
+    Visitors come for `duration` (None: for ever, and then `run()` finds no end) and at most `count` of them. An amount
+    that the service does not take is refused and counted, as a real shop would find out.
+    All luck is drawn from the stream `traffic/<id>`: see `sim.visitors.Visitors` for what stays the same when the laws
+    change. Raises `DistributionError` for a text that cannot be read.
+    """
+    if count is not None and (type(count) is not int or count < 1):
+        raise DistributionError(f"count: {count!r} visitors cannot come: give a whole number from 1, or None")
+    laws: dict[str, Any] = {
+        "arrivals": arrivals_law(rate),
+        "amount": msat_law(amount),
+        "habit": habit_law(habits),
+        "payer": payer_law(payers),
+        "hesitation": span_law(hesitation, "hesitation"),
+        "patience": None if patience is None else span_law(patience, "patience"),
+        "expiresIn": seconds_law(expiresIn),
+        "callbackUrl": callbackUrl,
+        "description": description,
+        "said": {"rate": rate, "amount": str(amount), "patience": str(patience), "expiresIn": str(expiresIn)},
+    }
+    span_ms = None if duration is None else parse_duration(duration)
+    if span_ms is not None and span_ms <= 0:
+        raise DistributionError(f"duration: {duration!r} is no time to come in: give more than 0, or None for ever")
+    with world.turn():
+        ends_at = None if span_ms is None else world.clock.now() + span_ms
+        row = world.visitors.begin(laws, ends_at=ends_at, most=count)
+    return Traffic(world, row["id"])
+
+
+def arrivals_law(said: str) -> Law:
+    """When visitors come, as the world keeps it. Raises `DistributionError` with the forms there are."""
+    if not isinstance(said, str):
+        raise DistributionError(f"rate: {said!r} does not say per what: write for example {_FORMS}")
+    call = _CALL.fullmatch(said.strip())
+    if call is None:
+        return ["poisson", _gap_ms(said)]
+    parts = [part.strip() for part in call[2].split(",")]
+    if call[1] == "every" and len(parts) == 1:
+        return ["every", _span_ms(parts[0])]
+    if call[1] == "burst" and len(parts) == 2 and parts[0].isdigit() and int(parts[0]):
+        return ["burst", int(parts[0]), _span_ms(parts[1])]
+    if call[1] == "daily" and len(parts) > 1:
+        return _daily(_gap_ms(parts[0]), parts[1:])
+    raise DistributionError(f"rate: {said!r} cannot be read: write one of {_FORMS}")
+
+
+def _gap_ms(text: str) -> float:
+    found = _RATE.fullmatch(text.strip())
+    if found is None or not float(found[1]):
+        raise DistributionError(f"rate: {text!r} cannot be read: write one of {_FORMS}")
+    unit = _UNITS.get(found[2], found[2])
+    return _span_ms(unit if unit[:1].isdigit() else f"1{unit}") / float(found[1])
+
+
+def _span_ms(text: str) -> int:
+    try:
+        span_ms = parse_duration(text)
+    except ValueError as error:
+        raise DistributionError(f"rate: {error}") from None
+    if span_ms <= 0:
+        raise DistributionError(f"rate: {text!r} leaves no time between two visitors: give more than 0")
+    return span_ms
+
+
+def _daily(gap_ms: float, parts: list[str]) -> Law:
+    """The day's profile as steps: where each begins (ms of the day), and the visitors per ms from there."""
+    weights: dict[int, float] = {}
+    for part in parts:
+        hour, _, weight = part.partition(":")
+        try:
+            weights[int(hour)] = float(weight)
+        except ValueError:
+            raise DistributionError(f"rate: {part!r} is no hour with its weight: write for example 12:3") from None
+    if any(not 0 <= hour <= 23 for hour in weights) or not all(0 <= each < 1e9 for each in weights.values()):
+        raise DistributionError("rate: hours are 0 to 23, their weights 0 or more")
+    hours = sorted(weights)
+    # Before the first hour that is named, the last one's weight still holds: the day is a circle.
+    steps = ([] if hours[0] == 0 else [(0, weights[hours[-1]])]) + [(hour * HOUR_MS, weights[hour]) for hour in hours]
+    ends = [start for start, _ in steps[1:]] + [DAY_MS]
+    total = sum(weight * (end - start) for (start, weight), end in zip(steps, ends, strict=True))
+    if not total:
+        raise DistributionError("rate: every hour's weight is 0, so nobody would ever come: let one be more")
+    scale = DAY_MS / total / gap_ms
+    return ["daily", [start for start, _ in steps], [weight * scale for _, weight in steps]]

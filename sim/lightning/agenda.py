@@ -1,0 +1,53 @@
+"""What is due when: the events of a network by instant, those of one instant in the order in which they were set."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+
+class Agenda:
+    """A heap of instants (ms), and for each instant the list of what is due then.
+
+    Comparing whole numbers is all that the heap does: half the cost of a heap of tuples. While `log` is a list,
+    changes are written to it so that `take_back` can undo them.
+    """
+
+    __slots__ = ("dues", "log", "slots")
+
+    def __init__(self) -> None:
+        self.slots: dict[int, list[Any]] = {}
+        self.dues: list[int] = []
+        self.log: list[tuple[int, list[Any] | None]] | None = None
+
+    def push(self, due_ms: int, item: Any) -> None:
+        """Let `item` be due at an instant, after all else that is due then."""
+        slot = self.slots.get(due_ms)
+        if slot is None:
+            self.slots[due_ms] = [item]
+            heappush(self.dues, due_ms)
+        else:
+            slot.append(item)
+        if self.log is not None:
+            self.log.append((due_ms, None))
+
+    def pop(self) -> list[Any]:
+        """What is due at the next instant. Raises `IndexError` when nothing is."""
+        due = heappop(self.dues)
+        items = self.slots.pop(due)
+        if self.log is not None:
+            self.log.append((due, items))
+        return items
+
+    def take_back(self) -> None:
+        """Undo what the log says, the latest first."""
+        slots = self.slots
+        for due, popped in reversed(self.log or ()):
+            if popped is not None:
+                slots[due] = popped
+            elif len(slots[due]) > 1:
+                slots[due].pop()
+            else:
+                del slots[due]
+        self.dues = list(slots)
+        heapify(self.dues)

@@ -1,0 +1,46 @@
+"""Failure codes: the few words in which a node tells a payer that its money did not pass."""
+
+from __future__ import annotations
+
+# BOLT 4, "Failure Messages": what the high bits of a code say about it.
+UPDATE, NODE, PERM = 0x1000, 0x2000, 0x4000
+TEMPORARY_NODE_FAILURE = NODE | 2
+PERMANENT_NODE_FAILURE = PERM | NODE | 2
+TEMPORARY_CHANNEL_FAILURE = UPDATE | 7
+PERMANENT_CHANNEL_FAILURE = PERM | 8
+UNKNOWN_NEXT_PEER = PERM | 10
+AMOUNT_BELOW_MINIMUM = UPDATE | 11
+FEE_INSUFFICIENT = UPDATE | 12
+INCORRECT_CLTV_EXPIRY = UPDATE | 13
+EXPIRY_TOO_SOON = UPDATE | 14
+INCORRECT_DETAILS = PERM | 15
+FINAL_INCORRECT_CLTV_EXPIRY, FINAL_INCORRECT_HTLC_AMOUNT = 18, 19
+CHANNEL_DISABLED = UPDATE | 20
+EXPIRY_TOO_FAR = 21
+MPP_TIMEOUT = 23
+
+# Those that say nothing about the node that reports them.
+ABOUT_CHANNELS = frozenset({TEMPORARY_CHANNEL_FAILURE, PERMANENT_CHANNEL_FAILURE, UNKNOWN_NEXT_PEER, CHANNEL_DISABLED})
+
+# Those that only the receiver sends, and those that it never does (BOLT 4: "but a final node MUST NOT").
+ONLY_FINAL = frozenset({INCORRECT_DETAILS, FINAL_INCORRECT_CLTV_EXPIRY, FINAL_INCORRECT_HTLC_AMOUNT, MPP_TIMEOUT})
+
+NAMES = {
+    TEMPORARY_NODE_FAILURE: "temporary_node_failure",
+    PERMANENT_NODE_FAILURE: "permanent_node_failure",
+    TEMPORARY_CHANNEL_FAILURE: "temporary_channel_failure",
+    PERMANENT_CHANNEL_FAILURE: "permanent_channel_failure",
+    UNKNOWN_NEXT_PEER: "unknown_next_peer",
+    AMOUNT_BELOW_MINIMUM: "amount_below_minimum",
+    FEE_INSUFFICIENT: "fee_insufficient",
+    INCORRECT_CLTV_EXPIRY: "incorrect_cltv_expiry",
+    EXPIRY_TOO_SOON: "expiry_too_soon",
+    INCORRECT_DETAILS: "incorrect_or_unknown_payment_details",
+    FINAL_INCORRECT_CLTV_EXPIRY: "final_incorrect_cltv_expiry",
+    FINAL_INCORRECT_HTLC_AMOUNT: "final_incorrect_htlc_amount",
+    CHANNEL_DISABLED: "channel_disabled",
+    EXPIRY_TOO_FAR: "expiry_too_far",
+    MPP_TIMEOUT: "mpp_timeout",
+}
+
+ONLY_HOPS = frozenset(NAMES) - ONLY_FINAL - {TEMPORARY_NODE_FAILURE, PERMANENT_NODE_FAILURE}

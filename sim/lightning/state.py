@@ -1,0 +1,113 @@
+"""A network as it stands, written down: so that a fork or a later day goes on from the very same point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import copy
+from typing import Any
+
+from sim.lightning.agenda import Agenda
+from sim.lightning.engine import Engine
+from sim.lightning.lessons import Lessons
+from sim.lightning.payer import Order
+from sim.lightning.routing import Route
+from sim.lightning.shard import Alarm, Shard
+from sim.lightning.topology import close_channel, open_channel, opened_since
+from sim.lightning.undo import Undo
+
+_ORDER = (
+    "id", "payer", "target", "amount_msat", "fee_limit_msat", "luck", "gives_up_at", "final_blocks", "most_parts",
+    "most_tries", "smallest_msat", "fees_msat", "parts", "received_msat", "sent", "outcome", "halted",
+)  # fmt: skip
+_SHARD = (
+    "id", "number", "luck", "edges", "amounts", "blocks", "final", "place", "phase", "answer", "fate", "code",
+    "reporter", "why",
+)  # fmt: skip
+
+
+def beside(engine: Engine) -> Engine:
+    """An engine with the same channels, balances and weather, and nothing in flight yet: `stand` brings that.
+
+    The map, its routes and the weather are shared: they are never changed, only replaced.
+    """
+    twin = copy(engine)
+    Undo.__init__(twin)
+    twin.balance = engine.balance.copy()
+    twin.in_flight, twin.slots = [0] * len(engine.in_flight), [0] * len(engine.slots)
+    twin.agenda, twin.live = Agenda(), {}
+    twin.intercept = None
+    return twin
+
+
+def written(engine: Engine, orders: Mapping[Any, Order], lessons: Lessons) -> dict[str, Any]:
+    """Everything about a network that time and payments changed, as JSON values. Costs a copy of the balances."""
+    return {
+        "now": engine.now,
+        "events": engine.events,
+        "made": engine.made,
+        "reseeded": [list(pair) for pair in engine.reseeded],
+        "opened": opened_since(engine, engine.first_channels),
+        "closed": sorted(engine.closed),
+        "balance": engine.balance.copy(),
+        "orders": [
+            {
+                **{name: getattr(order, name) for name in _ORDER},
+                "chances": sorted(order.chances),
+                "waiting": [shard.id for shard in order.waiting],
+            }
+            for order in orders.values()
+        ],
+        "shards": [
+            {
+                **{name: getattr(shard, name) for name in _SHARD},
+                "owner": shard.owner.id,
+                "times": [list(times) for times in shard.times],
+            }
+            for shard in engine.live.values()
+        ],
+        "agenda": [
+            [due, [["alarm", item.shard.id] if isinstance(item, Alarm) else ["shard", item.id] for item in items]]
+            for due, items in sorted(engine.agenda.slots.items())
+        ],
+        "lessons": lessons.written(),
+    }
+
+
+def stand(engine: Engine, saved: Mapping[str, Any], secret: Callable[[str], bytes]) -> tuple[dict[Any, Order], Lessons]:
+    """Bring a fresh engine of the same map, or one made by `beside`, to where `saved` was written.
+
+    The orders under way, by their ids, and what their payers believe.
+    """
+    for a, b, capacity, local, base, ppm in saved["opened"][engine.graph.channels - engine.first_channels :]:
+        open_channel(engine, a, b, capacity, local, base, ppm)
+    for channel in saved["closed"]:
+        if channel not in engine.closed:
+            close_channel(engine, channel)
+    for at, luck in saved["reseeded"][len(engine.reseeded) :]:
+        engine.now = at
+        engine.reseed(luck, secret)
+    engine.now, engine.events, engine.made = saved["now"], saved["events"], saved["made"]
+    engine.balance = list(saved["balance"])
+    orders = {}
+    for row in saved["orders"]:
+        order = Order(row["id"], row["payer"], row["target"], row["amount_msat"])
+        for name in _ORDER:
+            setattr(order, name, row[name])
+        order.chances = frozenset(row["chances"])
+        orders[order.id] = order
+    for row in saved["shards"]:
+        route = Route(row["edges"], row["amounts"], row["blocks"])
+        shard = Shard(row["id"], orders[row["owner"]], row["number"], row["luck"], route, row["final"])
+        for name in _SHARD:
+            setattr(shard, name, row[name])
+        shard.times = tuple((offered, resolved) for offered, resolved in row["times"])
+        engine.live[shard.id] = shard
+        for place in range(shard.place + 1):
+            engine.in_flight[shard.edges[place] >> 1] += shard.amounts[place]
+            engine.slots[shard.edges[place]] += 1
+    for row in saved["orders"]:
+        orders[row["id"]].waiting = tuple(engine.live[number] for number in row["waiting"])
+    for due, items in saved["agenda"]:
+        for kind, number in items:
+            engine.agenda.push(due, Alarm(engine.live[number]) if kind == "alarm" else engine.live[number])
+    return orders, Lessons.restored(engine, saved["lessons"])

@@ -1,0 +1,187 @@
+"""One tree serves all payers of one receiver: the cheapest way from everywhere to it, read in a few microseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+MOST_HOPS = 20  # BOLT 4: what a message of 1300 bytes has room for
+_KEPT_WAYS = 20_000
+_INFINITE = float("inf")
+
+
+class Star:
+    """A graph's edges by the node at which they begin (or, looked at from behind, end), for trees to read.
+
+    `edges[starts[n]:starts[n + 1]]` are those of node `n`; `ends` are their other ends.
+    """
+
+    __slots__ = ("edges", "ends", "indptr", "own", "starts")
+
+    def __init__(self, source: npt.NDArray[np.int64], target: npt.NDArray[np.int64], nodes: int) -> None:
+        order = np.argsort(source, kind="stable")
+        self.edges = order.astype(np.int32)
+        self.ends = target[order].astype(np.int32)
+        counts = np.zeros(nodes + 1, dtype=np.int64)
+        np.cumsum(np.bincount(source, minlength=nodes), out=counts[1:])
+        self.indptr = counts.astype(np.int32)
+        self.starts: list[int] = counts.tolist()
+        self.own: dict[int, list[int]] = {}
+
+    def out(self, node: int) -> list[int]:
+        """The edges of a node; not to be changed."""
+        found = self.own.get(node)
+        if found is None:
+            found = self.own[node] = self.edges[self.starts[node] : self.starts[node + 1]].tolist()
+        return found
+
+
+class TooFar(Exception):
+    """A search from the other side is cheaper than a detour."""
+
+
+class Tree:
+    """What it costs to reach `root` from every node, and which ways lead there; or, with everything turned around, to
+    be reached from it.
+
+    `weights` are by edge, `distance` by node; `near_of` and `far_of` are the two ends of an edge, seen from the nodes
+    that look for the root. What was read once is kept: `onward` ranks the edges of a node by what the whole way over
+    each costs, `steps` are the best of them, `first` a payer's own.
+    """
+
+    __slots__ = ("distance", "far_of", "first", "near_of", "onward", "root", "star", "steps", "weights")
+
+    def __init__(
+        self, root: int, distance: Floats, weights: Floats, star: Star, near_of: list[int], far_of: list[int]
+    ) -> None:
+        self.root, self.distance, self.weights, self.star = root, distance, weights, star
+        self.near_of, self.far_of = near_of, far_of
+        self.steps: dict[int, int] = {}
+        self.onward: dict[int, tuple[list[int], list[float]]] = {}
+        self.first: dict[int, list[int]] = {}
+
+    def begin(self, payer: int) -> list[int]:
+        """A payer's own edges, the best first; those from where the target cannot be reached are left out.
+
+        They cost the payer nothing, so only what comes after them counts.
+        """
+        found = self.first.get(payer)
+        if found is None:
+            if len(self.first) > _KEPT_WAYS:
+                self.first.clear()
+            own, end_of, distance = self.star.out(payer), self.far_of, self.distance
+            if len(own) > 1:
+                ranked = sorted([(distance.item(end_of[edge]), edge) for edge in own])
+                found = [edge for cost, edge in ranked if cost < _INFINITE]
+            else:
+                found = [edge for edge in own if distance.item(end_of[edge]) < _INFINITE]
+            self.first[payer] = found
+        return found
+
+    def way(self, node: int) -> list[int]:
+        """The edges of the cheapest way from a node to the root, which must be within reach."""
+        steps, root, far_of = self.steps, self.root, self.far_of
+        found: list[int] = []
+        while node != root:
+            edge = steps.get(node)
+            if edge is None:
+                star = self.star
+                some = slice(star.starts[node], star.starts[node + 1])
+                # The first of equals: ties go the same way whatever was asked before.
+                best = (self.weights[star.edges[some]] + self.distance[star.ends[some]]).argmin()
+                edge = steps[node] = int(star.edges[some][best])
+            found.append(edge)
+            node = far_of[edge]
+        return found
+
+    def ranked(self, node: int) -> tuple[list[int], list[float]]:
+        """The edges of a node with what the way over each costs, the cheapest first; the closed are left out."""
+        found = self.onward.get(node)
+        if found is None:
+            star = self.star
+            some = slice(star.starts[node], star.starts[node + 1])
+            costs = self.weights[star.edges[some]] + self.distance[star.ends[some]]
+            order = np.argsort(costs, kind="stable")
+            order = order[: np.count_nonzero(costs < np.inf)]
+            found = star.edges[some][order].tolist(), costs[order].tolist()
+            if len(self.onward) > _KEPT_WAYS // 10:
+                self.onward.clear()
+            self.onward[node] = found
+        return found
+
+    def detour(
+        self,
+        begin: int,
+        firsts: list[int] | None,
+        odd: Container[int],
+        extra: Callable[[int], float | None],
+        most_looks: int,
+    ) -> list[int] | None:
+        """The cheapest way from `begin` to the root when the edges in `odd` cost more than the tree knows.
+
+        It begins with one of `firsts`, which cost nothing themselves, or with any edge. `extra(edge)` is what an odd
+        edge costs besides, or None when it cannot be used. The tree's distances guide the search (A*: they are never
+        too large where extras are not below zero), so that it looks at little more than what differs. Raises `TooFar`
+        after `most_looks`, where what differs is near the root.
+        """
+        distance, root, far_of = self.distance, self.root, self.far_of
+        # By cost of the whole way: (cost, serial, edge that leads on, its rank among those of its node, cost up to
+        # that node, hops with it, whether its extra was added).
+        heap: list[tuple[float, int, int, int, float, int, bool]] = []
+        came: dict[int, int] = {begin: -1}
+        serial = 0
+        if firsts is None:
+            edges, costs = self.ranked(begin)
+            if edges:
+                heap.append((costs[0], serial, edges[0], 0, 0.0, 1, False))
+        else:
+            for edge in firsts:
+                serial += 1
+                heap.append((distance.item(far_of[edge]), serial, edge, -1, 0.0, 1, True))
+            heapify(heap)
+        while heap:
+            most_looks -= 1
+            if not most_looks:
+                raise TooFar
+            cost, _, edge, rank, spent, hops, paid = heappop(heap)
+            if rank >= 0:
+                # The node's next edge is looked at when nothing else is as cheap.
+                edges, costs = self.ranked(self.near_of[edge])
+                if rank + 1 < len(edges):
+                    serial += 1
+                    heappush(heap, (spent + costs[rank + 1], serial, edges[rank + 1], rank + 1, spent, hops, False))
+            end = far_of[edge]
+            if end in came:
+                continue
+            if not paid and edge in odd:
+                more = extra(edge)
+                if more is None:
+                    continue
+                if more > 0.0:
+                    serial += 1
+                    heappush(heap, (cost + more, serial, edge, -1, spent, hops, True))
+                    continue
+            came[end] = edge
+            if end == root:
+                return _traced(came, end, begin, self.near_of)
+            if hops < MOST_HOPS:
+                edges, costs = self.ranked(end)
+                if edges:
+                    serial += 1
+                    spent = cost - distance.item(end)
+                    heappush(heap, (spent + costs[0], serial, edges[0], 0, spent, hops + 1, False))
+        return None
+
+
+def _traced(came: dict[int, int], node: int, begin: int, near_of: list[int]) -> list[int]:
+    edges = []
+    while node != begin:
+        edge = came[node]
+        edges.append(edge)
+        node = near_of[edge]
+    return edges[::-1]

@@ -1,0 +1,113 @@
+"""For an integrator's own tests: a sandbox in the process, or a server on a port, as new for every test.
+
+    def test_a_paid_charge_is_shipped(leyden_server):
+        order = my_shop(base_url=leyden_server, key="leyden").order("tea")
+        leyden_server.sandbox.wallet("ana").pay(order.invoice)
+        leyden_server.sandbox.run()
+        assert order.shipped
+
+Installed with Leyden and found by pytest by itself; `-p no:leyden` leaves it out. In the configuration file
+`leyden_seed` (0), `leyden_start` (2030-01-01T00:00:00Z) and `leyden_overlays` (a list) say what worlds are made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from sim.sandbox import Sandbox
+
+
+class LiveServer(str):
+    """The base URL of a server on 127.0.0.1, for any client; and what stands behind it.
+
+    Callbacks stay with the built-in receivers: `sandbox.receiver("shop").inbox` has what `http://shop.localhost/` got,
+    to the byte, ready to be handed to the code under test.
+    """
+
+    sandbox: Sandbox
+
+    @property
+    def api_key(self) -> str:
+        """The project's key, for the header `apikey`."""
+        return self.sandbox.api_key
+
+
+class _Switch:
+    """The application of the server: whatever the test at hand put there."""
+
+    def __init__(self) -> None:
+        self.app: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            for step in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{step}.complete"})
+        elif self.app is not None:
+            await self.app(scope, receive, send)
+        else:
+            # A client that outlives its test would otherwise write into the next one's world.
+            await send({"type": "http.response.start", "status": 503, "headers": [(b"content-type", b"text/plain")]})
+            await send({"type": "http.response.body", "body": b"this test has not asked for leyden_server"})
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The lines that the configuration file may have."""
+    parser.addini(
+        "leyden_seed", "Leyden: what looks like chance in the worlds of `sandbox` and `leyden_server`", default="0"
+    )
+    parser.addini("leyden_start", "Leyden: the first instant of those worlds, ISO 8601", default="")
+    parser.addini("leyden_overlays", "Leyden: other readings of the specification", type="args", default=[])
+
+
+@pytest.fixture
+def sandbox(pytestconfig: pytest.Config) -> Iterator[Sandbox]:
+    """A new `sim.Sandbox` in memory: the whole service, its network and its clock, in this process."""
+    with _made(pytestconfig) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def _leyden_port() -> Iterator[tuple[str, _Switch]]:
+    from server.system import ServerThread, open_port
+
+    switch = _Switch()
+    thread = ServerThread(switch, open_port("127.0.0.1", 0))
+    yield thread.url, switch
+    thread.close()
+
+
+@pytest.fixture
+def leyden_server(pytestconfig: pytest.Config, _leyden_port: tuple[str, _Switch]) -> Iterator[LiveServer]:
+    """The URL of a running Leyden, the same for all tests, with a new world behind it in each: `.sandbox`."""
+    from sim.asking import Door
+    from sim.desk.host import Host
+
+    url, switch = _leyden_port
+    with _made(pytestconfig) as made:
+        made.world.public_url = url
+        switch.app = Door(Host({made.api_key: made.world}), made, served=True)
+        server = LiveServer(url)
+        server.sandbox = made
+        yield server
+        switch.app = None
+
+
+def _made(config: pytest.Config) -> Sandbox:
+    from sim.sandbox import Sandbox
+
+    chosen: dict[str, Any] = {}
+    seed, start = config.getini("leyden_seed"), config.getini("leyden_start")
+    try:
+        chosen["seed"] = int(seed)
+    except ValueError:
+        raise pytest.UsageError(f"leyden_seed is a whole number, not {seed!r}") from None
+    if start:
+        chosen["start"] = start
+    return Sandbox(**chosen, overlays=config.getini("leyden_overlays"))

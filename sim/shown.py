@@ -1,0 +1,43 @@
+"""What is shown: names and values as a table, for a terminal and for a notebook, safe whatever a customer wrote."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+LONGEST = 120  # characters of one value; the rest is in the data
+
+_NAME = "text-align:left;vertical-align:top;padding:1px 1em 1px 0;font-weight:600"
+_VALUE = "text-align:left;padding:1px 1em 1px 0"
+
+
+def plain(value: Any) -> str:
+    """A value in one line: no control characters, no more than `LONGEST` characters, nothing for None."""
+    text = "" if value is None else str(value)
+    text = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text[: LONGEST + 1])
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def text_table(rows: Iterable[Sequence[Any]]) -> str:
+    """Rows as lines, with the columns below one another."""
+    lines = [[plain(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+
+def html_table(rows: Iterable[Sequence[Any]], *, caption: str = "") -> str:
+    """Rows as a table whose first column are names. Style is inline, colours are the page's own."""
+    head = f"<caption style='text-align:left;font-weight:600;padding:2px 0'>{escaped(caption)}</caption>"
+    body = "".join(
+        f"<tr><th style='{_NAME}'>{escaped(name)}</th>"
+        + "".join(f"<td style='{_VALUE}'>{escaped(value)}</td>" for value in values)
+        + "</tr>"
+        for name, *values in rows
+    )
+    return f"<table style='border-collapse:collapse'>{head if caption else ''}{body}</table>"
+
+
+def escaped(value: Any) -> str:
+    """A value as HTML text."""
+    return html.escape(plain(value))

@@ -1,0 +1,103 @@
+"""Wallets: the payers of a sandbox, by name. What they pay arrives when time moves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from server.moments import parse_duration
+from sim.handles import Charge, Payment, StaticCharge
+from sim.moving import Span
+from sim.payers import ask_for_invoice, read_request, strip_scheme
+
+if TYPE_CHECKING:
+    from sim.sandbox import Sandbox
+
+
+class Wallet:
+    """A payer. What it pays arrives when time moves."""
+
+    def __init__(self, sandbox: Sandbox, name: str) -> None:
+        self._sandbox = sandbox
+        self.name = name
+
+    def pay(
+        self, what: Charge | str, *, amount: int | str | None = None, outcome: str = "settle", delay: Span = 0
+    ) -> Payment:
+        """Pay a Charge or a BOLT11 invoice, `delay` from now. `amount` overrides the invoice's, in msat.
+
+        A Charge may be another sandbox's: its invoice is paid in this one. `outcome`: settle, hold, incomplete,
+        wrong_secret, underpay, overpay, overpay_double or fail.
+        """
+        request = strip_scheme(what if isinstance(what, str) else what.request)
+        if read_request(request) == "lnurl":
+            raise ValueError("this is an LNURL: use scan(..., amount=...) instead of pay")
+        amount_msat, delay_ms = None if amount is None else int(amount), parse_duration(delay)
+        sandbox = self._sandbox
+        with sandbox.history.doing(
+            sandbox.world,
+            "pay",
+            payer=self.name,
+            charge=None if isinstance(what, str) else what.id,
+            request=request,
+            amount=amount_msat,
+            outcome=outcome,
+            delay_ms=delay_ms,
+        ) as facts:
+            facts["id"] = self._send(request, amount_msat, outcome, delay_ms)
+        return Payment(sandbox, facts["id"])
+
+    def scan(
+        self,
+        what: StaticCharge | str,
+        *,
+        amount: int | str | None = None,
+        comment: str = "",
+        outcome: str = "settle",
+        delay: Span = 0,
+    ) -> Payment:
+        """Scan a Static Charge's code: ask for an invoice over `amount` msat and pay it.
+
+        Raises `sim.payers.PayerError` with the service's reason when it gives no invoice.
+        """
+        amount_msat, delay_ms = None if amount is None else int(amount), parse_duration(delay)
+        lnurl = what if isinstance(what, str) else what.request
+        sandbox = self._sandbox
+        with sandbox.history.doing(
+            sandbox.world,
+            "scan",
+            payer=self.name,
+            static=None if isinstance(what, str) else what.id,
+            request=lnurl,
+            amount=amount_msat,
+            comment=comment,
+            outcome=outcome,
+            delay_ms=delay_ms,
+        ) as facts:
+            invoice = ask_for_invoice(lnurl, amount_msat, comment, self._fetch)
+            facts["id"] = self._send(strip_scheme(invoice), None, outcome, delay_ms)
+        return Payment(sandbox, facts["id"])
+
+    def _send(self, request: str, amount_msat: int | None, outcome: str, delay_ms: int) -> str:
+        world = self._sandbox.world
+        with world.turn():
+            row = world.payments.pay(
+                request,
+                payer=self.name,
+                amount_msat=amount_msat,
+                outcome=outcome,
+                delay_ms=delay_ms,
+                scheduled=True,
+            )
+        return str(row["id"])
+
+    def _fetch(self, url: str) -> Any:
+        # Whatever address the code was printed with, it is this sandbox that is asked: a fork has its parent's codes.
+        parts = urlsplit(url)
+        target = parts.path + (f"?{parts.query}" if parts.query else "")
+        return orjson.loads(self._sandbox.world.ask("GET", target).body)
+
+    def __repr__(self) -> str:
+        return f"Wallet({self.name!r})"

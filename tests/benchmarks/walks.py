@@ -1,0 +1,132 @@
+"""One story told twice: HTLCs that lock hop by hop along their routes and come back, by our engine and by SimPy.
+
+Both keep the same channels, ask each hop for the same latency and policy, refuse what does not fit, and check after
+every step that the channel adds up; they must end with the same balances, to the msat.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from sim.lightning.codes import TEMPORARY_CHANNEL_FAILURE
+from sim.lightning.conditions import TABLE, Weather
+from sim.lightning.engine import Engine
+from sim.lightning.graph import Graph
+from sim.lightning.routing import Route
+from sim.lightning.shard import Shard
+from tests.benchmarks.measuring import BenchmarkError
+
+# Everybody is up and nobody sticks: what is left is events and money.
+WEATHER = Weather(stuck_share=0.0, up_share=1.0)
+_FINAL = 800_200
+
+
+def engine_on(graph: Graph) -> Engine:
+    """A fresh engine."""
+    return Engine(graph, 0, lambda name: sha256(name.encode()).digest(), weather=WEATHER)
+
+
+def routes(graph: Graph, count: int) -> list[Route]:
+    """Walks of two to six hops from node to node, never straight back, with their fees."""
+    engine, chance = engine_on(graph), np.random.default_rng(3)
+    found: list[Route] = []
+    while len(found) < count:
+        node, edges = int(chance.integers(len(graph.names))), []
+        for _ in range(int(chance.integers(2, 7))):
+            onward = [edge for edge in engine.edges_of(node) if not edges or edge != edges[-1] ^ 1]
+            if not onward:
+                break
+            edges.append(onward[int(chance.integers(len(onward)))])
+            node = engine.terms.target[edges[-1]]
+        if len(edges) > 1:
+            found.append(engine.terms.route(edges, 100_000))
+    return found
+
+
+def ours(graph: Graph, sent: list[Route]) -> tuple[float, int, list[int]]:
+    """Seconds of CPU, events, and the balances at the end."""
+    engine = engine_on(graph)
+    sent = [route._replace(vetted=engine.terms) for route in sent]
+    began = time.process_time()
+    for number, route in enumerate(sent):
+        engine.run(10 * number)
+        engine.send(None, 0, route, _FINAL, number)
+    while (due := engine.next_due()) is not None:
+        engine.run(due + 60_000)
+    return time.process_time() - began, engine.events, engine.balance
+
+
+class _Channels:
+    """What the SimPy story knows: the same balances, policies and latencies."""
+
+    def __init__(self, graph: Graph) -> None:
+        engine = engine_on(graph)
+        self.balance, self.capacity, self.reserve = engine.balance, engine.capacity, engine.reserve
+        self.in_flight, self.slots = engine.in_flight, engine.slots
+        self.terms, self.spans = engine.terms, engine.conditions.spans_ms
+        self.steps = 0
+
+    def lock(self, edge: int, carried: int) -> int:
+        """0, or the code of the refusal."""
+        self.steps += 1
+        rest = self.balance[edge] - carried
+        if rest < self.reserve[edge >> 1] or self.slots[edge] >= 483:
+            return TEMPORARY_CHANNEL_FAILURE
+        self.balance[edge] = rest
+        self.in_flight[edge >> 1] += carried
+        self.slots[edge] += 1
+        self.check(edge)
+        return 0
+
+    def unlock(self, edge: int, carried: int, settled: bool) -> None:
+        self.steps += 1
+        self.in_flight[edge >> 1] -= carried
+        self.balance[edge ^ 1 if settled else edge] += carried
+        self.slots[edge] -= 1
+        self.check(edge)
+
+    def check(self, edge: int) -> None:
+        if self.balance[edge] + self.balance[edge ^ 1] + self.in_flight[edge >> 1] != self.capacity[edge >> 1]:
+            raise BenchmarkError("the SimPy story loses money")
+
+
+def simpys(graph: Graph, sent: list[Route]) -> tuple[float, int, list[int]]:
+    """The same, each HTLC a process. Raises `BenchmarkError` where SimPy is not installed."""
+    try:
+        import simpy  # type: ignore[import-untyped]
+    except ImportError:
+        raise BenchmarkError("simpy is not installed: pip install simpy") from None
+    channels = _Channels(graph)
+    world = simpy.Environment()
+    source, target, spans = channels.terms.source, channels.terms.target, channels.spans
+
+    def travel(route: Route, luck: int) -> Iterator[Any]:
+        edges, amounts = route.edges, route.amounts
+        place, code = 0, 0
+        while place < len(edges):
+            code = channels.lock(edges[place], amounts[place])
+            if code:
+                break
+            yield world.timeout(spans[target[edges[place]]][Engine.draw(luck, place) >> 4])
+            place += 1
+        if not place:
+            yield world.timeout(1)
+        while place:
+            place -= 1
+            yield world.timeout(spans[source[edges[place]]][Engine.draw(luck, place + 32) >> 4])
+            channels.unlock(edges[place], amounts[place], not code)
+
+    def senders() -> Iterator[Any]:
+        for number, route in enumerate(sent):
+            world.process(travel(route, Engine.luck_of(number, 0)))
+            yield world.timeout(10)
+
+    world.process(senders())
+    began = time.process_time()
+    world.run()
+    return time.process_time() - began, channels.steps, channels.balance

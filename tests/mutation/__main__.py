@@ -1,0 +1,175 @@
+"""`python -m tests.mutation [MODULE ...]`: how many small changes of the service's own code go unnoticed, and which.
+
+Each mutant is given to the harness's tour, then to its walk, then to the tests written for its module, in a process of
+its own; the first that complains has killed it. On demand only: a mutant costs a second or two.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.mutation.mutants import Mutant, mutants_of
+
+ROOT = Path(__file__).parent.parent.parent
+LONGEST_S = 120  # a mutant that hangs is noticed, too
+WALKS = 60
+SURVIVED = "survived"
+# Brought in once, before any process is made; nothing of ours, which a mutant has to come before.
+HEAVY = ("coincurve", "httpx2", "hypothesis", "jsonschema_rs", "orjson", "pytest", "starlette.routing", "yaml")
+
+_CALLBACKS = ("test_callbacks", "test_attempts", "test_exchange", "test_callback_machine", "test_restart")
+_STORE = ("test_store", "test_store_table", "test_store_pages", "test_store_journal", "test_store_disk")
+TESTS = {
+    "server/lifecycle.py": ("test_stories", "test_static_charges", "test_edited_spec"),
+    "server/charges.py": ("test_stories", "test_lists", "test_edited_spec", "test_restart"),
+    "server/static_charges.py": ("test_static_charges", "test_stories", "test_overlays", "test_restart"),
+    "server/callbacks.py": _CALLBACKS,
+    "server/deliveries.py": _CALLBACKS,
+    "server/attempts.py": _CALLBACKS,
+    "server/lnurl.py": ("test_lnurl_codec", "test_bolt11", "test_bolt11_vectors", "test_lnurl_pay"),
+    "server/money.py": ("test_ground",),
+    "server/store/table.py": _STORE,
+    "server/store/shelf.py": _STORE,
+    "server/store/rows.py": _STORE,
+    "server/store/index.py": _STORE,
+    "server/store/order.py": _STORE,
+    "server/store/journal.py": (*_STORE, "test_disk_faults"),
+    "server/store/storage.py": (*_STORE, "test_disk_faults"),
+    "sim/bolt11.py": ("test_bolt11", "test_bolt11_vectors"),
+    "sim/bolt11_fields.py": ("test_bolt11", "test_bolt11_vectors"),
+    "sim/clock.py": ("test_clock", "test_served"),
+}
+
+
+class _Instead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Lets one module be imported from another text."""
+
+    def __init__(self, module: str, source: str) -> None:
+        self._name = module.removesuffix(".py").replace("/", ".")
+        self._path = str(ROOT / module)
+        self._source = source
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if name != self._name:
+            return None
+        return importlib.util.spec_from_loader(name, self, origin=self._path)
+
+    def exec_module(self, module: Any) -> None:
+        module.__file__ = self._path
+        exec(compile(self._source, self._path, "exec"), module.__dict__)
+
+
+def killer_of(module: str, source: str) -> str:
+    """Who notices that `module` has this text: `tour`, `walk`, `tests`, or nobody (`survived`)."""
+    assert not any(name.partition(".")[0] in {"server", "sim"} for name in sys.modules), "nothing may be imported yet"
+    sys.meta_path.insert(0, _Instead(module, source))
+    try:
+        from sim.harness.adapters import InProcess
+        from sim.harness.tour import tour
+        from sim.harness.walk import walk
+
+        if any(played.broken is not None for played in tour(InProcess())):
+            return "tour"
+        target = InProcess()
+    except Exception:
+        return "tour"
+    try:
+        if any(walk(seed, target).broken is not None for seed in range(WALKS)):
+            return "walk"
+    except Exception:
+        return "walk"
+    import pytest
+
+    files = [str(ROOT / "tests" / f"{name}.py") for name in TESTS.get(module, ())]
+    quiet = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--no-header"]
+    return "tests" if files and pytest.main([*quiet, *files]) != 0 else SURVIVED
+
+
+def judged(module: str, source: str) -> str:
+    """`killer_of` in a process of its own."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nowhere, stream)
+        signal.alarm(LONGEST_S)
+        said = "tests"
+        with contextlib.suppress(BaseException):
+            said = killer_of(module, source)
+        os.write(writing, said.encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        said = pipe.read().decode()
+    os.waitpid(child, 0)
+    return said or "time"
+
+
+def _chosen(modules: Sequence[str], sample: int | None, seed: int) -> Iterator[Mutant]:
+    for module in modules:
+        mutants = mutants_of(ROOT, module)
+        if sample is not None and len(mutants) > sample:
+            mutants = sorted(random.Random(f"{seed} {module}").sample(mutants, sample), key=lambda one: one.line)
+        yield from mutants
+
+
+def main() -> int:
+    """Judge the mutants and print the score and the survivors."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=main.__doc__)
+    parser.add_argument("modules", nargs="*", metavar="MODULE", help="such as server/money.py; all that are known")
+    parser.add_argument("--sample", type=int, metavar="N", help="at most so many mutants of each module")
+    parser.add_argument("--seed", type=int, default=0, help="which ones are taken")
+    parser.add_argument("--json", metavar="FILE", help="write every mutant and its killer")
+    options = parser.parse_args()
+    unknown = [module for module in options.modules if not (ROOT / module).is_file()]
+    if unknown:
+        parser.error(f"there is no {unknown[0]}: name a file of this project, such as server/money.py")
+    for heavy in HEAVY:
+        importlib.import_module(heavy)
+    began = time.monotonic()
+    modules = options.modules or list(TESTS)
+    for module in modules:
+        killer = judged(module, (ROOT / module).read_text())
+        if killer != SURVIVED:
+            parser.error(f"{module} is not sound as it stands: the {killer} complains of it; mend that first")
+    verdicts: list[tuple[Mutant, str]] = []
+    for mutant in _chosen(modules, options.sample, options.seed):
+        verdicts.append((mutant, judged(mutant.module, mutant.source())))
+        if verdicts[-1][1] == SURVIVED:
+            print("survived ", mutant.name, flush=True)
+    for module in dict.fromkeys(mutant.module for mutant, _ in verdicts):
+        _tell(module, Counter(killer for mutant, killer in verdicts if mutant.module == module))
+    _tell("all", Counter(killer for _, killer in verdicts))
+    print(f"{time.monotonic() - began:.0f} s")
+    if options.json:
+        rows = [{"mutant": mutant.name, "killer": killer} for mutant, killer in verdicts]
+        Path(options.json).write_text(json.dumps(rows, indent=1))
+    return 0
+
+
+def _tell(name: str, killers: Counter[str]) -> None:
+    total = killers.total()
+    share = 100 * (total - killers[SURVIVED]) / max(total, 1)
+    by = ", ".join(f"{killer} {count}" for killer, count in sorted(killers.items()))
+    print(f"{name:28} {total:5} mutants, {share:5.1f} % killed ({by})", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
