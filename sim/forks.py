@@ -13,8 +13,8 @@ from server.errors import LeydenError
 from server.store.shelf import ShelfState
 from server.store.store import Store
 from sim.garbage import nothing_thrown_away
-from sim.plans import packaged_contract
-from sim.world import LOCAL_URL, Plan, World
+from sim.plans import Plan, packaged_contract
+from sim.world import LOCAL_URL, World
 
 FORMAT = 1
 

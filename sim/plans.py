@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from server.contract.load import default_spec, load_contract
 from server.contract.shape import Contract
-from sim.world import Plan
 
 if TYPE_CHECKING:
     from sim.lightning.graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a world is made from. `control` compiles the contract of its control plane, when somebody first uses it.
+
+    `given_seed` is the seed that was asked for where `seed` was derived from it; `keep` bounds the readable journal.
+    """
+
+    contract: Contract
+    control: Callable[[], Contract] | None
+    seed: int = 0
+    start_ms: int = 0
+    rate: float = 0
+    api_key: str = "leyden"
+    project: str = "default"
+    given_seed: int | None = None
+    keep: int | None = None
+    mock_unbound: bool = False
+    network: str | Graph = "direct"
+    wall: Callable[[], int] | None = field(default=None, compare=False)
 
 
 @lru_cache(maxsize=16)

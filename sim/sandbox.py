@@ -23,10 +23,10 @@ from sim.lab.history import History, as_json
 from sim.lab.traffic import Traffic, traffic
 from sim.looking import Looking
 from sim.moving import Instant, Moving, instant_ms
-from sim.plans import plan_from
+from sim.plans import Plan, plan_from
 from sim.receivers import Receiver
 from sim.wallet import Wallet
-from sim.world import Plan, World
+from sim.world import World
 
 if TYPE_CHECKING:
     from sim.lightning.graph import Graph

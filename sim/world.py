@@ -5,14 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.types import ASGIApp
 
 from server.app import LaterPart, Part, build_app
 from server.contract.bind import bind
-from server.contract.shape import Contract
 from server.errors import StorageUnavailable, StoreError
 from server.service import Service
 from server.store.store import Store
@@ -24,6 +23,7 @@ from sim.journal import Journal
 from sim.lightning.node import DirectNode
 from sim.lightning.payments import Payments
 from sim.loopback import Header, LoopbackAnswer, ask
+from sim.plans import Plan
 from sim.receivers import Receivers
 from sim.streams import Streams, uuid4_from
 from sim.turns import Turn
@@ -32,7 +32,6 @@ from sim.walks import walk
 
 if TYPE_CHECKING:
     from sim.lightning.engine import Engine
-    from sim.lightning.graph import Graph
 
 LOCAL_URL = "http://localhost"
 CONTROL_PATH = "/sandbox/v1"
@@ -41,27 +40,6 @@ CONTROL_BODY_BYTES = 65_536  # as its document has it
 Moved = TypeVar("Moved")
 # Waits, in real time, until something is so or the seconds are over.
 Until = Callable[[Callable[[], bool], float], Awaitable[object]]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a world is made from. `control` compiles the contract of its control plane, when somebody first uses it.
-
-    `given_seed` is the seed that was asked for where `seed` was derived from it; `keep` bounds the readable journal.
-    """
-
-    contract: Contract
-    control: Callable[[], Contract] | None
-    seed: int = 0
-    start_ms: int = 0
-    rate: float = 0
-    api_key: str = "leyden"
-    project: str = "default"
-    given_seed: int | None = None
-    keep: int | None = None
-    mock_unbound: bool = False
-    network: str | Graph = "direct"
-    wall: Callable[[], int] | None = field(default=None, compare=False)
 
 
 class World:
