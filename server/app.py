@@ -96,13 +96,17 @@ class _LaterRoutes(BaseRoute):
         self._part = part
         self._gate = gate
         self._routes: list[Route] | None = None
+        self._plain: dict[str, Route] = {}
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         if not scope["path"].startswith(self._part.prefix):
             return Match.NONE, {}
         if self._routes is None:
-            self._routes = part_routes(self._part.make(), self._gate)
-        for route in self._routes:
+            routes = part_routes(self._part.make(), self._gate)
+            self._plain = {route.path: route for route in routes if "{" not in route.path}
+            self._routes = [route for route in routes if "{" in route.path]
+        plain = self._plain.get(scope["path"])
+        for route in self._routes if plain is None else (plain,):
             match, found = route.matches(scope)
             if match is Match.FULL:
                 return match, {**found, _FOUND: route}
@@ -125,8 +129,8 @@ def build_app(first: Part, later: Sequence[LaterPart], gate: Gate) -> ASGIApp:
     limit = max(first.contract.body_limit, *(part.body_limit for part in later), 0)
     return Router(
         [
-            *part_routes(first, gate),
             *(_LaterRoutes(part, gate) for part in later),
+            *part_routes(first, gate),
             Route("/", Page(lambda: RedirectResponse(first.docs_path), gate)),
         ],
         redirect_slashes=False,

@@ -8,7 +8,7 @@ visit a plain dict of plain values, so a hundred thousand rows hardly lengthen i
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from server.store.index import Groups, Index
@@ -291,10 +291,16 @@ class Shelf:
                     index.join(value, doc_id)
         self.indexes.update(fresh)
 
-    def with_value(self, field: str, value: Any) -> Iterable[int]:
+    def with_value(self, field: str, value: Any) -> Collection[int]:
         """The ids of rows that may have `value` in `field`: its index's group in no order, or every id."""
         index = self.indexes.get(field)
-        return self.rows if index is None or index.size(value) is None else index.ids(value)
+        if index is None or value is None:
+            return self.rows
+        try:
+            held = index.groups.get(value)
+        except TypeError:
+            return self.rows
+        return () if held is None else held if isinstance(held, set) else (held,)
 
     def newest_first(self, wanted: Mapping[str, Any], after: int | None) -> Iterator[list[int]]:
         """The ids below `after` of rows that may be as `wanted`, from the highest, in growing portions.

@@ -101,8 +101,10 @@ class IndexedTable(Table):
         They are the stored rows, never to be changed.
         """
         rows = self._shelf.rows
-        found = [doc_id for doc_id in self._shelf.with_value(field, value) if rows[doc_id].get(field) == value]
-        return [rows[doc_id] for doc_id in sorted(found)]
+        ids = self._shelf.with_value(field, value)
+        if len(ids) < 2:
+            return [rows[doc_id] for doc_id in ids if rows[doc_id].get(field) == value]
+        return [rows[doc_id] for doc_id in sorted(ids) if rows[doc_id].get(field) == value]
 
     def first(self, field: str, value: Any) -> Row | None:
         """The oldest row whose `field` equals `value`."""
