@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
+from itertools import islice
+from operator import gt
 from typing import Any
 
 Rows = Mapping[int, Mapping[str, Any]]
@@ -62,10 +64,11 @@ class Order:
         if self._dated is None:
             return everything
         try:
-            for place in range(self._dated or 1, len(ids)):
-                if rows[ids[place - 1]]["created_at"] > rows[ids[place]]["created_at"]:
-                    self._dated = None
-                    return everything
+            # From the last one that was looked at before, which the next has to follow.
+            dates = [rows[doc_id]["created_at"] for doc_id in islice(ids, max(self._dated - 1, 0), None)]
+            if any(map(gt, dates, islice(dates, 1, None))):
+                self._dated = None
+                return everything
             self._dated = len(ids)
             low, high = (
                 None if bound is None else bisect_left(ids, bound, key=lambda doc_id: rows[doc_id]["created_at"])
