@@ -212,6 +212,19 @@ class Sandbox(Asking, Moving, Looking):
         self.history.catch_up(self.world)
         return script_of(self.world, self.history)
 
+    def notebook(self, path: str | Path) -> Path:
+        """Write a notebook that tells this sandbox, makes it anew and shows it in tables and pictures, ready to run.
+
+        Raises `sim.lab.history.HistoryError` like `script`.
+        """
+        from sim.lab.export import as_notebook
+
+        self.history.catch_up(self.world)
+        path = Path(path)
+        with self.world.turn():
+            path.write_text(as_notebook(self.world, self.history), encoding="utf-8", newline="\n")
+        return path
+
 
 def _begun(plan: Plan, spec: object, overlays: Sequence[str | Path], network: object) -> dict[str, Any]:
     """The arguments that make a sandbox alike, those left out that are the usual ones."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from server.errors import StoreError
 from sim import Sandbox
-from sim.lightning.conditions import CALM, Weather
+from sim.lightning.conditions import Weather
 from sim.lightning.engine import Engine
 from sim.lightning.generate import generate
 from sim.lightning.graph import GraphError, from_edges
@@ -137,33 +136,6 @@ def test_a_file_of_core_lightning_is_read():
 
 
 # Payments
-
-
-def test_the_reference_bands():
-    """Single path, at most 15 tries, a receiver of ten channels or more: as measured on the real network."""
-    graph = generate("scale-free:2000", 5)
-    engine = Engine(graph, 0, secret, weather=CALM)
-    begun, chance = list(engine.balance), np.random.default_rng(5)
-    receivers = np.flatnonzero(graph.degree >= 10)
-    for amount_msat, low, high in (
-        (1_000_000, 0.94, 1.0),
-        (10_000_000, 0.88, 1.0),
-        (100_000_000, 0.47, 0.78),
-        (1_000_000_000, 0.12, 0.37),
-    ):
-        reached = 0
-        for _ in range(100):
-            engine.balance[:] = begun
-            target = int(receivers[chance.integers(len(receivers))])
-            payer = (target + int(chance.integers(1, 2_000))) % 2_000
-            order = Order(0, payer, target, amount_msat)
-            order.most_parts, order.most_tries = 1, 15
-            Payers(engine).start(order)
-            while (due := engine.next_due()) is not None:
-                engine.run(due)
-            reached += order.outcome == "SUCCEEDED"
-        assert low <= reached / 100 <= high, amount_msat
-    engine.audit()
 
 
 @given(

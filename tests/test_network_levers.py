@@ -214,13 +214,18 @@ def test_a_commit_that_comes_to_nothing_takes_the_network_back_with_it(sandbox):
     charge = sandbox.charges.create(amount="250000", description="tea", expiresIn=3_600)
     engine = world.engine
     before = (engine.balance.copy(), engine.graph, engine.router, engine.closed, engine.next_due(), len(world.journal))
-    with pytest.raises(RuntimeError), world.turn():
-        world.payments.pay(charge.request, payer="ana")
-        levers.open_channel(1, 3, 1_000_000, None, 0, 0)
-        levers.close_channel(0)
-        levers.drain(levers.node("shop"), 1.0, 0.0)
-        levers.intercept("fail", code=UNKNOWN_DETAILS)
-        raise RuntimeError
+
+    def deeds() -> None:
+        with world.turn():
+            world.payments.pay(charge.request, payer="ana")
+            levers.open_channel(1, 3, 1_000_000, None, 0, 0)
+            levers.close_channel(0)
+            levers.drain(levers.node("shop"), 1.0, 0.0)
+            levers.intercept("fail", code=UNKNOWN_DETAILS)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        deeds()
     after = (engine.balance, engine.graph, engine.router, engine.closed, engine.next_due())
     assert after == before[:-1]
     assert not engine.live

@@ -120,14 +120,20 @@ class MoneyInTheWorld(RuleBasedStateMachine):
         world = self.sb.world
         before = self.stand()
         request = self.sb.charges[self.charges[which % len(self.charges)]].request
-        with pytest.raises(_Thought), world.turn():
-            for _ in range(1 + span):
-                world.payments.pay(request, payer="dan", scheduled=False)
-            if self.network:
-                levers = self.sb.network.levers
-                levers.drain(levers.node("shop"), 0.5, 0.5)
-                levers.open_channel(levers.node("shop"), 1, 10_000, None, 0, 0) if levers.node("shop") != 1 else None
-            raise _Thought
+
+        def thought() -> None:
+            with world.turn():
+                for _ in range(1 + span):
+                    world.payments.pay(request, payer="dan", scheduled=False)
+                if self.network:
+                    levers = self.sb.network.levers
+                    shop = levers.node("shop")
+                    levers.drain(shop, 0.5, 0.5)
+                    levers.open_channel(shop, shop ^ 1, 10_000, None, 0, 0)
+                raise _Thought
+
+        with pytest.raises(_Thought):
+            thought()
         assert self.stand() == before
 
     @precondition(lambda self: self.folder is None)

@@ -160,7 +160,8 @@ class ControlPlane:
         rule = service.lifecycle.decide(charge, "invoice_failed", world.clock.now())
         if rule.to is None:
             raise Conflict(f"this charge is {charge['status']}: {rule.because}")
-        world.node.fail_invoice(charge["payment_hash"], call.body.get("reason") or "failed on request")
+        if not world.node.fail_invoice(charge["payment_hash"], call.body.get("reason") or "failed on request"):
+            raise Conflict("the invoice of this charge is closed already, and it will expire: fail it before that")
         return charge_resource(service.find(call.project, charge["id"]))
 
     @answers()

@@ -7,31 +7,32 @@ from typing import Any
 
 
 class Agenda:
-    """A heap of instants (ms), and for each instant the list of what is due then.
+    """A heap of instants (ms), and for each instant what is due then.
 
-    Comparing whole numbers is all that the heap does: half the cost of a heap of tuples. While `log` is a list,
+    Comparing whole numbers is all that the heap does: half the cost of a heap of tuples; and nearly always one thing is
+    due at a time, for which a tuple costs less than a list. While `log` is a list,
     changes are written to it so that `take_back` can undo them.
     """
 
     __slots__ = ("dues", "log", "slots")
 
     def __init__(self) -> None:
-        self.slots: dict[int, list[Any]] = {}
+        self.slots: dict[int, tuple[Any, ...]] = {}
         self.dues: list[int] = []
-        self.log: list[tuple[int, list[Any] | None]] | None = None
+        self.log: list[tuple[int, tuple[Any, ...] | None]] | None = None
 
     def push(self, due_ms: int, item: Any) -> None:
         """Let `item` be due at an instant, after all else that is due then."""
         slot = self.slots.get(due_ms)
         if slot is None:
-            self.slots[due_ms] = [item]
+            self.slots[due_ms] = (item,)
             heappush(self.dues, due_ms)
         else:
-            slot.append(item)
+            self.slots[due_ms] = (*slot, item)
         if self.log is not None:
             self.log.append((due_ms, None))
 
-    def pop(self) -> list[Any]:
+    def pop(self) -> tuple[Any, ...]:
         """What is due at the next instant. Raises `IndexError` when nothing is."""
         due = heappop(self.dues)
         items = self.slots.pop(due)
@@ -46,7 +47,7 @@ class Agenda:
             if popped is not None:
                 slots[due] = popped
             elif len(slots[due]) > 1:
-                slots[due].pop()
+                slots[due] = slots[due][:-1]
             else:
                 del slots[due]
         self.dues = list(slots)

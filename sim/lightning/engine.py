@@ -24,6 +24,7 @@ Verdict = tuple[str, int, str]
 Intercept = Callable[[Shard, int], tuple[str, int, str] | None]
 
 _DELAYED = "delayed"
+_MASK = TABLE - 1
 
 
 class BrokenConservation(LeydenError):
@@ -72,6 +73,7 @@ class Engine(Undo):
         self.live: dict[int, Shard] = {}
         self.made = 0
         self._height = self.next_block = 0
+        self.quick_loop: Callable[[int], None] | None = None
 
     # Driving
 
@@ -84,14 +86,18 @@ class Engine(Undo):
 
         Raises `BrokenConservation` when a channel does not add up after an event.
         """
-        self.checkpoint()
-        if not self.agenda.dues or self.agenda.dues[0] > until_ms:
-            pass
-        elif self.recording or self.trace or self.intercept is not None:
-            self._run(until_ms)
-        else:
-            hurry(self, until_ms)
-        self.now = max(self.now, until_ms)
+        if self.recording:
+            self.checkpoint()
+        dues = self.agenda.dues
+        if dues and dues[0] <= until_ms:
+            if self.recording or self.trace or self.intercept is not None:
+                self._run(until_ms)
+            else:
+                if self.quick_loop is None:
+                    self.quick_loop = hurry(self)
+                self.quick_loop(until_ms)
+        if until_ms > self.now:
+            self.now = until_ms
 
     def _run(self, until_ms: int) -> None:
         agenda = self.agenda
@@ -130,12 +136,14 @@ class Engine(Undo):
 
         `luck` sets the payment apart from others: its latencies are the same whatever else the network carries.
         """
-        self.checkpoint()
-        self.made += 1
-        shard = Shard(self.made, owner, number, self.luck_of(luck, number), route, final_expiry)
-        if self.recording:
-            self.remember(self.live, shard.id)
-        self.live[shard.id] = shard
+        recording = self.recording
+        if recording:
+            self.checkpoint()
+        self.made = made = self.made + 1
+        shard = Shard(made, owner, number, self.luck_of(luck, number), route, final_expiry)
+        if recording:
+            self.remember(self.live, made)
+        self.live[made] = shard
         self.offer(shard, 0)
         return shard
 
@@ -144,18 +152,18 @@ class Engine(Undo):
         self.reseeded = (*self.reseeded, (self.now, luck))
         lucks = [number for _, number in self.reseeded]
         self.conditions = self.conditions.reseeded(self.now, lambda name: secret(f"{name} after {lucks}"))
-        self.next_block = 0
+        self.next_block, self.quick_loop = 0, None
 
     @staticmethod
     def luck_of(payment: int, number: int) -> int:
         """Where in the tables the luck of a payment's attempt begins. Low digits decide least in a product: those
         above are taken."""
-        return (payment * 64 + number) * 2_654_435_761 >> 8 & TABLE - 1
+        return (payment * 64 + number) * 2_654_435_761 >> 8 & _MASK
 
     @staticmethod
     def draw(luck: int, place: int) -> int:
         """The place in the tables for one message: `place` of a route on the way out, 32 more on the way back."""
-        return luck + place * STEP & TABLE - 1
+        return luck + place * STEP & _MASK
 
     def resolve(self, shard: Shard, settled: bool, code: int = 0, why: str = "") -> None:
         """The receiver's word on a shard that waited with it. Nothing happens when it was given already."""
@@ -203,12 +211,11 @@ class Engine(Undo):
         shard.place = place
         if self.trace:
             shard.times = (*shard.times, (self.now, None))
-        luck = shard.luck + place * STEP & TABLE - 1
+        luck = shard.luck + place * STEP & _MASK
         if luck in conditions.stuck and place + 1 < len(edges):
             self._stick(shard, place, f"{self.graph.names[target]} never answered")
-            return
-        due = self.now + conditions.spans_ms[target][luck >> 4]
-        self.agenda.push(due, shard)
+        else:
+            self.agenda.push(self.now + conditions.spans_ms[target][luck >> 4], shard)
 
     def judged(self, shard: Shard, verdict: Verdict) -> None:
         """The receiver looked at a shard."""
@@ -258,7 +265,7 @@ class Engine(Undo):
 
     def _span_back(self, shard: Shard, place: int) -> int:
         """How long an answer takes back over edge `place`."""
-        luck = shard.luck + (place + RETURNING) * STEP & TABLE - 1
+        luck = shard.luck + (place + RETURNING) * STEP & _MASK
         return self.conditions.spans_ms[self.terms.source[shard.edges[place]]][luck >> 4]
 
     def _back(self, shard: Shard) -> None:
@@ -280,7 +287,7 @@ class Engine(Undo):
                 shard.times = (*times[:place], (times[place][0], self.now), *times[place + 1 :])
             shard.place = place = place - 1
             if place >= 0:
-                luck = shard.luck + (place + RETURNING) * STEP & TABLE - 1
+                luck = shard.luck + (place + RETURNING) * STEP & _MASK
                 span = self.conditions.spans_ms[self.terms.source[shard.edges[place]]][luck >> 4]
                 due = self.now + span
                 self.agenda.push(due, shard)
@@ -342,7 +349,7 @@ class Engine(Undo):
     def take_back(self) -> None:
         """Let everything be as it was at `begin`."""
         self.agenda.take_back()
-        self.next_block = 0
+        self.next_block, self.quick_loop = 0, None
         super().take_back()
 
     def _old(self, edge: int) -> None:

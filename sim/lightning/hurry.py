@@ -6,13 +6,14 @@ holds the two against each other. Only for engines that nobody records, traces o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from sim.lightning.conditions import TABLE
 from sim.lightning.htlc import SETTLED
 from sim.lightning.policy import MOST_IN_FLIGHT
-from sim.lightning.shard import BACK, FORWARD
+from sim.lightning.shard import BACK
 
 if TYPE_CHECKING:
     from sim.lightning.engine import Engine
@@ -22,91 +23,101 @@ STEP, RETURNING = 40_503, 32
 _MASK = TABLE - 1
 
 
-def hurry(engine: Engine, until_ms: int) -> None:
-    """Do everything due by `until_ms`, in order. Raises `BrokenConservation` as `Engine.run` does."""
-    slots, dues = engine.agenda.slots, engine.agenda.dues
-    balance, reserve, flying = engine.balance, engine.reserve, engine.in_flight
-    used, capacity, live = engine.slots, engine.capacity, engine.live
+def hurry(engine: Engine) -> Callable[[int], None]:
+    """The loop for an engine, which does everything due by an instant.
+
+    Everything it needs is at hand when it begins: as often as it is called for a few events only, that is half of it.
+    So it stands only while the engine keeps its lists, terms and weather. It raises `BrokenConservation` as
+    `Engine.run` does.
+    """
+    agenda, balance, live = engine.agenda, engine.balance, engine.live
+    slots, dues = agenda.slots, agenda.dues
+    reserve, flying, used, capacity = engine.reserve, engine.in_flight, engine.slots, engine.capacity
     terms, conditions = engine.terms, engine.conditions
     source, target = terms.source, terms.target
     spans, stuck = conditions.spans_ms, conditions.stuck
     always_up, is_up, up_from, up_until = conditions.current()
-    height, next_block = engine.height(), engine.next_block
-    events = 0
-    try:
-        while dues and dues[0] <= until_ms:
-            now = engine.now = heappop(dues)
-            if now >= next_block:
-                height, next_block = engine.height(), engine.next_block
-            for shard in slots.pop(now):
-                events += 1
-                if shard.phase == FORWARD:
-                    place = shard.place + 1
-                    edges = shard.edges
-                    if place < len(edges):
-                        edge, carried = edges[place], shard.amounts[place]
-                        node, channel = target[edge], edge >> 1
-                        rest = balance[edge] - carried
-                        luck = shard.luck + place * STEP & _MASK
-                        if (
-                            rest >= reserve[channel]
-                            and shard.vetted is terms
-                            and used[edge] < MOST_IN_FLIGHT
-                            and (always_up or (is_up[node] and up_from[node] <= now < up_until[node]))
-                            and luck not in stuck
-                            and shard.final - height >= 2
-                        ):
-                            balance[edge] = rest
-                            under_way = flying[channel] = flying[channel] + carried
-                            used[edge] += 1
-                            if rest + balance[edge ^ 1] + under_way != capacity[channel]:
-                                engine.broken(channel)
-                            shard.place = place
-                            due = now + spans[node][luck >> 4]
-                            if due in slots:
-                                slots[due].append(shard)
-                            else:
-                                slots[due] = [shard]
-                                heappush(dues, due)
+
+    def loop(until_ms: int) -> None:
+        height, next_block = engine.height(), engine.next_block
+        events = 0
+        try:
+            while dues and dues[0] <= until_ms:
+                now = engine.now = heappop(dues)
+                if now >= next_block:
+                    height, next_block = engine.height(), engine.next_block
+                for shard in slots.pop(now):
+                    events += 1
+                    phase = shard.phase
+                    if not phase:  # FORWARD
+                        place = shard.place + 1
+                        edges = shard.edges
+                        if place < len(edges):
+                            edge, carried = edges[place], shard.amounts[place]
+                            node, channel = target[edge], edge >> 1
+                            rest = balance[edge] - carried
+                            luck = shard.luck + place * STEP & _MASK
+                            if (
+                                rest >= reserve[channel]
+                                and shard.vetted is terms
+                                and used[edge] < MOST_IN_FLIGHT
+                                and (always_up or (is_up[node] and up_from[node] <= now < up_until[node]))
+                                and luck not in stuck
+                                and shard.final - height >= 2
+                            ):
+                                balance[edge] = rest
+                                under_way = flying[channel] = flying[channel] + carried
+                                used[edge] += 1
+                                if rest + balance[edge ^ 1] + under_way != capacity[channel]:
+                                    engine.broken(channel)
+                                shard.place = place
+                                due = now + spans[node][luck >> 4]
+                                if due in slots:
+                                    slots[due] += (shard,)
+                                else:
+                                    slots[due] = (shard,)
+                                    heappush(dues, due)
+                                continue
+                            engine.offer(shard, place)
                             continue
-                        engine.offer(shard, place)
-                        continue
-                    verdict = engine.arrived(shard)
-                    if verdict[0] != SETTLED:
-                        engine.judged(shard, verdict)
-                        continue
-                    shard.answer, shard.phase, shard.reporter = True, BACK, place
-                    shard.place = place = place - 1
-                    luck = shard.luck + (place + RETURNING) * STEP & _MASK
-                    due = now + spans[source[edges[place]]][luck >> 4]
-                    if due in slots:
-                        slots[due].append(shard)
-                    else:
-                        slots[due] = [shard]
-                        heappush(dues, due)
-                elif shard.phase == BACK:
-                    place = shard.place
-                    if place >= 0:
-                        edge, carried = shard.edges[place], shard.amounts[place]
-                        channel = edge >> 1
-                        under_way = flying[channel] = flying[channel] - carried
-                        balance[edge ^ 1 if shard.answer else edge] += carried
-                        used[edge] -= 1
-                        if under_way < 0 or balance[edge] + balance[edge ^ 1] + under_way != capacity[channel]:
-                            engine.broken(channel)
+                        verdict = engine.arrived(shard)
+                        if verdict[0] != SETTLED:
+                            engine.judged(shard, verdict)
+                            continue
+                        shard.answer, shard.phase, shard.reporter = True, BACK, place
                         shard.place = place = place - 1
+                        luck = shard.luck + (place + RETURNING) * STEP & _MASK
+                        due = now + spans[source[edges[place]]][luck >> 4]
+                        if due in slots:
+                            slots[due] += (shard,)
+                        else:
+                            slots[due] = (shard,)
+                            heappush(dues, due)
+                    elif phase == BACK:
+                        place = shard.place
                         if place >= 0:
-                            luck = shard.luck + (place + RETURNING) * STEP & _MASK
-                            due = now + spans[source[shard.edges[place]]][luck >> 4]
-                            if due in slots:
-                                slots[due].append(shard)
-                            else:
-                                slots[due] = [shard]
-                                heappush(dues, due)
-                            continue
-                    del live[shard.id]
-                    engine.returned(shard)
-                else:
-                    engine.woken(shard.shard)
-    finally:
-        engine.events += events
+                            edge, carried = shard.edges[place], shard.amounts[place]
+                            channel = edge >> 1
+                            under_way = flying[channel] = flying[channel] - carried
+                            balance[edge ^ 1 if shard.answer else edge] += carried
+                            used[edge] -= 1
+                            if under_way < 0 or balance[edge] + balance[edge ^ 1] + under_way != capacity[channel]:
+                                engine.broken(channel)
+                            shard.place = place = place - 1
+                            if place >= 0:
+                                luck = shard.luck + (place + RETURNING) * STEP & _MASK
+                                due = now + spans[source[shard.edges[place]]][luck >> 4]
+                                if due in slots:
+                                    slots[due] += (shard,)
+                                else:
+                                    slots[due] = (shard,)
+                                    heappush(dues, due)
+                                continue
+                        del live[shard.id]
+                        engine.returned(shard)
+                    else:
+                        engine.woken(shard.shard)
+        finally:
+            engine.events += events
+
+    return loop

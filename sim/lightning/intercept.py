@@ -1,11 +1,9 @@
 """Interceptors: what shall go wrong on the network, where, for whom, when and how often.
 
-| kind    | what happens to an HTLC at the node it has reached                                             | clause |
-|---------|------------------------------------------------------------------------------------------------|--------|
-| delay   | the node takes `delay_ms` longer                                                               | BOLT 4: no bound but the expiries |
-| fail    | the node refuses, with `code`                                                                  | BOLT 4, "Failure Messages" |
-| drop    | the node never answers; its peer claims the HTLC back when it runs out                         | BOLT 5; BOLT 4: PERM|8 |
-| offline | nothing reaches the node, or passes the channel: `temporary_channel_failure` from the one before | BOLT 4: UPDATE|7 |
+- `delay`: the node it has reached takes `delay_ms` longer. BOLT 4 sets no bound to that but the expiries.
+- `fail`: the node refuses, with `code`. BOLT 4, "Failure Messages".
+- `drop`: the node never answers, and its peer claims the HTLC back when it runs out. BOLT 5, and PERM|8 of BOLT 4.
+- `offline`: nothing reaches the node, or passes the channel; the one before it answers UPDATE|7. BOLT 4.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from server.errors import LeydenError
-from server.ports import Chance, Clock, Journal
+from server.ports import Clock, Journal
 from server.store.store import Store
 from sim.lightning.codes import NAMES, ONLY_FINAL, ONLY_HOPS, TEMPORARY_CHANNEL_FAILURE
 from sim.lightning.engine import Engine
@@ -86,7 +84,7 @@ class Interceptors:
         number = len(self.rows) + 1
         while self.rows.row(f"intercept-{number}") is not None:
             number += 1
-        row = {
+        row: Row = {
             "id": f"intercept-{number}", "kind": kind, "payment": payment, "hop": hop, "node": node,
             "channel": channel, "code": code, "delay_ms": delay_ms, "from_ms": from_ms, "until_ms": until_ms,
             "times": times, "acted": 0,

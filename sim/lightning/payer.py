@@ -24,6 +24,7 @@ _BLOCKS_TO_SPARE = 3
 
 SUCCEEDED, TIMEOUT, NO_ROUTE = "SUCCEEDED", "TIMEOUT", "NO_ROUTE"
 _SETTLED = Lesson(False, GOOD, good_to=MOST_HOPS)
+_ALL = (SETTLED, 0, "")
 INSUFFICIENT_BALANCE, REFUSED, ERROR = "INSUFFICIENT_BALANCE", "INCORRECT_PAYMENT_DETAILS", "ERROR"
 
 
@@ -36,23 +37,27 @@ class Order(Changing):
     """One payment under way. `outcome` is None until it has ended; `halted` is what it will end with if nothing that
     is still in flight succeeds: no part is sent any more. `luck` sets its latencies apart from other orders'."""
 
+    __slots__ = (
+        "amount_msat", "chances", "fee_limit_msat", "fees_msat", "final_blocks", "gives_up_at", "guide", "halted", "id",
+        "luck", "most_parts", "most_tries", "outcome", "parts", "payer", "received_msat", "sent", "smallest_msat",
+        "target", "waiting",
+    )  # fmt: skip
     changing = ("chances", "fees_msat", "guide", "halted", "outcome", "parts", "received_msat", "sent", "waiting")
-
-    gives_up_at: int | None = None
-    final_blocks = FINAL_BLOCKS + _BLOCKS_TO_SPARE
-    most_parts, most_tries = MOST_PARTS, 1_000
-    smallest_msat = SMALLEST_SHARD_MSAT
-    fees_msat = parts = received_msat = sent = 0
-    outcome: str | None = None
-    halted: str | None = None
-    chances: frozenset[int] = frozenset()
-    guide: Guide | None = None
-    waiting: tuple[Shard, ...] = ()
 
     def __init__(self, id: Any, payer: int, target: int, amount_msat: int) -> None:
         self.id, self.payer, self.target, self.amount_msat = id, payer, target, amount_msat
         self.fee_limit_msat = fee_limit(amount_msat)
         self.luck = id if isinstance(id, int) else crc32(str(id).encode())
+        self.gives_up_at: int | None = None
+        self.final_blocks = FINAL_BLOCKS + _BLOCKS_TO_SPARE
+        self.most_parts, self.most_tries = MOST_PARTS, 1_000
+        self.smallest_msat = SMALLEST_SHARD_MSAT
+        self.fees_msat = self.parts = self.received_msat = self.sent = 0
+        self.outcome: str | None = None
+        self.halted: str | None = None
+        self.chances: frozenset[int] = frozenset()
+        self.guide: Guide | None = None
+        self.waiting: tuple[Shard, ...] = ()
 
 
 class Payers:
@@ -79,8 +84,9 @@ class Payers:
     def start(self, order: Order, shares: list[int] | None = None) -> Order:
         """Send an order, in these shares if they are given (msat); further splits are the payer's."""
         engine = self.engine
-        engine.checkpoint()
-        engine.touch(order)
+        if engine.recording:
+            engine.checkpoint()
+            engine.touch(order)
         self._send(order, shares or [order.amount_msat])
         self._judge(order)
         return order
@@ -144,7 +150,8 @@ class Payers:
         """A shard came back, settled or failed."""
         order: Order = shard.owner
         engine = self.engine
-        engine.touch(order)
+        if engine.recording:
+            engine.touch(order)
         order.parts -= 1
         amount = shard.amounts[-1]
         if shard.answer:
@@ -189,6 +196,8 @@ class Payers:
 
     def _collect(self, shard: Shard) -> tuple[str, int, str]:
         order: Order = shard.owner
+        if not order.waiting and shard.amounts[-1] >= order.amount_msat:
+            return _ALL
         self.engine.touch(order)
         brought = shard.amounts[-1] + sum(other.amounts[-1] for other in order.waiting)
         if brought < order.amount_msat:

@@ -86,7 +86,7 @@ class Payments:
         now = self._clock.now()
         row = self._new_row(request, payer, sent_msat, now)
         row["payment_hash"] = invoice.payment_hash.hex()
-        row["script"] = {**script, "cltv_expiry": self._node.invoices.height() + blocks}
+        row["script"] = {**script, "cltv_expiry": self._node.invoices.height() + blocks, "blocks": blocks}
         later = scheduled or delay_ms > 0
         row["next_part_at"] = now + delay_ms
         row["gives_up_at"] = None if patience_ms is None else now + delay_ms + patience_ms

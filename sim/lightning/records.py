@@ -7,12 +7,32 @@ payments has attempts, and HTLCs of one hop, but no channels.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+from server.ports import Clock
+from sim.lightning.payments import Payments
 
 if TYPE_CHECKING:
-    from sim.world import World
+    from sim.lightning.engine import Engine
 
 Row = dict[str, Any]
+
+
+class World(Protocol):
+    """What the books need of a world."""
+
+    @property
+    def clock(self) -> Clock:
+        """Its time."""
+
+    @property
+    def payments(self) -> Payments:
+        """What its payers did."""
+
+    @property
+    def engine(self) -> Engine | None:
+        """Its network; None where payments are direct."""
+
 
 # One row for each attempt of each part. `attempt` numbers those of a payment from 0. `status` is in_flight, waiting
 # (for other parts), held, settled or failed. `hop` is where the answer came from: 0 is the payer itself, `hops` the

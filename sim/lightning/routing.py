@@ -110,6 +110,7 @@ class Router:
         # Who has one channel only forwards nothing; as a payer it begins beside the tree.
         self._shut = graph.disabled | (graph.degree[graph.source] < 2)
         self._priced: dict[int, tuple[Floats, Any]] = {}
+        self._whole: tuple[Any, Any] | None = None
         self._trees: dict[tuple[int, int], Tree] = {}
 
     def out_edges(self, node: int) -> list[int]:
@@ -136,19 +137,18 @@ class Router:
         bucket = floor(log2(amount_msat) * _PER_DOUBLING)
         tree = self._tree(target, bucket)
         far_of = tree.far_of
-        unfit: set[int] = set()
-        for edge in tree.begin(payer):
-            rest = able(edge)
-            if rest >= amount_msat:
-                edges = [edge, *tree.way(far_of[edge])]
-                offered = self._offered(edges, amount_msat, known, fee_limit_msat, blocks_left)
-                if isinstance(offered, int):
-                    unfit.add(offered)
-                elif rest >= offered.amounts[0] and len(edges) <= MOST_HOPS:
-                    return offered, guide
-                break
-        else:
+        first = tree.best(payer)
+        if first is None:
             return None, guide
+        unfit: set[int] = set()
+        rest = able(first)
+        if rest >= amount_msat:
+            edges = [first, *tree.way(far_of[first])]
+            offered = self._offered(edges, amount_msat, known, fee_limit_msat, blocks_left)
+            if isinstance(offered, int):
+                unfit.add(offered)
+            elif rest >= offered.amounts[0] and len(edges) <= MOST_HOPS:
+                return offered, guide
         if guide is not None and guide.bucket != bucket:
             guide = None
         extra = self._doubts(amount_msat, known, unfit)
@@ -203,14 +203,12 @@ class Router:
     ) -> Route | int:
         """The route over these edges, exactly; or the edge that speaks against it most."""
         terms = self._terms
-        base, ppm, least, most, delta, disabled = (
-            terms.base, terms.ppm, terms.least, terms.most, terms.delta, terms.disabled,
-        )  # fmt: skip
+        base, ppm, least, most, delta = terms.base, terms.ppm, terms.least, terms.most, terms.delta
         place, carried, waited = len(edges) - 1, amount_msat, 0
         amounts, blocks = [carried] * len(edges), [0] * len(edges)
         while True:
             edge = edges[place]
-            if disabled[edge] or carried > most[edge] or carried < least[edge]:
+            if carried > most[edge] or carried < least[edge]:
                 return edge
             if known:
                 belief = known.get(edge)
@@ -285,8 +283,11 @@ class Router:
         weights[shut] = np.inf
         # An edge that costs more than the way by the largest node is on no shortest way: three in four are not.
         out, back = self._out, self._in
-        onward = self._grow(self._hub, _matrix(weights[out.edges], out))
-        toward = self._grow(self._hub, _matrix(weights[back.edges], back))
+        if self._whole is None:
+            self._whole = _matrix(weights[out.edges], out), _matrix(weights[back.edges], back)
+        for matrix, star in zip(self._whole, (out, back), strict=True):
+            matrix.data = weights[star.edges]
+        onward, toward = (self._grow(self._hub, matrix) for matrix in self._whole)
         by_hub = np.repeat(onward, np.diff(back.indptr)) + toward[back.ends]
         kept = weights[back.edges] <= by_hub * (1.0 + _CLOSE) + _CLOSE
         kept &= weights[back.edges] < np.inf

@@ -21,17 +21,11 @@ class Shard(Changing):
     instants at which each hop was locked and unlocked, where the engine writes them down.
     """
 
+    __slots__ = (
+        "amounts", "answer", "blocks", "code", "edges", "fate", "final", "id", "luck", "number", "owner", "phase",
+        "place", "reporter", "times", "vetted", "why",
+    )  # fmt: skip
     changing = ("place", "phase", "answer", "code", "reporter", "why", "fate", "times")
-
-    # What a shard begins with: most of it never gets other values, and need not be set for each.
-    place = -1
-    phase = FORWARD
-    answer: bool | None = None
-    fate = ""
-    code = 0
-    reporter = 0
-    why = ""
-    times: Times = ()
 
     def __init__(self, id: int, owner: Any, number: int, luck: int, route: Route, final: int) -> None:
         self.id = id
@@ -40,6 +34,12 @@ class Shard(Changing):
         self.luck = luck
         self.edges, self.amounts, self.blocks, self.vetted = route
         self.final = final
+        self.place = -1
+        self.phase = FORWARD
+        self.answer: bool | None = None
+        self.fate = self.why = ""
+        self.code = self.reporter = 0
+        self.times: Times = ()
 
     @property
     def expiries(self) -> list[int]:

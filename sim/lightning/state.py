@@ -35,7 +35,7 @@ def beside(engine: Engine) -> Engine:
     twin.balance = engine.balance.copy()
     twin.in_flight, twin.slots = [0] * len(engine.in_flight), [0] * len(engine.slots)
     twin.agenda, twin.live = Agenda(), {}
-    twin.intercept = None
+    twin.intercept, twin.quick_loop = None, None
     return twin
 
 
@@ -87,7 +87,7 @@ def stand(engine: Engine, saved: Mapping[str, Any], secret: Callable[[str], byte
         engine.now = at
         engine.reseed(luck, secret)
     engine.now, engine.events, engine.made = saved["now"], saved["events"], saved["made"]
-    engine.balance = list(saved["balance"])
+    engine.balance, engine.quick_loop = list(saved["balance"]), None
     orders = {}
     for row in saved["orders"]:
         order = Order(row["id"], row["payer"], row["target"], row["amount_msat"])

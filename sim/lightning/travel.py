@@ -8,7 +8,6 @@ from typing import Any
 
 from server.ports import SETTLEMENT, Chance, Clock, Journal
 from server.store.store import Store
-from sim.bolt11 import decode
 from sim.lightning.codes import NAMES
 from sim.lightning.engine import Engine
 from sim.lightning.htlc import FAILED, HELD, SETTLED, Fate, Htlc
@@ -132,7 +131,7 @@ class TravellingPayments(Payments):
             return
         order = Order(payment_id, self.home_of(row["payer"]), self.shop, amount_msat)
         order.gives_up_at = row["gives_up_at"]
-        order.final_blocks = decode(row["request"]).min_final_cltv + _BLOCKS_TO_SPARE
+        order.final_blocks = script["blocks"] + _BLOCKS_TO_SPARE
         self.rows.put({**row, "next_part_at": None})
         self.come()
         self.engine.remember(self._orders, payment_id)

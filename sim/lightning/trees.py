@@ -11,8 +11,9 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 MOST_HOPS = 20  # BOLT 4: what a message of 1300 bytes has room for
-_KEPT_WAYS = 20_000
+_KEPT_WAYS, _KEPT_RANKS = 2_000, 500  # of each tree: what payers ask for again and again
 _INFINITE = float("inf")
+_FEW = 24  # beyond that numpy is quicker
 
 
 class Star:
@@ -54,7 +55,7 @@ class Tree:
     each costs, `steps` are the best of them, `first` a payer's own.
     """
 
-    __slots__ = ("distance", "far_of", "first", "near_of", "onward", "root", "star", "steps", "weights")
+    __slots__ = ("distance", "far_of", "first", "near_of", "onward", "root", "star", "steps", "ways", "weights")
 
     def __init__(
         self, root: int, distance: Floats, weights: Floats, star: Star, near_of: list[int], far_of: list[int]
@@ -62,8 +63,24 @@ class Tree:
         self.root, self.distance, self.weights, self.star = root, distance, weights, star
         self.near_of, self.far_of = near_of, far_of
         self.steps: dict[int, int] = {}
+        self.ways: dict[int, list[int]] = {}
         self.onward: dict[int, tuple[list[int], list[float]]] = {}
         self.first: dict[int, list[int]] = {}
+
+    def best(self, payer: int) -> int | None:
+        """The first that `begin` gives, without ranking the others; None when there is none."""
+        found = self.first.get(payer)
+        if found is not None:
+            return found[0] if found else None
+        own = self.star.out(payer)
+        if len(own) > _FEW:
+            return next(iter(self.begin(payer)), None)
+        cost_of, far_of, least, best = self.distance.item, self.far_of, _INFINITE, None
+        for edge in own:
+            cost = cost_of(far_of[edge])
+            if cost < least:
+                least, best = cost, edge
+        return best
 
     def begin(self, payer: int) -> list[int]:
         """A payer's own edges, the best first; those from where the target cannot be reached are left out.
@@ -74,29 +91,40 @@ class Tree:
         if found is None:
             if len(self.first) > _KEPT_WAYS:
                 self.first.clear()
-            own, end_of, distance = self.star.out(payer), self.far_of, self.distance
-            if len(own) > 1:
-                ranked = sorted([(distance.item(end_of[edge]), edge) for edge in own])
-                found = [edge for cost, edge in ranked if cost < _INFINITE]
+            star, own = self.star, self.star.out(payer)
+            if len(own) > _FEW:
+                some = slice(star.starts[payer], star.starts[payer + 1])
+                costs = self.distance[star.ends[some]]
+                order = np.argsort(costs, kind="stable")
+                found = star.edges[some][order[: np.count_nonzero(costs < np.inf)]].tolist()
             else:
-                found = [edge for edge in own if distance.item(end_of[edge]) < _INFINITE]
+                cost_of, far_of = self.distance.item, self.far_of
+                ranked = [(cost_of(far_of[edge]), edge) for edge in own]
+                if len(ranked) > 1:
+                    ranked.sort()
+                found = [edge for cost, edge in ranked if cost < _INFINITE]
             self.first[payer] = found
         return found
 
     def way(self, node: int) -> list[int]:
-        """The edges of the cheapest way from a node to the root, which must be within reach."""
-        steps, root, far_of = self.steps, self.root, self.far_of
-        found: list[int] = []
-        while node != root:
-            edge = steps.get(node)
+        """The edges of the cheapest way from a node to the root, which must be within reach; not to be changed."""
+        found = self.ways.get(node)
+        if found is not None:
+            return found
+        steps, root, far_of, at = self.steps, self.root, self.far_of, node
+        found = []
+        while at != root:
+            edge = steps.get(at)
             if edge is None:
                 star = self.star
-                some = slice(star.starts[node], star.starts[node + 1])
+                some = slice(star.starts[at], star.starts[at + 1])
                 # The first of equals: ties go the same way whatever was asked before.
                 best = (self.weights[star.edges[some]] + self.distance[star.ends[some]]).argmin()
-                edge = steps[node] = int(star.edges[some][best])
+                edge = steps[at] = int(star.edges[some][best])
             found.append(edge)
-            node = far_of[edge]
+            at = far_of[edge]
+        if len(self.ways) < _KEPT_WAYS:
+            self.ways[node] = found
         return found
 
     def ranked(self, node: int) -> tuple[list[int], list[float]]:
@@ -109,7 +137,7 @@ class Tree:
             order = np.argsort(costs, kind="stable")
             order = order[: np.count_nonzero(costs < np.inf)]
             found = star.edges[some][order].tolist(), costs[order].tolist()
-            if len(self.onward) > _KEPT_WAYS // 10:
+            if len(self.onward) > _KEPT_RANKS:
                 self.onward.clear()
             self.onward[node] = found
         return found

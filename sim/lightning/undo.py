@@ -10,6 +10,7 @@ _MISSING = object()
 class Changing:
     """Something of which only the fields named in `changing` change, and those by being set anew."""
 
+    __slots__ = ()
     changing: ClassVar[tuple[str, ...]] = ()
 
     def mark(self) -> tuple[Any, ...]:

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from sim.lightning.codes import TEMPORARY_CHANNEL_FAILURE
-from sim.lightning.conditions import TABLE, Weather
+from sim.lightning.codes import EXPIRY_TOO_SOON, TEMPORARY_CHANNEL_FAILURE
+from sim.lightning.conditions import Weather
 from sim.lightning.engine import Engine
 from sim.lightning.graph import Graph
+from sim.lightning.policy import MOST_IN_FLIGHT
 from sim.lightning.routing import Route
-from sim.lightning.shard import Shard
 from tests.benchmarks.measuring import BenchmarkError
 
 # Everybody is up and nobody sticks: what is left is events and money.
@@ -62,21 +62,27 @@ def ours(graph: Graph, sent: list[Route]) -> tuple[float, int, list[int]]:
 
 
 class _Channels:
-    """What the SimPy story knows: the same balances, policies and latencies."""
+    """What the SimPy story knows: the same balances, policies, weather and blocks."""
 
     def __init__(self, graph: Graph) -> None:
         engine = engine_on(graph)
         self.balance, self.capacity, self.reserve = engine.balance, engine.capacity, engine.reserve
-        self.in_flight, self.slots = engine.in_flight, engine.slots
-        self.terms, self.spans = engine.terms, engine.conditions.spans_ms
+        self.in_flight, self.slots, self.engine = engine.in_flight, engine.slots, engine
+        self.terms, self.spans, self.conditions = engine.terms, engine.conditions.spans_ms, engine.conditions
         self.steps = 0
 
-    def lock(self, edge: int, carried: int) -> int:
+    def lock(self, edge: int, carried: int, luck: int, now: int) -> int:
         """0, or the code of the refusal."""
         self.steps += 1
-        rest = self.balance[edge] - carried
-        if rest < self.reserve[edge >> 1] or self.slots[edge] >= 483:
+        rest, conditions, engine = self.balance[edge] - carried, self.conditions, self.engine
+        if rest < self.reserve[edge >> 1] or self.slots[edge] >= MOST_IN_FLIGHT:
             return TEMPORARY_CHANNEL_FAILURE
+        if luck in conditions.stuck or not (conditions.always_up or conditions.up(self.terms.target[edge], now)):
+            return TEMPORARY_CHANNEL_FAILURE
+        if now >= engine.next_block:
+            engine.now = now
+        if _FINAL - engine.height() < 2:
+            return EXPIRY_TOO_SOON
         self.balance[edge] = rest
         self.in_flight[edge >> 1] += carried
         self.slots[edge] += 1
@@ -109,10 +115,11 @@ def simpys(graph: Graph, sent: list[Route]) -> tuple[float, int, list[int]]:
         edges, amounts = route.edges, route.amounts
         place, code = 0, 0
         while place < len(edges):
-            code = channels.lock(edges[place], amounts[place])
+            draw = Engine.draw(luck, place)
+            code = channels.lock(edges[place], amounts[place], draw, world.now)
             if code:
                 break
-            yield world.timeout(spans[target[edges[place]]][Engine.draw(luck, place) >> 4])
+            yield world.timeout(spans[target[edges[place]]][draw >> 4])
             place += 1
         if not place:
             yield world.timeout(1)
