@@ -193,18 +193,19 @@ class ChargeService:
         """The project's Charge, or `NotFound`: an id of another project's is as unknown as one never given out."""
         row: dict[str, Any] | None = self.charges.row(charge_id)
         if row is None or row["project"] != project:
-            raise NotFound("there is no charge with this id for this key: check the id and the apikey")
+            raise NotFound("there is nothing with this id for this key: check it and the apikey")
         return row
 
     def cancel_outstanding(self, static_charge_id: str) -> None:
         """Close every unpaid invoice of a Static Charge; the Charges themselves expire in their own time."""
         for row in self.outstanding(static_charge_id):
             self._node.cancel(row["payment_hash"])
+            self.charges.put({**row, "closed": True})
 
     def outstanding(self, static_charge_id: str) -> list[dict[str, Any]]:
-        """The Static Charge's Charges that are still waiting to be paid."""
-        waiting = self.lifecycle.table.initial
-        return [row for row in self.charges.find("static_charge_id", static_charge_id) if row["status"] == waiting]
+        """The Static Charge's Charges that wait to be paid and still can be."""
+        waiting, children = self.lifecycle.table.initial, self.charges.find("static_charge_id", static_charge_id)
+        return [row for row in children if row["status"] == waiting and "closed" not in row]
 
     def balance_msat(self, project: str) -> int:
         """What the project's settled invoices received, in msat."""

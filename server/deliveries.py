@@ -24,6 +24,8 @@ PENDING, DELIVERED, EXHAUSTED, STOPPED, BLOCKED = "pending", "delivered", "exhau
 
 LOST = "lost"  # the error of an attempt that the service itself did not live to see answered
 GONE = 410  # the status by which a receiver says that it wants to hear no more
+# RFC 6585, 4, and RFC 9110, 15.6.4: the answers with which a receiver may say when it wants to be asked again.
+_ASKS_TO_WAIT = frozenset({429, 503})
 
 _SECONDS = re.compile(r"[0-9]{1,10}")
 
@@ -84,8 +86,8 @@ def outcome(
 ) -> tuple[str, int | None]:
     """What `answer`, already in the row's last attempt, makes of the delivery: its status, and when it is due again.
 
-    A pause is counted from `now`, the end of the attempt. A receiver's Retry-After replaces the pause and its jitter
-    within the rule's bounds; a date in it is read by `wall_seconds`, the clock of the URL's receiver.
+    A pause is counted from `now`, the end of the attempt. A receiver's Retry-After, beside a 429 or 503, replaces the
+    pause and its jitter within the rule's bounds; a date in it is read by `wall_seconds`, the clock of its receiver.
     """
     if answer.error == BLOCKED:
         return BLOCKED, None
@@ -97,7 +99,7 @@ def outcome(
     if counted >= len(rule.pauses_ms):
         return EXHAUSTED, None
     pause = rule.pauses_ms[counted]
-    asked = retry_after_ms(answer.headers, wall_seconds(row["url"]))
+    asked = retry_after_ms(answer.headers, wall_seconds(row["url"])) if answer.status in _ASKS_TO_WAIT else None
     if asked is None:
         return PENDING, now + _spread(rule, pause, jitter)
     return PENDING, now + min(max(asked, pause), round(pause * rule.retry_after_times))

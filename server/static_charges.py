@@ -86,7 +86,7 @@ class StaticChargeService:
     def create_static_charge(self, call: Call) -> dict[str, Any]:
         """Store an active Static Charge and give out its LNURL."""
         body = call.body
-        identifier = body.get("identifier") or None
+        identifier = body.get("identifier")
         user = identifier.partition("@")[0] if identifier else None
         if user is not None and self.name_taken(user):
             detail = f"the name {user} is taken on this server: choose another"
@@ -104,7 +104,7 @@ class StaticChargeService:
             "expires_at": now + span_s * 1_000 if span_s else None,
             "extra": echo(self._echoed, body),
         }
-        row["metadata"] = pay_metadata(row["description"], identifier)
+        row["metadata"] = pay_metadata(row["description"], identifier or None)
         static = self.lifecycle.apply(row, "created", now).resource
         if static["expires_at"] is not None:
             self._clock.call_at(static["expires_at"], EXPIRY, TIMER, static["id"])
@@ -127,7 +127,7 @@ class StaticChargeService:
             **static["extra"],
             **echo([n for n in self._editable if n in call.submitted], call.body),
         }
-        changed["metadata"] = pay_metadata(changed["description"], static["identifier"])
+        changed["metadata"] = pay_metadata(changed["description"], static["identifier"] or None)
         self.static_charges.put(changed)
         full = not self._slot_free(changed, now)
         changed = self._apply(changed, "slots_filled" if full else "slots_reopened", now)
@@ -180,7 +180,7 @@ class StaticChargeService:
         """The project's Static Charge named in the path, or `NotFound`."""
         row: dict[str, Any] | None = self.static_charges.row(call.path["id"])
         if row is None or row["project"] != call.project:
-            raise NotFound("there is no static charge with this id for this key: check the id and the apikey")
+            raise NotFound("there is nothing with this id for this key: check it and the apikey")
         return row
 
     def by_user(self, user: str) -> dict[str, Any] | None:

@@ -161,7 +161,7 @@ def lifecycle_sentence(table: LifecycleTable) -> str:
 
 def routes_table(contract: Contract) -> str:
     """Every operation: method, path, operationId, whether a key is needed, and where the rule comes from."""
-    return _markdown(ROUTE_COLUMNS, route_lines(contract))
+    return markdown(ROUTE_COLUMNS, (line.cells for line in route_lines(contract)))
 
 
 def lifecycle_tables(contract: Contract) -> str:
@@ -169,18 +169,18 @@ def lifecycle_tables(contract: Contract) -> str:
     parts: list[str] = []
     for table in contract.lifecycles.values():
         parts.append(f"**{table.resource}** {lifecycle_sentence(table)}.")
-        parts.append(_markdown(TRANSITION_COLUMNS, transition_lines(table)))
+        parts.append(markdown(TRANSITION_COLUMNS, (line.cells for line in transition_lines(table))))
         refusals = refusal_lines(table)
         if refusals:
             parts.append(f"{table.resource} refuses:")
-            parts.append(_markdown(REFUSAL_COLUMNS, refusals))
+            parts.append(markdown(REFUSAL_COLUMNS, (line.cells for line in refusals)))
     return "\n\n".join(parts)
 
 
 def callbacks_table(contract: Contract) -> str:
     """Every callback: who sends it, its events, its attempts, what counts as success. Empty when there is none."""
     lines = callback_lines(contract)
-    return _markdown(CALLBACK_COLUMNS, lines) if lines else ""
+    return markdown(CALLBACK_COLUMNS, (line.cells for line in lines)) if lines else ""
 
 
 def all_tables(contracts: Sequence[Contract]) -> str:
@@ -231,8 +231,9 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
 
 
-def _markdown(columns: Sequence[str], lines: Iterable[Line]) -> str:
-    cells = [[_cell(cell) for cell in line.cells] for line in lines]
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table whose columns stand under one another."""
+    cells = [[_cell(cell) for cell in row] for row in rows]
     widths = [max(len(row[at]) for row in [list(columns), *cells]) for at in range(len(columns))]
 
     def line(row: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The command line: `leyden serve`, `leyden receiver-check`, `leyden listen`, `leyden table`, `leyden version`."""
+"""The command line: `leyden serve`, `leyden fuzz`, `leyden receiver-check`, `leyden listen` and the smaller ones."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from server.egress import MODES
 from server.errors import LeydenError
 from server.moments import parse_iso
 from server.version import VERSION
+from sim.harness.options import add_commands as add_harness
 
 # What `receiver-check` signs with unless it is told: known to everybody, so good for nothing else.
 EXAMPLE_SECRET = "whsec_YSBzZWNyZXQgZm9yIHJlY2VpdmVyLWNoZWNrIG9ubHk="
@@ -135,6 +136,19 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--into", metavar="FILE", help="put the tables between their markers in this Markdown file")
     table.set_defaults(run=_table)
 
+    add_harness(commands)
+
+    lab = commands.add_parser(
+        "lab",
+        help="copy the notebooks into a directory of yours and open them in JupyterLab",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    lab.add_argument(
+        "folder", nargs="?", default="leyden-lab", metavar="DIR", help="where; what you have changed there stays"
+    )
+    lab.add_argument("--no-browser", action="store_true", help="start JupyterLab and only print its address")
+    lab.set_defaults(run=_lab)
+
     version = commands.add_parser("version", help="print the versions of Leyden and of its contract")
     version.set_defaults(run=_version)
     return parser
@@ -167,6 +181,12 @@ def _listen(options: argparse.Namespace) -> int:
     from sim.desk.listen import listen
 
     return listen(options)
+
+
+def _lab(options: argparse.Namespace) -> int:
+    from sim.desk.lab_command import lab
+
+    return lab(options)
 
 
 def _table(options: argparse.Namespace) -> int:

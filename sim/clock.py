@@ -103,12 +103,12 @@ class VirtualClock:
     # Moving time
 
     def step(self) -> Fired | None:
-        """Run the next event, wherever it stands in time; None when nothing is scheduled."""
-        first = self._timers.peek()
-        if first is None:
+        """Run the next event, wherever it stands in time; None when nothing is scheduled before time ends."""
+        due = self.next_due()
+        if due is None or due > LAST_MS:
             return None
         fired: list[Fired] = []
-        self._sweep(first.due_ms, fired.append, at_most=1)
+        self._sweep(due, fired.append, at_most=1)
         return fired[0]
 
     def advance(self, by_ms: int) -> list[Fired]:
@@ -151,7 +151,7 @@ class VirtualClock:
         Raises `ClockError` when something is still scheduled after `limit` events.
         """
         fired: list[Fired] = []
-        while (due := self.next_due()) is not None:
+        while (due := self.next_due()) is not None and due <= LAST_MS:
             if len(fired) >= limit:
                 first = self._timers.peek()
                 raise ClockError(

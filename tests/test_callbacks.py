@@ -398,6 +398,15 @@ def test_retry_after_is_honoured_between_the_pause_and_twice_the_pause(header: s
         assert wait == waited_s * 1_000
 
 
+@pytest.mark.parametrize(("status", "heeded"), [(429, True), (503, True), (500, False), (302, False)])
+def test_only_who_is_overrun_may_ask_for_a_wait(status: int, heeded: bool) -> None:
+    desk = Desk(rule=rule(jitter=0.0))
+    desk.shop.answers([Reply(status, headers={"Retry-After": "9"})])
+    desk.tell()
+    desk.pass_time("1m")
+    assert pauses_made(desk.row()) == [9_000 if heeded else 5_000]
+
+
 @given(st.text() | st.from_regex(r"[0-9A-Za-z,: +-]{0,40}"))
 def test_no_retry_after_is_too_odd_to_be_read_or_ignored(text: str) -> None:
     wait = retry_after_ms({"Retry-After": text}, AT_S)

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from server.ports import CALLBACK, EXPIRY, SETTLEMENT, USER
 from server.timers import Timer, Timers
-from sim.clock import ClockError, Fired, VirtualClock
+from sim.clock import LAST_MS, ClockError, Fired, VirtualClock
 
 START = 1_893_488_400_000  # 2030-01-01T09:00:00Z
 
@@ -160,6 +160,15 @@ def test_an_idle_clock_has_nothing_to_do():
     assert clock.run_until_next_event() == []
     assert clock.now() == START
     assert "0 events ahead" in repr(clock)
+
+
+def test_time_ends_and_what_is_due_later_never_comes():
+    clock = VirtualClock(LAST_MS - 1_000)
+    clock.on("bell", lambda key: None)
+    for after, key in enumerate(("at the end", "too late")):
+        clock.call_at(LAST_MS + after, 0, "bell", key)
+    assert [fired.key for fired in clock.run_until_idle()] == ["at the end"]
+    assert (clock.step(), clock.run_until_next_event(), clock.now(), len(clock)) == (None, [], LAST_MS, 1)
 
 
 def test_a_timer_is_replaced_by_its_name_and_forgotten_when_cancelled():

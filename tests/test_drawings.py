@@ -268,6 +268,23 @@ def test_what_happens_in_one_instant_is_told_by_cause_and_effect() -> None:
     ]
 
 
+def test_a_payment_that_was_begun_after_the_expiry_in_its_very_instant_comes_after_it() -> None:
+    sandbox, charge_id = fresh()
+    charge = sandbox.charges[charge_id]
+    sandbox.advance_to(charge.expires_at)
+    sandbox.wallet("bob").pay(charge)
+    sandbox.run()
+    last = [step.words for step in story_of(sandbox.world, charge_id).steps if step.at == sandbox.world.clock.now()]
+    assert last == [
+        "invoice closed",
+        "expired",
+        "bob pays 250 sat",
+        "bob's HTLC arrives",
+        "bob's HTLC: the node says incorrect_or_unknown_payment_details",
+        "bob: INCORRECT_PAYMENT_DETAILS",
+    ]
+
+
 def test_three_days_and_two_milliseconds_are_rows_of_one_picture() -> None:
     sandbox, charge_id = WORLDS["spent"]()
     drawing = timeline(sandbox.world, charge_id)

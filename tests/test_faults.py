@@ -344,7 +344,8 @@ def test_every_kind_strikes_once_and_the_delivery_still_ends_well(sandbox: Sandb
     sandbox.faults.add(kind, charge=one)
     sandbox.run()
     assert len(sandbox.faults.hits) == 1
-    assert [delivery["status"] for delivery in sandbox.ask("GET", "/sandbox/v1/deliveries")] == ["delivered", "delivered"]
+    deliveries = sandbox.ask("GET", "/sandbox/v1/deliveries")
+    assert [delivery["status"] for delivery in deliveries] == ["delivered", "delivered"]
     assert {got.json["id"] for got in inbox(sandbox) if got.json} >= {other.id}
     assert len(sandbox.world.clock) == 0
 
@@ -379,7 +380,8 @@ def test_the_same_wishes_give_the_same_run(seed: int, wishes: list[tuple[str, in
             for place in range(3):
                 expiring(sandbox, 60 + place)
             sandbox.run()
-            return sandbox.world.journal.hash, [delivery["status"] for delivery in sandbox.ask("GET", "/sandbox/v1/deliveries")]
+            deliveries = sandbox.ask("GET", "/sandbox/v1/deliveries")
+            return sandbox.world.journal.hash, [delivery["status"] for delivery in deliveries]
 
     once, again = story(), story()
     assert once == again

@@ -111,3 +111,17 @@ def test_reserve_on_issue_gives_out_no_more_invoices_than_slots() -> None:
         sandbox.wallet("bob").scan(tips, amount=2_000)
         sandbox.run()
         assert (tips.slots, tips.status) == (1, "disabled")
+
+
+def test_an_invoice_that_was_taken_back_holds_no_slot() -> None:
+    with Sandbox(overlays=["reserve-on-issue"]) as sandbox:
+        tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips", allowedSlots=3)
+        for payer in ("ana", "bob"):
+            sandbox.wallet(payer).scan(tips, amount=2_000, outcome="fail")
+        sandbox.wallet("cy").scan(tips, amount=2_000)
+        sandbox.run("next_event")
+        assert tips.update(allowedSlots=1).status == "disabled"
+        assert tips.update(allowedSlots=2).status == "active"
+        sandbox.wallet("dan").scan(tips, amount=2_000)
+        sandbox.run("next_event")
+        assert (tips.slots, tips.status) == (2, "disabled")

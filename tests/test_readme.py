@@ -15,6 +15,9 @@ import pytest
 from server.contract.load import known_overlays, load_contract
 from server.tables import callbacks_table, lifecycle_tables, replace_between_markers, routes_table
 from sim.__main__ import _parser
+from sim.harness.adapters import InProcess
+from sim.harness.coverage import Coverage
+from sim.harness.tour import tour
 from tests.served import leyden
 
 pytest_plugins = ["pytester"]
@@ -30,6 +33,14 @@ COMMANDS = [text for kind, text in BLOCKS if kind == "console"]
 def test_the_tables_are_those_of_the_spec(name: str, table) -> None:
     kept = replace_between_markers(README, name, table(load_contract())) == README
     assert kept, "run `leyden table --into README.md`"
+
+
+def test_the_coverage_is_that_of_the_tour() -> None:
+    coverage = Coverage()
+    for played in tour(InProcess()):
+        coverage.add("tour", played.case.name, played.seen)
+    kept = replace_between_markers(README, "coverage", coverage.summary()) == README
+    assert kept, "run `leyden tour --report README.md`"
 
 
 STORIES = [(code, text) for (kind, code), (after, text) in pairwise(BLOCKS) if kind == "python" and after == "text"]

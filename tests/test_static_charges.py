@@ -113,3 +113,12 @@ def test_a_disabled_one_expires_all_the_same(sandbox: Sandbox) -> None:
     assert static.status == "disabled"
     sandbox.run()
     assert static.status == "expired"
+
+
+def test_an_identifier_that_was_not_given_is_answered_as_it_was_not_given() -> None:
+    with Sandbox() as sandbox:
+        for given in (None, ""):
+            tips = sandbox.static_charges.create(
+                minAmount="1000", maxAmount="9000", description="Tips", identifier=given
+            )
+            assert tips.data["identifier"] == given

@@ -74,8 +74,7 @@ def _cells(world: World, script: str) -> Iterator[Cell]:
     yield Cell(
         MARKDOWN, "## The world, made anew\n\nThese lines make it from nothing; every id and invoice is the same."
     )
-    yield Cell(CODE, script.rstrip("\n"))
-    yield Cell(CODE, "sb")
+    yield Cell(CODE, script.rstrip("\n") + "\n\nsb")
     proof = (
         f'assert sb.journal_hash == "{world.journal.hash}"\nprint("the same world, to the last byte of its journal")'
     )
@@ -85,7 +84,7 @@ def _cells(world: World, script: str) -> Iterator[Cell]:
     yield Cell(CODE, proof)
     yield Cell(MARKDOWN, "## Tables")
     for shown, names in _tables(world):
-        yield Cell(CODE, f"sb.{shown}[\n    {_listed(names)}\n]")
+        yield Cell(CODE, f"sb.{shown}[{_listed(names)}]")
     yield Cell(MARKDOWN, "## Pictures")
     for row in chosen:
         yield Cell(CODE, f'charge = sb.charges["{row["id"]}"]\ncharge.timeline()')
@@ -93,7 +92,10 @@ def _cells(world: World, script: str) -> Iterator[Cell]:
     for resource in ("Charge", "StaticCharge"):
         if resource == "Charge" or len(world.service.static_charges.static_charges):
             yield Cell(CODE, f'sb.lifecycle("{resource}")')
-    yield Cell(CODE, "sb.schedule()")
+    if world.engine is not None:
+        yield Cell(CODE, "from sim.lab.drawings import network\n\nnetwork(sb.world)")
+    if next(iter(world.clock.upcoming(1)), None) is not None:
+        yield Cell(CODE, "sb.schedule()")
     yield Cell(
         MARKDOWN,
         "## What if?\n\nA fork stands where this world stands and goes its own way: same luck, other decision. Put "
@@ -111,15 +113,22 @@ def _opening(world: World, count: int) -> str:
     failed = sum(row["status"] == "failed" for row in world.payments.rows)
     deliveries = list(world.service.callbacks.deliveries())
     unheard = sum(row["status"] not in ("pending", "delivered") for row in deliveries)
+    payments = len(world.payments.rows)
     said = [
         f"It began at {to_iso(plan.start_ms)} with seed {plan.given_seed} and stands at {to_iso(world.clock.now())}.",
-        f"It holds {count} charge{'' if count == 1 else 's'}{f' ({counted})' if counted else ''}.",
+        f"It holds {_counted(count, 'charge')}{f': {counted}' if counted else ''}.",
     ]
-    if len(world.payments.rows):
-        said.append(f"Of {len(world.payments.rows)} payments, {failed} failed.")
+    if payments:
+        said.append(f"Wallets made {_counted(payments, 'payment')}, of which {failed or 'none'} failed.")
     if deliveries:
-        said.append(f"Of {len(deliveries)} callbacks, {unheard} ended without being taken.")
+        said.append(
+            f"There was cause for {_counted(len(deliveries), 'callback')}, and {unheard or 'none'} was given up."
+        )
     return "# A world to look at\n\n" + "\n".join(said)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _story(world: World, ids: list[str]) -> str:

@@ -96,7 +96,7 @@ def killer_of(module: str, source: str) -> str:
     import pytest
 
     files = [str(ROOT / "tests" / f"{name}.py") for name in TESTS.get(module, ())]
-    quiet = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--no-header"]
+    quiet = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--no-header", "--assert=plain"]
     return "tests" if files and pytest.main([*quiet, *files]) != 0 else SURVIVED
 
 

@@ -70,7 +70,7 @@ def story_of(world: World, charge_id: str) -> Story:
     steps = [
         *_charge_steps(world, charge, invoice),
         *(_invoice_steps(invoice) if invoice is not None else ()),
-        *(step for place, row in enumerate(payments) for step in payment_steps(row, place, invoice or {})),
+        *(step for place, row in enumerate(payments) for step in _payment(world, row, place, invoice)),
         *(step for row in deliveries for step in _delivery_steps(world, row)),
         *_journal_steps(world, deliveries),
     ]
@@ -109,6 +109,19 @@ def moves_of(world: World, resource: str, resource_id: str, row: Row) -> list[Mo
     invoice = world.node.invoices.row(row["payment_hash"]) or {}
     ended = row["confirmed_at"] or invoice.get("closed_at") or row["expires_at"]
     return [begun, Move(ended, rules[0].trigger, table.initial, row["status"])]
+
+
+def _payment(world: World, row: Row, place: int, invoice: Row | None) -> Iterator[Step]:
+    """A payment's steps. One that was begun when the invoice had just been closed comes after that, in the same instant
+    too: of two causes the journal knows the first."""
+    steps = payment_steps(row, place, invoice or {})
+    if invoice is None or invoice["closed_at"] is None or invoice["closed_at"] != row["created_at"]:
+        return steps
+    begun = [entry.sequence for entry in world.journal.entries(kind="payment_started", subject=row["id"])]
+    closed = [entry.sequence for entry in world.journal.entries(kind="invoice_canceled", subject=row["payment_hash"])]
+    if not begun or not closed or begun[0] < closed[0]:
+        return steps
+    return (step._replace(rank=(10 + step.rank[0], *step.rank[1:])) for step in steps)
 
 
 def _charge_steps(world: World, charge: Row, invoice: Row | None) -> Iterator[Step]:

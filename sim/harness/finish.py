@@ -1,0 +1,88 @@
+"""The last look: everything there is, compared with everything there should be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sim.harness import checks
+from sim.harness.broken import Broken
+from sim.harness.look import look_at_messages, look_at_posts
+from sim.harness.model_records import Charge, Static
+from sim.harness.model_rules import iso
+
+if TYPE_CHECKING:
+    from sim.harness.run import Run
+
+
+def look_at_everything(run: Run) -> None:
+    """Every resource, message, list and balance of both projects, and the clock. Raises `Broken`."""
+    model = run.model
+    book = model.book
+    things: list[Charge | Static] = [*book.charges.values(), *book.statics.values()]
+    for thing in things:
+        if thing.id is not None:
+            run.look(thing)
+    if run.target.controlled:
+        for host in model.outbox.receivers:
+            look_at_posts(run, host)
+        _look_at_messages(run)
+        _look_at_clock(run)
+    for project in run.projects:
+        _look_at_lists(run, project)
+        wallet = checks.success(run.ask("getWallet", "/v0/wallet", key=project), "DECISIONS wallet", "wallet")
+        promised = {"unit": "msats", "balance": str(book.balances.get(project, 0))}
+        checks.same(promised, wallet, "lifecycle", "DECISIONS wallet", f"wallet of {project}")
+
+
+def _look_at_lists(run: Run, project: str) -> None:
+    """What belongs to the project, newest first, and nothing else [lists]."""
+    book = run.model.book
+    kinds: tuple[tuple[str, str, list[Charge] | list[Static]], ...] = (
+        ("listCharges", "/v0/charges", [one for one in book.charges.values() if one.project == project]),
+        ("listStaticCharges", "/v0/static-charges", [one for one in book.statics.values() if one.project == project]),
+    )
+    for operation, path, things in kinds:
+        answer = run.ask(operation, f"{path}?limit=1000", key=project)
+        data = checks.success(answer, "DECISIONS lists", f"list {operation} of {project}")
+        promised = [one.resource() for one in things[::-1]]
+        if data != promised:
+            seen = [one.get("id") for one in data] if isinstance(data, list) else data
+            ids = [one["id"] for one in promised]
+            if seen != ids:
+                raise Broken("isolation", "DECISIONS lists", f"{operation} of {project}", ids, seen)
+            for one, other in zip(promised, data, strict=True):
+                checks.same(one, other, "echo", "DECISIONS lists", f"{operation} of {project}")
+
+
+def _look_at_messages(run: Run) -> None:
+    """No message that nobody promised, none missing, and each as it should be."""
+    outbox = run.model.outbox
+    rows = run.controlled("GET", "/deliveries")
+    promised = sorted((one.charge.id or "", one.event) for one in outbox.deliveries)
+    seen = sorted((row["chargeId"], row["event"]) for row in rows)
+    if promised != seen:
+        extra = [one for one in seen if one not in promised] or [one for one in promised if one not in seen]
+        where = f"callbacks: {extra}"
+        raise Broken("callback_contract", "DECISIONS callback-delivery", where, promised, seen)
+    for row in rows:
+        run.rows.setdefault(row["chargeId"], []).append(row)
+    for charge in run.model.book.charges.values():
+        if charge.delivery is not None:
+            look_at_messages(run, charge)
+    inboxes = {one["name"]: one["received"] for one in run.controlled("GET", "/inboxes")}
+    for name, receiver in outbox.receivers.items():
+        if inboxes.get(name, 0) != len(receiver.received):
+            promised_count = len(receiver.received)
+            raise Broken(
+                "callback_contract",
+                "DECISIONS callback-delivery",
+                f"posts to {name}",
+                promised_count,
+                inboxes.get(name),
+            )
+
+
+def _look_at_clock(run: Run) -> None:
+    seen = run.controlled("GET", "/clock")["now"]
+    if seen != iso(run.model.now):
+        raise Broken("lifecycle", "DECISIONS clock-range", "clock", iso(run.model.now), seen)

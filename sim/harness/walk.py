@@ -1,0 +1,83 @@
+"""The walk: seeded steps at full speed, one fresh world after another, until a promise is broken or time is up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from server.errors import ContractError
+from sim.harness.adapters import InProcess, Target
+from sim.harness.broken import Broken
+from sim.harness.cases import Case, Played, play, recorded, run_on
+from sim.harness.dice import chance, pick, stream
+from sim.harness.options import OVERLAYS
+from sim.harness.rules import next_step, scene
+from sim.harness.run import Run
+from sim.harness.shrink import shrink
+
+STEPS = 30
+
+
+@dataclass(slots=True)
+class Walked:
+    """One run of the walk: the steps it made, what it reached, and the promise it found broken."""
+
+    case: Case
+    seen: dict[tuple[str, ...], None]
+    broken: Broken | None
+    done: int
+    unchecked: dict[str, None] = field(default_factory=dict)
+
+
+def walk(
+    seed: int, target: Target, *, overlays: Sequence[str] | None = None, steps: int = STEPS, disks: bool = True
+) -> Walked:
+    """One run from this seed. `overlays` None lets the dice choose, mostly none."""
+    dice = stream(seed)
+    if overlays is None:
+        overlays = (pick(dice, OVERLAYS),) if chance(dice, 4) else ()
+    around = scene(dice, overlays=overlays, controlled=target.controlled, disks=disks and target.restarts)
+    made = []
+    broken = None
+    run: Run | None = None
+    try:
+        run = run_on(target, seed=seed, start_ms=around.start_ms, overlays=around.overlays, disk=around.disk)
+        for _ in range(steps):
+            step = next_step(dice, run.model, around)
+            made.append(step)
+            run.do(step)
+        run.finish()
+    except Broken as error:
+        broken = error
+    except ContractError:
+        # This specification is another one than the overlay was written for: then there is no such world.
+        if run is not None or not around.overlays:
+            raise
+    finally:
+        target.end()
+    case = Case(tuple(made), seed, around.start_ms, tuple(around.overlays), around.disk, name=f"walk-{seed}")
+    if run is None:
+        return Walked(case, {}, broken, 0)
+    return Walked(case, run.seen, broken, run.done, run.unchecked)
+
+
+def walks(
+    seeds: Iterator[int], target: Target, *, overlays: Sequence[str] | None = None, enough: Callable[[], bool]
+) -> Iterator[Walked]:
+    """Run after run until `enough()`."""
+    for seed in seeds:
+        if enough():
+            return
+        yield walk(seed, target, overlays=overlays)
+
+
+def minimal(walked: Walked, target: Target) -> tuple[Case, Played]:
+    """The finding of a run as a small case that happens again, with its proof."""
+    played = play(walked.case, target)
+    if played.broken is None:
+        # The steps alone did not show it: what does then depends on more than they say, and that is told as it is.
+        assert walked.broken is not None
+        case = Case(walked.case.steps, walked.case.seed, walked.case.start_ms, walked.case.overlays, walked.case.disk)
+        return case, Played(case, walked.broken, played.requests, None, walked.seen)
+    small, found = shrink(walked.case, target)
+    return (recorded(small, found) if isinstance(target, InProcess) else small), found

@@ -1,0 +1,137 @@
+"""The harness over HTTP: against a served Leyden, where callbacks may not go everywhere; and Schemathesis, watched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sim.harness import schemathesis_engine
+from sim.harness.campaign import Order
+from sim.harness.cases import Case, play
+from sim.harness.merged import merged
+from sim.harness.served import AnyService, ServedLeyden, TargetError
+from sim.harness.tour import tour_cases
+from sim.harness.walk import walk
+from sim.plans import packaged_contract
+from tests.served import Client, leyden
+
+FROZEN = ("--rate", "0", "--api-key", "leyden", "--api-key", "rival")
+SOME = (
+    "slots",
+    "410",
+    "held and",
+    "lists",
+    "no more than eight",
+    "the secret",
+    "closed and opened",
+    "keys and refusals",
+)
+
+
+def test_a_served_leyden_keeps_the_same_promises() -> None:
+    with leyden(*FROZEN) as client:
+        target = ServedLeyden(client.url, rival_key="rival")
+        for case in tour_cases():
+            if any(word in case.name for word in SOME) and not case.disk:
+                played = play(case, target)
+                assert played.broken is None, f"{case.name}: {played.broken}"
+        for seed in range(3):
+            assert walk(seed, target, overlays=()).broken is None
+        blocked = {"amount": "1000", "description": "tea", "callbackUrl": "http://10.0.0.1/hook"}
+        steps = ({"do": "create_charge", "as": "c1", "body": blocked}, {"do": "fail", "charge": "c1"})
+        played = play(Case(steps), target)
+        assert played.broken is None
+        assert ("delivery", "charge.error", "blocked") in played.seen
+
+
+class Levers:
+    """What a QA team would write for its own system; here it is one Leyden that plays somebody else's service."""
+
+    callback_url = "http://inbox.localhost/hook"
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def pay(self, request: str) -> None:
+        self._client.ok("POST", "/sandbox/v1/payments", {"request": request})
+
+    def inbox(self, url: str) -> list[tuple[dict[str, str], str]]:
+        posts = self._client.ok("GET", "/sandbox/v1/inboxes/inbox?limit=1000")["posts"]
+        return [(post["headers"], post["body"]) for post in posts]
+
+
+def test_any_service_is_checked_as_far_as_it_can_be() -> None:
+    with leyden("--rate", "1", "--start", "2030-01-01T00:00:00Z") as client:
+        target = AnyService(client.url, "leyden", levers=Levers(client))
+        seen, unchecked = set(), set()
+        for case in tour_cases():
+            if any(word in case.name for word in ("slots", "bodies of a charge, from 0", "addresses", "own address")):
+                played = play(case, target)
+                assert played.broken is None, f"{case.name}: {played.broken}"
+                seen |= set(played.seen)
+                unchecked |= set(played.unchecked)
+        assert ("row", "StaticCharge", "active", "slots_filled", "", "disabled") in seen
+        assert any("advance" in what for what in unchecked)
+        walked = walk(1, target, overlays=())
+        assert walked.broken is None
+
+
+def test_a_service_that_breaks_its_word_is_found_from_outside() -> None:
+    """An overlay makes the service read its contract in another way than it is held to."""
+    with leyden("--rate", "1", "--overlay", "strict") as client:
+        target = AnyService(client.url, "leyden")
+        body = {"amount": "1000", "description": "tea", "internalId": ""}
+        played = play(Case(({"do": "create_charge", "as": "c1", "body": body},)), target)
+        assert played.broken is not None
+        assert "promised 200, seen 400" in str(played.broken)
+
+
+def test_a_target_that_is_not_as_asked_is_refused() -> None:
+    with leyden("--rate", "1", "--overlay", "strict") as client:
+        target = ServedLeyden(client.url)
+        with pytest.raises(TargetError, match="--overlay"):
+            target.begin(1, 1_893_456_000_000, ())
+        with pytest.raises(TargetError, match="--rate 0"):
+            target.begin(1, 1_893_456_000_000, ("strict",))
+    with pytest.raises(TargetError, match="does not answer"):
+        target.begin(1, 1_893_456_000_000, ("strict",))
+
+
+def test_the_merged_document_has_everything_once() -> None:
+    service, sandbox = packaged_contract("charges").document, packaged_contract("sandbox").document
+    document = merged(service, sandbox)
+    assert set(document["paths"]) == {*service["paths"], *sandbox["paths"]}
+    links = document["paths"]["/v0/charges"]["post"]["responses"]["200"]["links"]
+    assert {"payIt", "loseIt", "letItExpire"} <= set(links)
+    assert "links" not in str(service["paths"]["/v0/charges"]["post"]["responses"]["200"]["links"].get("payIt", ""))
+    names: dict[str, Any] = document["components"]["schemas"]
+    assert {"Charge", "SandboxCharge"} <= set(names)
+
+
+def test_schemathesis_finds_nothing_and_gets_beyond_creation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 2)
+    reached = set()
+    for name, seen, finding in schemathesis_engine.examine(Order(examples=100, seed=4)):
+        assert finding is None, (name, finding)
+        reached |= {cell[-1] for cell in seen if cell[0] == "row"}
+    assert {"pending", "completed", "expired", "error"} <= reached
+
+
+def test_the_witness_sees_what_schemathesis_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    import server.model
+
+    shown = server.model.charge_resource
+
+    def resource(row: Any) -> dict[str, Any]:
+        return {**shown(row), "description": row["description"][:5]}
+
+    monkeypatch.setattr("server.charges.charge_resource", resource)
+    monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 10)
+    monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 10)
+    for _, _, finding in schemathesis_engine.examine(Order(examples=100, seed=2)):
+        if finding is not None:
+            assert finding.case.expectation is not None
+            assert finding.case.expectation["check"] == "echo"
+            return
+    pytest.fail("nobody noticed that descriptions are cut")
