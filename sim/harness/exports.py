@@ -7,13 +7,13 @@ import json
 import shlex
 from collections.abc import Callable, Mapping
 from pprint import pformat
-from typing import Any
 
 from server.errors import LeydenError
 from sim.harness.adapters import KEY
 from sim.harness.cases import Case, Played, play
 from sim.harness.model_rules import iso
 from sim.harness.run import Request
+from sim.lab.export import CODE, MARKDOWN, Cell, document, dumps
 
 
 class ExportError(LeydenError, ValueError):
@@ -65,39 +65,32 @@ def as_curl(case: Case, played: Played | None = None) -> str:
 
 def as_notebook(case: Case, played: Played | None = None) -> str:
     """A notebook (nbformat 4): the story, a world of the same seed, a cell for each request, the proof at the end."""
-    from nbformat import v4, writes
-
-    made: Any = v4  # its functions have no types
-    written: Any = writes
-
     played = played or play(case)
     told = case.tell().replace("<", "&lt;")
-    cells: list[Any] = [
-        made.new_markdown_cell(f"# {_one_line(case)}\n\n```text\n{told}\n```"),
-        made.new_code_cell(
+    cells = [
+        Cell(MARKDOWN, f"# {_one_line(case)}\n\n```text\n{told}\n```"),
+        Cell(
+            CODE,
             "from sim.harness.adapters import InProcess\n\n"
             "world = InProcess()\n"
             f"world.begin({case.seed}, {case.start_ms}, {list(case.overlays)!r}, disk={case.disk})\n\n\n"
             "def send(method, path, headers, body=b''):\n"
             "    answer = world.send(method, path, headers, body)\n"
-            "    print(answer.status, answer.body.decode('utf-8', 'replace')[:2000])"
+            "    print(answer.status, answer.body.decode('utf-8', 'replace')[:2000])",
         ),
     ]
     if case.disk:
-        cells.append(made.new_code_cell(_replay_code(case)))
+        cells.append(Cell(CODE, _replay_code(case)))
     else:
-        cells += [made.new_code_cell(_python(request)) for request in played.requests]
+        cells += [Cell(CODE, _python(request)) for request in played.requests]
         if played.revealed is not None:
-            cells.append(made.new_markdown_cell("This is the answer that should have been another one."))
-            cells.append(made.new_code_cell(_python(played.revealed[0])))
+            cells.append(Cell(MARKDOWN, "This is the answer that should have been another one."))
+            cells.append(Cell(CODE, _python(played.revealed[0])))
         else:
             proof = f"assert world.journal_hash() == {case.journal_hash!r}\nprint('the same journal')"
-            cells.append(made.new_code_cell(proof))
-    cells.append(made.new_code_cell("world.end()"))
-    for number, cell in enumerate(cells):
-        cell["id"] = f"cell-{number}"  # not drawn by chance: the same case is the same file
-    metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    return str(written(made.new_notebook(cells=cells, metadata=metadata))) + "\n"
+            cells.append(Cell(CODE, proof))
+    cells.append(Cell(CODE, "world.end()"))
+    return dumps(document(cells))
 
 
 FORMS: Mapping[str, Callable[[Case], str]] = {"pytest": as_pytest, "curl": as_curl, "notebook": as_notebook}
