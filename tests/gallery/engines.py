@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 from sim.harness.campaign import Order, campaign
 from sim.harness.options import ENGINES
+from sim.harness.shrink import shrink
 from tests.gallery.catalogue import CATALOGUE
 from tests.gallery.defect import planted
 
@@ -78,19 +79,14 @@ def _noticing(moments: list[int]) -> Iterator[None]:
     """A finding is noticed when somebody begins to make its case smaller."""
 
     def timed(original: Callable[..., Any]) -> Callable[..., Any]:
-        def shrink(*given: Any, **named: Any) -> Any:
+        def begun(*given: Any, **named: Any) -> Any:
             moments.append(_spent_ms())
             return original(*given, **named)
 
-        return shrink
+        return begun
 
-    import sim.harness.campaign
-    import sim.harness.walk
-
-    places = (sim.harness.campaign, sim.harness.walk)
-    with patch.object(places[0], "shrink", timed(places[0].shrink)):  # type: ignore[attr-defined]
-        with patch.object(places[1], "shrink", timed(places[1].shrink)):  # type: ignore[attr-defined]
-            yield
+    with patch("sim.harness.campaign.shrink", timed(shrink)), patch("sim.harness.walk.shrink", timed(shrink)):
+        yield
 
 
 def _hunt(job: Job) -> Hunt:
@@ -132,7 +128,9 @@ def summary(found: Sequence[Hunt]) -> list[str]:
             f"{engine}: {len(whole)} of {len(groups)} defects on every seed, {len(groups) - len(never)} on some"
         )
         if hits:
-            times = {d: median(one.seconds for one in some if one.found) for d, some in groups.items() if d not in never}
+            times = {
+                d: median(one.seconds for one in some if one.found) for d, some in groups.items() if d not in never
+            }
             slowest = max(hits, key=lambda one: one.seconds)
             small = sum(one.steps <= SMALL for one in hits)
             lines.append(
@@ -141,7 +139,9 @@ def summary(found: Sequence[Hunt]) -> list[str]:
                 f"{max(one.whole_seconds for one in hits):.2f} s"
             )
             lines.append(f"  {small} of {len(hits)} cases ({small / len(hits):.0%}) have at most {SMALL} steps")
-        some_seed = [f"{d} ({sum(one.found for one in groups[d])})" for d in groups if d not in whole and d not in never]
+        some_seed = [
+            f"{d} ({sum(one.found for one in groups[d])})" for d in groups if d not in whole and d not in never
+        ]
         lines += [f"  missed on some seed: {', '.join(some_seed)}"] if some_seed else []
         lines += [f"  never found: {', '.join(never)}"] if never else []
     return lines

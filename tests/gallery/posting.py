@@ -132,7 +132,7 @@ def tell(made: Any, operation_id: str, charge_id: str, event: str, status: str, 
             rule=unchecked(made.contract.operations[operation_id].callbacks[0]),
             event=event,
             status=status,
-            sequence=0,
+            sequence=1,
             data={**charge_update(row), "status": status},
             at=parse_iso(charge[due]),
         )

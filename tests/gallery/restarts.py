@@ -102,7 +102,7 @@ def delivery_forgotten(make: Make) -> bool:
 
     def silent(sandbox: Sandbox, kept: None) -> bool:
         sandbox.advance("1d")
-        return not inbox(sandbox)
+        return len(inbox(sandbox)) == 1
 
     return restarted(make, refused, silent)
 

@@ -166,7 +166,7 @@ def unknown_field_refused(make: Make) -> bool:
 
 def _last_of_twins(asked: Asked) -> None:
     if asked.json is not None:
-        asked.raw = json.dumps(asked.json).encode()
+        asked.raw = json.dumps(asked.json, separators=(",", ":")).encode()
 
 
 @seeded(
