@@ -30,6 +30,11 @@ def test_what_is_no_amount(text: str) -> None:
         parse_msat(text)
 
 
+@pytest.mark.parametrize("value", [1, 10**18])
+def test_a_whole_number_is_taken_as_it_is(value: int) -> None:
+    assert parse_msat(value) == value
+
+
 @pytest.mark.parametrize("value", [0, -1, True, False])
 def test_what_is_no_amount_as_a_number(value: int) -> None:
     with pytest.raises(InvalidAmount):

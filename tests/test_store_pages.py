@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tinydb.table import Document
 
+from server.store.index import Index
 from server.store.store import Store
+from sim import Sandbox
 
 COUNT = 60
 LISTED = st.fixed_dictionaries(
@@ -245,3 +247,22 @@ def test_single_row_operations_never_walk_the_table() -> None:
     with pytest.raises(Thrown):
         put_and_fail(store, {"id": "w"}, {"id": "y", "status": "new"})
     assert charges.row("y") == {"id": "y"}
+
+
+def test_an_index_knows_how_many_rows_have_a_value() -> None:
+    index = Index()
+    for doc_id, value in ((1, "a"), (2, "b"), (3, "b"), (4, []), (2, "b")):
+        index.join(value, doc_id)
+    assert [index.size(value) for value in ("a", "b", "c", None, [])] == [1, 2, 0, None, None]
+    assert [sorted(index.ids(value)) for value in ("a", "b", "c")] == [[1], [2, 3], []]
+    index.part("b", 2)
+    index.part("b", 3)
+    index.part("a", 1)
+    assert (index.size("a"), index.size("b"), index.groups) == (0, 0, {})
+
+
+def test_what_the_service_looks_up_often_is_indexed() -> None:
+    with Sandbox() as sandbox:
+        kept = {name: set(sandbox.world.store.storage.shelf(name).indexes) for name in ("charges", "static_charges")}
+        assert kept["charges"] >= {"payment_hash", "project", "internal_id", "status", "static_charge_id"}
+        assert kept["static_charges"] >= {"project", "internal_id", "status", "user"}
