@@ -90,8 +90,9 @@ class VirtualClock:
     # Looking ahead
 
     def next_due(self) -> int | None:
-        """The instant of the next event, or None when nothing is scheduled."""
-        return self._timers.next_due()
+        """The instant of the next event, or None when nothing is scheduled before time ends."""
+        due = self._timers.next_due()
+        return None if due is None or due > LAST_MS else due
 
     def upcoming(self, count: int) -> list[Timer]:
         """The next `count` events in the order in which they will run."""
@@ -105,7 +106,7 @@ class VirtualClock:
     def step(self) -> Fired | None:
         """Run the next event, wherever it stands in time; None when nothing is scheduled before time ends."""
         due = self.next_due()
-        if due is None or due > LAST_MS:
+        if due is None:
             return None
         fired: list[Fired] = []
         self._sweep(due, fired.append, at_most=1)
@@ -151,7 +152,7 @@ class VirtualClock:
         Raises `ClockError` when something is still scheduled after `limit` events.
         """
         fired: list[Fired] = []
-        while (due := self.next_due()) is not None and due <= LAST_MS:
+        while (due := self.next_due()) is not None:
             if len(fired) >= limit:
                 first = self._timers.peek()
                 raise ClockError(

@@ -182,3 +182,13 @@ def test_a_wallet_must_know_how_much(sandbox: Sandbox) -> None:
     assert sandbox.wallet("ana").scan(fixed).row["amount_msat"] == 5_000
     with pytest.raises(ValueError, match="scan"):
         sandbox.wallet("ana").pay(tips.request)
+
+
+def test_idle_is_reached_although_something_is_due_after_the_end_of_time() -> None:
+    with Sandbox(start="2999-12-31T23:59:00Z") as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="too late for anybody", expiresIn=600)
+        said = sandbox.ask("POST", "/sandbox/v1/clock/advance", {"until": "idle"})
+        assert said["now"] <= "2999-12-31T23:59:59.999Z"
+        sandbox.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
+        assert (sandbox.run(), sandbox.step(), charge.status) == ([], None, "pending")
+        assert sandbox.now == "2999-12-31T23:59:59.000Z"
