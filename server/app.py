@@ -61,15 +61,17 @@ class Page:
 def document_routes(part: Part, gate: Gate) -> list[Route]:
     """The served document and its page for people."""
 
+    def document() -> Response:
+        return Response(orjson.dumps(part.contract.document), media_type="application/json")
+
     def docs() -> Response:
         # Here and not above: most servers start without anybody reading their page.
         from server.docs import docs_page
 
         return HTMLResponse(docs_page(part.contract, part.document_path))
 
-    served = orjson.dumps(part.contract.document)
     return [
-        Route(part.document_path, Page(lambda: Response(served, media_type="application/json"), gate)),
+        Route(part.document_path, Page(document, gate)),
         Route(part.docs_path, Page(docs, gate)),
     ]
 

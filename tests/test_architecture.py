@@ -23,7 +23,7 @@ SERVER_LAYERS = [
     {"lnurl_pay"},
     {"door", "docs", "docs_examples", "docs_fields", "docs_markup", "docs_diagram", "docs_operations", "tables"},
     {"app", "service"},
-    {"system", "system_clock", "system_courier", "system_session", "system_sync"},
+    {"system", "system_courier", "system_session", "system_sync"},
 ]
 SIM_LAYERS = [
     {"clock", "streams", "bolt11", "bolt11_fields", "loopback", "shown"},

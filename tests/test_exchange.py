@@ -29,12 +29,6 @@ class Street:
     def wall_seconds(self, url: str) -> int:
         return 0
 
-    async def drained(self) -> None:
-        raise NotImplementedError
-
-    async def close(self) -> None:
-        raise NotImplementedError
-
     def answer(self, *places: int) -> None:
         with self.around():
             for place in places:

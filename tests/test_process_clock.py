@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.moments import parse_iso, to_iso
-from server.system_clock import SystemClock, stopwatch
+from server.system import SystemClock, stopwatch
 from sim import Sandbox
 
 NINE = "2030-01-01 09:00:00"

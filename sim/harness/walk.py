@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from server.errors import ContractError
@@ -59,16 +59,6 @@ def walk(
     if run is None:
         return Walked(case, {}, broken, 0)
     return Walked(case, run.seen, broken, run.done, run.unchecked)
-
-
-def walks(
-    seeds: Iterator[int], target: Target, *, overlays: Sequence[str] | None = None, enough: Callable[[], bool]
-) -> Iterator[Walked]:
-    """Run after run until `enough()`."""
-    for seed in seeds:
-        if enough():
-            return
-        yield walk(seed, target, overlays=overlays)
 
 
 def minimal(walked: Walked, target: Target) -> tuple[Case, Played]:

@@ -103,7 +103,7 @@ def plain(value: Any) -> Any:
 
 def perform(fn: Callable[..., Any], run: Run) -> Row:
     """Make one run, wherever this is called: in a worker process or here. It never raises an `Exception`."""
-    from server.system_clock import stopwatch
+    from server.system import stopwatch
 
     elapsed_s = stopwatch()
     metrics: Mapping[str, Any] = {}

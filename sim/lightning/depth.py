@@ -12,8 +12,6 @@ from sim.lightning.payments import Payments
 from sim.lightning.state import beside
 from sim.lightning.travel import TravellingPayments
 
-DIRECT = "direct"
-
 
 def engine_for(network: str | Graph, start_ms: int, secret: Callable[[str], bytes]) -> tuple[Engine, int]:
     """The engine for a network and the number of the shop's node. Raises `GraphError` for what is no network."""

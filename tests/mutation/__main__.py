@@ -78,26 +78,32 @@ def killer_of(module: str, source: str) -> str:
     """Who notices that `module` has this text: `tour`, `walk`, `tests`, or nobody (`survived`)."""
     assert not any(name.partition(".")[0] in {"server", "sim"} for name in sys.modules), "nothing may be imported yet"
     sys.meta_path.insert(0, _Instead(module, source))
-    try:
-        from sim.harness.adapters import InProcess
-        from sim.harness.tour import tour
-        from sim.harness.walk import walk
-
-        if any(played.broken is not None for played in tour(InProcess())):
-            return "tour"
-        target = InProcess()
-    except Exception:
-        return "tour"
-    try:
-        if any(walk(seed, target).broken is not None for seed in range(WALKS)):
-            return "walk"
-    except Exception:
-        return "walk"
+    for name, complains in (("tour", _tour_complains), ("walk", _walk_complains)):
+        try:
+            if complains():
+                return name
+        except Exception:
+            return name  # a service that cannot even be imported, or falls over, is noticed like one that lies
     import pytest
 
     files = [str(ROOT / "tests" / f"{name}.py") for name in TESTS.get(module, ())]
     quiet = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--no-header", "--assert=plain"]
     return "tests" if files and pytest.main([*quiet, *files]) != 0 else SURVIVED
+
+
+def _tour_complains() -> bool:
+    from sim.harness.adapters import InProcess
+    from sim.harness.tour import tour
+
+    return any(played.broken is not None for played in tour(InProcess()))
+
+
+def _walk_complains() -> bool:
+    from sim.harness.adapters import InProcess
+    from sim.harness.walk import walk
+
+    target = InProcess()
+    return any(walk(seed, target).broken is not None for seed in range(WALKS))
 
 
 def judged(module: str, source: str) -> str:

@@ -20,14 +20,13 @@ _MOST_PEERS, _MOST_PAYERS, _FARTHEST = 9, 4, 5
 class Pair:
     """All channels between two neighbours as one: `near` is closer to the shop, or has the lower number.
 
-    `forward_msat` lies at `far` and can flow towards the shop; `back_msat` lies at `near`.
+    `forward_msat` lies at `far` and can flow towards the shop; the rest of the capacity lies at `near` or is in flight.
     """
 
     far: int
     near: int
     capacity_msat: int = 0
     forward_msat: int = 0
-    back_msat: int = 0
     in_flight_msat: int = 0
     channels: int = 0
     disabled: bool = True
@@ -161,7 +160,6 @@ def _pairs(engine: Engine, shown: set[int], hops: dict[int, int]) -> list[Pair]:
             pair = pairs.setdefault((node, peer), Pair(node, peer))
             pair.capacity_msat += engine.capacity[edge >> 1]
             pair.forward_msat += engine.balance[edge]
-            pair.back_msat += engine.balance[edge ^ 1]
             pair.in_flight_msat += engine.in_flight[edge >> 1]
             pair.channels += 1
             pair.disabled = pair.disabled and engine.terms.disabled[edge]
