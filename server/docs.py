@@ -9,7 +9,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from server.contract.shape import Contract, LifecycleTable, Operation
@@ -62,7 +62,7 @@ class _Page:
         ]
         sections += [self._problems(), self._objects()]
         main = tag("main", *sections, id="main", tabindex="-1")
-        style = files("server").joinpath("docs.css").read_text(encoding="utf-8")
+        style = Path(__file__).with_name("docs.css").read_text(encoding="utf-8")
         head = tag(
             "head",
             tag("meta", charset="utf-8"),

@@ -7,7 +7,7 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from urllib.parse import urlsplit
 
@@ -15,7 +15,7 @@ from server.egress import MODES
 from server.errors import LeydenError
 from server.moments import parse_iso
 from server.version import VERSION
-from sim.harness.options import add_commands as add_harness
+from sim.harness.options import COMMANDS as HARNESS
 
 # What `receiver-check` signs with unless it is told: known to everybody, so good for nothing else.
 EXAMPLE_SECRET = "whsec_YSBzZWNyZXQgZm9yIHJlY2VpdmVyLWNoZWNrIG9ubHk="
@@ -23,8 +23,9 @@ EXAMPLE_SECRET = "whsec_YSBzZWNyZXQgZm9yIHJlY2VpdmVyLWNoZWNrIG9ubHk="
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0 done, 1 it could not be done, 2 it was asked for wrongly."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    parser = _parser(given[0] if given else "")
+    options = parser.parse_args(given)
     if options.command is None:
         parser.print_help()
         return 2
@@ -41,26 +42,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(chosen: str = "") -> argparse.ArgumentParser:
+    """What `chosen` understands; with no such command, all of them by name."""
     parser = argparse.ArgumentParser(prog="leyden", description="A laboratory for Lightning charges.")
     commands = parser.add_subparsers(dest="command", metavar="command")
+    # A server that starts need not know what the other commands understand.
+    for name in [chosen] if chosen in COMMANDS else COMMANDS:
+        summary, describe = COMMANDS[name]
+        describe(commands.add_parser(name, help=summary, description=summary[:1].upper() + summary[1:] + "."))
+    return parser
 
-    serve = commands.add_parser(
-        "serve",
-        help="answer HTTP: the charge service, its Lightning node and its control plane",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+
+def _describe_serve(serve: argparse.ArgumentParser) -> None:
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    serve.add_argument(
+        "--port", default=8402, type=_port, help="port to listen on; 0 picks a free one (default: %(default)s)"
     )
-    serve.add_argument("--host", default="127.0.0.1", help="address to listen on")
-    serve.add_argument("--port", default=8402, type=_port, help="port to listen on; 0 picks a free one")
-    serve.add_argument("--data", default=":memory:", metavar="DIR", help="directory to keep the charges in")
+    serve.add_argument(
+        "--data",
+        default=":memory:",
+        metavar="DIR",
+        help="directory to keep the charges in (default: %(default)s, gone when it ends)",
+    )
     serve.add_argument(
         "--durability",
         choices=("os", "interval", "always"),
         default="os",
         help="what an answer waits for, with --data: os, the system has it (it outlives this process, not a power cut);"
-        " interval, the same, and the disk has it within about a second; always, the disk has it",
+        " interval, the same, and the disk has it within about a second; always, the disk has it"
+        " (default: %(default)s)",
     )
-    serve.add_argument("--api-key", action="append", metavar="KEY", help="a project's key; repeat for more projects")
+    serve.add_argument(
+        "--api-key", action="append", metavar="KEY", help="a project's key; repeat for more projects (default: leyden)"
+    )
     serve.add_argument(
         "--start", type=_start, metavar="TIME", help="the clock's first instant (default: the real time)"
     )
@@ -91,24 +105,33 @@ def _parser() -> argparse.ArgumentParser:
         default="direct",
         metavar="WHAT",
         help="how payments arrive: direct, or over a simulated network such as scale-free:400, hub:50, line:4 or"
-        " star:12 (in memory only)",
+        " star:12 (in memory only; default: %(default)s)",
     )
     serve.add_argument("--mock-unbound", action="store_true", help="answer operations without code from their examples")
     serve.set_defaults(run=_serve)
 
-    check = commands.add_parser(
-        "receiver-check",
-        help="send some forty difficult callbacks to an endpoint of yours and grade its answers",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+
+def _describe_check(check: argparse.ArgumentParser) -> None:
     check.add_argument("url", type=_endpoint, metavar="URL", help="your endpoint")
-    check.add_argument("--secret", type=_secret, default=EXAMPLE_SECRET, help="what your endpoint verifies with")
-    check.add_argument("--grade", choices="ABCDF", default="B", help="exit with 1 below this grade")
+    check.add_argument(
+        "--secret", type=_secret, default=EXAMPLE_SECRET, help="what your endpoint verifies with (default: %(default)s)"
+    )
+    check.add_argument(
+        "--grade", choices="ABCDF", default="B", help="exit with 1 below this grade (default: %(default)s)"
+    )
     check.add_argument("--internal-id", metavar="TEXT", help="an internalId that your endpoint knows")
-    check.add_argument("--amount", type=_amount, default="250000", metavar="MSAT", help="the amount it expects")
+    check.add_argument(
+        "--amount", type=_amount, default="250000", metavar="MSAT", help="the amount it expects (default: %(default)s)"
+    )
     check.add_argument("--charge-id", type=_uuid, metavar="ID", help="a Charge that your endpoint knows")
     check.add_argument("--only", action="append", metavar="NAME", help="run this check only; repeatable")
-    check.add_argument("--timeout", type=_patience, default=5.0, metavar="SECONDS", help="time for an answer, 1 to 15")
+    check.add_argument(
+        "--timeout",
+        type=_patience,
+        default=5.0,
+        metavar="SECONDS",
+        help="time for an answer, 1 to 15 (default: %(default)g)",
+    )
     check.add_argument("--html", metavar="FILE", help="write the report as a page; - prints it")
     check.add_argument("--json", metavar="FILE", help="write the report as JSON; - prints it")
     check.add_argument(
@@ -117,18 +140,18 @@ def _parser() -> argparse.ArgumentParser:
     _add_reach(check)
     check.set_defaults(run=_receiver_check)
 
-    listen = commands.add_parser(
-        "listen",
-        help="hand on what a served sandbox's inboxes receive to a program on this machine",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+
+def _describe_listen(listen: argparse.ArgumentParser) -> None:
     listen.add_argument("url", type=_endpoint, metavar="URL", help="where to; without a path, the path of the callback")
-    listen.add_argument("--server", type=_url, default="http://127.0.0.1:8402", metavar="URL", help="the sandbox")
-    listen.add_argument("--api-key", default="leyden", metavar="KEY", help="the project's key")
+    listen.add_argument(
+        "--server", type=_url, default="http://127.0.0.1:8402", metavar="URL", help="the sandbox (default: %(default)s)"
+    )
+    listen.add_argument("--api-key", default="leyden", metavar="KEY", help="the project's key (default: %(default)s)")
     _add_reach(listen)
     listen.set_defaults(run=_listen)
 
-    table = commands.add_parser("table", help="print the routes, lifecycles and callbacks of the spec")
+
+def _describe_table(table: argparse.ArgumentParser) -> None:
     table.add_argument("--spec", metavar="FILE", help="read this document instead of the packaged one")
     table.add_argument(
         "--overlay", action="append", default=[], metavar="NAME", help="a reading of the spec; repeatable"
@@ -136,27 +159,29 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--into", metavar="FILE", help="put the tables between their markers in this Markdown file")
     table.set_defaults(run=_table)
 
-    add_harness(commands)
 
-    lab = commands.add_parser(
-        "lab",
-        help="copy the notebooks into a directory of yours and open them in JupyterLab",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+def _describe_lab(lab: argparse.ArgumentParser) -> None:
     lab.add_argument(
-        "folder", nargs="?", default="leyden-lab", metavar="DIR", help="where; what you have changed there stays"
+        "folder",
+        nargs="?",
+        default="leyden-lab",
+        metavar="DIR",
+        help="where; what you have changed there stays (default: %(default)s)",
     )
     lab.add_argument("--no-browser", action="store_true", help="start JupyterLab and only print its address")
     lab.set_defaults(run=_lab)
 
-    version = commands.add_parser("version", help="print the versions of Leyden and of its contract")
+
+def _describe_version(version: argparse.ArgumentParser) -> None:
     version.set_defaults(run=_version)
-    return parser
 
 
 def _add_reach(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--egress", choices=("loopback", "public"), default="loopback", help="this machine, or public addresses"
+        "--egress",
+        choices=("loopback", "public"),
+        default="loopback",
+        help="this machine, or public addresses (default: %(default)s)",
     )
     command.add_argument(
         "--egress-allow", action="append", default=[], type=_network, metavar="CIDR", help="a network besides"
@@ -221,6 +246,22 @@ def _version(options: argparse.Namespace) -> int:
     contract = packaged_contract("charges")
     print(f"leyden {VERSION} (contract {contract.version}, Python {sys.version.split()[0]})")
     return 0
+
+
+_Describe = Callable[[argparse.ArgumentParser], None]
+# Each command: what it is for, and what it understands.
+COMMANDS: dict[str, tuple[str, _Describe]] = {
+    "serve": ("answer HTTP: the charge service, its Lightning node and its control plane", _describe_serve),
+    "receiver-check": (
+        "send some forty difficult callbacks to an endpoint of yours and grade its answers",
+        _describe_check,
+    ),
+    "listen": ("hand on what a served sandbox's inboxes receive to a program on this machine", _describe_listen),
+    "table": ("print the routes, lifecycles and callbacks of the spec", _describe_table),
+    **HARNESS,
+    "lab": ("copy the notebooks into a directory of yours and open them in JupyterLab", _describe_lab),
+    "version": ("print the versions of Leyden and of its contract", _describe_version),
+}
 
 
 def _port(text: str) -> int:

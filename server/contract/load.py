@@ -3,41 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
 from server.contract.compile import compile_contract
 from server.contract.extensions import Extensions
+from server.contract.kept import packaged_document
 from server.contract.overlay import Overlay, apply_overlay, read_overlay
 from server.contract.place import refused, suggestion
 from server.contract.shape import Contract
-from server.contract.yaml12 import read_yaml
 from server.errors import ContractError
 
 DOCUMENTS = ("charges", "sandbox")
 _SPEC = ".openapi.yaml"
 _OVERLAY = ".overlay.yaml"
+# Beside `server`, in the project as in an installation.
+_FOLDER = Path(__file__).parents[2] / "specs"
+_OVERLAYS = _FOLDER / "overlays"
 
 OverlaySource = str | Path | Mapping[str, Any]
 
 
-def default_spec(name: str = "charges") -> Traversable:
+def default_spec(name: str = "charges") -> Path:
     """The packaged document `charges` (the service) or `sandbox` (the control plane)."""
     if name not in DOCUMENTS:
         raise ContractError(f"no packaged spec {name!r}" + suggestion(name, DOCUMENTS))
-    return files("specs").joinpath(name + _SPEC)
+    return _FOLDER / (name + _SPEC)
 
 
 def known_overlays() -> tuple[str, ...]:
     """The names of the packaged overlays, sorted."""
-    found = files("specs").joinpath("overlays").iterdir()
-    return tuple(sorted(file.name.removesuffix(_OVERLAY) for file in found if file.name.endswith(_OVERLAY)))
+    return tuple(sorted(file.name.removesuffix(_OVERLAY) for file in _OVERLAYS.glob("*" + _OVERLAY)))
 
 
 def load_contract(
-    spec: Path | str | Traversable | Mapping[str, Any] | None = None,
+    spec: Path | str | Mapping[str, Any] | None = None,
     *,
     overlays: Sequence[OverlaySource] = (),
     mock_unbound: bool = False,
@@ -58,7 +58,7 @@ def load_contract(
     else:
         file = default_spec() if spec is None else Path(spec) if isinstance(spec, str) else spec
         name = file.name
-        document = read_yaml(_read(file, "spec"), name)
+        document = _document(file, "spec")
     if not isinstance(document, dict):
         raise refused(name or "spec", "is not an OpenAPI document: its root must be a mapping")
     packaged = [packaged + _SPEC for packaged in DOCUMENTS]
@@ -77,7 +77,7 @@ def load_contract(
             document = _copy(document)
         apply_overlay(document, overlay)
         laid.append(overlay.name)
-    extensions = Extensions.read(_read(files("specs").joinpath("extensions.schema.json"), "grammar of x- keys"))
+    extensions = Extensions.read(_read(_FOLDER / "extensions.schema.json", "grammar of x- keys"))
     return compile_contract(document, name=name, extensions=extensions, overlays=laid, mock_unbound=mock_unbound)
 
 
@@ -86,16 +86,25 @@ def _overlay(source: OverlaySource) -> Overlay:
         info = source.get("info")
         title = info.get("title") if isinstance(info, dict) else None
         return read_overlay(source, str(title or "overlay"))
-    file: Traversable = Path(source)
+    file = Path(source)
     if isinstance(source, str) and "/" not in source and not source.endswith((".yaml", ".yml", ".json")):
         known = known_overlays()
         if source not in known:
             raise ContractError(f"no overlay {source!r}; there are: {', '.join(known) or 'none'}")
-        file = files("specs").joinpath("overlays").joinpath(source + _OVERLAY)
-    return read_overlay(read_yaml(_read(file, "overlay"), file.name), file.name)
+        file = _OVERLAYS / (source + _OVERLAY)
+    return read_overlay(_document(file, "overlay"), file.name)
 
 
-def _read(file: Traversable, noun: str) -> bytes:
+def _document(file: Path, noun: str) -> Any:
+    data = _read(file, noun)
+    if _FOLDER in file.parents:
+        return packaged_document(file, data)
+    from server.contract.yaml12 import read_yaml
+
+    return read_yaml(data, file.name)
+
+
+def _read(file: Path, noun: str) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:

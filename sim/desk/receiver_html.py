@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
-from importlib.resources import files
 from itertools import groupby
+from pathlib import Path
 
 from sim.desk.receiver_bench import raw_request
 from sim.desk.receiver_catalogue import SEVERITIES
@@ -13,7 +13,7 @@ from sim.desk.receiver_check import FAIL, NOTICE, PASS, SKIPPED, Exchange, Findi
 
 _WORDS = {PASS: "pass", NOTICE: "notice", FAIL: "fail", SKIPPED: "not sent"}
 
-_STYLE = files("sim").joinpath("desk", "receiver_check.css").read_text(encoding="utf-8")
+_STYLE = Path(__file__).with_name("receiver_check.css").read_text(encoding="utf-8")
 
 
 def report_html(report: Report) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 KEY = "leyden"
 ENGINES = ("tour", "walk", "machine", "schemathesis")
@@ -21,11 +20,7 @@ FORMS = ("pytest", "curl", "notebook")
 USUAL_SECONDS = 10.0
 
 
-def add_commands(commands: Any) -> None:
-    """Put `fuzz`, `tour` and `replay` on the command line."""
-    fuzz = commands.add_parser(
-        "fuzz", help="try everything, compare with what is promised, and report what was reached and what was broken"
-    )
+def _describe_fuzz(fuzz: argparse.ArgumentParser) -> None:
     _add_target(fuzz)
     fuzz.add_argument("--seconds", type=_positive, help=f"how long, in real time (default: {USUAL_SECONDS:g})")
     fuzz.add_argument("--examples", type=_count, help="how many worlds each engine plays in, instead of a time")
@@ -40,11 +35,13 @@ def add_commands(commands: Any) -> None:
     fuzz.add_argument("--cover", action="store_true", help="exit with 1, too, when a declared cell was never reached")
     fuzz.set_defaults(run=_fuzz)
 
-    tour = commands.add_parser("tour", help="walk past every row, refusal, outcome and bound once: a smoke test")
+
+def _describe_tour(tour: argparse.ArgumentParser) -> None:
     _add_target(tour)
     tour.set_defaults(run=_tour)
 
-    again = commands.add_parser("replay", help="play a case again, in process, and see whether it still happens")
+
+def _describe_replay(again: argparse.ArgumentParser) -> None:
     again.add_argument("case", metavar="CASE", help="a case file, as `leyden fuzz --cases` writes them")
     again.add_argument("--export", choices=FORMS, help="print the case in this form instead")
     again.set_defaults(run=_replay)
@@ -116,3 +113,14 @@ def _engines(text: str) -> Sequence[str]:
     if not names or not set(names) <= set(ENGINES):
         raise argparse.ArgumentTypeError(f"{text!r} are no engines: give some of {', '.join(ENGINES)}, with commas")
     return names
+
+
+# Each command: what it is for, and what it understands.
+COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "fuzz": (
+        "try everything, compare with what is promised, and report what was reached and what was broken",
+        _describe_fuzz,
+    ),
+    "tour": ("walk past every row, refusal, outcome and bound once: a smoke test", _describe_tour),
+    "replay": ("play a case again, in process, and see whether it still happens", _describe_replay),
+}

@@ -106,9 +106,12 @@ def receiver() -> Iterator[str]:
 
 @contextmanager
 def _serving(*command: str, first: str) -> Iterator[Served]:
+    # What is installed has its bytecode from the start: a run from the project's folder may write its own, too.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    program = [sys.executable, "-m", *command]
     began = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", *command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        program, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None
