@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import http.client
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+import aiohttp
 import orjson
 
 from server.egress import Egress
@@ -32,48 +32,42 @@ class Unreachable(LeydenError):
 
 
 class Desk:
-    """The control plane of a served sandbox, over HTTP."""
+    """The control plane of a served sandbox, over HTTP, for one event loop."""
 
     def __init__(self, server: str, api_key: str) -> None:
         self._server = server
-        self._parts = urlsplit(server)
-        self._headers = {"apikey": api_key}
+        self._client = aiohttp.ClientSession(
+            headers={"apikey": api_key}, timeout=aiohttp.ClientTimeout(total=_PATIENCE_S), json_serialize=_json
+        )
 
     async def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """One request under `/sandbox/v1`. Raises `Unreachable`, or `LeydenError` when the server refuses."""
-        return await asyncio.to_thread(self._ask, method, path, body)
-
-    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
-        parts = self._parts
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        connection = kind(parts.hostname or "", parts.port, timeout=_PATIENCE_S)
-        headers = self._headers if body is None else {**self._headers, "content-type": "application/json"}
         try:
-            connection.request(
-                method, f"{parts.path}/sandbox/v1{path}", None if body is None else orjson.dumps(body), headers
-            )
-            answer = connection.getresponse()
-            status, raw = answer.status, answer.read()
-        except (OSError, http.client.HTTPException) as error:
+            async with self._client.request(method, f"{self._server}/sandbox/v1{path}", json=body) as answer:
+                status, raw = answer.status, await answer.read()
+        except (OSError, aiohttp.ClientError) as error:
             raise Unreachable(
                 f"nobody answers at {self._server} ({error}): start `leyden serve`, or name it with --server"
             ) from None
-        finally:
-            connection.close()
         if status == 401:
             raise LeydenError(f"{self._server} does not know this key: give the project's with --api-key")
         if status != 200:
             raise LeydenError(f"{self._server} answered {status} to {path}: is it a Leyden with its control plane?")
         return orjson.loads(raw)
 
+    async def close(self) -> None:
+        """Let go of the connection, and of a question that is still open."""
+        await self._client.close()
+
 
 def listen(options: argparse.Namespace) -> int:
     """Forward until interrupted. Raises `LeydenError` when there is no such server, or it refuses the key."""
-    asyncio.run(_listen(Desk(options.server, options.api_key), options))
+    asyncio.run(_listen(options))
     return 0
 
 
-async def _listen(desk: Desk, options: argparse.Namespace) -> None:
+async def _listen(options: argparse.Namespace) -> None:
+    desk = Desk(options.server, options.api_key)
     egress = Egress(options.egress, allow=options.egress_allow)
     courier = HttpCourier(allow=egress, screen=egress.screen)
     try:
@@ -93,6 +87,7 @@ async def _listen(desk: Desk, options: argparse.Namespace) -> None:
                 await asyncio.sleep(_AGAIN_S)
     finally:
         await courier.close()
+        await desk.close()
 
 
 async def _hand_on(desk: Desk, courier: HttpCourier, url: str, seen: dict[str, int]) -> None:
@@ -146,3 +141,7 @@ def _line(inbox: str, got: Mapping[str, Any], answer: Answer) -> str:
     words = f"{got['at']}  {inbox}  {event}  {about}  attempt {got['attempt']} -> {said} in {answer.latency_ms} ms"
     # What receivers and faults put in is printed, never obeyed.
     return "".join(char if char.isprintable() else "?" for char in words)
+
+
+def _json(body: Any) -> str:
+    return orjson.dumps(body).decode()
