@@ -8,7 +8,9 @@ What the operations are is written in `specs/`; what they do, in the services; h
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import orjson
 from starlette.middleware import Middleware
@@ -25,12 +27,14 @@ _FOUND = "leyden.route"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A contract with its handlers, and where its own document is served."""
+    """A contract with its handlers, and where its own document is served. `documents` are served beside it, by their
+    paths, and made when they are asked for."""
 
     contract: Contract
     handlers: Mapping[str, Handler]
     document_path: str
     docs_path: str
+    documents: Mapping[str, Callable[[], Mapping[str, Any]]] = field(default_factory=dict)
 
 
 def operation_routes(part: Part, gate: Gate) -> list[Route]:
@@ -59,10 +63,10 @@ class Page:
 
 
 def document_routes(part: Part, gate: Gate) -> list[Route]:
-    """The served document and its page for people."""
+    """The served document, its page for people, and what is served beside it."""
 
-    def document() -> Response:
-        return Response(orjson.dumps(part.contract.document), media_type="application/json")
+    def document(make: Callable[[], Mapping[str, Any]]) -> Response:
+        return Response(orjson.dumps(make()), media_type="application/json")
 
     def docs() -> Response:
         # Here and not above: most servers start without anybody reading their page.
@@ -70,8 +74,9 @@ def document_routes(part: Part, gate: Gate) -> list[Route]:
 
         return HTMLResponse(docs_page(part.contract, part.document_path))
 
+    documents = {part.document_path: lambda: part.contract.document, **part.documents}
     return [
-        Route(part.document_path, Page(document, gate)),
+        *(Route(path, Page(partial(document, make), gate)) for path, make in documents.items()),
         Route(part.docs_path, Page(docs, gate)),
     ]
 

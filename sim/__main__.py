@@ -102,10 +102,9 @@ def _describe_serve(serve: argparse.ArgumentParser) -> None:
     serve.add_argument("--no-control", action="store_true", help="leave the control plane under /sandbox/v1 out")
     serve.add_argument(
         "--network",
-        default="direct",
         metavar="WHAT",
         help="how payments arrive: direct, or over a simulated network such as scale-free:400, hub:50, line:4 or"
-        " star:12 (in memory only; default: %(default)s)",
+        " star:12 (default: direct, or what --data was begun with)",
     )
     serve.add_argument("--mock-unbound", action="store_true", help="answer operations without code from their examples")
     serve.set_defaults(run=_serve)

@@ -13,12 +13,12 @@ from server.errors import LeydenError
 from server.store.shelf import ShelfState
 from server.store.store import Store
 from sim.garbage import nothing_thrown_away
-from sim.plans import Plan, packaged_contract
+from sim.plans import Plan, network_of, packaged_contract
 from sim.world import LOCAL_URL, World
 
 FORMAT = 1
 
-_OWN_TABLE = "world"  # what a world writes down about itself for a restart; a fork does not come from one
+_OWN_TABLES = ("world", "network")  # what a world writes down about itself for a restart; a fork comes from none
 
 
 class ForkError(LeydenError):
@@ -37,7 +37,7 @@ def twin(world: World, label: str, *, reseed: int | None = None) -> World:
             "this world's callbacks go out to the network, and an answer comes back to one world only: fork a Sandbox"
         )
     with world.lock, nothing_thrown_away():
-        tables = {name: state for name, state in world.store.snapshot().items() if name != _OWN_TABLE}
+        tables = {name: state for name, state in world.store.snapshot().items() if name not in _OWN_TABLES}
         made = World(
             replace(world.plan, rate=world.clock.rate),
             Store.from_snapshot(tables),
@@ -68,7 +68,7 @@ def written(world: World) -> dict[str, Any]:
             "tables": {
                 name: {"made": shelf.made, "next": shelf.next_id, "rows": [list(pair) for pair in shelf.rows.items()]}
                 for name, shelf in world.store.snapshot().items()
-                if name != _OWN_TABLE
+                if name not in _OWN_TABLES
             },
             "journal": world.journal.snapshot(),
             "network": _network(world),
@@ -158,7 +158,7 @@ def _written_plan(plan: Plan) -> dict[str, Any]:
         "keep": plan.keep,
         "mock_unbound": plan.mock_unbound,
         "control": plan.control is not None,
-        "network": plan.network if isinstance(plan.network, str) else plan.network.written(),
+        "network": plan.written_network(),
         "overlays": list(contract.overlays),
         # The packaged spec is known by its overlays; any other travels along, so that the case can be opened anywhere.
         "spec": None if _is_packaged(contract) else contract.document,
@@ -172,14 +172,9 @@ def _read_plan(saved: Mapping[str, Any]) -> Plan:
     else:
         contract = load_contract(saved["spec"], mock_unbound=saved["mock_unbound"], known_as="charges.openapi.yaml")
         contract = contract._replace(overlays=overlays)
-    network = saved.get("network", "direct")
-    if not isinstance(network, str):
-        from sim.lightning.graph import Graph
-
-        network = Graph.read(network)
     return Plan(
         contract=contract,
-        network=network,
+        network=network_of(saved, None),
         control=partial(packaged_contract, "sandbox") if saved["control"] else None,
         seed=saved["seed"],
         given_seed=saved["given_seed"],

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from server.contract.load import default_spec, load_contract
 from server.contract.shape import Contract
+from server.errors import StoreError
 
 if TYPE_CHECKING:
     from sim.lightning.graph import Graph
@@ -35,11 +36,35 @@ class Plan:
     network: str | Graph = "direct"
     wall: Callable[[], int] | None = field(default=None, compare=False)
 
+    def written_network(self) -> Any:
+        """The network as JSON values."""
+        return self.network if isinstance(self.network, str) else self.network.written()
+
 
 @lru_cache(maxsize=16)
 def packaged_contract(name: str, overlays: tuple[str | Path, ...] = ()) -> Contract:
     """A document that travels with Leyden, compiled once in a process: contracts are values, and never change."""
     return load_contract(default_spec(name), overlays=overlays)
+
+
+def network_of(saved: Mapping[str, Any] | None, asked: str | Graph | None) -> str | Graph:
+    """The network of a world that is begun, or of one that goes on where `saved` says; `asked` may be left out then.
+
+    Raises `StoreError` for another one than it was begun with.
+    """
+    if saved is None:
+        return "direct" if asked is None else asked
+    begun = saved.get("network", "direct")
+    if asked is not None and begun != (asked if isinstance(asked, str) else asked.written()):
+        named = begun if isinstance(begun, str) else f"a map of {len(begun['names'])} nodes"
+        raise StoreError(f"this directory was begun with network {named}: leave network out, or use a new directory")
+    return begun if isinstance(begun, str) else _graph(begun)
+
+
+def _graph(saved: Mapping[str, Any]) -> Graph:
+    from sim.lightning.graph import Graph
+
+    return Graph.read(saved)
 
 
 def plan_from(

@@ -23,7 +23,7 @@ from sim.lab.history import History, as_json
 from sim.lab.traffic import Traffic, traffic
 from sim.looking import Looking
 from sim.moving import Instant, Moving, instant_ms
-from sim.plans import Plan, plan_from
+from sim.plans import Plan, network_of, plan_from
 from sim.receivers import Receiver
 from sim.wallet import Wallet
 from sim.world import World
@@ -40,11 +40,11 @@ class Sandbox(Asking, Moving, Looking):
     0), `start` and what you do, so the same lines give the same ids, invoices and journal anywhere.
 
     `data` is a directory to keep the charges in (default: memory only). One that a sandbox was kept in before is gone
-    on with, from the instant at which it was left; its seed and start are its own, and `StoreError` is raised for other
-    ones. `spec` is a path to another
+    on with, from the instant at which it was left; its seed, start and network are its own, and `StoreError` is raised
+    for other ones. `spec` is a path to another
     `charges.openapi.yaml`, `overlays` are names from `specs/overlays` or paths. `network` is the depth of the simulated
-    Lightning network: `direct` puts every payer one step from the node; `scale-free:400`, `hub:50`, `line:4`, `star:12`
-    or a `sim.lightning.graph.Graph` let every payment travel over channels (in memory only). `label` is the column
+    Lightning network: `direct` (the default) puts every payer one step from the node; `scale-free:400`, `hub:50`,
+    `line:4`, `star:12` or a `sim.lightning.graph.Graph` let every payment travel over channels. `label` is the column
     `world` of every table. `clock="process"` lets time pass with the process's clock, which freezegun may freeze and
     move: see `sim.following`.
     """
@@ -57,7 +57,7 @@ class Sandbox(Asking, Moving, Looking):
         data: str | Path | None = None,
         spec: str | Path | Contract | None = None,
         overlays: Sequence[str | Path] = (),
-        network: str | Graph = "direct",
+        network: str | Graph | None = None,
         api_key: str = "leyden",
         clock: str = "virtual",
         label: str = "main",
@@ -80,7 +80,7 @@ class Sandbox(Asking, Moving, Looking):
                 spec=spec,
                 overlays=overlays,
                 api_key=api_key,
-                network=network,
+                network=network_of(saved, network),
                 rate=0 if wall is None else 1,
                 wall=wall,
             )
@@ -90,10 +90,10 @@ class Sandbox(Asking, Moving, Looking):
         except BaseException:
             store.close()
             raise
-        history = History(_begun(plan, spec, overlays, network))
+        history = History(_begun(plan, spec, overlays))
         if saved is not None:
             history.forget("it was gone on with from a directory, which does not say what had been done")
-        elif isinstance(spec, Contract) or not isinstance(network, str):
+        elif isinstance(spec, Contract) or not isinstance(plan.network, str):
             history.forget(
                 "it was made with an object that has no name: give the spec as a path, the network as a text"
             )
@@ -226,15 +226,15 @@ class Sandbox(Asking, Moving, Looking):
         return path
 
 
-def _begun(plan: Plan, spec: object, overlays: Sequence[str | Path], network: object) -> dict[str, Any]:
+def _begun(plan: Plan, spec: object, overlays: Sequence[str | Path]) -> dict[str, Any]:
     """The arguments that make a sandbox alike, those left out that are the usual ones."""
     asked: dict[str, Any] = {"seed": plan.seed, "start": to_iso(plan.start_ms)}
     if spec is not None:
         asked["spec"] = str(spec)
     if overlays:
         asked["overlays"] = [str(overlay) for overlay in overlays]
-    if network != "direct":
-        asked["network"] = str(network)
+    if plan.network != "direct":
+        asked["network"] = str(plan.network)
     if plan.api_key != "leyden":
         asked["api_key"] = plan.api_key
     return asked

@@ -6,13 +6,14 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.types import ASGIApp
 
 from server.app import LaterPart, Part, build_app
 from server.contract.bind import bind
-from server.errors import StorageUnavailable, StoreError
+from server.errors import StorageUnavailable
 from server.service import Service
 from server.store.store import Store
 from sim.clock import Fired, VirtualClock
@@ -148,13 +149,12 @@ class World:
         """The engine of the plan's network, and the shop's node; none for direct payments, which need no numpy."""
         if plan.network == "direct":
             return None, 0
-        if self.store.lasts:
-            raise StoreError("a network is kept in memory only: leave data out, or use network='direct'")
         from sim.lightning.depth import engine_beside, engine_for
 
         if self._beside is not None:
             return engine_beside(self._beside.payments)
-        return engine_for(plan.network, plan.start_ms, self.streams.secret)
+        begun = self._own.row("plan") or {}
+        return engine_for(plan.network, plan.start_ms, self.streams.secret, map_kept=begun.get("map"))
 
     def _node(self, journal: Journal) -> DirectNode:
         engine = self.engine
@@ -182,9 +182,13 @@ class World:
         def control() -> Part:
             assert compiled is not None
             assert levers is not None
+            from sim.merged import merged
+
             contract = compiled()
             handlers = bind(contract, levers(self), guards={}, effects={})
-            return Part(contract, handlers, f"{CONTROL_PATH}/openapi.json", f"{CONTROL_PATH}/docs")
+            both = partial(merged, self.plan.contract.document, contract.document)
+            documents = {f"{CONTROL_PATH}/merged.json": both}
+            return Part(contract, handlers, f"{CONTROL_PATH}/openapi.json", f"{CONTROL_PATH}/docs", documents)
 
         first = Part(self.plan.contract, self.service.handlers, "/openapi.json", "/docs")
         offered = compiled is not None and levers is not None
@@ -203,6 +207,7 @@ class World:
         else:
             self.streams.restore(saved["streams"])
             self.clock.restore({"now": saved["now"], "sequence": 0, "timers": []})
+            self.payments.stand_again(self.streams.secret)
         with self.store.commit():
             self.service.projects.add(plan.project, plan.api_key)
         if saved is None:
@@ -225,7 +230,16 @@ class World:
         plan = self.plan
         if not self._own.has("plan"):
             given = plan.seed if plan.given_seed is None else plan.given_seed
-            self._own.put({"id": "plan", "seed": plan.seed, "given_seed": given, "start": plan.start_ms})
+            row = {"id": "plan", "seed": plan.seed, "given_seed": given, "start": plan.start_ms}
+            if self.engine is not None:
+                from sim.lightning.keeping import fingerprint
+
+                row |= {
+                    "network": plan.written_network(),
+                    "map": fingerprint(self.engine.graph, self.engine.first_channels),
+                }
+            self._own.put(row)
+        self.payments.write_down()
         clock = self.clock
         now, wall = clock.standing()
         self._own.put(

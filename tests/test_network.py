@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from server.errors import StoreError
 from sim import Sandbox
 from sim.lightning.conditions import Weather
 from sim.lightning.engine import Engine
@@ -297,8 +296,6 @@ def test_the_same_lines_give_the_same_journal_with_a_network():
     assert story() == story()
 
 
-def test_a_network_is_not_kept_on_disk(tmp_path):
-    with pytest.raises(StoreError, match="memory only"):
-        shop(data=tmp_path / "kept")
+def test_a_world_of_direct_payments_has_no_network():
     with Sandbox(seed=1) as direct, pytest.raises(ValueError, match="direct"):
         _ = direct.network

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from sim import Sandbox
 from sim.lightning.conditions import CALM, Weather
+from sim.lightning.costs import bucket_of
 from sim.lightning.engine import Engine
 from sim.lightning.generate import generate
 from sim.lightning.graph import Graph, from_edges
-from sim.lightning.payer import Order, Payers
+from sim.lightning.payer import Order, Payers, fee_limit
 from sim.lightning.state import beside, stand, written
+from sim.lightning.trees import OFTEN
 
 ROUGH = Weather(slow_share=0.3, stuck_share=0.02, up_share=0.9)
 
@@ -51,14 +53,14 @@ def test_what_is_left_out_of_the_matrix_is_on_no_shortest_way(what):
     engine = Engine(generate(what, 2), 0, secret)
     router, graph = engine.router, engine.graph
     for bucket in (20, 40, 56):
-        weights, _ = router._prices(bucket)
+        weights = router.costs.weigh(bucket)
         drawn = networkx.DiGraph()
         drawn.add_nodes_from(range(len(graph.names)))
         for edge, (a, b) in enumerate(zip(graph.source.tolist(), graph.target.tolist(), strict=True)):
             if weights[edge] < np.inf and weights[edge] < drawn.get_edge_data(b, a, {"weight": np.inf})["weight"]:
                 drawn.add_edge(b, a, weight=float(weights[edge]))
         for target in range(0, len(graph.names), 17):
-            found = router._tree(target, bucket).distance
+            found = router.costs.tree(target, bucket).distance
             expected = networkx.single_source_dijkstra_path_length(drawn, target)
             assert {node for node in range(len(found)) if found[node] < np.inf} == expected.keys()
             assert found[list(expected)] == pytest.approx(list(expected.values()), rel=1e-9)
@@ -74,7 +76,7 @@ def test_a_detour_is_as_cheap_as_any_way_around_what_is_shut(seed, pair, shut):
     router, terms = engine.router, engine.terms
     known = {edge % len(terms.source): (0, 0, 0) for edge in shut}
     drawn = networkx.DiGraph()
-    weights, _ = router._prices(39)  # where a million msat belongs
+    weights = router.costs.weigh(39)  # where a million msat belongs
     for edge, (a, b) in enumerate(zip(terms.source, terms.target, strict=True)):
         own = a == payer and engine.able(edge) >= 1_000_000
         cost = 0.0 if own else np.inf if a == payer else float(weights[edge])
@@ -93,6 +95,49 @@ def test_a_detour_is_as_cheap_as_any_way_around_what_is_shut(seed, pair, shut):
         assert sum(float(weights[edge]) for edge in found.edges[1:]) == pytest.approx(cheapest)
     else:  # all that is left is too long, or loses to a rule that only exact amounts show
         assert len(networkx.dijkstra_path(drawn, payer, target)) > 4
+
+
+def test_a_tree_that_is_asked_often_says_what_it_said_before():
+    engine = Engine(generate("scale-free:300", 2), 0, secret)
+    for target in (0, int(engine.graph.degree.argmax()), 299):
+        tree = engine.router.costs.tree(target, 39)
+        others = [node for node in range(300) if node != target and np.isfinite(tree.distance[node])]
+        before = [tree.best(node) for node in others[:50]], [tree.way(node) for node in others]
+        firsts = [next(iter(tree.begin(node)), None) for node in others]
+        asked = [tree.best(node) for node in others]
+        assert tree.best(others[0]) == tree.best(others[0])  # by now all of them stand in a list
+        assert [tree.best(node) for node in others] == asked == firsts
+        assert (asked[:50], [tree.way(node) for node in others]) == before
+
+
+@given(seed=st.integers(0, 3), payer=st.integers(0, 79), target=st.integers(0, 79), amount=st.integers(1, 10**9))
+@settings(max_examples=150)
+def test_the_route_of_a_payer_without_trouble_is_the_one_that_a_search_finds(seed, payer, target, amount):
+    if payer == target:
+        return
+    engine = Engine(generate("scale-free:80", seed), 0, secret)
+    limits = {"able": engine.able, "known": {}, "fee_limit_msat": fee_limit(amount)}
+    for _ in range(OFTEN):
+        engine.router.costs.tree(target, bucket_of(amount)).best(payer)
+    plain, _ = engine.router.route(payer, target, amount, **limits)
+    engine.router._plain = lambda *given: None  # type: ignore[method-assign]
+    assert engine.router.route(payer, target, amount, **limits)[0] == plain
+
+
+def test_a_payer_doubts_what_failed_and_not_what_arrived():
+    engine = Engine(generate("scale-free:120", 3), 0, secret, weather=ROUGH)
+    payers, _ = traffic(engine, 150)
+    finish(engine)
+    doubted = 0
+    for payer, _, beliefs in payers.lessons.written():
+        narrowed = {edge: (low, high, at) for edge, low, high, at in beliefs if high <= engine.capacity[edge >> 1]}
+        assert payers.lessons.doubts(payer, 0) == narrowed
+        doubted += len(narrowed)
+    assert doubted
+    twin = type(payers.lessons).restored(engine, payers.lessons.written(), engine.capacity)
+    assert twin.written() == payers.lessons.written()
+    for payer, *_ in twin.written():
+        assert twin.doubts(payer, engine.now) == payers.lessons.doubts(payer, engine.now)
 
 
 # Engines

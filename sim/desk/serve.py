@@ -20,7 +20,7 @@ from server.system_courier import HttpCourier
 from server.system_sync import GroupSync, SyncedCourier
 from sim.desk.host import Host
 from sim.desk.levers import levers
-from sim.plans import plan_from
+from sim.plans import network_of, plan_from
 from sim.world import World
 
 DEFAULT_KEY = "leyden"
@@ -117,7 +117,7 @@ def _on(store: Store, options: argparse.Namespace, key: str, index: int, public_
         control=not options.no_control,
         keep=_READABLE_ENTRIES,
         mock_unbound=options.mock_unbound,
-        network=options.network,
+        network=network_of(saved, options.network),
         given_seed=given_seed,
     )
     courier = HttpCourier(allow=egress, screen=egress.screen)

@@ -40,6 +40,10 @@ class Agenda:
             self.log.append((due, items))
         return items
 
+    def changed(self) -> set[int]:
+        """The instants of which the log says something."""
+        return {due for due, _ in self.log or ()}
+
     def take_back(self) -> None:
         """Undo what the log says, the latest first."""
         slots = self.slots

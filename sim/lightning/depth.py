@@ -8,16 +8,23 @@ from sim.lightning.conditions import Weather
 from sim.lightning.engine import Engine
 from sim.lightning.generate import generate
 from sim.lightning.graph import Graph
+from sim.lightning.keeping import check_map
 from sim.lightning.payments import Payments
 from sim.lightning.state import beside
 from sim.lightning.travel import TravellingPayments
 
 
-def engine_for(network: str | Graph, start_ms: int, secret: Callable[[str], bytes]) -> tuple[Engine, int]:
-    """The engine for a network and the number of the shop's node. Raises `GraphError` for what is no network."""
+def engine_for(
+    network: str | Graph, start_ms: int, secret: Callable[[str], bytes], *, map_kept: str | None = None
+) -> tuple[Engine, int]:
+    """The engine for a network and the number of the shop's node; `map_kept` is the fingerprint of the map on which a
+    directory was begun. Raises `GraphError` for what is no network, `StoreError` for another map.
+    """
     graph = network
     if isinstance(graph, str):
         graph = generate(graph, int.from_bytes(secret("graph"), "big"))
+    if map_kept is not None:
+        check_map(graph, map_kept)
     shop = int(graph.degree.argmax()) if graph.shop is None else graph.shop
     return Engine(graph, start_ms, secret, weather=Weather(), trace=True), shop
 

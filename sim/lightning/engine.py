@@ -11,7 +11,7 @@ from sim.lightning.codes import PERMANENT_CHANNEL_FAILURE
 from sim.lightning.conditions import CALM, TABLE, Conditions, Weather
 from sim.lightning.graph import Graph
 from sim.lightning.htlc import FAILED, SETTLED
-from sim.lightning.hurry import RETURNING, STEP, hurry
+from sim.lightning.hurry import RETURNING, STEP, Quick, hurry, luck_of
 from sim.lightning.policy import MOST_IN_FLIGHT, refusal
 from sim.lightning.routing import Route, Router, Terms
 from sim.lightning.shard import ALARM, BACK, FORWARD, Alarm, Shard
@@ -35,8 +35,9 @@ class Engine(Undo):
     """The channels of one network and what is in flight on them, in whole milliseconds.
 
     `arrived` is asked about a shard that reached the end of its route. `returned` is told when the answer is back at
-    the payer, `woken` of what `wake` asked for. `intercept` may change what becomes of a shard at any place. Whoever
-    drives moves time with `run`. With `trace` every shard keeps the instants of its hops.
+    the payer, `woken` of what `wake` asked for, `stirred` before the first change in a commit. `intercept` may change
+    what becomes of a shard at any place. Whoever drives moves time with `run`. With `trace` every shard keeps the
+    instants of its hops.
     """
 
     def __init__(
@@ -73,7 +74,8 @@ class Engine(Undo):
         self.live: dict[int, Shard] = {}
         self.made = 0
         self._height = self.next_block = 0
-        self.quick_loop: Callable[[int], None] | None = None
+        self.quick: Quick | None = None
+        self.stirred: Callable[[], None] | None = None
 
     # Driving
 
@@ -93,9 +95,7 @@ class Engine(Undo):
             if self.recording or self.trace or self.intercept is not None:
                 self._run(until_ms)
             else:
-                if self.quick_loop is None:
-                    self.quick_loop = hurry(self)
-                self.quick_loop(until_ms)
+                (self.quick or self._hurry()).run(until_ms)
         if until_ms > self.now:
             self.now = until_ms
 
@@ -136,13 +136,12 @@ class Engine(Undo):
 
         `luck` sets the payment apart from others: its latencies are the same whatever else the network carries.
         """
-        recording = self.recording
-        if recording:
-            self.checkpoint()
+        if not (self.recording or self.trace or self.intercept is not None):
+            return (self.quick or self._hurry()).send(owner, number, route, final_expiry, luck)
+        self.checkpoint()
         self.made = made = self.made + 1
-        shard = Shard(made, owner, number, self.luck_of(luck, number), route, final_expiry)
-        if recording:
-            self.remember(self.live, made)
+        shard = Shard(made, owner, number, luck_of(luck, number), route, final_expiry)
+        self.remember(self.live, made)
         self.live[made] = shard
         self.offer(shard, 0)
         return shard
@@ -152,13 +151,11 @@ class Engine(Undo):
         self.reseeded = (*self.reseeded, (self.now, luck))
         lucks = [number for _, number in self.reseeded]
         self.conditions = self.conditions.reseeded(self.now, lambda name: secret(f"{name} after {lucks}"))
-        self.next_block, self.quick_loop = 0, None
+        self.next_block, self.quick = 0, None
 
-    @staticmethod
-    def luck_of(payment: int, number: int) -> int:
-        """Where in the tables the luck of a payment's attempt begins. Low digits decide least in a product: those
-        above are taken."""
-        return (payment * 64 + number) * 2_654_435_761 >> 8 & _MASK
+    def _hurry(self) -> Quick:
+        self.quick = hurry(self)
+        return self.quick
 
     @staticmethod
     def draw(luck: int, place: int) -> int:
@@ -340,6 +337,8 @@ class Engine(Undo):
         if self.recording and not self.saved:
             self.saved = {name: self.__dict__[name] for name in ("now", "events", "made")}
             self.agenda.log = []
+            if self.stirred is not None:
+                self.stirred()
 
     def keep(self) -> None:
         """What changed stays."""
@@ -349,7 +348,7 @@ class Engine(Undo):
     def take_back(self) -> None:
         """Let everything be as it was at `begin`."""
         self.agenda.take_back()
-        self.next_block, self.quick_loop = 0, None
+        self.next_block, self.quick = 0, None
         super().take_back()
 
     def _old(self, edge: int) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sim.lightning.conditions import TABLE
 from sim.lightning.htlc import SETTLED
 from sim.lightning.policy import MOST_IN_FLIGHT
-from sim.lightning.shard import BACK
+from sim.lightning.routing import Route
+from sim.lightning.shard import BACK, Shard
 
 if TYPE_CHECKING:
     from sim.lightning.engine import Engine
@@ -23,8 +24,21 @@ STEP, RETURNING = 40_503, 32
 _MASK = TABLE - 1
 
 
-def hurry(engine: Engine) -> Callable[[int], None]:
-    """The loop for an engine, which does everything due by an instant.
+def luck_of(payment: int, number: int) -> int:
+    """Where in the tables the luck of a payment's attempt begins. Low digits decide least in a product: those above
+    are taken."""
+    return (payment * 64 + number) * 2_654_435_761 >> 8 & _MASK
+
+
+class Quick(NamedTuple):
+    """The quick ways through `Engine.run`, up to the instant given, and through `Engine.send`."""
+
+    run: Callable[[int], None]
+    send: Callable[[Any, int, Route, int, int], Shard]
+
+
+def hurry(engine: Engine) -> Quick:
+    """The quick ways for an engine.
 
     Everything it needs is at hand when it begins: as often as it is called for a few events only, that is half of it.
     So it stands only while the engine keeps its lists, terms and weather. It raises `BrokenConservation` as
@@ -38,14 +52,17 @@ def hurry(engine: Engine) -> Callable[[int], None]:
     spans, stuck = conditions.spans_ms, conditions.stuck
     always_up, is_up, up_from, up_until = conditions.current()
 
+    lowest, next_block = engine.height() + 2, engine.next_block
+
     def loop(until_ms: int) -> None:
-        height, next_block = engine.height(), engine.next_block
+        nonlocal lowest, next_block
         events = 0
         try:
             while dues and dues[0] <= until_ms:
-                now = engine.now = heappop(dues)
+                now = heappop(dues)
                 if now >= next_block:
-                    height, next_block = engine.height(), engine.next_block
+                    engine.now = now
+                    lowest, next_block = engine.height() + 2, engine.next_block
                 for shard in slots.pop(now):
                     events += 1
                     phase = shard.phase
@@ -63,7 +80,7 @@ def hurry(engine: Engine) -> Callable[[int], None]:
                                 and used[edge] < MOST_IN_FLIGHT
                                 and (always_up or (is_up[node] and up_from[node] <= now < up_until[node]))
                                 and luck not in stuck
-                                and shard.final - height >= 2
+                                and shard.final >= lowest
                             ):
                                 balance[edge] = rest
                                 under_way = flying[channel] = flying[channel] + carried
@@ -78,8 +95,10 @@ def hurry(engine: Engine) -> Callable[[int], None]:
                                     slots[due] = (shard,)
                                     heappush(dues, due)
                                 continue
+                            engine.now = now
                             engine.offer(shard, place)
                             continue
+                        engine.now = now
                         verdict = engine.arrived(shard)
                         if verdict[0] != SETTLED:
                             engine.judged(shard, verdict)
@@ -113,11 +132,43 @@ def hurry(engine: Engine) -> Callable[[int], None]:
                                     slots[due] = (shard,)
                                     heappush(dues, due)
                                 continue
+                        engine.now = now
                         del live[shard.id]
                         engine.returned(shard)
                     else:
+                        engine.now = now
                         engine.woken(shard.shard)
         finally:
             engine.events += events
 
-    return loop
+    def send(owner: Any, number: int, route: Route, final_expiry: int, luck: int) -> Shard:
+        made = engine.made = engine.made + 1
+        shard = live[made] = Shard(made, owner, number, luck_of(luck, number), route, final_expiry)
+        edges, now, luck = shard.edges, engine.now, shard.luck
+        edge, carried = edges[0], shard.amounts[0]
+        node, channel = target[edge], edge >> 1
+        rest = balance[edge] - carried
+        if (
+            rest >= reserve[channel]
+            and shard.vetted is terms
+            and used[edge] < MOST_IN_FLIGHT
+            and (always_up or (is_up[node] and up_from[node] <= now < up_until[node]))
+            and luck not in stuck
+        ):
+            balance[edge] = rest
+            under_way = flying[channel] = flying[channel] + carried
+            used[edge] += 1
+            if rest + balance[edge ^ 1] + under_way != capacity[channel]:
+                engine.broken(channel)
+            shard.place = 0
+            due = now + spans[node][luck >> 4]
+            if due in slots:
+                slots[due] += (shard,)
+            else:
+                slots[due] = (shard,)
+                heappush(dues, due)
+        else:
+            engine.offer(shard, 0)
+        return shard
+
+    return Quick(loop, send)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from sim.lightning.codes import (
@@ -77,46 +78,56 @@ Beliefs = dict[int, tuple[int, int, int]]
 class Lessons:
     """What every payer believes, by payer and edge: `(low, high, at)`, carries `low`, fails from `high` (msat).
 
-    Beliefs are an hour old at most: balances move.
+    Beliefs are an hour old at most: balances move. Doubts, whose `high` is not above what the channel holds, are kept a
+    second time by themselves: nothing else makes a payer choose another way.
     """
 
     def __init__(self, undo: Undo) -> None:
         self._undo = undo
         self._known: dict[int, Beliefs] = {}
+        self._doubts: dict[int, Beliefs] = {}
         self._oldest: dict[int, int] = {}
+        self.stirred: set[int] = set()  # payers whose beliefs changed while changes were recorded
 
-    def written(self) -> list[list[Any]]:
-        """Everything that is believed, as JSON values."""
+    def written(self, payers: Iterable[int] | None = None) -> list[list[Any]]:
+        """Everything that is believed, or what these payers believe, as JSON values."""
         return [
-            [payer, self._oldest[payer], [[edge, *belief] for edge, belief in known.items()]]
-            for payer, known in self._known.items()
-            if known
+            [payer, self._oldest[payer], [[edge, *belief] for edge, belief in self._known[payer].items()]]
+            for payer in (self._known if payers is None else payers)
+            if self._known.get(payer)
         ]
 
     @classmethod
-    def restored(cls, undo: Undo, saved: list[list[Any]]) -> Lessons:
-        """The beliefs that were written, to be changed by themselves."""
+    def restored(cls, undo: Undo, saved: list[list[Any]], caps: list[int]) -> Lessons:
+        """The beliefs that were written, to be changed by themselves; `caps` are channels' capacities."""
         lessons = cls(undo)
         for payer, oldest, beliefs in saved:
-            lessons._known[payer] = {edge: (low, high, at) for edge, low, high, at in beliefs}
-            lessons._oldest[payer] = oldest
+            known: Beliefs = {edge: (low, high, at) for edge, low, high, at in beliefs}
+            lessons._known[payer], lessons._oldest[payer] = known, oldest
+            doubts = {edge: belief for edge, belief in known.items() if belief[1] <= caps[edge >> 1]}
+            if doubts:
+                lessons._doubts[payer] = doubts
         return lessons
 
-    def of(self, payer: int, now_ms: int) -> Beliefs:
-        """What this payer believes now; not to be changed."""
+    def doubts(self, payer: int, now_ms: int) -> Beliefs:
+        """What speaks against some edges, as far as this payer knows now; not to be changed."""
         known = self._known.get(payer)
-        if known is None:
-            return _NOTHING_YET
-        if known and self._oldest[payer] + _HOUR_MS < now_ms:
+        if not known:
+            return _NOTHING
+        doubts = self._doubts.get(payer, _NOTHING)
+        if self._oldest[payer] + _HOUR_MS < now_ms:
             for edge in [edge for edge, belief in known.items() if belief[2] + _HOUR_MS < now_ms]:
-                self._undo.remember(known, edge)
-                del known[edge]
+                for beliefs in (known, doubts) if edge in doubts else (known,):
+                    self._undo.remember(beliefs, edge)
+                    del beliefs[edge]
             self._undo.remember(self._oldest, payer)
+            if self._undo.recording:
+                self.stirred.add(payer)
             self._oldest[payer] = min((belief[2] for belief in known.values()), default=now_ms)
-        return known
+        return doubts
 
-    def take(self, payer: int, taught: Lesson, edges: list[int], amounts: list[int], caps: list[int], at: int) -> None:
-        """Believe a lesson from a shard that was sent over `edges` with `amounts`; `caps` are channels' capacities.
+    def carried(self, payer: int, edges: list[int], amounts: list[int], caps: list[int], at: int) -> None:
+        """Believe what a shard taught that passed `edges` with `amounts`; `caps` are channels' capacities.
 
         What the payer's own channel, the first one, carries is no belief: it sees its balance.
         """
@@ -125,24 +136,42 @@ class Lessons:
             known = self._known[payer] = {}
         if not known:
             self._oldest[payer] = at
-        recording = self._undo.recording
-        for place in range(1, min(taught.good_to, len(edges))):
-            edge, carried = edges[place], amounts[place]
+        doubts, recording = self._doubts.get(payer, _NOTHING), self._undo.recording
+        if recording:
+            self.stirred.add(payer)
+        for place in range(1, len(edges)):
+            edge, low = edges[place], amounts[place]
             belief = known.get(edge)
-            if recording:
-                self._undo.remember(known, edge)
-            if belief is None:
-                known[edge] = (carried, caps[edge >> 1] + 1, at)
+            if belief is not None and belief[0] > low:
+                low = belief[0]
+            if recording or edge in doubts:
+                high = 0 if belief is None else belief[1]
+                self._believe(payer, edge, (low, high if high > low else caps[edge >> 1] + 1, at), caps)
             else:
-                low = belief[0] if belief[0] > carried else carried
-                known[edge] = (low, belief[1] if belief[1] > low else caps[edge >> 1] + 1, at)
+                known[edge] = (low, caps[edge >> 1] + 1, at)
+
+    def take(self, payer: int, taught: Lesson, edges: list[int], amounts: list[int], caps: list[int], at: int) -> None:
+        """Believe a lesson from a shard that was sent over `edges` with `amounts`, as `carried` does."""
+        self.carried(payer, edges[: taught.good_to], amounts, caps, at)
+        known = self._known[payer]
         for edge in taught.shut:
             low, high, _ = known.get(edge, (0, caps[edge >> 1] + 1, at))
-            if recording:
-                self._undo.remember(known, edge)
             failing = 0 if taught.at_any else amounts[edges.index(edge)]
             high = min(high, failing)
-            known[edge] = (min(low, max(0, high - 1)), high, at)
+            self._believe(payer, edge, (min(low, max(0, high - 1)), high, at), caps)
+
+    def _believe(self, payer: int, edge: int, belief: tuple[int, int, int], caps: list[int]) -> None:
+        known = self._known[payer]
+        self._undo.remember(known, edge)
+        known[edge] = belief
+        doubtful = belief[1] <= caps[edge >> 1]
+        if doubtful or edge in self._doubts.get(payer, _NOTHING):
+            doubts = self._doubts.setdefault(payer, {})
+            self._undo.remember(doubts, edge)
+            if doubtful:
+                doubts[edge] = belief
+            else:
+                del doubts[edge]
 
 
-_NOTHING_YET: Beliefs = {}
+_NOTHING: Beliefs = {}

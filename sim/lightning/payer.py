@@ -9,11 +9,10 @@ from zlib import crc32
 from sim.lightning.codes import ABOUT_CHANNELS, MPP_TIMEOUT
 from sim.lightning.engine import Engine
 from sim.lightning.htlc import SETTLED, WAITING
-from sim.lightning.lessons import GOOD, Lesson, Lessons, lesson
+from sim.lightning.lessons import Lesson, Lessons, lesson
 from sim.lightning.routing import Guide
 from sim.lightning.scripts import MOST_PARTS
 from sim.lightning.shard import Shard
-from sim.lightning.trees import MOST_HOPS
 from sim.lightning.undo import Changing
 
 SMALLEST_SHARD_MSAT = 10_000_000
@@ -23,8 +22,8 @@ FINAL_BLOCKS = 80
 _BLOCKS_TO_SPARE = 3
 
 SUCCEEDED, TIMEOUT, NO_ROUTE = "SUCCEEDED", "TIMEOUT", "NO_ROUTE"
-_SETTLED = Lesson(False, GOOD, good_to=MOST_HOPS)
 _ALL = (SETTLED, 0, "")
+_NONE: frozenset[int] = frozenset()
 INSUFFICIENT_BALANCE, REFUSED, ERROR = "INSUFFICIENT_BALANCE", "INCORRECT_PAYMENT_DETAILS", "ERROR"
 
 
@@ -55,7 +54,7 @@ class Order(Changing):
         self.fees_msat = self.parts = self.received_msat = self.sent = 0
         self.outcome: str | None = None
         self.halted: str | None = None
-        self.chances: frozenset[int] = frozenset()
+        self.chances = _NONE
         self.guide: Guide | None = None
         self.waiting: tuple[Shard, ...] = ()
 
@@ -88,7 +87,8 @@ class Payers:
             engine.checkpoint()
             engine.touch(order)
         self._send(order, shares or [order.amount_msat])
-        self._judge(order)
+        if not order.parts:
+            self._judge(order)
         return order
 
     def _can_pay(self, order: Order) -> bool:
@@ -122,7 +122,7 @@ class Payers:
                     order.target,
                     amount,
                     able=engine.able,
-                    known=self.lessons.of(order.payer, engine.now),
+                    known=self.lessons.doubts(order.payer, engine.now),
                     fee_limit_msat=order.fee_limit_msat - order.fees_msat,
                     guide=order.guide,
                 )
@@ -158,7 +158,7 @@ class Payers:
             order.received_msat += amount
             # Whoever has the preimage has paid: nothing more is sent.
             order.halted = SUCCEEDED
-            self.lessons.take(order.payer, _SETTLED, shard.edges, shard.amounts, engine.capacity, engine.now)
+            self.lessons.carried(order.payer, shard.edges, shard.amounts, engine.capacity, engine.now)
             if self.tried is not None:
                 self.tried(shard, None)
         else:
@@ -171,7 +171,8 @@ class Payers:
                 self._send(order, [amount])
             elif order.halted is None:
                 order.halted = REFUSED if shard.reporter == len(shard.edges) else ERROR
-        self._judge(order)
+        if not order.parts:
+            self._judge(order)
 
     def _learn(self, order: Order, shard: Shard) -> Lesson:
         engine = self.engine
@@ -186,8 +187,8 @@ class Payers:
         return taught
 
     def _judge(self, order: Order) -> None:
-        """An order ends when nothing of it is in flight and nothing more will be sent."""
-        if order.parts == 0 and order.halted is not None and order.outcome is None:
+        """An order of which nothing is in flight ends when nothing more will be sent."""
+        if order.halted is not None and order.outcome is None:
             order.outcome = order.halted
             if self.ended is not None:
                 self.ended(order)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from server.ports import SETTLEMENT, USER, Chance, Clock, Journal
@@ -142,6 +143,12 @@ class Payments:
                     self._clock.call_at(row["next_part_at"], SETTLEMENT, TIMER, row["id"])
                 if row["gives_up_at"] is not None and row["gave_up_at"] is None:
                     self._clock.call_at(row["gives_up_at"], USER, PATIENCE_TIMER, row["id"])
+
+    def stand_again(self, secret: Callable[[str], bytes]) -> None:
+        """Before `resume`: go on with what is not in the payments' own rows. For direct ones nothing is."""
+
+    def write_down(self) -> None:
+        """At the end of a commit: write down what is not in the payments' own rows. For direct ones nothing is."""
 
     # What time and the receiver bring
 

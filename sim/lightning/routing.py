@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import ceil, floor, log, log2
-from typing import Any, NamedTuple
+from math import inf, log
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from sim.lightning.costs import ATTEMPT_MSAT, ATTEMPT_SHARE, Costs, bucket_of
 from sim.lightning.graph import Graph
-from sim.lightning.trees import MOST_HOPS, Floats, Star, TooFar, Tree
+from sim.lightning.trees import MOST_HOPS, Lane, TooFar, Tree
 
 # What a payer believes of a direction: it carries `low`, does not carry `high` (msat), and since when it knows.
 Bounds = tuple[int, int, int]
 
 MOST_BLOCKS = 2_016  # two weeks: no payer lets its money be locked for longer
 
-# What a payer would pay to avoid things, as LND weighs them: a failed attempt costs 100 sat and 0.1 % of the amount,
-# an amount locked for a block 15 parts in a thousand millions.
-_ATTEMPT_MSAT, _ATTEMPT_SHARE = 100_000, 0.001
-_RISK_PER_BLOCK = 15e-9
-_PER_DOUBLING = 2  # amounts within half a doubling share a tree
-_KEPT_TREES = 256
-_BEYOND = 1e300
-_KEPT_WEIGHTS = 64
 _MOST_DETOURS = 12
 _MOST_LOOKS = 40  # beyond that a search from the other side is cheaper
-_CLOSE = 1e-9  # sums of the same numbers in another order
-_LEAST_SHARE = 1e-3  # a channel of just the amount's size may still carry it
-_ALMOST = 1 - 1e-9  # logarithms are not exact
+_ALMOST = 1 - 1e-9  # products of fractions are not exact
+_NO_BOUND = 10**18
 
 
 def hop_fee(amount_msat: int, base_msat: int, ppm: int) -> int:
@@ -98,24 +89,12 @@ class Router:
 
     def __init__(self, graph: Graph, terms: Terms) -> None:
         self._terms = terms
-        self._nodes = len(graph.names)
-        self._hub = int(graph.degree.argmax())
-        self._out = Star(graph.source, graph.target, self._nodes)
-        self._in = Star(graph.target, graph.source, self._nodes)
-        self._capacity = np.repeat(graph.capacity_msat, 2).astype(np.float64)
-        self._base = graph.base_msat.astype(np.float64)
-        self._rate = graph.ppm / 1e6 + graph.cltv_delta * _RISK_PER_BLOCK
-        self._least = graph.htlc_min_msat
-        self._most = np.minimum(graph.htlc_max_msat, np.repeat(graph.capacity_msat, 2))
-        # Who has one channel only forwards nothing; as a payer it begins beside the tree.
-        self._shut = graph.disabled | (graph.degree[graph.source] < 2)
-        self._priced: dict[int, tuple[Floats, Any]] = {}
-        self._whole: tuple[Any, Any] | None = None
-        self._trees: dict[tuple[int, int], Tree] = {}
+        self.costs = Costs(graph, terms.source, terms.target)
+        self._trees, self._capacity = self.costs.trees, self.costs.capacity
 
     def out_edges(self, node: int) -> list[int]:
         """The edges that begin at a node; not to be changed."""
-        return self._out.out(node)
+        return self.costs.out.out(node)
 
     def route(
         self,
@@ -134,16 +113,24 @@ class Router:
         `able` tells what an own edge of the payer can send now (msat); `known` is what it learnt about edges; `guide`
         is from its last try of this payment.
         """
-        bucket = floor(log2(amount_msat) * _PER_DOUBLING)
-        tree = self._tree(target, bucket)
-        far_of = tree.far_of
+        bucket = bucket_of(amount_msat)
+        tree = self._trees.get((target, bucket)) or self.costs.tree(target, bucket)
         first = tree.best(payer)
         if first is None:
             return None, guide
-        unfit: set[int] = set()
         rest = able(first)
+        if tree.often and (rest >= amount_msat or not known):
+            plain = self._plain(tree, payer, first, rest, amount_msat, able, known)
+            if (
+                plain is not None
+                and plain.amounts[0] - amount_msat <= fee_limit_msat
+                and plain.blocks[0] <= blocks_left
+                and len(plain.edges) <= MOST_HOPS
+            ):
+                return plain, guide
+        unfit: set[int] = set()
         if rest >= amount_msat:
-            edges = [first, *tree.way(far_of[first])]
+            edges = [first, *tree.way(tree.far_of[first])]
             offered = self._offered(edges, amount_msat, known, fee_limit_msat, blocks_left)
             if isinstance(offered, int):
                 unfit.add(offered)
@@ -177,7 +164,7 @@ class Router:
 
     def _doubts(self, amount_msat: int, known: Mapping[int, Bounds], unfit: set[int]) -> Callable[[int], float | None]:
         """What an edge costs a payer besides what everybody would expect; None for one it will not use."""
-        attempt = _ATTEMPT_MSAT + _ATTEMPT_SHARE * amount_msat
+        attempt = ATTEMPT_MSAT + ATTEMPT_SHARE * amount_msat
         capacity = self._capacity
         most, least = self._terms.most, self._terms.least
 
@@ -226,17 +213,68 @@ class Router:
             return max(edges[1:], key=lambda edge: delta[edge])
         return Route(edges, amounts, blocks, terms)
 
-    def _tree(self, target: int, bucket: int) -> Tree:
-        tree = self._trees.get((target, bucket))
-        if tree is None:
-            weights, matrix = self._prices(bucket)
-            if len(self._trees) == _KEPT_TREES:
-                del self._trees[next(iter(self._trees))]
-            distance = self._grow(target, matrix)
-            terms = self._terms
-            tree = Tree(target, distance, weights, self._out, terms.source, terms.target)
-            self._trees[target, bucket] = tree
-        return tree
+    def _plain(
+        self,
+        tree: Tree,
+        payer: int,
+        first: int,
+        rest: int,
+        amount_msat: int,
+        able: Callable[[int], int],
+        known: Mapping[int, Bounds],
+    ) -> Route | None:
+        """The route of a payer that has no reason not to take the best way, which is nearly every one; None where
+        anything speaks against it, or might.
+
+        `first` is the best edge to begin with, `rest` what it can send now. Where that is too little, the next best
+        one that can send the amount is as good, unless the way from there comes back to the payer.
+        """
+        terms = self._terms
+        base, ppm, least, most = terms.base, terms.ppm, terms.least, terms.most
+        second = rest < amount_msat
+        if second:
+            for first in tree.begin(payer):
+                rest = able(first)
+                if rest >= amount_msat and least[first] <= amount_msat <= most[first]:
+                    break
+            else:
+                return None
+        node = tree.far_of[first]
+        tail, blocks, lowest, highest, _, _ = tree.lanes.get(node) or self._lane(tree, node)
+        if not lowest <= amount_msat <= highest:
+            return None
+        carried, amounts = amount_msat, [amount_msat]
+        for edge in tail[::-1]:
+            carried += base[edge] + carried * ppm[edge] // 1_000_000
+            amounts.append(carried)
+        if carried > rest or not least[first] <= carried <= most[first]:
+            return None
+        edges = [first, *tail]
+        if known and not known.keys().isdisjoint(edges):
+            return None
+        if second and payer in map(tree.far_of.__getitem__, tail):
+            return None
+        amounts.reverse()
+        return Route(edges, amounts, blocks, terms)
+
+    def _lane(self, tree: Tree, node: int) -> Lane:
+        """The way from a node to a tree's root, and what it takes."""
+        if node == tree.root:
+            lane = Lane([], [0], 0, _NO_BOUND, 0, 1.0)
+        else:
+            terms, edge = self._terms, tree.step(node)
+            further = tree.far_of[edge]
+            rest = tree.lanes.get(further) or self._lane(tree, further)
+            lane = Lane(
+                [edge, *rest.edges],
+                [terms.delta[edge] + rest.blocks[0], *rest.blocks],
+                max(terms.least[edge], rest.least),
+                min(int(terms.most[edge] / rest.rate * _ALMOST) - rest.bases, rest.most),
+                terms.base[edge] + rest.bases,
+                (1.0 + terms.ppm[edge] / 1e6) * rest.rate,
+            )
+        tree.keep_lane(node, lane)
+        return lane
 
     def _guide(
         self,
@@ -248,54 +286,13 @@ class Router:
         extra: Callable[[int], float | None],
     ) -> Guide:
         """A tree of a payer's own, from where it stands, that minds all it knows now."""
-        weights = self._prices(bucket)[0].copy()
         minded = {edge: more for edge in odd if (more := extra(edge)) is not None}
-        for edge in odd:
-            weights[edge] += minded.get(edge, np.inf)
-        for edge in self._out.out(payer):
-            weights[edge] = 0.0 if able(edge) >= amount_msat and extra(edge) is not None else np.inf
-        star, terms = self._out, self._terms
-        distance = self._grow(payer, _matrix(weights[star.edges], star))
-        return Guide(bucket, Tree(payer, distance, weights, self._in, terms.target, terms.source), minded)
-
-    def _grow(self, root: int, matrix: Any) -> Floats:
-        """The length of the shortest way from `root` to every node."""
-        from scipy.sparse.csgraph import dijkstra  # type: ignore[import-untyped]
-
-        # With a limit, edges of infinite weight are never put on scipy's heap.
-        distance: Floats = dijkstra(matrix, indices=root, limit=_BEYOND)
-        return distance
-
-    def _prices(self, bucket: int) -> tuple[Floats, Any]:
-        """What every edge costs a payer that knows only what everybody knows, infinity where no amount of this bucket
-        can pass, and the matrix of what is worth a look. Whether a payer's own amount passes is looked at exactly,
-        later.
-        """
-        found = self._priced.get(bucket)
-        if found is not None:
-            return found
-        lowest, middle, highest = (2 ** ((bucket + more) / _PER_DOUBLING) for more in (0, 0.5, 1))
-        shut = self._shut | (self._most < floor(lowest * _ALMOST)) | (self._least > ceil(highest))
-        share = np.maximum((self._capacity + 1.0 - middle) / (self._capacity + 1.0), _LEAST_SHARE)
-        attempt = _ATTEMPT_MSAT + _ATTEMPT_SHARE * middle
-        # One more msat for each hop: of two free ways the shorter one.
-        weights: Floats = self._base + 1.0 + middle * self._rate - attempt * np.log(share)
-        weights[shut] = np.inf
-        # An edge that costs more than the way by the largest node is on no shortest way: three in four are not.
-        out, back = self._out, self._in
-        if self._whole is None:
-            self._whole = _matrix(weights[out.edges], out), _matrix(weights[back.edges], back)
-        for matrix, star in zip(self._whole, (out, back), strict=True):
-            matrix.data = weights[star.edges]
-        onward, toward = (self._grow(self._hub, matrix) for matrix in self._whole)
-        by_hub = np.repeat(onward, np.diff(back.indptr)) + toward[back.ends]
-        kept = weights[back.edges] <= by_hub * (1.0 + _CLOSE) + _CLOSE
-        kept &= weights[back.edges] < np.inf
-        found = weights, _matrix(weights[back.edges], back, kept)
-        if len(self._priced) == _KEPT_WEIGHTS:
-            del self._priced[next(iter(self._priced))]
-        self._priced[bucket] = found
-        return found
+        changed = {edge: minded.get(edge, inf) for edge in odd}
+        own = {
+            edge: 0.0 if able(edge) >= amount_msat and extra(edge) is not None else inf
+            for edge in self.costs.out.out(payer)
+        }
+        return Guide(bucket, self.costs.own_tree(payer, bucket, changed, own), minded)
 
 
 def _since(minded: Mapping[int, float], extra: Callable[[int], float | None]) -> Callable[[int], float | None]:
@@ -306,14 +303,3 @@ def _since(minded: Mapping[int, float], extra: Callable[[int], float | None]) ->
         return None if now is None else max(0.0, now - minded.get(edge, 0.0))
 
     return more
-
-
-def _matrix(data: Floats, star: Star, kept: npt.NDArray[np.bool_] | None = None) -> Any:
-    """Weights in a star's order as scipy wants them; only those that are kept."""
-    from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
-
-    columns, rows = star.ends, star.indptr
-    if kept is not None:
-        counts = np.concatenate([[0], np.cumsum(kept)])
-        data, columns, rows = data[kept], columns[kept], counts[rows].astype(np.int32)
-    return csr_matrix((data, columns, rows), shape=(len(rows) - 1, len(rows) - 1))

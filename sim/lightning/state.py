@@ -35,12 +35,24 @@ def beside(engine: Engine) -> Engine:
     twin.balance = engine.balance.copy()
     twin.in_flight, twin.slots = [0] * len(engine.in_flight), [0] * len(engine.slots)
     twin.agenda, twin.live = Agenda(), {}
-    twin.intercept, twin.quick_loop = None, None
+    twin.intercept = twin.quick = twin.stirred = None
     return twin
 
 
 def written(engine: Engine, orders: Mapping[Any, Order], lessons: Lessons) -> dict[str, Any]:
     """Everything about a network that time and payments changed, as JSON values. Costs a copy of the balances."""
+    return {
+        **engine_row(engine),
+        "balance": engine.balance.copy(),
+        "orders": [order_row(order) for order in orders.values()],
+        "shards": [shard_row(shard) for shard in engine.live.values()],
+        "agenda": [due_row(due, items) for due, items in sorted(engine.agenda.slots.items())],
+        "lessons": lessons.written(),
+    }
+
+
+def engine_row(engine: Engine) -> dict[str, Any]:
+    """Where an engine stands, without its channels and what is under way."""
     return {
         "now": engine.now,
         "events": engine.events,
@@ -48,33 +60,35 @@ def written(engine: Engine, orders: Mapping[Any, Order], lessons: Lessons) -> di
         "reseeded": [list(pair) for pair in engine.reseeded],
         "opened": opened_since(engine, engine.first_channels),
         "closed": sorted(engine.closed),
-        "balance": engine.balance.copy(),
-        "orders": [
-            {
-                **{name: getattr(order, name) for name in _ORDER},
-                "chances": sorted(order.chances),
-                "waiting": [shard.id for shard in order.waiting],
-            }
-            for order in orders.values()
-        ],
-        "shards": [
-            {
-                **{name: getattr(shard, name) for name in _SHARD},
-                "owner": shard.owner.id,
-                "times": [list(times) for times in shard.times],
-            }
-            for shard in engine.live.values()
-        ],
-        "agenda": [
-            [due, [["alarm", item.shard.id] if isinstance(item, Alarm) else ["shard", item.id] for item in items]]
-            for due, items in sorted(engine.agenda.slots.items())
-        ],
-        "lessons": lessons.written(),
     }
 
 
+def order_row(order: Order) -> dict[str, Any]:
+    """An order under way."""
+    return {
+        **{name: getattr(order, name) for name in _ORDER},
+        "chances": sorted(order.chances),
+        "waiting": [shard.id for shard in order.waiting],
+    }
+
+
+def shard_row(shard: Shard) -> dict[str, Any]:
+    """A shard under way."""
+    return {
+        **{name: getattr(shard, name) for name in _SHARD},
+        "owner": shard.owner.id,
+        "times": [list(times) for times in shard.times],
+    }
+
+
+def due_row(due: int, items: tuple[Any, ...]) -> list[Any]:
+    """What is due at an instant, in order."""
+    return [due, [["alarm", item.shard.id] if isinstance(item, Alarm) else ["shard", item.id] for item in items]]
+
+
 def stand(engine: Engine, saved: Mapping[str, Any], secret: Callable[[str], bytes]) -> tuple[dict[Any, Order], Lessons]:
-    """Bring a fresh engine of the same map, or one made by `beside`, to where `saved` was written.
+    """Bring a fresh engine of the same map, or one made by `beside`, to where `saved` was written. Its `balance` is
+    that of every edge, or by edge where it is not the map's.
 
     The orders under way, by their ids, and what their payers believe.
     """
@@ -87,7 +101,12 @@ def stand(engine: Engine, saved: Mapping[str, Any], secret: Callable[[str], byte
         engine.now = at
         engine.reseed(luck, secret)
     engine.now, engine.events, engine.made = saved["now"], saved["events"], saved["made"]
-    engine.balance, engine.quick_loop = list(saved["balance"]), None
+    engine.quick = None
+    if isinstance(saved["balance"], dict):
+        for edge, amount_msat in saved["balance"].items():
+            engine.balance[edge] = amount_msat
+    else:
+        engine.balance = list(saved["balance"])
     orders = {}
     for row in saved["orders"]:
         order = Order(row["id"], row["payer"], row["target"], row["amount_msat"])
@@ -110,4 +129,4 @@ def stand(engine: Engine, saved: Mapping[str, Any], secret: Callable[[str], byte
     for due, items in saved["agenda"]:
         for kind, number in items:
             engine.agenda.push(due, Alarm(engine.live[number]) if kind == "alarm" else engine.live[number])
-    return orders, Lessons.restored(engine, saved["lessons"])
+    return orders, Lessons.restored(engine, saved["lessons"], engine.capacity)

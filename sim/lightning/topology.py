@@ -126,7 +126,7 @@ def _redraw(engine: Engine, graph: Graph) -> None:
     if engine.recording:
         for name in _REPLACED:
             engine.saved.setdefault(name, engine.__dict__[name])
-    engine.graph, engine.quick_loop = graph, None
+    engine.graph, engine.quick = graph, None
     engine.terms = Terms(graph)
     engine.router = Router(graph, engine.terms)
 

@@ -12,6 +12,7 @@ from sim.lightning.codes import NAMES
 from sim.lightning.engine import Engine
 from sim.lightning.htlc import FAILED, HELD, SETTLED, Fate, Htlc
 from sim.lightning.intercept import Interceptors
+from sim.lightning.keeping import Keeper
 from sim.lightning.lessons import GOOD, Lesson
 from sim.lightning.node import DirectNode
 from sim.lightning.payer import Order, Payers
@@ -62,6 +63,7 @@ class TravellingPayments(Payments):
         self._payers.attempted = self._attempted
         self._payers.tried = self._tried
         self._payers.ended = self._ended
+        self._keeper = Keeper(store, engine, self._orders) if store.lasts else None
         self.interceptors = Interceptors(store, clock, journal, engine)
         clock.on(NETWORK_TIMER, self._move)
 
@@ -103,7 +105,24 @@ class TravellingPayments(Payments):
 
     def restore(self, saved: Mapping[str, Any], secret: Callable[[str], bytes]) -> None:
         """Go on where `saved` was taken: for payments over a network that nobody used yet."""
-        self._orders, self._payers.lessons = stand(self.engine, saved, secret)
+        orders, self._payers.lessons = stand(self.engine, saved, secret)
+        self._orders.update(orders)
+
+    def write_down(self) -> None:
+        """At the end of a commit: write down what it changed on the network, where that is kept."""
+        if self._keeper is not None:
+            self._keeper.write(self._payers.lessons)
+
+    def stand_again(self, secret: Callable[[str], bytes]) -> None:
+        """Before `resume`: stand where the network was left."""
+        saved = None if self._keeper is None else self._keeper.saved()
+        if saved is not None:
+            self.restore(saved, secret)
+
+    def resume(self) -> None:
+        """Set the timers, the network's too: for a store that was just opened."""
+        super().resume()
+        self._arm()
 
     # What time brings
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,20 @@ MOST_HOPS = 20  # BOLT 4: what a message of 1300 bytes has room for
 _KEPT_WAYS, _KEPT_RANKS = 2_000, 500  # of each tree: what payers ask for again and again
 _INFINITE = float("inf")
 _FEW = 24  # beyond that numpy is quicker
+OFTEN = 60  # who is asked so often works the best ways of all nodes out at once
+
+
+class Lane(NamedTuple):
+    """A way to the root: the edges, for how many blocks the one before them and each of them is locked, from which
+    amount (msat) to which one surely all of them take it, and what they cost: for an amount, the edge before them
+    carries at most (amount + `bases`) * `rate`."""
+
+    edges: list[int]
+    blocks: list[int]
+    least: int
+    most: int
+    bases: int
+    rate: float
 
 
 class Star:
@@ -22,7 +37,7 @@ class Star:
     `edges[starts[n]:starts[n + 1]]` are those of node `n`; `ends` are their other ends.
     """
 
-    __slots__ = ("edges", "ends", "indptr", "own", "starts")
+    __slots__ = ("_firsts", "edges", "ends", "indptr", "own", "starts")
 
     def __init__(self, source: npt.NDArray[np.int64], target: npt.NDArray[np.int64], nodes: int) -> None:
         order = np.argsort(source, kind="stable")
@@ -33,6 +48,22 @@ class Star:
         self.indptr = counts.astype(np.int32)
         self.starts: list[int] = counts.tolist()
         self.own: dict[int, list[int]] = {}
+        # Where the edges of each node that has any begin, and for each edge which of these nodes that is.
+        self._firsts: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
+
+    def best(self, costs: Floats) -> list[int]:
+        """The first of the cheapest edges of each node, by costs in this star's order; -1 where none is finite."""
+        if self._firsts is None:
+            counts = np.diff(self.indptr)
+            nodes = np.flatnonzero(counts)
+            self._firsts = nodes, self.indptr[nodes].astype(np.int64), np.repeat(np.arange(len(nodes)), counts[nodes])
+        nodes, starts, owner = self._firsts
+        cheapest = np.flatnonzero((costs == np.minimum.reduceat(costs, starts)[owner]) & (costs < np.inf))
+        found = np.full(len(self.indptr) - 1, -1, dtype=np.int64)
+        # The last one that is written stays: of equals the first.
+        found[nodes[owner[cheapest[::-1]]]] = self.edges[cheapest[::-1]]
+        edges: list[int] = found.tolist()
+        return edges
 
     def out(self, node: int) -> list[int]:
         """The edges of a node; not to be changed."""
@@ -52,23 +83,39 @@ class Tree:
 
     `weights` are by edge, `distance` by node; `near_of` and `far_of` are the two ends of an edge, seen from the nodes
     that look for the root. What was read once is kept: `onward` ranks the edges of a node by what the whole way over
-    each costs, `steps` are the best of them, `first` a payer's own.
+    each costs, `steps` are the best of them, `first` a payer's own, `lanes` what a router knows of the ways. `often`
+    says that it was asked so often that all the best ones are at hand.
     """
 
-    __slots__ = ("distance", "far_of", "first", "near_of", "onward", "root", "star", "steps", "ways", "weights")
+    __slots__ = (
+        "_asked", "_bests", "_steps", "distance", "far_of", "first", "lanes", "near_of", "often", "onward", "root",
+        "star", "steps", "weights",
+    )  # fmt: skip
 
     def __init__(
         self, root: int, distance: Floats, weights: Floats, star: Star, near_of: list[int], far_of: list[int]
     ) -> None:
         self.root, self.distance, self.weights, self.star = root, distance, weights, star
         self.near_of, self.far_of = near_of, far_of
+        self._asked = 0
+        self.often = False
+        self._bests: list[int] | None = None
+        self._steps: list[int] | None = None
         self.steps: dict[int, int] = {}
-        self.ways: dict[int, list[int]] = {}
+        self.lanes: dict[int, Lane] = {}
         self.onward: dict[int, tuple[list[int], list[float]]] = {}
         self.first: dict[int, list[int]] = {}
 
     def best(self, payer: int) -> int | None:
         """The first that `begin` gives, without ranking the others; None when there is none."""
+        if self._bests is not None:
+            edge = self._bests[payer]
+            return edge if edge >= 0 else None
+        self._asked += 1
+        if self._asked == OFTEN:
+            costs = self.distance[self.star.ends]
+            self.often = True
+            self._bests, self._steps = self.star.best(costs), self.star.best(costs + self.weights[self.star.edges])
         found = self.first.get(payer)
         if found is not None:
             return found[0] if found else None
@@ -106,26 +153,31 @@ class Tree:
             self.first[payer] = found
         return found
 
-    def way(self, node: int) -> list[int]:
-        """The edges of the cheapest way from a node to the root, which must be within reach; not to be changed."""
-        found = self.ways.get(node)
-        if found is not None:
-            return found
-        steps, root, far_of, at = self.steps, self.root, self.far_of, node
-        found = []
-        while at != root:
-            edge = steps.get(at)
-            if edge is None:
-                star = self.star
-                some = slice(star.starts[at], star.starts[at + 1])
-                # The first of equals: ties go the same way whatever was asked before.
-                best = (self.weights[star.edges[some]] + self.distance[star.ends[some]]).argmin()
-                edge = steps[at] = int(star.edges[some][best])
-            found.append(edge)
-            at = far_of[edge]
-        if len(self.ways) < _KEPT_WAYS:
-            self.ways[node] = found
+    def step(self, node: int) -> int:
+        """The first edge of the cheapest way from a node, which must not be the root, and within reach."""
+        if self._steps is not None:
+            return self._steps[node]
+        found = self.steps.get(node)
+        if found is None:
+            star = self.star
+            some = slice(star.starts[node], star.starts[node + 1])
+            # The first of equals: ties go the same way whatever was asked before.
+            best = (self.weights[star.edges[some]] + self.distance[star.ends[some]]).argmin()
+            found = self.steps[node] = int(star.edges[some][best])
         return found
+
+    def way(self, node: int) -> list[int]:
+        """The edges of the cheapest way from a node to the root, which must be within reach."""
+        found: list[int] = []
+        while node != self.root:
+            found.append(self.step(node))
+            node = self.far_of[found[-1]]
+        return found
+
+    def keep_lane(self, node: int, lane: Lane) -> None:
+        """Keep what is known of the way from a node, as long as there is room."""
+        if len(self.lanes) < _KEPT_WAYS:
+            self.lanes[node] = lane
 
     def ranked(self, node: int) -> tuple[list[int], list[float]]:
         """The edges of a node with what the way over each costs, the cheapest first; the closed are left out."""

@@ -54,6 +54,14 @@ class Undo:
         self.__dict__.update(self.saved)
         self.keep()
 
+    def changed_items(self) -> list[tuple[Any, Any]]:
+        """Since `begin`: lists and dictionaries, each with a key at which it changed; some more than once."""
+        return [(items, key) for items, key, _ in self._items]
+
+    def changed_things(self) -> list[Changing]:
+        """Since `begin`: the things whose fields changed."""
+        return [thing for thing, _ in self._fields.values()]
+
     def touch(self, thing: Changing) -> None:
         """Called before the fields of `thing` change."""
         if self.recording and id(thing) not in self._fields:

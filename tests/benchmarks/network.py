@@ -107,7 +107,7 @@ def _ways(bench: Bench, graph: Graph) -> Row:
     askers = [int(node) for node in chance.integers(0, nodes, bench.scale.of(4_000, 60)) if node != hub]
     askers = [node for node in askers if graph.degree[node] > 1]
     drawn = networkx.DiGraph()
-    weights, _ = router._prices(39)
+    weights = router.costs.weigh(39)
     for edge in np.argsort(-weights).tolist():
         if weights[edge] < np.inf:
             drawn.add_edge(engine.terms.source[edge], engine.terms.target[edge], weight=float(weights[edge]))

@@ -17,6 +17,7 @@ from sim.lightning.codes import EXPIRY_TOO_SOON, TEMPORARY_CHANNEL_FAILURE
 from sim.lightning.conditions import Weather
 from sim.lightning.engine import Engine
 from sim.lightning.graph import Graph
+from sim.lightning.hurry import luck_of
 from sim.lightning.policy import MOST_IN_FLIGHT
 from sim.lightning.routing import Route
 from tests.benchmarks.measuring import BenchmarkError
@@ -130,7 +131,7 @@ def simpys(graph: Graph, sent: list[Route]) -> tuple[float, int, list[int]]:
 
     def senders() -> Iterator[Any]:
         for number, route in enumerate(sent):
-            world.process(travel(route, Engine.luck_of(number, 0)))
+            world.process(travel(route, luck_of(number, 0)))
             yield world.timeout(10)
 
     world.process(senders())

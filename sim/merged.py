@@ -1,0 +1,162 @@
+"""The merged document: the service's specification with the sandbox's levers, linked from creating to paying.
+
+With it a stock tool that follows links reaches what it never could by itself: completed, expired, failed, disabled, and
+the callbacks that tell of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Json = dict[str, Any]
+
+_ID = {"id": "$response.body#/data/id"}
+# The body of a link is the whole body, not part of one that a tool makes up: Schemathesis has to be told so.
+_WHOLE: Json = {"x-schemathesis": {"merge_body": False}}
+
+
+def _pay(request: str, **how: str) -> Json:
+    return {"operationId": "createPayment", "requestBody": {"request": request, **how}, **_WHOLE}
+
+
+_INVOICE = "$response.body#/data/invoice/request"
+_END = "$response.body#/data/expiresAt"
+_SEE: Mapping[str, Json] = {
+    "seeCallbacks": {"operationId": "listDeliveries", "parameters": {"chargeId": "$response.body#/data/id"}}
+}
+_LINKS: Mapping[tuple[str, str], Mapping[str, Json]] = {
+    ("/v0/charges", "post"): {
+        "payIt": _pay(_INVOICE),
+        "holdIt": _pay(_INVOICE, outcome="hold"),
+        "loseIt": {"operationId": "failCharge", "parameters": _ID, "requestBody": {}, **_WHOLE},
+        "letItExpire": {"operationId": "advanceClock", "requestBody": {"to": _END}, **_WHOLE},
+        **_SEE,
+    },
+    ("/v0/static-charges", "post"): {
+        "payIt": _pay(_INVOICE),
+        "leaveOneSlot": {
+            "operationId": "updateStaticCharge", "parameters": _ID, "requestBody": {"allowedSlots": 1}, **_WHOLE
+        },
+        **_SEE,
+    },
+    ("/v0/static-charges/{id}", "patch"): {"payIt": _pay(_INVOICE)},
+    ("/lnurlp/{id}/invoice", "get"): {"payIt": _pay("$response.body#/pr")},
+}  # fmt: skip
+# Of the control plane only what makes something happen to a Charge, or shows it: the more a tool has to choose from,
+# the less it gets done; and a fresh world would undo its work, a new key lock it out.
+LEVERS = frozenset(
+    {"createPayment", "listPayments", "getPayment", "settlePayment", "failCharge", "advanceClock"}
+    | {"listDeliveries", "getDelivery"}
+)
+# The patterns of what can be paid, as one. By the same pattern in an answer and in a request Schemathesis knows what to
+# fill in.
+_PAYABLE = "^ln(?:bcrt|url1)[0-9a-z]+$"
+# Where the merged document's examples have their callbacks sent: to a receiver that is there.
+_INBOX = "http://shop.inbox.localhost"
+
+
+def merged(service: Mapping[str, Any], sandbox: Mapping[str, Any]) -> Json:
+    """One OpenAPI document of two, with those operations of the control plane that are levers.
+
+    What both have a name for in their components is told apart by `Sandbox`. Whatever is right by this document is
+    right by the two; not everything that the levers take is in it.
+    """
+    theirs = _renamed(sandbox)
+    components: Json = {}
+    mine = service.get("components", {})
+    for kind in {**mine, **theirs["components"]}:
+        components[kind] = {**mine.get(kind, {}), **theirs["components"].get(kind, {})}
+    components["examples"] = {name: _at_home(example) for name, example in components["examples"].items()}
+    schemas = components["schemas"]
+    if "PaymentRequest" in schemas:
+        schemas["PaymentRequest"] = _payable(schemas["PaymentRequest"])
+    if "StaticChargeInvoice" in schemas:
+        shown = schemas["StaticChargeInvoice"]
+        named = {**shown["properties"], "request": _payable(shown["properties"]["request"])}
+        schemas["StaticChargeInvoice"] = {**shown, "properties": named}
+    paths: Json = {**service["paths"], **_levers(theirs["paths"], schemas)}
+    known = {name for item in paths.values() for name in _names(item)}
+    for path, item in paths.items():
+        linked = {}
+        for method, operation in _operations(item).items():
+            answer = operation["responses"].get("200")
+            if answer is not None:
+                links = {**answer.get("links", {}), **_LINKS.get((path, method), {})}
+                links = {name: link for name, link in links.items() if _target(link, components) in known}
+                responses = {**operation["responses"], "200": {**answer, "links": links}}
+                linked[method] = {**operation, "responses": responses}
+        paths[path] = {**item, **linked}
+    return {**service, "paths": paths, "components": components, "tags": [*service.get("tags", ()), *theirs["tags"]]}
+
+
+def _levers(paths: Json, schemas: Json) -> Json:
+    """The paths whose operations are all levers, with those parts of their requests that lead on.
+
+    Time passes from event to event: by spans of any length a tool is soon at the end of time, where it stays.
+    """
+    found = {path: item for path, item in paths.items() if all(name in LEVERS for name in _names(item))}
+    advance, order = schemas["SandboxAdvance"], schemas["SandboxPaymentOrder"]
+    request = order["properties"]["request"]
+    either = [{"type": "string", "pattern": _PAYABLE}, {"type": "string", "minLength": 1, "maxLength": 4096}]
+    texts = {"description": request["description"], "anyOf": either}
+    ends = {"type": "string", "enum": ["settle", "hold"], "default": "settle"}
+    steps = {"until": {"type": "string", "enum": ["next_event"]}}
+    for path, schema in (
+        ("/sandbox/v1/payments", {**order, "properties": {"request": texts, "outcome": ends}}),
+        ("/sandbox/v1/clock/advance", {**advance, "properties": steps}),
+    ):
+        operation = found[path]["post"]
+        body = {**operation["requestBody"], "content": {"application/json": {"schema": schema}}}
+        found[path] = {**found[path], "post": {**operation, "requestBody": body}}
+    return found
+
+
+def _payable(schema: Json) -> Json:
+    return {**schema, "pattern": _PAYABLE, "allOf": [{"pattern": schema["pattern"]}]}
+
+
+def _at_home(example: Json) -> Json:
+    """An example of a request as it leads on: with a receiver that is there, and one slot, for the first payer."""
+    value = example.get("value")
+    if not isinstance(value, Mapping) or "id" in value or not {"description", "allowedSlots"} & set(value):
+        return example
+    slots = {"allowedSlots": 1} if {"minAmount", "allowedSlots"} & set(value) else {}
+    return {**example, "value": {**value, "callbackUrl": _INBOX, **slots}}
+
+
+def _operations(item: Mapping[str, Any]) -> Json:
+    return {name: part for name, part in item.items() if isinstance(part, Mapping) and "operationId" in part}
+
+
+def _names(item: Mapping[str, Any]) -> list[str]:
+    return [operation["operationId"] for operation in _operations(item).values()]
+
+
+def _target(link: Mapping[str, Any], components: Json) -> Any:
+    name = str(link.get("$ref", "")).rpartition("/")[2]
+    return components.get("links", {}).get(name, link).get("operationId")
+
+
+def _renamed(document: Mapping[str, Any]) -> Json:
+    """The document with `Sandbox` before the name of each of its components, but for the way to introduce oneself."""
+
+    def walk(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: _ref(item) if name == "$ref" else walk(item) for name, item in value.items()}
+        return [walk(item) for item in value] if isinstance(value, list) else value
+
+    turned: Json = walk(document)
+    turned["components"] = {
+        kind: things if kind == "securitySchemes" else {f"Sandbox{name}": thing for name, thing in things.items()}
+        for kind, things in turned["components"].items()
+    }
+    return turned
+
+
+def _ref(text: Any) -> Any:
+    parts = text.split("/") if isinstance(text, str) else []
+    if len(parts) >= 4 and parts[:2] == ["#", "components"] and parts[2] != "securitySchemes":
+        parts[3] = f"Sandbox{parts[3]}"
+        return "/".join(parts)
+    return text
