@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from server.contract.shape import Body, Parameter, Rule
+from server.contract.shape import Body, Parameter, Path, Rule
 from server.errors import Fault
 
 _LONGEST = 300
@@ -33,10 +33,11 @@ def pointed_integers(rule: Rule, value: Any) -> list[Fault]:
     """Integers written with a decimal point: JSON Schema takes 600.0 for an integer, so no schema can refuse it."""
     found = []
     for path in rule.integers:
-        leaf = value.get(path[0]) if len(path) == 1 else _at(value, path)
-        if isinstance(leaf, float):
-            found.append(Fault("/" + "/".join(path), f"write {leaf:.0f} without a decimal point"))
-    return found
+        leaves = [(f"/{path[0]}", value.get(path[0]))] if len(path) == 1 else _at(value, path)
+        for pointer, leaf in leaves:
+            if isinstance(leaf, float):
+                found.append(Fault(pointer, f"write {leaf:.0f} without a decimal point"))
+    return found[:_MOST]
 
 
 def body_with_defaults(body: Body, submitted: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,12 +63,15 @@ def read_parameter(parameter: Parameter, text: str) -> Any:
     return text
 
 
-def _at(value: Any, path: tuple[str, ...]) -> Any:
-    for name in path:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(name)
-    return value
+def _at(value: Any, path: Path, pointer: str = "") -> Iterator[tuple[str, Any]]:
+    """What stands at a path, with its JSON pointer: nothing, one value, or one for each item of an array."""
+    if not path:
+        yield pointer, value
+    elif path[0] is None:
+        for place, item in enumerate(value if isinstance(value, list) else ()):
+            yield from _at(item, path[1:], f"{pointer}/{place}")
+    elif isinstance(value, dict) and path[0] in value:
+        yield from _at(value[path[0]], path[1:], f"{pointer}/{path[0]}")
 
 
 def _explain(rule: Rule, error: Any, root: str) -> list[Fault]:

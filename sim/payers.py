@@ -38,10 +38,11 @@ def strip_scheme(text: str) -> str:
     return text[10:] if text[:10].lower() == "lightning:" else text
 
 
-def ask_for_invoice(lnurl: str, amount_msat: int | None, comment: str, fetch: Fetch) -> str:
+def ask_for_invoice(lnurl: str, amount_msat: int | None, comment: str, fetch: Fetch, *, or_least: bool = False) -> str:
     """Walk LNURL-pay (LUD-06) and return the invoice, after every check that the standard asks of a wallet.
 
-    `amount_msat` may be left out when minimum and maximum are the same. `fetch` answers GET on a URL with JSON.
+    `amount_msat` may be left out when minimum and maximum are the same, or when the least will do. `fetch` answers GET
+    on a URL with JSON.
     Raises `PayerError` with the service's reason, or with the promise that the service did not keep.
     """
     offer = _fetch(fetch, decode_lnurl(strip_scheme(lnurl)))
@@ -49,7 +50,7 @@ def ask_for_invoice(lnurl: str, amount_msat: int | None, comment: str, fetch: Fe
         raise PayerError(f"this LNURL is a {offer.get('tag')!r}, not a payRequest: only payments are known here")
     least, most = offer["minSendable"], offer["maxSendable"]
     if amount_msat is None:
-        if least != most:
+        if least != most and not or_least:
             raise PayerError(f"say how much to pay: amount from {least} to {most} msat")
         amount_msat = least
     # LUD-06: the range is not the wallet's to enforce on the service's behalf; out of range the service answers.

@@ -26,7 +26,7 @@ SERVER_LAYERS = [
     {"system", "system_courier", "system_session", "system_sync"},
 ]
 SIM_LAYERS = [
-    {"clock", "streams", "bolt11", "bolt11_fields", "loopback", "shown"},
+    {"clock", "streams", "bolt11", "bolt11_fields", "loopback", "merged", "shown"},
     {"journal", "lightning", "payers", "receivers", "inboxes", "inspection", "client", "posts", "replies"},
     {"tampering"},
     {"fault_kinds", "exchange", "turns", "garbage"},

@@ -227,6 +227,14 @@ def test_an_inbox_answers_as_its_script_says(sandbox: Sandbox) -> None:
     assert sandbox.ask("GET", "/sandbox/v1/inboxes/shop")["script"]["always"]["status"] == 200
 
 
+def test_a_script_with_a_decimal_point_changes_nothing(sandbox: Sandbox) -> None:
+    sandbox.ask("PUT", "/sandbox/v1/inboxes/shop/script", {"always": 503})
+    with pytest.raises(ApiError, match="write 2 without a decimal point") as refused:
+        sandbox.ask("PUT", "/sandbox/v1/inboxes/shop/script", {"rules": [{"say": 410}, {"say": 410, "attempt": 2.0}]})
+    assert refused.value.status == 409
+    assert sandbox.ask("GET", "/sandbox/v1/inboxes/shop")["script"]["always"]["status"] == 503
+
+
 def test_the_script_that_an_inbox_shows_can_be_given_back(sandbox: Sandbox) -> None:
     script = {"answers": [503, "huge", {"delay": "2s", "body": "soon"}], "always": "empty"}
     told = sandbox.ask("PUT", "/sandbox/v1/inboxes/shop/script", script)["script"]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
+import dask
 import pytest
+from distributed import LocalCluster
 
 from server.charges import ChargeService
 from sim.__main__ import main
@@ -94,6 +97,26 @@ def test_nonsense_is_refused_at_once(words: list[str]) -> None:
 def test_two_processes_share_the_work(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fuzz", "--engines", "walk", "--examples", "4", "--workers", "2"]) == 0
     assert "4 worlds" in capsys.readouterr().err
+
+
+def test_a_cluster_shares_the_work(capsys: pytest.CaptureFixture[str]) -> None:
+    """With every worker that it has, each with seeds of its own."""
+    rooms = {"host": "127.0.0.1", "dashboard_address": None, "n_workers": 2, "threads_per_worker": 1}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the cluster's own
+        with LocalCluster(**rooms, worker_dashboard_address=None) as cluster:
+            assert main(["fuzz", "--engines", "walk", "--examples", "4", "--cluster", cluster.scheduler_address]) == 0
+    said = capsys.readouterr()
+    assert "seed 0: 4 worlds" in said.err
+    assert "Every promise was kept" in said.out
+
+
+def test_a_cluster_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with dask.config.set({"distributed.comm.timeouts.connect": "200ms"}):
+        assert main(["fuzz", "--engines", "walk", "--examples", "1", "--cluster", "tcp://127.0.0.1:1"]) == 1
+    assert "no cluster at tcp://127.0.0.1:1" in capsys.readouterr().err
+    assert main(["fuzz", "--engines", "walk", "--examples", "1", "--cluster", "nonsense://x"]) == 1
+    assert "no cluster at nonsense://x" in capsys.readouterr().err
 
 
 def test_shares_have_seeds_of_their_own_and_only_one_takes_the_tour() -> None:

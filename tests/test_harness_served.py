@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from openapi_spec_validator import validate
 
 from sim.harness import schemathesis_engine
-from sim.harness.campaign import Order
+from sim.harness.campaign import Order, campaign
 from sim.harness.cases import Case, play
-from sim.harness.merged import merged
 from sim.harness.served import AnyService, ServedLeyden, TargetError
 from sim.harness.tour import tour_cases
 from sim.harness.walk import walk
+from sim.merged import LEVERS, merged
 from sim.plans import packaged_contract
 from tests.served import Client, leyden
+from tests.small_spec import small
 
 FROZEN = ("--rate", "0", "--api-key", "leyden", "--api-key", "rival")
 SOME = (
@@ -98,24 +100,67 @@ def test_a_target_that_is_not_as_asked_is_refused() -> None:
         target.begin(1, 1_893_456_000_000, ("strict",))
 
 
-def test_the_merged_document_has_everything_once() -> None:
+def test_the_merged_document_has_the_service_whole_and_the_levers_once() -> None:
     service, sandbox = packaged_contract("charges").document, packaged_contract("sandbox").document
     document = merged(service, sandbox)
-    assert set(document["paths"]) == {*service["paths"], *sandbox["paths"]}
+    names = {operation["operationId"]: path for path, item in document["paths"].items() for operation in item.values()}
+    assert set(names) - set(packaged_contract("charges").operations) == LEVERS
     links = document["paths"]["/v0/charges"]["post"]["responses"]["200"]["links"]
     assert {"payIt", "loseIt", "letItExpire"} <= set(links)
-    assert "links" not in str(service["paths"]["/v0/charges"]["post"]["responses"]["200"]["links"].get("payIt", ""))
-    names: dict[str, Any] = document["components"]["schemas"]
-    assert {"Charge", "SandboxCharge"} <= set(names)
+    assert "payIt" not in str(service)
+    assert {"Charge", "SandboxCharge"} <= set(document["components"]["schemas"])
+    validate(document)
+    validate(merged(small(), sandbox))
 
 
 def test_schemathesis_finds_nothing_and_gets_beyond_creation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 2)
-    reached = set()
-    for name, seen, finding in schemathesis_engine.examine(Order(examples=100, seed=4)):
-        assert finding is None, (name, finding)
-        reached |= {cell[-1] for cell in seen if cell[0] == "row"}
-    assert {"pending", "completed", "expired", "error"} <= reached
+    """Chance that Schemathesis draws past its seed decides how soon."""
+    monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 1)
+    monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 50)
+    wanted, reached = {"pending", "completed", "expired", "error"}, set()
+    for part in schemathesis_engine.examine(Order(examples=5_000, seed=4)):
+        assert part.finding is None, (part.name, part.finding)
+        reached |= {cell[-1] for cell in part.seen if cell[0] == "row"}
+        if wanted <= reached:
+            return
+    pytest.fail(f"never reached: {wanted - reached}")
+
+
+def test_schemathesis_is_watched_over_http_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 1)
+    monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 20)
+    with leyden(*FROZEN) as client:
+        order = Order(examples=1, seed=4, make=lambda: ServedLeyden(client.url, rival_key="rival"))
+        parts = list(schemathesis_engine.examine(order))
+    assert [part.finding for part in parts if part.finding is not None] == []
+    assert sum(part.cases for part in parts) > 50
+    assert {"pending"} < {cell[-1] for cell in parts[-1].seen if cell[0] == "row"}
+    assert not parts[-1].unchecked
+
+
+def test_schemathesis_tries_any_service_and_says_what_it_could_not_see(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 1)
+    monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 5)
+    with leyden("--rate", "1", "--no-control") as client:
+        report = campaign(
+            Order(engines=("schemathesis",), examples=1, make=lambda: AnyService(client.url, "leyden")), lambda: 0
+        )
+    assert report.findings == []
+    assert report.coverage.steps["schemathesis"] > 20
+    assert any("callbacks" in what for what in report.coverage.unchecked)
+    assert any("another project" in what for what in report.coverage.unchecked)
+
+
+def test_schemathesis_finds_over_http_what_is_broken_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 10)
+    with leyden("--rate", "0", "--overlay", "callback-envelope") as client:
+        # Held to another reading than it has.
+        target = AnyService(client.url, "leyden")
+        target.controlled = True
+        for part in schemathesis_engine.examine(Order(examples=1, seed=2, overlays=("strict",), make=lambda: target)):
+            if part.finding is not None:
+                return
+    pytest.fail("nobody noticed that unknown fields are taken")
 
 
 def test_the_witness_sees_what_schemathesis_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,9 +174,9 @@ def test_the_witness_sees_what_schemathesis_does_not(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("server.charges.charge_resource", resource)
     monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 10)
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 10)
-    for _, _, finding in schemathesis_engine.examine(Order(examples=100, seed=2)):
-        if finding is not None:
-            assert finding.case.expectation is not None
-            assert finding.case.expectation["check"] == "echo"
+    for part in schemathesis_engine.examine(Order(examples=100, seed=2)):
+        if part.finding is not None:
+            assert part.finding.case.expectation is not None
+            assert part.finding.case.expectation["check"] == "echo"
             return
     pytest.fail("nobody noticed that descriptions are cut")

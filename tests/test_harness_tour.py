@@ -7,6 +7,7 @@ import json
 import pytest
 
 from sim.harness.adapters import InProcess
+from sim.harness.cases import Case, play
 from sim.harness.coverage import Coverage, declared, out_of_reach
 from sim.harness.tour import tour, tour_cases
 
@@ -67,3 +68,13 @@ def test_two_engines_stand_side_by_side() -> None:
 
 def test_the_tour_is_the_same_every_time() -> None:
     assert [case.steps for case in tour_cases()] == [case.steps for case in tour_cases()]
+
+
+def test_a_list_of_a_thousand_and_one_has_a_second_page_at_the_most_that_a_page_holds() -> None:
+    many = [
+        {"do": "create_charge", "as": f"c{n}", "body": {"amount": "1000", "description": "tea"}} for n in range(1_001)
+    ]
+    looks = [{"do": "list", "of": "charges", "query": query} for query in ({}, {"limit": 1_000}, {"limit": 999})]
+    played = play(Case((*many, *looks)))
+    assert played.broken is None, str(played.broken)
+    assert played.done == len(many) + len(looks)

@@ -184,6 +184,12 @@ def test_a_wallet_must_know_how_much(sandbox: Sandbox) -> None:
         sandbox.wallet("ana").pay(tips.request)
 
 
+def test_the_control_plane_pays_a_link_its_least_amount_if_none_is_named(sandbox: Sandbox) -> None:
+    tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips")
+    payment = sandbox.ask("POST", "/sandbox/v1/payments", {"request": tips.request})
+    assert (payment["status"], payment["amount"]) == ("succeeded", "1000")
+
+
 def test_idle_is_reached_although_something_is_due_after_the_end_of_time() -> None:
     with Sandbox(start="2999-12-31T23:59:00Z") as sandbox:
         charge = sandbox.charges.create(amount="1000", description="too late for anybody", expiresIn=600)

@@ -133,6 +133,7 @@ def test_served_and_in_process_answer_alike_to_the_byte(client: Client) -> None:
 def test_the_documents_and_their_pages_are_served(client: Client) -> None:
     assert client.ok("GET", "/openapi.json")["openapi"].startswith("3.1")
     assert "/sandbox/v1/clock" in client.ok("GET", "/sandbox/v1/openapi.json")["paths"]
+    assert {"/v0/charges", "/sandbox/v1/payments"} < set(client.ok("GET", "/sandbox/v1/merged.json")["paths"])
 
 
 def test_a_key_opens_its_own_sandbox_and_no_other() -> None:

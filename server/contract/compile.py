@@ -223,9 +223,11 @@ class _Compiler:
         rule = self._schemas.rule(node["schema"], f"{at}/schema")
         named = rule.schema.get("type")
         types = [kind for kind in (named if isinstance(named, list) else [named]) if kind != "null"]
-        if len(types) != 1 or types[0] not in _KINDS:
+        if "string" not in types and (len(types) != 1 or types[0] not in _KINDS):
             raise refused(at, f"its schema needs one type of {', '.join(_KINDS)}: parameters arrive as texts")
-        return Parameter(name, where, bool(node.get("required")), types[0], rule, rule.schema.get("default"))
+        # What may be a text is read as the text that it is.
+        kind = "string" if "string" in types else str(types[0])
+        return Parameter(name, where, bool(node.get("required")), kind, rule, rule.schema.get("default"))
 
     def _body(self, reference: Any, method: str, place: str) -> Body | None:
         if reference is None:

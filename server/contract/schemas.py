@@ -9,7 +9,7 @@ from jsonschema_rs import Draft202012Validator, ValidationError
 
 from server.contract.keywords import fields
 from server.contract.place import beneath, quoted, refused, tokens
-from server.contract.shape import Rule, Validator
+from server.contract.shape import Path, Rule, Validator
 
 _BELOW = {key: form for key, form in fields("schema").items() if "schema" in form}
 _ANNOTATIONS = frozenset(
@@ -17,7 +17,7 @@ _ANNOTATIONS = frozenset(
 )
 _BRANCHES = ("allOf", "anyOf", "oneOf")
 
-Numbers = dict[tuple[str, ...], tuple[bool, bool]]
+Numbers = dict[Path, tuple[bool, bool]]
 
 
 class Schemas:
@@ -133,8 +133,9 @@ def properties(schema: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
     return found
 
 
-def integer_paths(schema: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
-    """The property paths of a written-out schema where a number may stand, but only a whole one."""
+def integer_paths(schema: Mapping[str, Any]) -> tuple[Path, ...]:
+    """The property paths of a written-out schema where a number may stand, but only a whole one; None in a path stands
+    for each item of an array."""
     return tuple(path for path, (whole, broken) in _numbers(schema).items() if path and whole and not broken)
 
 
@@ -144,16 +145,19 @@ def _numbers(schema: Mapping[str, Any]) -> Numbers:
     for name, value in schema.get("properties", {}).items():
         for path, allowed in _numbers({} if type(value) is bool else value).items():
             found[(name, *path)] = allowed
+    if isinstance(schema.get("items"), Mapping):
+        for path, allowed in _numbers(schema["items"]).items():
+            found[(None, *path)] = allowed
     for part in schema.get("allOf", ()):
         _narrow(found, _numbers(part))
     for word in ("anyOf", "oneOf"):
         if word in schema:
-            branches = [(_numbers(branch), _may_be_object(branch)) for branch in schema[word]]
+            branches = [(_numbers(branch), branch) for branch in schema[word]]
             paths = dict.fromkeys(path for numbers, _ in branches for path in numbers)
-            # A branch that no object fits says nothing about what stands below one.
+            # A branch that no object (no array) fits says nothing about what stands below one.
             either: Numbers = {}
             for path in paths:
-                told = [numbers.get(path, (True, True)) for numbers, objects in branches if objects or not path]
+                told = [numbers.get(path, (True, True)) for numbers, branch in branches if _reaches(branch, path)]
                 either[path] = (any(whole for whole, _ in told), any(broken for _, broken in told))
             _narrow(found, either)
     return found
@@ -177,8 +181,11 @@ def _own_numbers(schema: Mapping[str, Any]) -> tuple[bool, bool]:
     return whole, broken
 
 
-def _may_be_object(schema: Mapping[str, Any]) -> bool:
+def _reaches(schema: Mapping[str, Any], path: Path) -> bool:
+    if not path:
+        return True
+    kind = "array" if path[0] is None else "object"
     if "const" in schema:
-        return isinstance(schema["const"], dict)
-    named = schema.get("type", "object")
-    return named == "object" or "object" in named
+        return isinstance(schema["const"], list if path[0] is None else dict)
+    named = schema.get("type", kind)
+    return named == kind or kind in named

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+Path = tuple[str | None, ...]  # property by property; None is each item of an array
+
 
 class Validator(Protocol):
     """A compiled JSON Schema (jsonschema-rs)."""
@@ -17,13 +19,13 @@ class Validator(Protocol):
 class Rule(NamedTuple):
     """A schema ready for use: the validator, the schema it came from, and what a JSON validator cannot see.
 
-    `integers` are JSON pointers' property paths (`("expiresIn",)`) whose numbers must be written without a
+    `integers` are the paths (`("expiresIn",)`) whose numbers must be written without a
     decimal point: JSON Schema takes 600.0 for an integer, the contract does not.
     """
 
     schema: Mapping[str, Any]
     validator: Validator
-    integers: tuple[tuple[str, ...], ...] = ()
+    integers: tuple[Path, ...] = ()
 
 
 class Parameter(NamedTuple):

@@ -113,7 +113,7 @@ class ControlPlane:
         try:
             if read_request(text) == "lnurl":
                 # The wallet's own requests come first and by themselves, as they would from outside.
-                text = ask_for_invoice(text, amount_msat, body.get("comment") or "", self._fetch)
+                text = ask_for_invoice(text, amount_msat, body.get("comment") or "", self._fetch, or_least=True)
                 amount_msat = None
         except ValueError as error:
             refusal = str(error)

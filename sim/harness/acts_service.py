@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from sim.harness import checks
 from sim.harness.acts_links import link_answer
+from sim.harness.acts_world import restart
 from sim.harness.adapters import PROJECT, RIVAL, Answer
 from sim.harness.broken import Broken
 from sim.harness.model import Promise
@@ -98,7 +99,7 @@ def _other_id(text: str) -> str:
 
 def list_all(run: Run, step: Step) -> bool:
     """{"do": "list", "of": "charges" | "statics" | "children", "static"?, "query": {...}, "by"?, "between"?}: read to
-    the end. `between` is a step that creates a Charge after the first page."""
+    the end. `between` is a step after the first page: one that creates a Charge, or a restart."""
     book, project = run.model.book, _project(step)
     query: Mapping[str, Any] = step.get("query", {})
     operation, path = ("listCharges", "/v0/charges")
@@ -140,8 +141,8 @@ def list_all(run: Run, step: Step) -> bool:
             raise Broken("lifecycle", "DECISIONS lists", f"{where}: next", None if last else "a cursor", following)
         after = {"after": following}
         if first == 0 and "between" in step:
-            # What is new comes before the first page, and moves nothing behind it.
-            create_charge(run, step["between"])
+            # What is new comes before the first page, and moves nothing behind it; a cursor outlives the process.
+            (restart if step["between"]["do"] == "restart" else create_charge)(run, step["between"])
     run.seen["policy", "lists", operation] = None
     return True
 

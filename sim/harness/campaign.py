@@ -33,8 +33,8 @@ class Finding:
 
 @dataclass(slots=True)
 class Order:
-    """What a campaign is asked to do. `examples` are worlds for each engine, `seconds` real time for all; at least one
-    of the two bounds it. `overlays` None lets each world choose. `url` is a served Leyden, None is in process.
+    """What a campaign is asked to do. `examples` are worlds for each engine (cases for Schemathesis), `seconds` real
+    time for all; at least one of the two bounds it. `overlays` None lets each world choose. `make` gives the target.
 
     `stop_early` ends at the first finding; otherwise one of each kind is kept.
     """
@@ -151,10 +151,10 @@ def _machine(order: Order, report: Report) -> Iterator[bool]:
 def _schemathesis(order: Order, report: Report) -> Iterator[bool]:
     from sim.harness.schemathesis_engine import examine
 
-    for name, seen, finding in examine(order):
-        report.coverage.add("schemathesis", name, seen)
-        if finding is not None:
-            report.keep(finding)
+    for part in examine(order):
+        report.coverage.add("schemathesis", part.name, part.seen, done=part.cases, unchecked=part.unchecked)
+        if part.finding is not None:
+            report.keep(part.finding)
         yield True
 
 

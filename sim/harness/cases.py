@@ -45,6 +45,11 @@ class Case:
     expectation: Mapping[str, str] | None = None
     journal_hash: str | None = None
 
+    @property
+    def restarts(self) -> bool:
+        """Whether the service is stopped and started on the way."""
+        return any("restart" in (step["do"], step.get("between", {}).get("do")) for step in self.steps)
+
     def document(self) -> dict[str, Any]:
         """The case as JSON values."""
         return {
@@ -171,7 +176,7 @@ def run_on(target: Target, **world: Any) -> Run:
 def bare_hash(case: Case, requests: Sequence[Request], target: Target | None = None) -> str | None:
     """The journal's hash after the steps' requests and nothing else. A case with restarts has none: a journal begins
     anew with the process."""
-    if any(step["do"] == "restart" for step in case.steps):
+    if case.restarts:
         return None
     target = target or InProcess()
     target.begin(case.seed, case.start_ms, case.overlays)

@@ -55,7 +55,10 @@ def problem(answer: Answer, status: int, code: str, clause: str, where: str) -> 
         raise Broken("errors_are_problems", clause, f"{where}: problem", *difference(promised, found))
     texts = all(isinstance(body[name], str) and body[name] for name in ("title", "detail", "code", "request_id"))
     faults = isinstance(body["errors"], list) and all(
-        isinstance(one, dict) and set(one) == {"pointer", "detail"} for one in body["errors"]
+        isinstance(one, dict)
+        and set(one) == {"pointer", "detail"}
+        and all(isinstance(text, str) for text in one.values())
+        for one in body["errors"]
     )
     if not texts or not faults or (status == 400 and not body["errors"]):
         raise Broken("errors_are_problems", "DECISIONS errors", f"{where}: members", "texts and a list of places", body)

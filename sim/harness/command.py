@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, wait
+from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
 from multiprocessing import get_context
@@ -80,24 +81,25 @@ def replay_case(options: argparse.Namespace) -> int:
 
 def _shared(order: Order, workers: int, cluster: str | None) -> Report:
     """The order in parts, each by a process of its own, here or on a Dask cluster."""
-    parts = share(order, workers)
-    executor: Executor
-    if cluster is None:
-        executor = ProcessPoolExecutor(len(parts), mp_context=get_context("spawn"))
-    else:
-        try:
-            client = import_module("distributed").Client(cluster)
-        except (ImportError, OSError) as error:
-            raise HarnessError(
-                f"no cluster at {cluster}: {error}; install leyden[cluster] and check the address"
-            ) from None
-        executor = client.get_executor(pure=False)
-    report = Report()
-    with executor:
-        futures: list[Future[Report]] = [executor.submit(run_share, part) for part in parts]
+    with ExitStack() as rooms:
+        executor: Executor
+        if cluster is None:
+            executor = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+        else:
+            try:
+                client = rooms.enter_context(import_module("distributed").Client(cluster))
+            except (ImportError, OSError, ValueError) as error:
+                raise HarnessError(
+                    f"no cluster at {cluster}: {error}; install leyden[cluster] and check the address"
+                ) from None
+            executor = client.get_executor(pure=False)
+            workers = max(workers, sum(client.ncores().values()))
+        rooms.enter_context(executor)
+        report = Report()
+        futures: list[Future[Report]] = [executor.submit(run_share, part) for part in share(order, workers)]
         for future in wait(futures).done:
             report.merge(future.result())
-    return report
+        return report
 
 
 def run_share(order: Order) -> Report:

@@ -42,7 +42,7 @@ def as_curl(case: Case, played: Played | None = None) -> str:
     The last one is the one whose answer broke the promise; for a case without a finding it asks for the journal's hash.
     Raises `ExportError` for a case that needs more than one server's HTTP, such as a restart.
     """
-    if any(step["do"] == "restart" for step in case.steps):
+    if case.restarts:
         raise ExportError("this case stops and starts the service, which curl cannot: export it as pytest or notebook")
     played = played or play(case)
     requests = [*played.requests]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sim.harness import checks
 from sim.harness.broken import Broken
@@ -12,6 +12,8 @@ from sim.harness.model_rules import iso
 
 if TYPE_CHECKING:
     from sim.harness.run import Run
+
+_PAGE = 1_000
 
 
 def look_at_everything(run: Run) -> None:
@@ -42,11 +44,19 @@ def _look_at_lists(run: Run, project: str) -> None:
         ("listStaticCharges", "/v0/static-charges", [one for one in book.statics.values() if one.project == project]),
     )
     for operation, path, things in kinds:
-        answer = run.ask(operation, f"{path}?limit=1000", key=project)
-        data = checks.success(answer, "DECISIONS lists", f"list {operation} of {project}")
         promised = [one.resource() for one in things[::-1]]
+        data: list[Any] = []
+        after: str | None = ""
+        # No page more than what is promised fills: a list without an end is found, too.
+        while after is not None and len(data) <= len(promised):
+            answer = run.ask(operation, f"{path}?limit={_PAGE}{after and f'&after={after}'}", key=project)
+            page = checks.success(answer, "DECISIONS lists", f"list {operation} of {project}")
+            if not isinstance(page, list):
+                raise Broken("lifecycle", "DECISIONS lists", f"{operation} of {project}", "a list", page)
+            data += page
+            after = answer.json.get("next") if page else None
         if data != promised:
-            seen = [one.get("id") for one in data] if isinstance(data, list) else data
+            seen = [one.get("id") if isinstance(one, dict) else one for one in data]
             ids = [one["id"] for one in promised]
             if seen != ids:
                 raise Broken("isolation", "DECISIONS lists", f"{operation} of {project}", ids, seen)

@@ -23,7 +23,11 @@ USUAL_SECONDS = 10.0
 def _describe_fuzz(fuzz: argparse.ArgumentParser) -> None:
     _add_target(fuzz)
     fuzz.add_argument("--seconds", type=_positive, help=f"how long, in real time (default: {USUAL_SECONDS:g})")
-    fuzz.add_argument("--examples", type=_count, help="how many worlds each engine plays in, instead of a time")
+    fuzz.add_argument(
+        "--examples",
+        type=_count,
+        help="how many worlds each engine plays in (cases, for schemathesis), instead of a time",
+    )
     fuzz.add_argument("--seed", type=_whole, default=0, help="where all chance comes from (default: 0)")
     fuzz.add_argument(
         "--engines", type=_engines, default=("tour", "walk", "machine"), metavar="NAMES",

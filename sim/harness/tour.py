@@ -63,6 +63,19 @@ Stories = Iterator[tuple[str, list[Step]]]
 
 def _restarts() -> Stories:
     again = {"do": "restart"}
+    page = {"do": "list", "query": {"limit": 1}, "between": again}
+    yield (
+        "restart: a cursor leads on",
+        [
+            *(charge(f"c{n}") for n in range(1, 4)),
+            *(static(f"s{n}") for n in range(1, 4)),
+            *(invoice("s1", f"c{n}") for n in range(4, 7)),
+            {**page, "of": "charges"},
+            {**page, "of": "charges", "query": {"limit": 2, "status": "pending"}},
+            {**page, "of": "statics"},
+            {**page, "of": "children", "static": "s1"},
+        ],
+    )
     yield (
         "restart: everything goes on",
         [
@@ -234,6 +247,19 @@ def _reserve() -> Stories:
             invoice("s1", "c7"),
             pay("p7", "c7"),
             invoice("s1", "c8"),
+        ],
+    )
+    yield (
+        "reserve on issue: what was closed reserves nothing",
+        [
+            static("s1", allowedSlots=2),
+            *(invoice("s1", f"c{n}") for n in (1, 2)),
+            {"do": "patch", "static": "s1", "body": {"allowedSlots": 1}},
+            pay("p1", "c1"),
+            {"do": "patch", "static": "s1", "body": {"allowedSlots": 2}},
+            invoice("s1", "c3"),
+            pay("p2", "c2"),
+            pay("p3", "c3"),
         ],
     )
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sim.harness import checks
-from sim.harness.adapters import RIVAL_KEY, Answer
+from sim.harness.adapters import Answer
 from sim.harness.broken import Broken
 from sim.harness.model import Model
 from sim.harness.model_records import Charge, Static
@@ -32,12 +32,14 @@ _TRIGGERS = {"completed": "payment_settled", "expired": "expiry_reached", "error
 
 
 class Witness:
-    """What was seen of one world. `ask(path, key)` reads from it; `seen` are the cells that were reached."""
+    """What was seen of one world. `ask(path, key)` reads from it; `seen` are the cells that were reached. Without
+    `controlled` there is no control plane to ask for the callbacks."""
 
-    def __init__(self, ask: Ask, reading: Reading, key: str) -> None:
+    def __init__(self, ask: Ask, reading: Reading, key: str, rival_key: str, *, controlled: bool = True) -> None:
         self._ask = ask
         self._reading = reading
-        self._key = key
+        self._key, self._rival_key = key, rival_key
+        self._controlled = controlled
         self._states: dict[str, str] = {}
         self._shown: dict[str, dict[str, Any]] = {}
         self.seen: dict[Cell, None] = {}
@@ -122,8 +124,9 @@ class Witness:
             answer = self._ask(f"/v0/charges/{name}", self._key)
             now = checks.success(answer, "DECISIONS paths", name)
             self._one(now, name)
-            self._messages(now)
-            other = self._ask(f"/v0/charges/{name}", RIVAL_KEY)
+            if self._controlled:
+                self._messages(now)
+            other = self._ask(f"/v0/charges/{name}", self._rival_key)
             if other.status not in {401, 404}:
                 raise Broken("isolation", "DECISIONS statuses", f"{name} with another key", 404, other.status)
 
