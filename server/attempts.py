@@ -51,7 +51,7 @@ def attempts_of(row: Mapping[str, Any]) -> list[Attempt]:
     together = lines[:-1].replace("\n", ",")
     attempts: list[Attempt] = []
     for values in orjson.loads(f"[{together}]"):
-        attempts.append(_read(row["created_at"], values, attempts[-1].answer if attempts else ""))
+        attempts.append(_read(row["created_at"], values, attempts))
     return attempts
 
 
@@ -73,8 +73,9 @@ def ended(row: Mapping[str, Any], at: int, answer: Answer) -> str:
     last = lines.rfind("\n", 0, -1) + 2
     took = at - row["created_at"] - int(lines[last : lines.index(",", last)])
     said = answer.status if answer.error is None else answer.error
-    told: str | bool = answer.body[:KEPT_BYTES].decode("utf-8", "replace")
-    if told and last > 2 and told == attempts_of({**row, "attempts": lines[: last - 1]})[-1].answer:
+    told: str | bool = answer.body[:KEPT_BYTES].decode(errors="replace")
+    earlier = lines[: last - 1]
+    if told and earlier and told == attempts_of({**row, "attempts": earlier})[-1].answer:
         told = True
     values: list[Any] = [took, said, answer.latency_ms, _sound(answer.note), told]
     while not values[-1] and len(values) > 2:
@@ -82,7 +83,7 @@ def ended(row: Mapping[str, Any], at: int, answer: Answer) -> str:
     return f"{lines[:-2]},{orjson.dumps(values)[1:].decode()}\n"
 
 
-def _read(created_at: int, values: list[Any], before: str) -> Attempt:
+def _read(created_at: int, values: list[Any], before: list[Attempt]) -> Attempt:
     since, late, wall_s, secrets, *end = values
     at = created_at + since
     attempt = Attempt(at - late, at, at // 1_000 + wall_s, secrets)
@@ -96,10 +97,10 @@ def _read(created_at: int, values: list[Any], before: str) -> Attempt:
         error=error,
         latency_ms=latency_ms,
         note=note,
-        answer=before if answer is True else answer,
+        answer=before[-1].answer if answer is True else answer,
     )
 
 
 def _sound(text: str) -> str:
     # What a library says of a receiver's bytes may hold half a character, which JSON cannot.
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    return text if text.isascii() else text.encode(errors="replace").decode()

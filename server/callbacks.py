@@ -61,7 +61,7 @@ class Callbacks:
         self._rules = rules
         self._secrets = secrets
         self._agent = f"leyden/{version}"
-        self._most_hands = max((rule.delivery.in_flight for rule in rules.values()), default=0)
+        self._most_hands = max(rule.delivery.in_flight for rule in rules.values())
         self._rows = store.table("deliveries", key="id", indexes=("resource_id", "endpoint_id"))
         self._hands = Hands()
         self._sending = False
@@ -78,7 +78,6 @@ class Callbacks:
         url: str,
         rule: CallbackRule,
         event: str,
-        status: str,
         sequence: int,
         data: dict[str, Any],
         at: int,
@@ -86,9 +85,9 @@ class Callbacks:
     ) -> None:
         """Store one delivery, in the caller's commit, and set its first timer.
 
-        `status` is the state the resource entered, `at` the instant it did, `sequence` its place among the resource's
-        deliveries (each larger than the one before). `endpoint_id` is what a 410 closes together with the URL: the
-        resource that the URL was given for, which is the Static Charge for a payment of one.
+        `at` is the instant at which the resource entered the state that `event` tells of, `sequence` the message's
+        place among the resource's deliveries (each larger than the one before). `endpoint_id` is what a 410 closes
+        together with the URL: the resource that the URL was given for, which is the Static Charge for a payment of one.
 
         Raises `InternalError` when the body breaks the spec's own schema: that is our defect.
         """
@@ -101,7 +100,6 @@ class Callbacks:
             "url": url,
             "rule": rule.name,
             "event": event,
-            "state": status,
             "status": STOPPED if closed else PENDING,
             "sequence": sequence,
             "created_at": at,
@@ -239,7 +237,7 @@ class Callbacks:
                     stopped = {**row, "status": STOPPED, "due_at": None}
                     self._rows.put(stopped)
                     self._finish(stopped)
-        for row in sorted(waiting, key=lambda row: (row["due_at"], row["sequence"])):
+        for row in sorted(waiting, key=lambda row: row["due_at"]):
             if self._is_first(row):
                 self._arm(row)
 
@@ -275,11 +273,8 @@ class Callbacks:
         return self._rows.find("resource_id", resource_id) + self._rows.find("endpoint_id", resource_id)
 
     def _first(self, resource_id: str) -> dict[str, Any] | None:
-        """The resource's unfinished delivery with the lowest sequence: the only one that may be sent."""
-        pending = [row for row in self._rows.find("resource_id", resource_id) if row["status"] == PENDING]
-        if len(pending) > 1:
-            return min(pending, key=lambda row: row["sequence"])
-        return pending[0] if pending else None
+        """The resource's oldest unfinished delivery: the only one that may be sent."""
+        return next((row for row in self._rows.find("resource_id", resource_id) if row["status"] == PENDING), None)
 
     def _is_first(self, row: Mapping[str, Any]) -> bool:
         first = self._first(row["resource_id"])

@@ -40,11 +40,9 @@ class ChargeService:
         journal: Journal,
         new_id: Callable[[], str],
     ) -> None:
-        self._store = store
         self._clock = clock
         self._node = node
         self._callbacks = callbacks
-        self._journal = journal
         self._new_id = new_id
         self._echoed = tuple(name for name in contract.operations["createCharge"].echoed if name not in _KNOWN)
         self._own_rule = _rule(contract, "createCharge")
@@ -75,8 +73,8 @@ class ChargeService:
         # The node must stop accepting exactly where the table stops: ask the table about the instant of expiry itself.
         probe = {"status": self.lifecycle.table.initial, "expires_at": 0}
         self._grace_ms = 0 if self.lifecycle.decide(probe, "payment_settled", 0).to is not None else -1
-        self.on_child_settled: Callable[[Mapping[str, Any], int], None] = lambda charge, at: None
-        self.after_child_settled: Callable[[Mapping[str, Any], int], None] = lambda charge, at: None
+        self.on_child_settled: Callable[[Mapping[str, Any], int], None]
+        self.after_child_settled: Callable[[Mapping[str, Any], int], None]
         clock.on(TIMER, self.expire)
         node.on_settled(self.invoice_settled)
         node.on_failed(self.invoice_failed)
@@ -251,7 +249,6 @@ class ChargeService:
             url=url,
             rule=rule,
             event=event,
-            status=draft["status"],
             sequence=draft["sequence"],
             data=data,
             at=at,

@@ -63,14 +63,13 @@ class Lifecycle:
             if guard is None or guard(row, at):
                 return rule
         # The loader holds every (state, trigger) to an unguarded last row.
-        raise AssertionError(f"{self.table.resource}: no row for {row.get('status')} and {trigger}")
+        raise AssertionError(f"{self.table.resource}: no row holds for {trigger}")
 
     def apply(self, row: Mapping[str, Any], trigger: str, at: int, **changes: Any) -> Verdict:
         """Let `trigger` happen at instant `at`. The only place that writes a status."""
         rule = self.decide(row, trigger, at)
         if rule.to is None:
-            if "id" in row:
-                self._journal.note("refused", row["id"], trigger=trigger, refuse=rule.refuse)
+            self._journal.note("refused", row["id"], trigger=trigger, refuse=rule.refuse)
             return Verdict(dict(row), rule)
         draft = {**row, **changes, "status": rule.to}
         for effect in rule.effects:

@@ -140,7 +140,7 @@ def spell(value: int, groups: int) -> str:
     value ^= high ^ high << 6
     high = value & _HIGH_5
     value ^= high ^ high << 3
-    return value.to_bytes(8 * blocks, "big").translate(_TO_CHAR)[8 * blocks - groups :].decode("ascii")
+    return value.to_bytes(8 * blocks, "big").translate(_TO_CHAR)[8 * blocks - groups :].decode()
 
 
 def bech32_encode(hrp: str, value: int, groups: int) -> str:
@@ -171,7 +171,7 @@ def bech32_decode(text: str) -> Bech32:
         raise Bech32Error("it holds a space or a control character; strip what surrounds the text")
     if len(chars) < CHECKSUM_GROUPS:
         raise Bech32Error(f"only {len(chars)} characters follow the separator 1; the checksum alone has six")
-    digits = chars.encode("ascii").translate(_TO_DIGIT)
+    digits = chars.encode().translate(_TO_DIGIT)
     try:
         value = int(digits, 32)
     except ValueError:

@@ -198,10 +198,7 @@ class StaticChargeService:
         # Slots are counted after every change, and mostly nothing follows: only what moves is applied.
         if self.lifecycle.decide(static, trigger, at).to is None:
             return static
-        moved = self.lifecycle.apply(static, trigger, at).resource
-        if moved["status"] in self.lifecycle.table.terminal:
-            self._clock.cancel(TIMER, static["id"])
-        return moved
+        return self.lifecycle.apply(static, trigger, at).resource
 
     def _slot_free(self, row: Mapping[str, Any], at: int) -> bool:
         allowed = row["allowed_slots"]

@@ -35,7 +35,7 @@ class VirtualClock:
 
     `rate` makes the clock live: sandbox seconds per real second, read from `wall` (milliseconds, injected). A live
     clock never shows an instant past an event that has not run yet: `catch_up()` runs what is due.
-    `around` is entered for each event, for example to make its writes one commit.
+    `around` may be set to what is entered for each event, for example to make its writes one commit.
     `instant_limit` bounds the events of a single instant, so that one which re-schedules itself cannot hang the run.
     """
 
@@ -45,20 +45,19 @@ class VirtualClock:
         *,
         rate: float = 0,
         wall: Callable[[], int] | None = None,
-        around: Around | None = None,
         instant_limit: int = 1_000_000,
     ) -> None:
         self._now = _whole(start_ms, "start_ms")
         self._wall = wall
-        self._rate: float = 0
-        self._pace_before: tuple[float, int, int] = (0, 0, 0)
+        self._rate: float
+        self._pace_before: tuple[float, int, int]
         self._base = self._wall_base = 0
         self._timers = Timers()
         self._runners: dict[str, Callable[[str], None]] = {}
         self._running = self._held = False
         self._flows = False  # whether looking at the clock means reading the wall
         self._instant_limit = instant_limit
-        self.around = around
+        self.around: Around | None = None
         self.set_rate(rate)
 
     def __repr__(self) -> str:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from sim import Sandbox
 
@@ -14,6 +14,8 @@ settings.register_profile(
     "suite", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("deep", settings.get_profile("suite"), derandomize=False, max_examples=2_000, print_blob=True)
+# For mutation testing, which asks whether something fails and not how little it takes.
+settings.register_profile("verdict", settings.get_profile("suite"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile(os.environ.get("LEYDEN_PROFILE", "suite"))
 
 

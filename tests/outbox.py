@@ -104,7 +104,6 @@ class Desk:
                 url=url,
                 rule=self.rule,
                 event=self.rule.delivery.events[status],
-                status=status,
                 sequence=more.pop("sequence", 1),
                 data=more.pop("data", {"id": resource, "status": status}),
                 at=self.clock.now(),
@@ -132,7 +131,8 @@ class Held:
         post, answered = self.posts.pop(place)
         answered(post, Answer(**answer))
 
-    def wall_seconds(self, url: str = "") -> int:
+    def wall_seconds(self, url: str) -> int:
+        assert url == SHOP, "the time that this receiver lives in"
         return self.wall_s
 
 

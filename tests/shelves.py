@@ -44,5 +44,11 @@ def files_no_longer_than(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+def lowest_free_descriptor() -> int:
+    fd = os.dup(0)
+    os.close(fd)
+    return fd
+
+
 def failing(*arguments: Any) -> Any:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

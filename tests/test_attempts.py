@@ -47,7 +47,7 @@ def test_every_attempt_is_read_as_it_was_written(
         row = due(due_at, row["attempts"])
         stamp_s = now // 1_000 + ahead_s
         row["attempts"] = begun(row, now, stamp_s, secrets)
-        assert attempts_of(row)[-1] == Attempt(due_at, now, stamp_s, secrets)
+        assert attempts_of(row)[-1] == Attempt(due_at, now, stamp_s, secrets, None, None, None, 0, "", "")
         began, now = now, now + answer.latency_ms
         row["attempts"] = ended(row, now, answer)
         note = answer.note.encode("utf-8", "replace").decode()
@@ -62,6 +62,22 @@ def test_without_attempts_there_is_nothing_to_read() -> None:
     assert (attempts_of(due(START)), made(due(START))) == ([], 0)
 
 
+@pytest.mark.parametrize(
+    ("answer", "written"),
+    [
+        (Answer(status=204), "[7,3,2,1,50,204]\n"),
+        (Answer(status=500, latency_ms=12), "[7,3,2,1,50,500,12]\n"),
+        (Answer(error="reset", note="gone"), '[7,3,2,1,50,"reset",0,"gone"]\n'),
+        (Answer(status=500, body=b"no"), '[7,3,2,1,50,500,0,"","no"]\n'),
+    ],
+)
+def test_an_attempt_is_a_line_without_the_empty_values_at_its_end(answer: Answer, written: str) -> None:
+    row = due(START + 4)
+    row["attempts"] = begun(row, START + 7, START // 1_000 + 2, 1)
+    assert row["attempts"] == "[7,3,2,1]\n"
+    assert ended(row, START + 57, answer) == written
+
+
 def test_an_answer_that_is_always_the_same_is_written_once() -> None:
     row = due(START)
     for _ in range(5):
@@ -69,6 +85,13 @@ def test_an_answer_that_is_always_the_same_is_written_once() -> None:
         row["attempts"] = ended(row, START + 12, Answer(status=502, body=b"<html>" + b"x" * KEPT_BYTES))
     assert len(row["attempts"]) < KEPT_BYTES + 5 * 30
     assert {attempt.answer for attempt in attempts_of(row)} == {"<html>" + "x" * (KEPT_BYTES - 6)}
+
+
+def test_half_a_character_in_a_note_is_written_as_a_question_mark() -> None:
+    row = due(START)
+    row["attempts"] = begun(row, START, START // 1_000, 1)
+    row["attempts"] = ended(row, START, Answer(error="tls", note="bad \udcff byte"))
+    assert attempts_of(row)[0].note == "bad ? byte"
 
 
 @pytest.mark.parametrize("body", [b"a\nb", b'"],[1', b"\\n", b"\xff\xfe", "é\u2028".encode()])

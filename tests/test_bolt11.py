@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from server.lnurl import CHARSET, bech32_decode, bech32_encode
 from sim.bolt11 import Bolt11Error, InvoiceSigner, decode, decode_amount, encode_amount
-from sim.bolt11_fields import MAX_MSAT, Fallback
+from sim.bolt11_fields import MAX_MSAT, Fallback, RouteHop
 
 SECRET = bytes.fromhex("e126f68f7eafcc8b74f54d269fe206be715000f94dac067d1c04a8ca3b2db734")
 PAYEE = "03e7156ae33b0a208d0744199163177e909e80176e55d97a2f221ede0f934dd9ad"
@@ -22,6 +22,7 @@ HASHES = st.binary(min_size=32, max_size=32)
 DESCRIPTIONS = st.text(st.characters(exclude_categories=["Cs"]), max_size=639).map(
     lambda text: text.encode()[:639].decode(errors="ignore")
 )
+NUMBERS = [st.integers(0, 2**bits - 1) for bits in (64, 32, 32, 16)]
 
 
 def groups_of(chars):
@@ -210,6 +211,13 @@ def test_amounts_that_are_none_are_not_read(text):
         decode_amount(text)
 
 
+def test_an_amount_of_twenty_digits_is_read_and_a_longer_one_is_too_much_whatever_it_says():
+    assert decode_amount("20999999999999999990p") == MAX_MSAT - 1
+    for text in ("21000000000000000010p", "1" * 21 + "p", "9" * 21 + "n"):
+        with pytest.raises(Bolt11Error, match="more bitcoin than there are"):
+            decode_amount(text)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -220,8 +228,8 @@ def test_amounts_that_are_none_are_not_read(text):
         ({"expiry_s": 0}, "x: 0"),
         ({"expiry_s": 2**35}, "x: "),
         ({"min_final_cltv": 0}, "c: 0"),
-        ({"features": (-1,)}, "9: feature bit -1"),
-        ({"features": (5_115,)}, "9: feature bit 5115"),
+        ({"features": (-1,)}, "9: feature bit -1 lies outside 0 to 5114"),
+        ({"features": (5_115,)}, "9: feature bit 5115 lies outside 0 to 5114"),
         ({"description": None}, "d, h"),
         ({"description_hash": bytes(32)}, "d, h"),
         ({"description": None, "description_hash": bytes(31)}, "h: 32 bytes"),
@@ -279,6 +287,66 @@ def test_an_unknown_odd_feature_is_ignored_and_its_even_twin_binds(bit):
     assert bit in decode(SIGNER.sign(**TEA, description="tea", features=(8, 14, bit))).features
     with pytest.raises(Bolt11Error, match=rf"\[{bit - 1}\]"):
         decode(SIGNER.sign(**TEA, description="tea", features=(8, 14, bit - 1)))
+
+
+def test_a_timestamp_and_a_signature_alone_are_read_and_found_wanting():
+    with pytest.raises(Bolt11Error, match="p: no payment_hash"):
+        decode(crafted())
+
+
+def test_a_field_may_end_where_the_signature_begins():
+    invoice = decode(crafted(P, S, D, field("c", 0, 0)))
+    assert (invoice.min_final_cltv, invoice.tagged[-1]) == (0, ("c", "", False))
+    with pytest.raises(Bolt11Error, match="c: the field runs into"):
+        decode(crafted(P, S, D, field("c", 0, 1)[:-1]))
+
+
+def test_a_number_of_63_bits_is_read():
+    assert decode(crafted(P, S, D, field("x", (1 << 63) - 1, 13))).expiry_s == (1 << 63) - 1
+
+
+@given(st.lists(st.builds(RouteHop, st.binary(min_size=33, max_size=33), *NUMBERS), min_size=1, max_size=3))
+def test_a_route_is_read_to_the_last_bit(hops):
+    sizes = (33, 8, 4, 4, 2)
+    raw = b"".join(
+        part if isinstance(part, bytes) else part.to_bytes(size, "big")
+        for hop in hops
+        for part, size in zip(hop, sizes, strict=True)
+    )
+    groups = -(-8 * len(raw) // 5)
+    route = field("r", int.from_bytes(raw, "big") << 5 * groups - 8 * len(raw), groups)
+    invoice = decode(crafted(P, S, D, route, field("r", 0, 82)))
+    assert invoice.routes == (tuple(hops), (RouteHop(bytes(33), 0, 0, 0, 0),))
+
+
+@pytest.mark.parametrize(
+    ("version", "sizes"),
+    [(0, {20, 32}), (1, set(range(2, 41))), (16, set(range(2, 41))), (17, {20}), (18, {20}), (19, set())],
+)
+def test_a_fallback_is_kept_when_its_version_and_length_can_be_paid_to(version, sizes):
+    for size in range(43):
+        groups = -(-8 * size // 5)
+        program = b"\xa5" * size
+        value = version << 5 * groups | int.from_bytes(program, "big") << 5 * groups - 8 * size
+        fallbacks = decode(crafted(P, S, D, field("f", value, groups + 1))).fallbacks
+        assert fallbacks == ((Fallback(version, program),) if size in sizes else ())
+
+
+def test_an_invoice_shows_itself_to_people():
+    fields = (P, S, D, field("x", 60, 2), field("9", 1 << 14, 3), field("2", 5, 1))
+    for hrp, amount in (("lnbcrt500n", "50000 msat"), ("lnbcrt", "any")):
+        invoice = decode(crafted(*fields, hrp=hrp))
+        rows = [line.split(maxsplit=2) for line in repr(invoice).splitlines()]
+        assert rows[0] == ["ln", "currency", "bcrt"]
+        assert rows[1:3] == [["amount", *amount.split(" ")], ["timestamp_s", "1496314658"]]
+        assert rows[3:5] == [["p", "payment_hash", HASH.hex()], ["s", "payment_secret", "11" * 32]]
+        assert rows[5:9] == [["d", "description", "tea"], ["x", "expiry_s", "60"], ["9", "features", "[14]"], rows[8]]
+        assert rows[8:10] == [["2", "skipped", "9"], ["payee", PAYEE]]
+        assert rows[10][0] == "signature"
+        assert invoice.signature.hex().startswith(rows[10][1].rstrip("…"))
+        page = invoice._repr_html_()
+        assert "BOLT 11" in page
+        assert all(row[-1] in page for row in rows)
 
 
 def test_without_x_c_and_9_the_standards_defaults_hold():
@@ -342,6 +410,23 @@ def test_numbers_that_are_no_signature_are_refused(fields, part):
         decode(with_signature(crafted(*fields), lambda signature: part + signature[32:]))
     with pytest.raises(Bolt11Error, match=r"signature: |n: "):
         decode(with_signature(crafted(*fields), lambda signature: signature[:32] + part + signature[64:]))
+
+
+@given(st.integers(0, 2**35 - 1))
+def test_with_n_every_signature_of_the_node_is_its_own(timestamp_s):
+    chars = "".join(CHARSET[timestamp_s >> 5 * place & 31] for place in reversed(range(7)))
+    fields = chars + P + S + D + N
+    assert decode(SIGNER.seal("lnbcrt500n", groups_of(fields), len(fields))).payee.hex() == PAYEE
+
+
+def test_half_the_order_is_the_last_s_that_is_not_high():
+    half = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
+    for s, said in ((half, "not that of the node"), (half + 1, "S is high")):
+        forged = with_signature(
+            crafted(P, S, D, N), lambda signature, s=s: signature[:32] + s.to_bytes(32, "big") + signature[64:]
+        )
+        with pytest.raises(Bolt11Error, match=said):
+            decode(forged)
 
 
 @pytest.mark.parametrize("recovery_id", [4, 255])

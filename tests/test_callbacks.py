@@ -133,6 +133,14 @@ def test_without_jitter_the_schedule_is_exact() -> None:
     assert desk.streams.stream("jitter").position == 0
 
 
+def test_a_wait_before_the_first_attempt_is_spread_like_every_other() -> None:
+    desk = Desk(rule=rule(pauses_ms=(10_000, 20_000)))
+    drawn = Streams(7).stream("jitter").uniform()
+    desk.tell()
+    desk.pass_time("12s")
+    assert desk.shop.inbox[0].at == START + round(10_000 * (0.8 + 0.4 * drawn))
+
+
 def test_a_pause_is_counted_from_the_end_of_the_attempt_before() -> None:
     desk = Desk(rule=rule(jitter=0.0))
     desk.shop.answers([TIMEOUT, 200])
@@ -160,7 +168,9 @@ def test_a_body_that_breaks_the_spec_is_our_own_defect_and_is_said_loudly() -> N
     desk = Desk()
     with pytest.raises(InternalError, match=r"chargeUpdated.*note") as caught:
         desk.tell(data={"id": "c1", "status": "completed", "note": 5})
-    assert caught.value.faults[0].pointer == "/note"
+    [fault] = caught.value.faults
+    assert fault.pointer == "/note"
+    assert '5 is not of type "string"' in fault.detail
     assert desk.callbacks.deliveries() == []
     desk.pass_time("1h")
     assert len(desk.shop.inbox) == 0
@@ -207,8 +217,11 @@ def test_410_closes_the_endpoint_for_all_payments_of_a_static_charge() -> None:
     desk.pass_time("1m")
     desk.tell(resource="child2", endpoint_id="static")
     assert desk.row("child2")["status"] == "stopped"
-    finished = desk.journal.entries(kind="callback_finished")
-    assert [entry.facts["status"] for entry in finished] == ["stopped", "stopped"]
+    finished = [(entry.subject, entry.facts) for entry in desk.journal.entries(kind="callback_finished")]
+    assert finished == [
+        (desk.row("child1")["id"], {"resource": "child1", "status": "stopped", "attempts": 1}),
+        (desk.row("child2")["id"], {"resource": "child2", "status": "stopped", "attempts": 0}),
+    ]
 
 
 def test_410_stops_what_else_waits_for_that_endpoint_at_once() -> None:
@@ -346,6 +359,18 @@ def test_a_waiting_delivery_can_be_put_earlier_or_later_and_a_finished_one_canno
     assert len(desk.clock) == 0
 
 
+def test_what_is_under_way_or_over_is_not_put_off() -> None:
+    desk = Desk(courier=(courier := Held()))
+    desk.tell()
+    desk.pass_time("0s")
+    for _ in range(2):
+        before = desk.row()
+        desk.callbacks.postpone(before["id"], START + 60_000)
+        assert (desk.row(), len(desk.clock)) == (before, 0)
+        if courier.posts:
+            courier.answer(status=200)
+
+
 def test_an_attempt_that_the_egress_policy_forbids_is_final() -> None:
     courier = Held()
     desk = Desk(courier=courier)
@@ -355,6 +380,36 @@ def test_an_attempt_that_the_egress_policy_forbids_is_final() -> None:
     assert desk.row()["status"] == "blocked"
     assert attempts_of(desk.row())[0].note == "private-network"
     assert len(desk.clock) == 0
+
+
+def test_the_journal_tells_the_whole_story_of_a_delivery() -> None:
+    desk = Desk(rule=rule(jitter=0.0))
+    desk.shop.answers([500, "refused", 200, 204])
+    desk.tell()
+    desk.pass_time("1h")
+    desk.callbacks.replay(desk.row()["id"])
+    desk.pass_time("1s")
+    story = desk.journal.entries(subject=desk.row()["id"])
+
+    def sent(attempt: int) -> tuple[str, dict[str, Any]]:
+        return "callback_sent", {"resource": "c1", "event": "charge.completed", "attempt": attempt}
+
+    def answered(attempt: int, status: int | None, error: str | None = None) -> tuple[str, dict[str, Any]]:
+        return "callback_answered", {"resource": "c1", "attempt": attempt, "status": status, "error": error}
+
+    assert [(entry.kind, entry.facts) for entry in story] == [
+        sent(1),
+        answered(1, 500),
+        sent(2),
+        answered(2, None, "refused"),
+        sent(3),
+        answered(3, 200),
+        ("callback_finished", {"resource": "c1", "status": "delivered", "attempts": 3}),
+        ("callback_replayed", {"resource": "c1"}),
+        sent(4),
+        answered(4, 204),
+        ("callback_finished", {"resource": "c1", "status": "delivered", "attempts": 4}),
+    ]
 
 
 # Retry-After
@@ -493,6 +548,7 @@ def test_the_headers_say_what_when_and_for_the_how_manyeth_time() -> None:
     courier.answer(status=500)
     desk.pass_time("5s")
     ((post, _),) = courier.posts
+    assert (post.url, post.connect_timeout_ms, post.timeout_ms) == (SHOP, 3_000, 15_000)
     signature = post.headers["webhook-signature"]
     assert dict(post.headers) == {
         "content-type": "application/json",
@@ -552,6 +608,23 @@ def test_a_second_answer_to_the_same_attempt_changes_nothing() -> None:
     assert (desk.row(), desk.journal.hash) == before
 
 
+def test_a_timer_that_outlived_its_message_sends_nothing() -> None:
+    courier = Held()
+    desk = Desk(courier=courier)
+    desk.tell()
+    desk.pass_time("0s")
+    waiting = desk.row()["id"]
+    for late in (waiting, "one whose commit was refused"):
+        desk.callbacks.attempt(late)
+    assert (len(courier.posts), desk.callbacks.in_flight) == (1, 1)
+    courier.answer(status=200)
+    desk.callbacks.attempt(waiting)
+    assert (len(courier.posts), desk.callbacks.in_flight) == (0, 0)
+    desk.tell(sequence=2)
+    desk.pass_time("0s")
+    assert len(courier.posts) == 1
+
+
 def test_after_a_restart_a_lost_attempt_is_made_again_under_the_same_id() -> None:
     courier = Held()
     desk = Desk(courier=courier)
@@ -571,6 +644,7 @@ def test_after_a_restart_a_lost_attempt_is_made_again_under_the_same_id() -> Non
     lost = again.row("lost")
     first, second = attempts_of(lost)
     assert (first.error, first.ended_at) == ("lost", START + 2_000)
+    assert first.note == "the service stopped before the answer came"
     assert (second.status, second.at) == (200, START + 2_000)
     assert [got.webhook_id for got in again.shop.inbox] == [lost["id"], again.row("lost", 1)["id"]]
     assert again.row("waiting")["status"] == "pending"
@@ -582,6 +656,21 @@ def test_after_a_restart_a_lost_attempt_is_made_again_under_the_same_id() -> Non
     old_answered(old_post, Answer(status=500))
     again.callbacks.answered(old_post, Answer(status=500))
     assert again.callbacks.deliveries() == before
+
+
+def test_what_is_overdue_after_a_restart_goes_in_due_order() -> None:
+    desk = Desk(courier=(courier := Held()), rule=rule(jitter=0.0, in_flight=1))
+    desk.tell(resource="again")
+    desk.pass_time("0s")
+    courier.answer(status=500)  # due once more at five seconds
+    desk.tell(resource="lost")
+    desk.pass_time("1s")
+    desk.tell(resource="new")
+    desk.pass_time("9s")
+    restarted = Desk(store=desk.store, start=desk.clock.now(), rule=desk.rule)
+    restarted.callbacks.resume()
+    restarted.pass_time("0s")
+    assert [got.json["id"] for got in restarted.shop.inbox] == ["new", "again", "lost"]
 
 
 def test_a_lost_attempt_takes_nothing_off_the_schedule() -> None:
@@ -635,6 +724,43 @@ def test_a_refused_commit_leaves_no_delivery_behind_and_the_next_one_is_told() -
     desk.tell()
     desk.pass_time("1s")
     assert [got.verdict for got in desk.shop.inbox] == [[]]
+
+
+def test_an_answer_to_an_attempt_that_was_never_written_down_frees_its_hand() -> None:
+    desk = Desk(courier=(courier := Held()))
+    desk.tell()
+
+    def refused() -> None:
+        with desk.store.commit():
+            desk.callbacks.attempt(desk.row()["id"])
+            raise StorageUnavailable("the disk is full")
+
+    with pytest.raises(StorageUnavailable):
+        refused()
+    assert (desk.row()["attempts"], desk.callbacks.in_flight) == ("", 1)
+    courier.answer(status=200)
+    assert (desk.row()["attempts"], desk.callbacks.in_flight) == ("", 0)
+
+
+def test_an_answer_whose_commit_was_refused_leaves_its_attempt_under_way() -> None:
+    courier = Held()
+    desk = Desk(courier=courier)
+    desk.tell()
+    desk.pass_time("0s")
+    [(post, answered)] = courier.posts
+    desk.callbacks.begin()
+
+    def refused() -> None:
+        with desk.store.commit():
+            answered(post, Answer(status=200))
+            raise StorageUnavailable("the disk is full")
+
+    with pytest.raises(StorageUnavailable):
+        refused()
+    desk.callbacks.take_back()
+    assert (desk.row()["status"], desk.callbacks.in_flight) == ("pending", 1)
+    answered(post, Answer(status=200))
+    assert (desk.row()["status"], desk.callbacks.in_flight) == ("delivered", 0)
 
 
 @pytest.mark.parametrize("refused_at", ["0s", "2s"])

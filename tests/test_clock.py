@@ -143,11 +143,12 @@ def test_time_cannot_go_backwards_and_is_counted_in_whole_milliseconds():
     with pytest.raises(ValueError, match="time can't go backwards"):
         clock.advance(-1)
     for odd in (1.5, "5m", True, None):
-        with pytest.raises(TypeError, match="whole milliseconds"):
+        with pytest.raises(TypeError, match=r"^by_ms is whole milliseconds"):
             clock.advance(odd)
-        with pytest.raises(TypeError, match="whole milliseconds"):
-            clock.advance_to(odd)
-        with pytest.raises(TypeError, match="start_ms"):
+        for move in (clock.advance_to, clock.run_to):
+            with pytest.raises(TypeError, match=r"^when_ms is whole milliseconds"):
+                move(odd)
+        with pytest.raises(TypeError, match=r"^start_ms is whole milliseconds"):
             VirtualClock(odd)
     assert clock.now() == START
 
@@ -381,6 +382,69 @@ def test_a_frozen_clock_catches_up_with_this_instant_only():
     assert len(heard) == 1
 
 
+@pytest.mark.parametrize("rate", [0, 0.5, 1, 2])
+def test_a_clock_tells_what_the_wall_showed_at_the_instant_it_stands_at(rate):
+    wall = Wall()
+    clock = VirtualClock(START, rate=rate, wall=wall)
+    listening(clock, "bell")
+    clock.call_at(START + 1_000, USER, "bell", "a")
+    wall.ms += 400
+    assert clock.standing() == (START + round(400 * rate), 5_000_400)
+    wall.ms += 9_600
+    # A live one waits at the event, and the wall passed that instant a while ago.
+    assert clock.standing() == ((START + 1_000, 5_000_000 + round(1_000 / rate)) if rate else (START, 5_010_000))
+    assert clock.behind() == bool(rate)
+    assert len(clock.catch_up()) == int(rate > 0)
+    assert clock.standing() == (START + round(10_000 * rate), 5_010_000)
+    assert not clock.behind()
+    assert VirtualClock(START).standing() == (START, None)
+
+
+def test_a_clock_stands_still_between_begin_and_keep_and_owes_that_time():
+    wall = Wall()
+    clock = VirtualClock(START, rate=1, wall=wall)
+    for end in (clock.keep, clock.take_back):
+        seen = clock.now()
+        clock.begin()
+        wall.ms += 100
+        assert clock.now() == clock.last_seen == seen
+        end()
+        assert clock.now() == seen + 100
+
+
+def test_time_that_nobody_looked_at_is_owed_and_what_fell_due_in_it_runs_at_its_own_instant():
+    clock = VirtualClock(START, rate=1, wall=Wall())
+    heard = listening(clock, "bell")
+    clock.call_at(START + 1_000, USER, "bell", "a")
+    clock.owe(0)
+    assert clock.now() == START
+    for _ in range(2):
+        clock.owe(2_500)
+    assert clock.now() == START + 1_000
+    clock.catch_up()
+    assert (clock.now(), heard) == (START + 5_000, [(START + 1_000, "bell", "a")])
+    with pytest.raises(ValueError, match="cannot owe -1 ms"):
+        clock.owe(-1)
+
+
+def test_a_frozen_clock_is_behind_what_is_due_now_and_not_what_comes_next():
+    clock, _ = filled([(1, USER, "a")])
+    assert not clock.behind()
+    clock.call_at(START, USER, "bell", "b")
+    assert clock.behind()
+    clock.catch_up()
+    assert not clock.behind()
+
+
+def test_a_move_that_nobody_saw_can_be_taken_back_and_none_forward():
+    clock, _ = filled([(500, USER, "a")])
+    clock.advance(100)
+    clock.go_back(START + 101)
+    assert clock.now() == START + 100
+    clock.go_back(START + 40)
+    assert (clock.now(), clock.next_due()) == (START + 40, START + 500)
+
+
 def test_a_rate_needs_a_wall_and_a_direction():
     clock = VirtualClock(START)
     with pytest.raises(ClockError, match="needs a wall"):
@@ -439,6 +503,17 @@ def test_a_fork_does_not_touch_its_parent():
     twin.advance(20)
     assert (clock.now(), len(clock), heard) == (START, 1, [])
     assert [event.key for event in clock.advance(20)] == ["a"]
+
+
+def test_a_fork_is_as_fast_and_as_bounded_as_its_parent():
+    wall = Wall()
+    twin = VirtualClock(START, rate=2, wall=wall, instant_limit=3).fork()
+    wall.ms += 100
+    assert twin.now() == START + 200
+    twin.on("loop", lambda key: twin.call_at(twin.now(), USER, "loop", key))
+    twin.call_at(START + 300, USER, "loop", "x")
+    with pytest.raises(ClockError, match="more than 3 events"):
+        twin.advance(200)
 
 
 def test_what_is_taken_back_was_never_asked_of_the_clock():

@@ -502,6 +502,9 @@ def test_a_journal_whose_name_may_not_last_does_not_count_as_written(tmp_path: P
 
     with Store.open(tmp_path, policy="always", group_commit=True) as store:
         table = store.table("things")
+        for _ in range(3):
+            table.put({"id": "a"})
+            store.flush()
         table.put({"id": "a"})
         with pytest.MonkeyPatch.context() as fault:
             fault.setattr(os, "fsync", directories_fail)

@@ -9,8 +9,10 @@ import pytest
 
 from server.contract.load import default_spec, load_contract
 from server.contract.yaml12 import read_yaml
+from server.ports import FailedInvoice
 from sim import Sandbox
 from sim.handles import ApiError
+from sim.replies import Reply
 
 Document = dict[str, Any]
 
@@ -49,6 +51,20 @@ def test_a_new_optional_field_is_echoed() -> None:
         assert sandbox.charges.create(amount="1000", description="tea").data["table"] is None
         with pytest.raises(ApiError, match="table"):
             sandbox.charges.create(amount="1000", description="tea", table="x" * 21)
+
+
+def test_a_new_optional_field_of_a_static_charge_is_echoed_and_changed() -> None:
+    def edit(document: Document) -> None:
+        for name in ("StaticChargeRequest", "StaticChargeChanges", "StaticCharge"):
+            schema(document, name)["table"] = {"type": ["string", "null"], "maxLength": 20}
+
+    with edited(edit) as sandbox:
+        tips = sandbox.static_charges.create(minAmount="1000", maxAmount="2000", description="tips", table="window")
+        assert tips.data["table"] == "window"
+        tips.update(description="more tips")
+        assert tips.data["table"] == "window"
+        tips.update(table="door")
+        assert tips.data["table"] == "door"
 
 
 def test_a_changed_default() -> None:
@@ -93,6 +109,47 @@ def test_a_new_row_between_existing_triggers() -> None:
         assert [post.json["status"] for post in sandbox.receiver("shop").inbox] == ["expired"]
 
 
+def test_a_charge_that_is_told_of_twice_counts_its_messages() -> None:
+    """A node that loses an invoice twice: the first time the charge expires, the second it is in error."""
+
+    def edit(document: Document) -> None:
+        for row in lifecycle(document, "Charge"):
+            if row["trigger"] == "invoice_failed" and row["from"] == "pending":
+                row["to"] = "expired"
+            elif row["trigger"] == "invoice_failed" and row["from"] == "expired":
+                del row["refuse"], row["because"]
+                row.update(to="error", effects=["notify"])
+
+    with edited(edit) as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/x")
+        service = sandbox.world.service.charges
+        for _ in range(2):
+            with sandbox.world.turn():
+                paid = service.charges.existing(charge.id)["payment_hash"]
+                service.invoice_failed(FailedInvoice(paid, "lost", sandbox.world.clock.now()))
+            sandbox.run()
+        told = sandbox.ask("GET", "/sandbox/v1/deliveries")
+        assert [(one["sequence"], one["event"]) for one in told] == [(1, "charge.expired"), (2, "charge.error")]
+
+
+def test_a_callback_that_tells_of_the_creation() -> None:
+    def edit(document: Document) -> None:
+        [callback] = document["paths"]["/v0/charges"]["post"]["callbacks"].values()
+        [item] = callback.values()
+        item["x-delivery"]["events"]["pending"] = "charge.created"
+        update = document["components"]["schemas"]["ChargeUpdate"]
+        for place in (update, update["oneOf"][1]):
+            place["properties"]["status"]["enum"].append("pending")
+        next(row for row in lifecycle(document, "Charge") if row["trigger"] == "created")["effects"].append("notify")
+
+    with edited(edit) as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/x")
+        sandbox.advance("1s")
+        [told] = sandbox.ask("GET", "/sandbox/v1/deliveries")
+        assert (told["event"], told["createdAt"]) == ("charge.created", charge.data["createdAt"])
+        assert [post.json["status"] for post in sandbox.receiver("shop").inbox] == ["pending"]
+
+
 def test_another_delivery_schedule() -> None:
     def edit(document: Document) -> None:
         [callback] = document["paths"]["/v0/charges"]["post"]["callbacks"].values()
@@ -112,6 +169,25 @@ def test_another_delivery_schedule() -> None:
         ]
         [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")
         assert (delivery["chargeId"], delivery["status"]) == (charge.id, "exhausted")
+
+
+def test_fewer_messages_under_way() -> None:
+    def edit(document: Document) -> None:
+        [callback] = document["paths"]["/v0/static-charges"]["post"]["callbacks"].values()
+        [item] = callback.values()
+        item["x-delivery"]["inFlight"] = 1
+
+    with edited(edit) as sandbox:
+        sandbox.receiver("shop").always(Reply(200, delay="3s"))
+        hook = {"callbackUrl": "http://shop.localhost/x"}
+        tips = sandbox.static_charges.create(minAmount="1000", maxAmount="1000", description="tips", **hook)
+        for payer in ("ana", "ben"):
+            sandbox.wallet(payer).scan(tips)
+        sandbox.advance("1s")
+        assert len(sandbox.receiver("shop").inbox) == 1
+        sandbox.run()
+        first, second = sandbox.receiver("shop").inbox
+        assert second.at - first.at == 3_000
 
 
 def test_a_new_constant_response_header() -> None:

@@ -27,7 +27,8 @@ def test_the_wheel_carries_the_specs_the_style_of_the_docs_and_the_notebooks(tmp
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     with zipfile.ZipFile(tmp_path / done.stdout.split()[-1]) as wheel:
         packed = set(wheel.namelist())
-    expected = {str(path.relative_to(ROOT)) for path in (ROOT / "specs").rglob("*.*")}
+    written = (path for path in (ROOT / "specs").rglob("*.*") if path.parent.name != "__pycache__")
+    expected = {str(path.relative_to(ROOT)) for path in written}
     expected |= {f"sim/desk/notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.ipynb")}
     assert expected | {"server/docs.css", "sim/__main__.py"} <= packed
-    assert not {name for name in packed if name.startswith(("tests/", "notebooks/"))}
+    assert not {name for name in packed if name.startswith(("tests/", "notebooks/")) or "__pycache__" in name}

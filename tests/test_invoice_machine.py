@@ -36,7 +36,8 @@ class Bench:
     def __init__(self, policy: NodePolicy | None = None, store: Store | None = None) -> None:
         self.policy = policy
         self.store = store or Store.memory()
-        self.clock = VirtualClock(START, around=self.store.commit)
+        self.clock = VirtualClock(START)
+        self.clock.around = self.store.commit
         self.journal = Journal(self.clock)
         self.streams = Streams(7)
         self.node = DirectNode(self.store, self.clock, self.streams, self.journal, policy=policy, height=lambda: HEIGHT)

@@ -64,6 +64,15 @@ def test_the_window_is_closed_at_its_beginning_and_open_at_its_end(shop: Sandbox
     assert len(numbers(shop, "?createdAfter=0001-01-01T00:00:00Z")) == 30
 
 
+def test_answers_say_what_the_specifications_examples_say(sandbox: Sandbox) -> None:
+    examples = sandbox.ask("GET", "/openapi.json")["components"]["examples"].values()
+    shown = {one["value"]["message"] for one in examples if "data" in one["value"]}
+    charge = sandbox.charges.create(amount="1000", description="tea")
+    link = sandbox.static_charges.create(minAmount="1000", maxAmount="2000", description="tips")
+    paths = ["charges", f"charges/{charge.id}", "static-charges", f"static-charges/{link.id}", "wallet"]
+    assert {sandbox.ask("GET", f"/v0/{path}")["message"] for path in paths} <= shown
+
+
 def test_another_projects_charges_are_not_listed(shop: Sandbox) -> None:
     shop.world.service.projects.add("other", "other-key")
     answer = shop.http.get("/v0/charges", headers={"apikey": "other-key"})

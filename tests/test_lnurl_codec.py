@@ -100,6 +100,7 @@ def test_the_bips_valid_texts_are_read(text):
         ("a12UEL5L", "mixes"),
         ("", "separator"),
         ("lnurl1_0000000", "'_' at place 6"),
+        ("lnurl1b_000000", "'b' at place 6"),
         ("lnurl1 qqqqqqq", "' ' at place 6"),
     ],
 )
@@ -187,5 +188,5 @@ def test_metadata_is_json_text_with_one_plain_description(description, identifie
     assert metadata == pay_metadata(description, identifier)
 
 
-def test_metadata_has_no_spare_spaces():
-    assert pay_metadata("tea", "ana@localhost") == '[["text/plain","tea"],["text/identifier","ana@localhost"]]'
+def test_metadata_has_no_spare_spaces_and_no_letter_spelled_as_a_number():
+    assert pay_metadata("thé", "ana@localhost") == '[["text/plain","thé"],["text/identifier","ana@localhost"]]'

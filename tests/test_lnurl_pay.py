@@ -111,6 +111,8 @@ def test_comments_up_to_the_limit_and_parameters_of_other_standards_pass(
 
     url = f"{offer(sandbox, tips)['callback']}?amount=1000&comment={quote(comment)}&nonce=7"
     assert get(sandbox, url)["pr"].startswith("lnbcrt")
+    [kept] = sandbox.world.service.charges.charges
+    assert kept.get("comment", "") == comment
 
 
 def test_an_unknown_code_gets_a_reason(sandbox: Sandbox) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -97,6 +98,30 @@ def test_fewer_slots_than_were_used_are_refused(sandbox: Sandbox, allowed: int, 
     pay(sandbox, static, 2)
     assert sandbox.http.patch(f"/v0/static-charges/{static.id}", json={"allowedSlots": allowed}).status_code == answer
     assert (static.slots, static.status) == (2, status)
+
+
+@pytest.mark.parametrize(
+    ("changes", "places", "said"),
+    [
+        ({"minAmount": "9001"}, ["/minAmount", "/maxAmount"], r"minAmount \(9001\) is above maxAmount \(9000\)"),
+        ({"allowedSlots": 1}, ["/allowedSlots"], "at least 2, the payments already taken"),
+    ],
+)
+def test_a_change_that_cannot_be_names_the_fields_to_mend(
+    sandbox: Sandbox, changes: dict[str, Any], places: list[str], said: str
+) -> None:
+    static = sandbox.static_charges.create(**TIPS)
+    pay(sandbox, static, 2)
+    problem = sandbox.http.patch(f"/v0/static-charges/{static.id}", json=changes).json()
+    assert re.search(said, problem["detail"])
+    assert problem["errors"] == [{"pointer": place, "detail": problem["detail"]} for place in places]
+
+
+def test_a_name_that_is_taken_is_said_at_its_field(sandbox: Sandbox) -> None:
+    sandbox.static_charges.create(**TIPS, identifier="ana@shop.example")
+    problem = sandbox.http.post("/v0/static-charges", json={**TIPS, "identifier": "ana@other.example"}).json()
+    assert "the name ana is taken" in problem["detail"]
+    assert problem["errors"] == [{"pointer": "/identifier", "detail": problem["detail"]}]
 
 
 def test_an_expired_one_stays_as_it_is(sandbox: Sandbox) -> None:

@@ -7,6 +7,7 @@ import os
 import pickle
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,19 @@ def test_a_commit_inside_another_joins_it(tmp_path: Path) -> None:
         assert len(lines(tmp_path)) == 1
 
 
+def test_commits_within_commits_are_one_however_deep(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        charges = store.table("charges")
+        with store.commit():
+            with store.commit():
+                with store.commit():
+                    charges.put({"id": "a"})
+                charges.put({"id": "b"})
+            charges.put({"id": "c"})
+            assert lines(tmp_path) == []
+        assert len(lines(tmp_path)) == 1
+
+
 def test_an_inner_failure_that_was_caught_still_ends_the_whole_commit(store: Store) -> None:
     def outer() -> None:
         with store.commit():
@@ -126,6 +140,8 @@ def test_a_commit_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
             assert not charges.delete("b")
             charges.put({"id": "passing"})
             charges.delete("passing")
+            store.table("passing").put({"id": "a"})
+            store.db.drop_table("passing")
         assert len(lines(tmp_path)) == 1
         assert not store.storage.depth
 
@@ -158,6 +174,46 @@ def test_whoever_keeps_something_derived_hears_of_a_rollback(store: Store) -> No
     with pytest.raises(Thrown):
         complete(store, "a", fails=True)
     assert heard == [[{"id": "a", "status": "completed"}]]
+
+
+class Witness:
+    """Whoever has more to do and to undo in a commit than rows."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+
+    def begin(self) -> None:
+        self.heard.append("begins")
+
+    def keep(self) -> None:
+        self.heard.append("is kept")
+
+    def take_back(self, error: BaseException) -> None:
+        self.heard.append(error)
+
+
+def test_a_watcher_hears_how_every_outermost_commit_begins_and_ends(store: Store) -> None:
+    witness = Witness()
+    store.watch(witness)
+    with store.commit():
+        complete_new(store, "a")
+    assert witness.heard == ["begins", "is kept"]
+    with pytest.raises(Thrown) as thrown, store.commit():
+        complete_new(store, "b", fails=True)
+    assert witness.heard[2:] == ["begins", thrown.value]
+    with pytest.raises(StoreError) as doomed, store.commit(), suppress(Thrown):
+        complete_new(store, "c", fails=True)
+    assert witness.heard[4:] == ["begins", doomed.value]
+    store.before_seal(store.close)  # which refuses, so that the commit cannot be written down
+    with pytest.raises(StoreError) as refused:
+        store.table("charges").put({"id": "d"})
+    assert witness.heard[6:] == ["begins", refused.value]
+    store.before_seal(None)
+
+
+def complete_new(store: Store, key: str, fails: bool = False) -> None:
+    store.table("charges").put({"id": key, "status": "pending"})
+    complete(store, key, fails)
 
 
 def test_what_belongs_to_every_commit_is_added_before_it_is_written(tmp_path: Path) -> None:
@@ -193,6 +249,27 @@ def test_keys_may_change_hands_within_a_commit_and_go_back(store: Store) -> None
     swap(fails=False)
     assert holders() == [2, 1, None]
     assert charges.find("id", "a") == [charges.get(doc_id=2)]
+
+
+def test_an_id_given_again_within_a_commit_stands_at_the_end_and_goes_back(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        store.table("charges").insert_multiple([Document({"id": "c"}, 2), Document({"id": "a"}, 1)])
+
+    def replace(store: Store, fails: bool) -> None:
+        with store.commit():
+            store.table("charges").delete("c")
+            assert store.table("charges").put({"id": "d"}) == 2
+            if fails:
+                raise Thrown
+
+    with Store.open(tmp_path) as store:  # one that goes on counting from the highest id there is
+        with pytest.raises(Thrown):
+            replace(store, fails=True)
+        assert [row["id"] for row in store.table("charges")] == ["c", "a"]
+        replace(store, fails=False)
+        assert [row["id"] for row in store.table("charges")] == ["a", "d"]
+    with Store.open(tmp_path) as store:
+        assert [row["id"] for row in store.table("charges")] == ["a", "d"]
 
 
 def test_dropping_tables_can_be_taken_back(store: Store) -> None:
@@ -243,6 +320,8 @@ def test_a_fork_and_its_parent_go_their_own_ways(store: Store) -> None:
     assert twin.db.tables() == {"charges"}
     # The next id goes on where the parent was, past the row that was deleted.
     assert [each.put({"id": "d"}) for each in (charges, forked, twin.table("charges"))] == [4, 4, 4]
+    with pytest.raises(ValueError, match="table 'charges': a row with id 'd' already exists"):
+        forked.insert({"id": "d"})
 
 
 def test_a_fork_shares_the_rows_and_a_pickled_one_the_values(store: Store) -> None:

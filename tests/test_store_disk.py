@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,9 +16,19 @@ from hypothesis import strategies as st
 from server.errors import StorageUnavailable, StoreError
 from server.store import compaction, storage
 from server.store.journal import load
-from server.store.storage import Policy
+from server.store.lock import Lock
+from server.store.storage import JournalStorage, Policy
 from server.store.store import Store
-from tests.shelves import JOURNAL, failing, files_no_longer_than, load_size, loaded_rows, rows
+from server.store.table import IndexedTable
+from tests.shelves import (
+    JOURNAL,
+    failing,
+    files_no_longer_than,
+    load_size,
+    loaded_rows,
+    lowest_free_descriptor,
+    rows,
+)
 
 # A disk that refuses
 
@@ -119,12 +130,75 @@ def test_policy_interval_syncs_when_asked_and_at_most_so_often(tmp_path: Path, s
     with Store.open(tmp_path, "interval", interval_ms=500) as store:
         charges = store.table("charges")
         assert not store.maybe_sync(0)  # nothing to bring
-        for now_ms, synced in ((0, True), (1, False), (499, False), (500, True), (999, False), (1_000, True)):
+        for now_ms, synced in (
+            (0, True),
+            (0, False),
+            (1, False),
+            (499, False),
+            (500, True),
+            (999, False),
+            (1_000, True),
+        ):
             charges.put({"id": now_ms})
+            assert store.unsynced
             assert store.maybe_sync(now_ms) is synced
             assert store.unsynced is not synced
         charges.put({"id": "clock set back"})
         assert store.maybe_sync(3)
+
+
+def test_a_storage_opened_by_itself_chooses_as_a_store_does(tmp_path: Path, syncs: list[int]) -> None:
+    def put(kept: JournalStorage) -> int:
+        before = len(syncs)
+        IndexedTable(kept, "charges", key="id").put({"id": "a"})
+        return len(syncs) - before
+
+    kept = JournalStorage(tmp_path / "os")
+    assert (put(kept), kept.unsynced, kept.maybe_sync(10**12)) == (0, True, False)
+    kept.close()
+    kept = JournalStorage(tmp_path / "always", "always")
+    assert (put(kept), kept.unsynced) == (1, False)
+    kept.close()
+    kept = JournalStorage(tmp_path / "interval", "interval")
+    for now_ms, synced in ((0, True), (999, False), (1_000, True)):
+        assert (put(kept), kept.maybe_sync(now_ms)) == (0, synced)
+    kept.close()
+
+
+def test_a_journal_may_be_the_first_file_a_process_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service started without a standard input: descriptor 0 is free, and whatever is opened next is given it."""
+
+    def lock_and_free_the_first(directory: Path) -> Lock:
+        held = Lock(directory)
+        os.close(0)
+        return held
+
+    standard_input = os.dup(0)
+    try:
+        with monkeypatch.context() as first:
+            first.setattr(storage, "Lock", lock_and_free_the_first)
+            store = Store.open(tmp_path, "always", group_commit=True)
+        assert os.path.samestat(os.fstat(0), (tmp_path / JOURNAL).stat())
+        store.table("charges").put({"id": "a"})
+        assert store.unsynced
+        store.flush()
+        assert not store.unsynced
+        store.table("charges").put({"id": "b"})
+        synced = counted(monkeypatch, os, "fsync")
+        store.close()
+        assert synced == [(0,)]
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(0)
+        os.dup2(standard_input, 0)
+        with monkeypatch.context() as first:
+            first.setattr(storage, "Lock", lock_and_free_the_first)
+            store = Store.open(tmp_path)
+        store.compact()
+        assert [row["id"] for row in store.table("charges")] == ["a", "b"]
+        store.close()
+    finally:
+        os.dup2(standard_input, 0)
+        os.close(standard_input)
 
 
 def test_policy_always_syncs_before_a_commit_returns(tmp_path: Path, syncs: list[int]) -> None:
@@ -228,8 +302,55 @@ def test_at_every_moment_the_file_holds_what_memory_holds(
             for step in steps:
                 do(store, step)
                 assert loaded_rows(path) == rows(store)
+                assert_what_is_counted_is_what_is_there(store, path)
             store.compact()
             assert loaded_rows(path) == rows(store)
+            assert_what_is_counted_is_what_is_there(store, path)
+
+
+def assert_what_is_counted_is_what_is_there(store: Store, path: Path) -> None:
+    """Whoever goes on with a journal counts as whoever opens it does."""
+    kept, found = store.storage, load(path)
+    assert isinstance(kept, JournalStorage)
+    assert (kept._size, kept._chain, kept._records) == (found.size, found.chain, found.records)
+    assert kept._size == path.stat().st_size
+
+
+def test_compaction_begins_when_the_journal_holds_more_than_three_changes_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "GARBAGE_FLOOR", 10)
+    with Store.open(tmp_path) as store:
+        charges = store.table("charges")
+        charges.put({"id": "a"})
+        inode = (tmp_path / JOURNAL).stat().st_ino
+        for version in range(15):  # with the two rows put first: sixteen, three for each row and ten to spare
+            charges.put({"id": "b", "version": version})
+        assert not (tmp_path / f"{JOURNAL}.new").exists()
+        charges.put({"id": "b", "version": 15})
+        assert (tmp_path / f"{JOURNAL}.new").exists()
+        for version in range(3):
+            charges.put({"id": "b", "version": version})
+        assert (tmp_path / JOURNAL).stat().st_ino != inode
+
+
+def test_the_journal_that_was_replaced_is_given_back_piece_by_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "RETIRED_A_STEP", 1_000)
+    with Store.open(tmp_path) as store:
+        charges = store.table("charges")
+        charges.put({"id": "a", "fill": "x" * 2_500})
+        free, retired = lowest_free_descriptor(), store.storage._fd  # type: ignore[attr-defined]
+        store.compact()
+        sizes = []
+        while lowest_free_descriptor() != retired and len(sizes) < 9:
+            sizes.append(os.fstat(retired).st_size)
+            charges.put({"id": "a", "version": len(sizes)})
+        assert len(sizes) == 3
+        assert sizes[0] - sizes[1] == sizes[1] - sizes[2] == 1_000
+        store.compact()
+    assert lowest_free_descriptor() < free
 
 
 def test_a_journal_grows_with_its_rows_and_not_with_its_past(tmp_path: Path) -> None:
@@ -267,6 +388,7 @@ def test_a_disk_that_refuses_compaction_leaves_the_old_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     monkeypatch.setattr(storage, "GARBAGE_FLOOR", 20)
+    monkeypatch.setattr(compaction, "RETIRED_A_STEP", 100)
     with Store.open(tmp_path) as store:
         charges = store.table("charges")
         real_write = os.write
@@ -277,13 +399,45 @@ def test_a_disk_that_refuses_compaction_leaves_the_old_journal(
 
         with monkeypatch.context() as broken:
             broken.setattr(os, call, only_the_journal if call == "write" else failing)
+            tries = counted(broken, storage, "Compaction")
             for number in range(200):
                 charges.put({"id": number % 3, "version": number})
+        assert 1 <= len(tries) <= 200 // 29, "no use in trying with every commit"
         assert loaded_rows(tmp_path / JOURNAL) == rows(store)
         assert not (tmp_path / f"{JOURNAL}.new").exists()
         size = load_size(tmp_path)
         store.compact()
         assert load_size(tmp_path) < size or call == "ftruncate"
+        assert loaded_rows(tmp_path / JOURNAL) == rows(store)
+
+
+def counted(patch: pytest.MonkeyPatch, place: Any, name: str) -> list[Any]:
+    """What a function is called with from now on."""
+    calls, real = [], getattr(place, name)
+
+    def call(*given: Any) -> Any:
+        calls.append(given)
+        return real(*given)
+
+    patch.setattr(place, name, call)
+    return calls
+
+
+def test_a_disk_that_refuses_even_to_give_up_does_not_stop_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "GARBAGE_FLOOR", 5)
+    with Store.open(tmp_path) as store:
+        charges = store.table("charges")
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "replace", failing)
+            broken.setattr(os, "unlink", failing)
+            for number in range(30):
+                charges.put({"id": "a", "version": number})
+            with pytest.raises(StorageUnavailable):
+                store.compact()
+        assert loaded_rows(tmp_path / JOURNAL) == rows(store)
+        store.compact()
         assert loaded_rows(tmp_path / JOURNAL) == rows(store)
 
 

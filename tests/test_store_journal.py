@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ import pytest
 from tinydb import TinyDB, where
 
 from server.errors import StoreError
-from server.store.journal import DamagedJournal, header, load, recover, seal
+from server.store.journal import DamagedJournal, Loaded, header, load, recover, seal
 from server.store.storage import JournalStorage
 from server.store.store import Store
-from tests.shelves import JOURNAL, files_no_longer_than, rows
+from tests.shelves import JOURNAL, files_no_longer_than, lowest_free_descriptor, rows
 
 ROOT = Path(__file__).parent.parent
 
@@ -70,7 +71,7 @@ def test_what_json_can_say_comes_back_exactly(tmp_path: Path, value: Any) -> Non
 
 def test_what_json_cannot_say_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
-        for value in ({1, 2}, b"bytes", object()):
+        for value in ({1, 2}, b"bytes", object(), datetime(2030, 1, 1, tzinfo=UTC), Loaded()):
             with pytest.raises(TypeError, match="not JSON serializable"):
                 store.table("charges").put({"id": "a", "value": value})
         assert len(store.table("charges")) == 0
@@ -123,6 +124,7 @@ def test_any_changed_bit_is_found_and_its_line_named(three_commits: Path) -> Non
                 load(path)
             assert caught.value.line == line, (place, bit)
             assert str(caught.value).startswith(f"{path}, line {line}: ")
+            assert "None" not in str(caught.value)
         line += byte == ord("\n")
 
 
@@ -150,11 +152,15 @@ def test_a_damaged_journal_is_not_opened_and_recover_keeps_what_precedes(three_c
     with pytest.raises(StoreError, match=r"line 3: .* The 1 commits before it are sound") as refusal:
         Store.open(three_commits)
     assert f"recover({str(three_commits)!r})" in str(refusal.value)
-    assert "cut the file to its first 2 lines" in str(refusal.value)
+    assert "the line is not what was written, or does not follow" in str(refusal.value)
+    assert f"cut the file to its first 2 lines ({len(b''.join(damaged.splitlines(True)[:2]))} bytes)" in str(
+        refusal.value
+    )
     assert path.read_bytes() == damaged
     aside, kept = recover(three_commits)
     assert kept == 1
     assert aside.read_bytes() == damaged
+    assert sorted(path.name for path in three_commits.iterdir()) == [JOURNAL, f"{JOURNAL}.damaged-1", "charges.lock"]
     with Store.open(three_commits) as store:
         assert store.table("charges").all() == [{"id": "a", "status": "pending", "amount_msat": 1_000}]
         store.table("charges").put({"id": "c"})
@@ -178,15 +184,29 @@ def test_damage_in_the_first_line_costs_no_commit(three_commits: Path) -> None:
     path.write_bytes(whole.replace(b"leyden", b"Leyden", 1))
     with pytest.raises(DamagedJournal, match="line 1: "):
         Store.open(three_commits)
-    assert recover(three_commits)[1] == 3
-    assert path.read_bytes() == whole
+    for number in (1, 2):
+        assert recover(three_commits) == (three_commits / f"{JOURNAL}.damaged-{number}", 3)
+        assert path.read_bytes() == whole
+        path.write_bytes(whole.replace(b"leyden", b"Leyden", 1))
+
+
+def test_damage_in_the_first_line_and_in_a_later_one_keeps_what_lies_between(three_commits: Path) -> None:
+    path = three_commits / JOURNAL
+    whole = path.read_bytes()
+    damaged = whole.replace(b"leyden", b"Leyden", 1).replace(b"completed", b"complEted")
+    path.write_bytes(damaged)
+    aside, kept = recover(three_commits)
+    assert (aside.read_bytes(), kept) == (damaged, 2)
+    assert path.read_bytes() == b"".join(whole.splitlines(keepends=True)[:3])
 
 
 def test_a_strangers_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     for content in (b"hello\n", b"\x00" * 40, b'{"format": "leyden-journal", "version": 1}\n', b"hello"):
         (tmp_path / JOURNAL).write_bytes(content)
-        with pytest.raises(StoreError, match="if this is no journal of Leyden's, choose another directory"):
+        with pytest.raises(StoreError, match="if this is no journal of Leyden's, choose another directory") as refusal:
             Store.open(tmp_path)
+        what = "the line is not what was written" if b"\n" in content else "it does not name the format"
+        assert f"line 1: {what}" in str(refusal.value)
         assert (tmp_path / JOURNAL).read_bytes() == content
 
 
@@ -199,7 +219,55 @@ def test_a_newer_format_is_refused_by_name(three_commits: Path) -> None:
     assert not isinstance(refusal.value, DamagedJournal)
 
 
-@pytest.mark.parametrize("body", [b"[]", b"{", b'{"charges":5}', b'{"charges":[5]}', b'{"charges":[[[],{}]]}', b"NaN"])
+@pytest.mark.parametrize("named", [b'"1"', b"0", b"-1", b"null", b"1.0"])
+def test_a_format_that_has_no_such_version_is_damage(tmp_path: Path, named: bytes) -> None:
+    (tmp_path / JOURNAL).write_bytes(seal(b'{"format":"leyden-journal","version":%b}' % named, 0)[0])
+    with pytest.raises(DamagedJournal, match=r"line 1: there is no format version .*The 0 commits before it are sound"):
+        Store.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"format":"tea","version":1}', "the format is 'tea', not leyden-journal"),
+        (b'{"version":1}', "it does not name the format"),
+        (b"[]", "it does not name the format"),
+        (b"{", "it does not name the format"),
+    ],
+)
+def test_a_sealed_line_of_another_format_is_not_taken_for_ours(tmp_path: Path, body: bytes, said: str) -> None:
+    (tmp_path / JOURNAL).write_bytes(seal(body, 0)[0])
+    with pytest.raises(DamagedJournal, match=f"line 1: {said}"):
+        Store.open(tmp_path)
+
+
+def test_what_is_gone_already_may_be_said_to_be_gone(tmp_path: Path) -> None:
+    """A compaction that began before it went leaves it out, and then the commit that took it away follows."""
+    line, chain = header()
+    for body in (
+        b'{"charges":[[7],[1,{"id":"a"}]],"none":null,"after":[[1,{}]]}',
+        b'{"after":null,"charges":[[2,{}]]}',
+    ):
+        sealed, chain = seal(body, chain)
+        line += sealed
+    (tmp_path / JOURNAL).write_bytes(line)
+    loaded = load(tmp_path / JOURNAL)
+    assert loaded.tables == {"charges": {1: {"id": "a"}, 2: {}}}
+    assert (loaded.commits, loaded.records, loaded.size) == (2, 4, len(line))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[]",
+        b"{",
+        b'{"charges":[[1,{"n":NaN}]]}',
+        b'{"charges":5}',
+        b'{"charges":[5]}',
+        b'{"charges":[[[],{}]]}',
+        b"NaN",
+    ],
+)
 def test_a_sound_line_that_says_nonsense_is_damage_too(tmp_path: Path, body: bytes) -> None:
     first, chain = header()
     (tmp_path / JOURNAL).write_bytes(first + seal(body, chain)[0])
@@ -232,12 +300,6 @@ def test_a_second_store_on_the_directory_is_refused_until_the_first_lets_go(tmp_
     assert lowest_free_descriptor() == free
     first.close()
     Store.open(tmp_path).close()
-
-
-def lowest_free_descriptor() -> int:
-    fd = os.dup(0)
-    os.close(fd)
-    return fd
 
 
 WRITER = """
@@ -289,6 +351,16 @@ def test_a_directory_that_cannot_be_is_refused(tmp_path: Path) -> None:
         Store.open(tmp_path / "odd")
     (tmp_path / "odd" / JOURNAL).rmdir()
     Store.open(tmp_path / "odd").close()  # the failed attempt let the lock go
+
+
+def test_a_directory_is_made_with_those_above_it_even_if_somebody_else_does_so_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "some" / "where"
+    Store.open(place).close()
+    there = Path.exists
+    monkeypatch.setattr(Path, "exists", lambda path: path != place and there(path))
+    Store.open(place).close()
 
 
 def test_a_directory_without_write_permission_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from tinydb.table import Document
 
 from server.store.index import Index
+from server.store.order import Order
 from server.store.store import Store
 from sim import Sandbox
 
@@ -109,6 +111,124 @@ def test_a_page_is_what_a_full_search_would_give(
     assert charges.row("c99") is None
 
 
+DATED = st.lists(st.integers(0, 9), max_size=12)
+
+
+def dated(*batches: list[int]) -> tuple[Order, dict[int, dict[str, Any]]]:
+    """Rows with these dates, added in batches, between which somebody asks for a page."""
+    order, rows = Order(), {}
+    for batch in batches:
+        for date in batch:
+            rows[len(rows) + 1] = {"created_at": date}
+            order.append(len(rows))
+        order.between(rows, 1, None)
+    return order, rows
+
+
+@given(DATED.map(sorted), st.integers(0, 12), BOUND, BOUND)
+def test_dates_that_follow_the_ids_bound_them_to_the_row(
+    dates: list[int], half: int, since_ms: int | None, until_ms: int | None
+) -> None:
+    order, rows = dated(dates[:half], dates[half:])
+    after_all = len(rows) + 1
+    first = 0 if since_ms is None or not rows else min([n for n in rows if dates[n - 1] >= since_ms] or [after_all])
+    past = None if until_ms is None else min([n for n in rows if dates[n - 1] >= until_ms], default=None)
+    assert order.between(rows, since_ms, until_ms) == (first, past)
+
+
+@given(DATED, DATED, BOUND, BOUND)
+def test_dates_in_any_order_keep_every_row_that_is_asked_for_within_the_bounds(
+    early: list[int], late: list[int], since_ms: int | None, until_ms: int | None
+) -> None:
+    order, rows = dated(early, late)
+    lowest, above = order.between(rows, since_ms, until_ms)
+    for doc_id, row in rows.items():
+        if (since_ms is None or row["created_at"] >= since_ms) and (until_ms is None or row["created_at"] < until_ms):
+            assert lowest <= doc_id
+            assert above is None or doc_id < above
+    if any(one > other for one, other in pairwise(early + late)):
+        assert (lowest, above) == (0, None)
+
+
+def test_a_date_that_changes_is_looked_at_again() -> None:
+    order, rows = dated([1, 2, 3])
+    for date, bounds in ((2, (1, None)), (9, (0, None))):
+        redated = {"created_at": date}
+        order.exchanged(rows[1], redated)
+        rows[1] = redated
+        assert order.between(rows, 2, None) == bounds
+
+
+class Looked(dict[int, dict[str, Any]]):
+    """Rows that count how often one of them is looked at."""
+
+    looks = 0
+
+    def __getitem__(self, doc_id: int) -> dict[str, Any]:
+        self.looks += 1
+        return super().__getitem__(doc_id)
+
+
+def test_the_page_of_a_minute_is_found_without_looking_at_every_row() -> None:
+    store = Store.memory()
+    charges = store.table("charges")
+    for number in range(5_000):
+        charges.put({"id": number, "created_at": number})
+    charges.page(since_ms=1)  # the dates are compared once
+    shelf = store.storage.shelves["charges"]
+    shelf.rows = rows = Looked(shelf.rows)
+    charges.put({"id": 5_000, "created_at": 5_000})
+    for change in ({"id": 7, "created_at": 7, "status": "paid"}, {"id": 4_000, "created_at": 4_000, "status": "paid"}):
+        charges.put(change)
+    asked: list[tuple[dict[str, int], list[int]]] = [
+        ({"since_ms": 4_999}, [5_000, 4_999]),
+        ({"until_ms": 2, "since_ms": 0}, [1, 0]),
+        ({"until_ms": 2}, [1, 0]),
+        ({"until_ms": 2, "after": 4_000}, [1, 0]),
+        ({"until_ms": 4_000, "after": 2}, [0]),
+        ({"since_ms": 2_499, "until_ms": 2_501}, [2_500, 2_499]),
+    ]
+    for asking, found in asked:
+        rows.looks = 0
+        assert [row["id"] for row in charges.page(**asking)] == found
+        assert rows.looks < 1_500, asking
+
+
+def test_bounds_stay_exact_when_the_last_rows_go() -> None:
+    order, rows = dated(list(range(100)))
+    for doc_id in (100, 99):
+        del rows[doc_id]
+    order.trim(rows)
+    assert order.between(rows, 10, 20) == (11, 21)
+    assert order.between(rows, 98, None) == (99, None)
+
+
+def test_rows_that_come_after_all_others_went_are_compared_too() -> None:
+    for staying in range(3):
+        order, rows = dated([5, 6, 7])
+        for doc_id in range(3, staying, -1):
+            del rows[doc_id]
+        order.trim(rows)
+        for date in (5, 3):
+            rows[len(rows) + 1] = {"created_at": date}
+            order.append(len(rows))
+        assert order.between(rows, 4, None) == (0, None)
+
+
+@pytest.mark.parametrize(("ids", "rows", "kept"), [(100, 18, True), (99, 17, False), (100, 17, False)])
+def test_ids_that_are_gone_are_forgotten_once_they_outnumber_the_rows_and_sixty_four(
+    ids: int, rows: int, kept: bool
+) -> None:
+    order = Order()
+    held = {number: {"created_at": number} for number in range(1, ids + 1)}
+    noted = order.ids(held)
+    for number in range(2, ids - rows + 2):
+        del held[number]
+    assert (order.ids(held) is noted) is kept
+    assert kept or order.ids(held) == list(held)
+    assert len(held) == rows
+
+
 def test_pages_follow_one_another_without_gap_or_repeat() -> None:
     charges = Store.memory().table("charges", indexes=["project"])
     for number in range(1_000):
@@ -141,6 +261,64 @@ def test_a_page_knows_ids_given_by_hand_and_ids_given_again() -> None:
     assert charges.put({"id": "new e"}) == 5
     assert [row["id"] for row in charges.page()] == ["new e", "d", "c", "a"]
     assert [row["id"] for row in charges.page(after=4)] == ["c", "a"]
+
+
+def test_a_row_whose_removal_is_taken_back_is_on_the_page_once() -> None:
+    store = Store.memory()
+    charges = store.table("charges")
+    for name in "abc":
+        charges.put({"id": name})
+
+    def remove(name: str) -> None:
+        with store.commit():
+            assert charges.delete(name)
+            raise Thrown
+
+    for name in "cab":
+        assert [row["id"] for row in charges.page()] == ["c", "b", "a"]
+        with pytest.raises(Thrown):
+            remove(name)
+    assert [row["id"] for row in charges.page()] == ["c", "b", "a"]
+
+
+def test_a_page_is_a_hundred_rows_unless_another_number_is_asked_for() -> None:
+    charges = Store.memory().table("charges")
+    for number in range(101):
+        charges.put({"id": number})
+    assert [row["id"] for row in charges.page()] == list(range(100, 0, -1))
+    assert charges.page(limit=0) == charges.page(limit=-1) == []
+
+
+def test_rows_of_one_value_are_found_oldest_first_however_few_they_are() -> None:
+    charges = Store.memory().table("charges", indexes=["project"])
+    for number in range(1, 17):
+        charges.put({"id": number, "project": "rare" if number % 8 < 2 else "usual"})
+    assert [row["id"] for row in charges.find("project", "rare")] == [1, 8, 9, 16]
+    charges.delete(9)
+    charges.delete(16)
+    assert [row["id"] for row in charges.find("project", "rare")] == [1, 8]
+
+
+def test_an_index_is_followed_when_it_leaves_a_quarter_of_the_rows_and_no_more() -> None:
+    store = Store.memory()
+    charges = store.table("charges", indexes=["project"])
+    for number in range(1, 42):
+        charges.put({"id": number, "project": "rare" if number <= 10 else "usual"})
+    shelf = store.storage.shelves["charges"]
+    assert list(shelf.newest_first({"project": "rare"}, None)) == [list(range(10, 0, -1))]
+    charges.put({"id": 11, "project": "rare"})
+    assert list(shelf.newest_first({"project": "rare"}, None)) == [list(range(41, 0, -1))]
+
+
+def test_whoever_walks_far_walks_in_longer_strides() -> None:
+    store = Store.memory()
+    charges = store.table("charges")
+    charges.insert_multiple([{"id": number} for number in range(20_000)])
+    strides = [len(ids) for ids in store.storage.shelves["charges"].newest_first({}, None)]
+    assert sum(strides) == 20_000
+    assert all(longer in (2 * stride, max(strides)) for stride, longer in pairwise(strides[:-1]))
+    assert strides[0] < 1_000
+    assert len(strides) < 10
 
 
 def test_what_tinydb_hands_out_or_takes_in_is_nobody_elses() -> None:
@@ -232,6 +410,7 @@ def test_single_row_operations_never_walk_the_table() -> None:
     charges.page()
     shelf = store.storage.shelves["charges"]
     shelf.rows = Unwalkable(shelf.rows)
+    assert store.table("charges", indexes=["status"]) is charges
     assert charges.insert({"id": "x"}) == 51
     assert charges.put({"id": "y"}) == 52
     assert charges.upsert(Document({"id": "z"}, 60)) == [60]
@@ -263,6 +442,8 @@ def test_an_index_knows_how_many_rows_have_a_value() -> None:
 
 def test_what_the_service_looks_up_often_is_indexed() -> None:
     with Sandbox() as sandbox:
-        kept = {name: set(sandbox.world.store.storage.shelf(name).indexes) for name in ("charges", "static_charges")}
+        tables = ("charges", "static_charges", "deliveries")
+        kept = {name: set(sandbox.world.store.storage.shelf(name).indexes) for name in tables}
         assert kept["charges"] >= {"payment_hash", "project", "internal_id", "status", "static_charge_id"}
         assert kept["static_charges"] >= {"project", "internal_id", "status", "user"}
+        assert kept["deliveries"] >= {"resource_id", "endpoint_id"}

@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -258,6 +259,8 @@ def assert_indexes_tell_the_truth(store: Store) -> None:
         for field, index in shelf.indexes.items():
             assert as_sets(index.groups) == as_sets(fresh.indexes[field].groups), (name, field)
         assert shelf.keys == fresh.keys
+        assert shelf.top >= max(shelf.rows, default=0)
+        assert not shelf.ascending or list(shelf.rows) == sorted(shelf.rows)
 
 
 def as_sets(groups: Mapping[Any, Any]) -> dict[Any, set[int]]:
@@ -304,6 +307,101 @@ def test_what_is_written_whole_is_kept_to_the_type_and_the_sequence() -> None:
         storage.write(tables)
         kept = {name: {key: dict(row) for key, row in table.items()} for name, table in (storage.read() or {}).items()}
         assert json.dumps(kept) == json.dumps(tables)
+
+
+def test_the_journal_says_only_what_has_changed_when_a_table_is_written_whole(tmp_path: Path) -> None:
+    with TinyDB(tmp_path, storage=JournalStorage) as db:
+        db.insert_multiple([{"n": 1}, {"n": 2}, {"n": 3}])
+        db.update({"n": 9}, doc_ids=[2])
+        db.remove(doc_ids=[1])
+    said = [json.loads(line)[1] for line in (tmp_path / "charges.journal").read_text().splitlines()[2:]]
+    assert said == [{"_default": [[2, {"n": 9}]]}, {"_default": [[1]]}]
+
+
+def test_a_table_that_was_read_may_be_written_as_another() -> None:
+    storage = RowStorage()
+    storage.write({"charges": {"1": {"n": 1}}})
+    read = storage.read() or {}
+    with pytest.raises(KeyError, match="first"):
+        read["charges"]["first"]
+    storage.write({**read, "copies": read["charges"]})
+    assert storage.shelf("copies").rows == storage.shelf("charges").rows == {1: {"n": 1}}
+
+
+def test_the_usual_table_stays_in_the_order_of_its_ids() -> None:
+    """While it is, putting rows back in place takes no note of where they stood."""
+    store = Store.memory()
+    charges = store.table("charges")
+    shelf = store.storage.shelves["charges"]
+    charges.insert(Document({"id": "a"}, 1))
+    for name in "bc":
+        charges.put({"id": name})
+    assert shelf.ascending
+    charges.delete("b")
+    with pytest.raises(Thrown):
+        do_and_fail(store, lambda db: charges.delete("a"), lambda db: charges.insert(Document({"id": "x"}, 2)))
+    assert shelf.ascending
+    charges.insert(Document({"id": "x"}, 2))
+    assert shelf.ascending is False
+    assert Store.from_snapshot(store.snapshot()).storage.shelves["charges"].ascending is False
+    charges.truncate()
+    charges.insert(Document({"id": "a"}, 1))
+    assert shelf.ascending
+
+
+def test_rows_come_back_in_their_places_whatever_stood_there_meanwhile() -> None:
+    store = Store.memory()
+    charges = store.table("charges")
+    charges.insert_multiple([Document({"id": "a"}, 1), Document({"id": "c"}, 3)])
+    with pytest.raises(Thrown):
+        do_and_fail(
+            store,
+            lambda db: charges.delete("a"),
+            lambda db: charges.insert(Document({"id": "b"}, 2)),
+            lambda db: charges.delete("c"),
+        )
+    assert [row["id"] for row in charges] == ["a", "c"]
+    assert store.storage.shelves["charges"].ascending
+
+
+def test_a_table_is_given_its_key_and_indexes_with_its_name() -> None:
+    db = Database(storage=RowStorage)
+    charges = db.table("charges", key="id", indexes=["status"])
+    charges.put({"id": "a", "status": "pending"})
+    assert charges.row("a") == charges.first("status", "pending") == {"id": "a", "status": "pending"}
+    assert list(charges._shelf.indexes) == ["status"]
+
+
+def test_ids_counted_for_what_failed_are_given_again_once_the_table_is_dropped() -> None:
+    for db in (TinyDB(storage=TextStorage), Database(storage=RowStorage)):
+        for first in (3, 1):
+            with pytest.raises(ValueError, match="not a Mapping"):
+                db.table("charges").insert_multiple([{"n": 1}, {"n": 2}, 5])  # type: ignore[list-item]
+            if first == 1:
+                db.drop_table("charges")
+            assert db.table("charges").insert({"n": 1}) == first
+            db.drop_table("charges")
+
+
+def test_two_views_of_one_table_both_forget_what_either_has_changed() -> None:
+    storage = RowStorage()
+    one, other = (IndexedTable(storage, "charges", key="id") for _ in range(2))
+    one.put({"id": "a"})
+    named_a = where("id") == "a"
+    assert len(one.search(named_a)) == len(other.search(named_a)) == 1
+    one.delete("a")
+    assert one.search(named_a) == other.search(named_a) == []
+
+
+@pytest.mark.parametrize(("named", "room"), [({}, 10), ({"cache_size": 2}, 2), ({"cache_size": 0}, 0)])
+def test_a_query_cache_holds_as_many_answers_as_it_was_given_room_for(named: dict[str, int], room: int) -> None:
+    for db in (TinyDB(storage=TextStorage), Database(storage=RowStorage)):
+        charges = db.table("charges", **named)
+        charges.insert({"n": 1})
+        for number in range(20):
+            charges.search(where("n") > -number)
+        held = [number for number in range(20) if (where("n") > -number) in charges._query_cache]
+        assert held == list(range(20 - room, 20))
 
 
 def test_a_storage_that_keeps_whole_tables_is_refused_by_name() -> None:

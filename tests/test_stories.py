@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from server.ports import FailedInvoice, SettledInvoice
 from sim import Sandbox
 
 HOOK = "http://shop.localhost/paid"
@@ -108,6 +109,33 @@ def test_a_second_payment_is_refused_and_told_nowhere(sandbox: Sandbox) -> None:
     assert (first.outcome, second.outcome) == ("SUCCEEDED", "INCORRECT_PAYMENT_DETAILS")
     assert len(bodies(sandbox)) == 1
     assert sandbox.ask("GET", "/v0/wallet")["data"]["balance"] == "1000"
+
+
+def test_what_a_node_reports_of_an_ended_charge_changes_nothing_and_is_noted(sandbox: Sandbox) -> None:
+    """A node of one's own may send news that crossed ours on the way, or send it twice."""
+    charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=HOOK)
+    sandbox.wallet("ana").pay(charge)
+    sandbox.run()
+    before, service = charge.data, sandbox.world.service.charges
+    paid = service.charges.existing(charge.id)["payment_hash"]
+    with sandbox.world.turn():
+        service.invoice_settled(SettledInvoice(paid, 1_000, sandbox.world.clock.now(), "00" * 32))
+        service.invoice_failed(FailedInvoice(paid, "lost", sandbox.world.clock.now()))
+        service.expire(charge.id)
+    sandbox.run()
+    assert charge.data == before
+    assert len(bodies(sandbox)) == 1
+    assert sandbox.ask("GET", "/v0/wallet")["data"]["balance"] == "1000"
+    noted = sandbox.world.journal.entries(kind="refused", subject=charge.id)
+    assert [entry.facts for entry in noted] == [
+        {"trigger": trigger, "refuse": "already_completed"}
+        for trigger in ("payment_settled", "invoice_failed", "expiry_reached")
+    ]
+
+
+def test_news_of_an_invoice_that_no_charge_has_names_it(sandbox: Sandbox) -> None:
+    with pytest.raises(LookupError, match="ab" * 32):
+        sandbox.world.service.charges.invoice_failed(FailedInvoice("ab" * 32, "lost", 0))
 
 
 def test_a_static_charge_with_two_slots_closes_and_opens_again(sandbox: Sandbox) -> None:

@@ -48,7 +48,7 @@ class Index:
             held.discard(doc_id)
             if held:
                 return
-        groups.pop(value, None)
+        del groups[value]
 
     def size(self, value: Any) -> int | None:
         """How many rows have the value; None when the index cannot tell."""

@@ -22,13 +22,13 @@ class Order:
 
     def __init__(self) -> None:
         self._ids: list[int] | None = None
-        # How many ids were seen to be in the order of their rows' dates, too; None once some were not.
-        self._dated: int | None = 0
+        # How many ids were seen to be in the order of their rows' dates, too (one alone is); None once some were not.
+        self._dated: int | None = 1
 
     def ids(self, rows: Rows) -> list[int]:
         """Every row's id, ascending."""
         if self._ids is None or len(self._ids) > 2 * len(rows) + 64:
-            self._ids, self._dated = sorted(rows), 0
+            self._ids, self._dated = sorted(rows), 1
         return self._ids
 
     def append(self, doc_id: int) -> None:
@@ -46,12 +46,12 @@ class Order:
         while ids and ids[-1] not in rows:
             ids.pop()
         if self._dated is not None:
-            self._dated = min(self._dated, len(ids or ()))
+            self._dated = min(self._dated, max(len(ids or ()), 1))
 
     def exchanged(self, old: Mapping[str, Any], row: Mapping[str, Any]) -> None:
         """A row took the place of another."""
         if self._dated and old.get("created_at") != row.get("created_at"):
-            self._dated = 0
+            self._dated = 1
 
     def between(self, rows: Rows, since_ms: int | None, until_ms: int | None) -> tuple[int, int | None]:
         """Bounds for ids: rows with `since_ms <= created_at < until_ms` lie from the first to below the second (None:
@@ -65,11 +65,11 @@ class Order:
             return everything
         try:
             # From the last one that was looked at before, which the next has to follow.
-            dates = [rows[doc_id]["created_at"] for doc_id in islice(ids, max(self._dated - 1, 0), None)]
+            dates = [rows[doc_id]["created_at"] for doc_id in islice(ids, self._dated - 1, None)]
             if any(map(gt, dates, islice(dates, 1, None))):
                 self._dated = None
                 return everything
-            self._dated = len(ids)
+            self._dated = max(len(ids), 1)
             low, high = (
                 None if bound is None else bisect_left(ids, bound, key=lambda doc_id: rows[doc_id]["created_at"])
                 for bound in (since_ms, until_ms)

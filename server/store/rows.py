@@ -228,7 +228,7 @@ def as_id(doc_id: object) -> int | None:
 
 def thawed(row: Row) -> Row:
     """A copy that may be changed at any depth."""
-    return {field: _thawed(value) if isinstance(value, (dict, list)) else value for field, value in row.items()}
+    return {field: _thawed(value) for field, value in row.items()}
 
 
 def _thawed(value: Any) -> Any:

@@ -75,7 +75,7 @@ class Shelf:
         self._born_again: set[int] = set()
         self._wiped = False
         self._sequence: list[int] | None = None
-        self._was: tuple[int | None, bool, int, bool] = (None, False, 0, True)
+        self._was: tuple[int | None, bool, int, bool]  # `begin` notes it
         self.order = Order()
 
     def state(self) -> ShelfState:

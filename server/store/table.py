@@ -160,7 +160,7 @@ class IndexedTable(Table):
         """As TinyDB's."""
         rows = self._shelf.rows
         if doc_id is not None:
-            known = doc_id if doc_id.__class__ is int else as_id(doc_id)
+            known = as_id(doc_id)
             row = None if known is None else rows.get(known)
             return None if row is None else self.document_class(row, doc_id)
         if doc_ids is not None:

@@ -140,7 +140,6 @@ async def _by_outbox(contract: Contract, url: str, count: int) -> float:
                 url=url,
                 rule=rule,
                 event="charge.completed",
-                status="completed",
                 sequence=1,
                 data=data,
                 at=plan.start_ms,

@@ -43,7 +43,7 @@ def sent_twice(make: Make) -> bool:
     "callbacks",
     "Nobody is told of a payment.",
     breaks="row: Charge pending payment_settled",
-    plant=told(lambda facts: facts["status"] != "completed"),
+    plant=told(lambda facts: facts["event"] != "charge.completed"),
 )
 def payment_not_told(make: Make) -> bool:
     return attempts_at(make, []) == []
@@ -122,7 +122,7 @@ class TellsEarly(Through):
     "A callback says that a Charge has expired while it can still be paid for a second.",
     breaks="row: Charge pending expiry_reached",
     plant=both(
-        port("clock", TellsEarly), told(lambda facts: facts["status"] != "expired" or "endpoint_id" not in facts)
+        port("clock", TellsEarly), told(lambda facts: facts["event"] != "charge.expired" or "endpoint_id" not in facts)
     ),
 )
 def told_before_it_is_so(make: Make) -> bool:
