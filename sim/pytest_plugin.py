@@ -86,8 +86,8 @@ def _leyden_port() -> Iterator[tuple[str, _Switch]]:
 @pytest.fixture
 def leyden_server(pytestconfig: pytest.Config, _leyden_port: tuple[str, _Switch]) -> Iterator[LiveServer]:
     """The URL of a running Leyden, the same for all tests, with a new world behind it in each: `.sandbox`."""
-    from sim.asking import Door
     from sim.desk.host import Host
+    from sim.sandbox.asking import Door
 
     url, switch = _leyden_port
     with _made(pytestconfig) as made:

@@ -17,19 +17,19 @@ from server.errors import StorageUnavailable
 from server.service import Service
 from server.store.store import Store
 from sim.clock import Fired, VirtualClock
-from sim.exchange import Exchange, Outside
-from sim.faults import Faults
 from sim.garbage import nothing_thrown_away
 from sim.journal import Journal
 from sim.lightning.node import DirectNode
 from sim.lightning.payments import Payments
 from sim.loopback import Header, LoopbackAnswer, ask
 from sim.plans import Plan
-from sim.receivers import Receivers
 from sim.streams import Streams, uuid4_from
 from sim.turns import Turn
 from sim.visitors import Visitors
 from sim.walks import walk
+from sim.wire.exchange import Exchange, Outside
+from sim.wire.faults import Faults
+from sim.wire.receivers import Receivers
 
 if TYPE_CHECKING:
     from sim.lightning.engine import Engine

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from server.errors import LeydenError
 from sim import Sandbox
 from sim.forks import written
-from sim.replies import Reply
+from sim.wire.replies import Reply
 
 Deed = tuple[Any, ...]
 

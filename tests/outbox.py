@@ -14,8 +14,8 @@ from server.ports import Answer, Courier
 from server.store.store import Store
 from sim.clock import VirtualClock
 from sim.journal import Journal
-from sim.receivers import Receivers
 from sim.streams import Streams, uuid4_from
+from sim.wire.receivers import Receivers
 
 START = parse_iso("2030-01-01T09:00:00Z")
 SECRET, NEXT_SECRET = "whsec_" + "QUJD" * 8, "whsec_" + "WFla" * 8

@@ -27,15 +27,14 @@ SERVER_LAYERS = [
 ]
 SIM_LAYERS = [
     {"clock", "streams", "bolt11", "bolt11_fields", "loopback", "merged", "shown"},
-    {"journal", "lightning", "payers", "receivers", "inboxes", "inspection", "client", "posts", "replies"},
-    {"tampering"},
-    {"fault_kinds", "exchange", "turns", "garbage"},
-    {"faults"},
+    {"journal", "lightning", "payers", "client"},
+    {"turns", "garbage"},
+    {"wire"},
     {"visitors"},
     {"world", "plans", "walks", "following", "forks"},
     {"lab"},
     {"desk"},
-    {"asking", "moving", "looking", "handles", "collection", "wallet", "sandbox"},
+    {"sandbox"},
     {"harness", "pytest_plugin"},
     {"__main__", "__init__"},
 ]

@@ -24,15 +24,15 @@ from server.contract.shape import CallbackRule
 from server.deliveries import delivery_resource
 from server.moments import parse_duration, to_iso
 from sim import Sandbox
-from sim.fault_kinds import KINDS, RATE_LIMIT
-from sim.handles import ApiError
-from sim.inboxes import Received
 from sim.journal import Entry
 from sim.lightning.payments import PaymentError
 from sim.payers import PayerError
-from sim.replies import TIMEOUT, WORDS, Reply
+from sim.sandbox.handles import ApiError
 from sim.streams import Streams
-from sim.tampering import CONTENT_KINDS
+from sim.wire.fault_kinds import KINDS, RATE_LIMIT
+from sim.wire.inboxes import Received
+from sim.wire.replies import TIMEOUT, WORDS, Reply
+from sim.wire.tampering import CONTENT_KINDS
 
 START = "2030-01-01T09:00:00Z"
 HOSTS = ("shop", "till")

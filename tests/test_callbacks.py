@@ -27,9 +27,9 @@ from server.ports import Answer
 from server.store.store import Store
 from sim import Sandbox
 from sim.clock import VirtualClock
-from sim.receivers import Receivers
-from sim.replies import TIMEOUT, Reply
 from sim.streams import Streams
+from sim.wire.receivers import Receivers
+from sim.wire.replies import TIMEOUT, Reply
 from tests.outbox import NEXT_SECRET, PAUSES, RULE, SECRET, SHOP, START, Desk, Held, rule
 
 HOUR = parse_duration("1h")

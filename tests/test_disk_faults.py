@@ -26,9 +26,9 @@ from server.timers import Timers
 from sim import Sandbox
 from sim.desk.host import Host
 from sim.desk.levers import levers
-from sim.handles import ApiError
 from sim.loopback import ask
 from sim.plans import plan_from
+from sim.sandbox.handles import ApiError
 from sim.world import World
 from tests.served import Client, leyden, listening
 from tests.test_restart import ACTIONS, BEGINNING, Action, act, opened, stood

@@ -11,8 +11,8 @@ from server.contract.load import default_spec, load_contract
 from server.contract.yaml12 import read_yaml
 from server.ports import FailedInvoice
 from sim import Sandbox
-from sim.handles import ApiError
-from sim.replies import Reply
+from sim.sandbox.handles import ApiError
+from sim.wire.replies import Reply
 
 Document = dict[str, Any]
 

@@ -10,7 +10,7 @@ import pytest
 
 from server.errors import StorageUnavailable
 from server.ports import Answer, Post
-from sim.exchange import Exchange
+from sim.wire.exchange import Exchange
 from tests.outbox import Desk
 
 

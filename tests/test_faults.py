@@ -13,11 +13,11 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from server.moments import parse_iso, to_iso
 from sim import Sandbox
-from sim.fault_kinds import DELAYS, KINDS, RATE_LIMIT
-from sim.handles import Charge
-from sim.inboxes import Received
-from sim.replies import Reply
-from sim.tampering import CONTENT_KINDS
+from sim.sandbox.handles import Charge
+from sim.wire.fault_kinds import DELAYS, KINDS, RATE_LIMIT
+from sim.wire.inboxes import Received
+from sim.wire.replies import Reply
+from sim.wire.tampering import CONTENT_KINDS
 
 START = parse_iso("2030-01-01T09:00:00Z")
 HOOK = "http://shop.localhost/hook"

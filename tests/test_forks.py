@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from server.errors import StoreError
 from sim import Sandbox
-from sim.asking import ApiError
 from sim.forks import ForkError, written
+from sim.sandbox.asking import ApiError
 from tests.deeds import URL, Deed, deeds, do, state
 
 some = st.lists(deeds, max_size=12)

@@ -20,9 +20,9 @@ from server.contract.yaml12 import read_yaml
 from server.egress import Egress
 from server.store.store import Store
 from server.system_courier import HttpCourier
-from sim.faults import Wish
 from sim.loopback import ask
 from sim.plans import plan_from
+from sim.wire.faults import Wish
 from sim.world import World
 from tests.served import Client, leyden
 

@@ -12,8 +12,8 @@ import pytest
 from server.lnurl import decode_lnurl
 from sim import Sandbox
 from sim.bolt11 import decode
-from sim.handles import StaticCharge
 from sim.loopback import ask
+from sim.sandbox.handles import StaticCharge
 
 TIPS: dict[str, Any] = {"minAmount": "1000", "maxAmount": "9000", "description": "Tips"}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from sim import Sandbox
-from sim.handles import ApiError, Charge, Payment
 from sim.lightning.graph import GraphError, from_edges
 from sim.lightning.intercept import InterceptError
 from sim.lightning.records import (
@@ -16,6 +15,7 @@ from sim.lightning.records import (
     balances_of,
     htlcs_of,
 )
+from sim.sandbox.handles import ApiError, Charge, Payment
 
 TEMPORARY_CHANNEL_FAILURE, UNKNOWN_DETAILS, PERMANENT_CHANNEL_FAILURE = 0x1007, 0x400F, 0x4008
 

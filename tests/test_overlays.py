@@ -8,7 +8,7 @@ import pytest
 
 from server.contract.load import known_overlays, load_contract
 from sim import Sandbox
-from sim.handles import ApiError
+from sim.sandbox.handles import ApiError
 
 GOOD: dict[str, Any] = {"amount": "1000", "description": "tea"}
 HOOK = "http://shop.localhost/paid"

@@ -13,8 +13,8 @@ from server.errors import LeydenError
 from server.moments import to_iso
 from sim import Sandbox
 from sim.desk.host import Host
-from sim.handles import ApiError
 from sim.loopback import ask
+from sim.sandbox.handles import ApiError
 
 HOOK = "http://shop.localhost/hook"
 

@@ -27,8 +27,8 @@ from sim.desk.receiver_catalogue import CATALOGUE, CRITICAL, FORGED, MINOR, SERI
 from sim.desk.receiver_check import Report, check_receiver
 from sim.desk.receiver_html import report_html
 from sim.desk.receiver_report import report_resource, report_text
-from sim.handles import ApiError
 from sim.plans import packaged_contract
+from sim.sandbox.handles import ApiError
 from tests.example_receivers import Careful, Careless, serving
 from tests.served import leyden
 

@@ -11,7 +11,7 @@ from server.errors import StorageUnavailable
 from server.ports import Answer, Post
 from server.signing import sign
 from server.store.store import Store
-from sim.replies import (
+from sim.wire.replies import (
     COMMIT_THEN_500,
     EMPTY,
     ENDLESS,

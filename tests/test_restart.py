@@ -20,11 +20,11 @@ from server.store.journal import FORMAT, VERSION, seal
 from server.store.store import Store
 from sim import Sandbox
 from sim.desk.levers import levers
-from sim.handles import ApiError
 from sim.lightning.payments import PaymentError
 from sim.loopback import ask
 from sim.plans import plan_from
-from sim.replies import Reply
+from sim.sandbox.handles import ApiError
+from sim.wire.replies import Reply
 from sim.world import World
 from tests.served import command, leyden
 

@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 from sim import Sandbox
-from sim.handles import ApiError
 from sim.payers import PayerError, ask_for_invoice, read_request
+from sim.sandbox.handles import ApiError
 
 GOOD: dict[str, Any] = {"amount": "1000", "description": "tea"}
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 import sim.lab.drawings
 from sim import Sandbox
-from sim.replies import Reply
+from sim.wire.replies import Reply
 
 # %% tags=["parameters"]
 seed = 7

@@ -9,10 +9,10 @@ from server.call import Call
 from server.contract.bind import answers
 from server.errors import Impossible, NotFound
 from server.moments import to_iso
-from sim.faults import Wish, fault_resource
-from sim.inboxes import Received
-from sim.receivers import Receiver
-from sim.replies import said_from
+from sim.wire.faults import Wish, fault_resource
+from sim.wire.inboxes import Received
+from sim.wire.receivers import Receiver
+from sim.wire.replies import said_from
 from sim.world import World
 
 _LIMIT = 100

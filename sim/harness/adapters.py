@@ -14,8 +14,8 @@ import orjson
 
 from server.contract.shape import Contract
 from sim.loopback import ask
-from sim.replies import said_from
 from sim.sandbox import Sandbox
+from sim.wire.replies import said_from
 
 KEY, RIVAL_KEY = "leyden", "rival"
 PROJECT, RIVAL = "default", "rival"

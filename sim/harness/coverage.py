@@ -194,7 +194,8 @@ class Coverage:
             lines += ["", title]
             width = max(len(name) for name, _ in rows)
             for name, texts in rows:
-                by = "; ".join(f"{engine}: {text}" for engine, text in zip(self.engines, texts, strict=True))
+                pairs = zip(self.engines, texts, strict=True)
+                by = "; ".join(f"{engine}: {text.removeprefix(engine + ': ')}" for engine, text in pairs)
                 lines.append(f"  {name:<{width}}  {_first(texts) if len(set(texts)) == 1 else by}")
         return "\n".join(lines) + "\n"
 

@@ -11,7 +11,7 @@ import orjson
 
 from server.moments import to_iso
 from sim.lab.history import Act, History
-from sim.replies import Reply, plain_reply, said_from
+from sim.wire.replies import Reply, plain_reply, said_from
 from sim.world import World
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms"))
@@ -108,7 +108,7 @@ class _Writer:
             body += ["with suppress(Exception):", f"    {line}"] if raised else [line]
         head = ["from contextlib import suppress", ""] if any(raised for *_, raised in lines) else []
         head += ["from sim import Sandbox"] + ["from sim.lab.traffic import Traffic"] * self._visitors
-        head += ["from sim.replies import Reply"] * self._replies
+        head += ["from sim.wire.replies import Reply"] * self._replies
         return "\n".join([*head, "", *body, ""])
 
     # Variables

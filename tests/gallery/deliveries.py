@@ -8,7 +8,7 @@ from typing import Any
 from server.charges import TIMER
 from server.model import charge_resource
 from server.ports import Answer, Post
-from sim.replies import Reply
+from sim.wire.replies import Reply
 from tests.gallery.defect import Make, seeded
 from tests.gallery.posting import (
     SCHEDULE,

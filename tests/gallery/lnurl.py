@@ -10,8 +10,8 @@ from typing import Any
 import server.static_charges
 from server.static_charges import StaticChargeService
 from sim.bolt11 import decode
-from sim.handles import ApiError
 from sim.payers import PayerError
+from sim.sandbox.handles import ApiError
 from tests.gallery.defect import Make, Plant, seeded
 from tests.gallery.invoices import ordered
 from tests.gallery.probing import TIPS, fetch, new_static, offer, send

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from server.lnurl import decode_lnurl
 from sim import Sandbox
-from sim.inboxes import Inbox
 from sim.loopback import ask
+from sim.wire.inboxes import Inbox
 from tests.gallery.defect import Make
 
 HOOK = "http://shop.localhost/hook"

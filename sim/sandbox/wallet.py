@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 import orjson
 
 from server.moments import parse_duration
-from sim.handles import Charge, Payment, StaticCharge
-from sim.moving import Span
 from sim.payers import ask_for_invoice, read_request, strip_scheme
+from sim.sandbox.handles import Charge, Payment, StaticCharge
+from sim.sandbox.moving import Span
 
 if TYPE_CHECKING:
     from sim.sandbox import Sandbox

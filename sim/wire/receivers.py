@@ -16,10 +16,10 @@ import orjson
 from server.contract.shape import CallbackRule
 from server.ports import CALLBACK, Answer, Clock, Journal, Post
 from server.store.store import Store
-from sim.inboxes import Inbox, Posts
-from sim.inspection import body_faults, signature_faults
-from sim.posts import packed, unpacked
-from sim.replies import NEVER_HEARD, TIMEOUT, Said, answer_from, plain_reply, reply_resource, word_of
+from sim.wire.inboxes import Inbox, Posts
+from sim.wire.inspection import body_faults, signature_faults
+from sim.wire.posts import packed, unpacked
+from sim.wire.replies import NEVER_HEARD, TIMEOUT, Said, answer_from, plain_reply, reply_resource, word_of
 
 TIMER = "receiver_answer"
 

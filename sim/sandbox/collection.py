@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sim.faults import Wish, fault_resource
-from sim.handles import Resource
-from sim.inboxes import Inbox
 from sim.journal import Entry
 from sim.lab.history import as_json
 from sim.lab.traffic import Traffic
-from sim.receivers import Receiver
-from sim.replies import Reply, Said, plain_reply, reply_resource
+from sim.sandbox.handles import Resource
+from sim.wire.faults import Wish, fault_resource
+from sim.wire.inboxes import Inbox
+from sim.wire.receivers import Receiver
+from sim.wire.replies import Reply, Said, plain_reply, reply_resource
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -79,7 +79,7 @@ class FaultList:
         self._sandbox = sandbox
 
     def add(self, kind: str, *, charge: Resource | str | None = None, **where: Any) -> dict[str, Any]:
-        """Let something go wrong: `kind` is one of `sim.faults.KINDS`, `where` is as in `sim.faults.Wish`.
+        """Let something go wrong: `kind` is one of `sim.wire.faults.KINDS`, `where` is as in `sim.wire.faults.Wish`.
 
         faults.add("drop", charge=charge, attempt=2)      the second attempt of this Charge's callback
         faults.add("duplicate", event="charge.expired", count=3)

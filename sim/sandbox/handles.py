@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sim.asking import ApiError
 from sim.bolt11 import Bolt11, decode
+from sim.sandbox.asking import ApiError
 from sim.shown import html_table, plain
 
 if TYPE_CHECKING:

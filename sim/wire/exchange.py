@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from server.errors import StorageUnavailable
 from server.ports import Answer, Courier, Post
-from sim.receivers import Receivers
+from sim.wire.receivers import Receivers
 
 Answered = Callable[[Post, Answer], None]
 Told = tuple[Post, Answer, Answered]

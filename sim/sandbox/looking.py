@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from server.moments import to_iso
-from sim.moving import Instant, instant_ms
+from sim.sandbox.moving import Instant, instant_ms
 from sim.shown import html_table
 from sim.world import World
 

@@ -13,19 +13,19 @@ from server.errors import StoreError
 from server.moments import to_iso
 from server.store.store import Store
 from server.version import VERSION
-from sim.asking import Asking
-from sim.collection import Collection, Crowd, FaultList, Shop
 from sim.desk.levers import levers
 from sim.following import first_instant, process_clock, stand_level
 from sim.forks import ForkError, twin, world_from, written
-from sim.handles import Charge, StaticCharge
 from sim.lab.history import History, as_json
 from sim.lab.traffic import Traffic, traffic
-from sim.looking import Looking
-from sim.moving import Instant, Moving, instant_ms
 from sim.plans import Plan, network_of, plan_from
-from sim.receivers import Receiver
-from sim.wallet import Wallet
+from sim.sandbox.asking import Asking
+from sim.sandbox.collection import Collection, Crowd, FaultList, Shop
+from sim.sandbox.handles import Charge, StaticCharge
+from sim.sandbox.looking import Looking
+from sim.sandbox.moving import Instant, Moving, instant_ms
+from sim.sandbox.wallet import Wallet
+from sim.wire.receivers import Receiver
 from sim.world import World
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from server.errors import Problem, TooManyRequests
 from server.ports import CALLBACK, Answer, Chance, Clock, Courier, Journal, Post
 from server.projects import Projects
 from server.store.store import Store
-from sim.fault_kinds import (
+from sim.streams import uuid4_from
+from sim.wire.fault_kinds import (
     CARRYING_KINDS,
     HOLDING_KINDS,
     KINDS,
@@ -23,9 +24,8 @@ from sim.fault_kinds import (
     fits,
     is_spent,
 )
-from sim.posts import packed, unpacked
-from sim.streams import uuid4_from
-from sim.tampering import CONTENT_KINDS, renamed, restamped, tampered
+from sim.wire.posts import packed, unpacked
+from sim.wire.tampering import CONTENT_KINDS, renamed, restamped, tampered
 
 __all__ = ["KINDS", "Faults", "Wish", "fault_resource"]
 
