@@ -412,6 +412,17 @@ def test_a_clock_stands_still_between_begin_and_keep_and_owes_that_time():
         assert clock.now() == seen + 100
 
 
+def test_a_clock_that_is_given_a_rate_between_begin_and_keep_still_waits_for_the_end_of_it():
+    wall = Wall()
+    clock = VirtualClock(START, wall=wall)
+    clock.begin()
+    clock.set_rate(2)
+    wall.ms += 100
+    assert clock.now() == START
+    clock.keep()
+    assert clock.now() == START + 200
+
+
 def test_time_that_nobody_looked_at_is_owed_and_what_fell_due_in_it_runs_at_its_own_instant():
     clock = VirtualClock(START, rate=1, wall=Wall())
     heard = listening(clock, "bell")
