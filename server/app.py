@@ -8,9 +8,9 @@ What the operations are is written in `specs/`; what they do, in the services; h
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import orjson
 from starlette.middleware import Middleware
@@ -25,8 +25,7 @@ from server.errors import MethodNotAllowed, NotFound
 _FOUND = "leyden.route"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A contract with its handlers, and where its own document is served. `documents` are served beside it, by their
     paths, and made when they are asked for."""
 
@@ -34,7 +33,7 @@ class Part:
     handlers: Mapping[str, Handler]
     document_path: str
     docs_path: str
-    documents: Mapping[str, Callable[[], Mapping[str, Any]]] = field(default_factory=dict)
+    documents: Mapping[str, Callable[[], Mapping[str, Any]]] = MappingProxyType({})
 
 
 def operation_routes(part: Part, gate: Gate) -> list[Route]:
@@ -86,8 +85,7 @@ def part_routes(part: Part, gate: Gate) -> list[Route]:
     return [*operation_routes(part, gate), *document_routes(part, gate)]
 
 
-@dataclass(frozen=True, slots=True)
-class LaterPart:
+class LaterPart(NamedTuple):
     """A part that is made when somebody first asks for something below `prefix`: most servers start without that, and
     most sandboxes never are. `body_limit` is its contract's, in bytes."""
 

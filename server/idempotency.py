@@ -9,9 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 from server.errors import Fault, IdempotencyMismatch
 from server.ports import Clock
@@ -20,8 +19,7 @@ from server.store.store import Store
 KEPT_MS = 24 * 3_600_000
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered:
+class Remembered(NamedTuple):
     """An answer given before: its status and exact body."""
 
     status: int

@@ -6,8 +6,7 @@ There is no loop, no thread and no socket, so it works in a notebook, in a scrip
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, MutableMapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from starlette.types import ASGIApp
@@ -21,8 +20,7 @@ class WouldWait(LeydenError):
     """The application tried to wait for something outside: in process there is nothing to wait for."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoopbackAnswer:
+class LoopbackAnswer(NamedTuple):
     """What came back: the status, the headers as they were sent, and the whole body."""
 
     status: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from hashlib import sha256
 from itertools import combinations
 from typing import Any
@@ -85,7 +84,7 @@ class Bench:
             total_msat=amount_msat,
             cltv_expiry=HEIGHT + 80,
         )
-        return replace(proper, **changes)
+        return proper._replace(**changes)
 
     def send(self, payment_hash: str, amount_msat: int = AMOUNT, **changes: Any) -> Fate:
         return self.invoices.arrive(self.htlc(payment_hash, amount_msat, **changes))
@@ -149,11 +148,11 @@ def test_equal_seeds_issue_equal_invoices():
 
 
 def spoil_hash(bench: Bench, htlc: Htlc) -> Htlc:
-    return replace(htlc, payment_hash="00" * 32)
+    return htlc._replace(payment_hash="00" * 32)
 
 
 def take_secret_away(bench: Bench, htlc: Htlc) -> Htlc:
-    return replace(htlc, payment_secret=None)
+    return htlc._replace(payment_secret=None)
 
 
 def let_it_expire(bench: Bench, htlc: Htlc) -> Htlc:
@@ -162,19 +161,19 @@ def let_it_expire(bench: Bench, htlc: Htlc) -> Htlc:
 
 
 def spoil_secret(bench: Bench, htlc: Htlc) -> Htlc:
-    return replace(htlc, payment_secret="ff" * 32)
+    return htlc._replace(payment_secret="ff" * 32)
 
 
 def announce_nothing(bench: Bench, htlc: Htlc) -> Htlc:
-    return replace(htlc, total_msat=0)
+    return htlc._replace(total_msat=0)
 
 
 def announce_too_little(bench: Bench, htlc: Htlc) -> Htlc:
-    return replace(htlc, total_msat=AMOUNT - 1)
+    return htlc._replace(total_msat=AMOUNT - 1)
 
 
 def announce_too_much(bench: Bench, htlc: Htlc) -> Htlc:
-    return replace(htlc, total_msat=2 * AMOUNT + 1)
+    return htlc._replace(total_msat=2 * AMOUNT + 1)
 
 
 def announce_otherwise(bench: Bench, htlc: Htlc) -> Htlc:
@@ -184,7 +183,7 @@ def announce_otherwise(bench: Bench, htlc: Htlc) -> Htlc:
 
 
 def expire_too_soon(bench: Bench, htlc: Htlc) -> Htlc:
-    return replace(htlc, cltv_expiry=HEIGHT + 79)
+    return htlc._replace(cltv_expiry=HEIGHT + 79)
 
 
 CHECKS = [

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from server.contract.place import quoted, refused, suggestion
 
@@ -20,8 +19,7 @@ _ACTION = {"target": str, "description": str, "update": object, "remove": bool}
 _VERSION = re.compile(r"1\.0\.[0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Overlay:
+class Overlay(NamedTuple):
     """An overlay that was read. `extends` is the file name of the document it edits, None for any document."""
 
     name: str

@@ -7,8 +7,7 @@ and for the analyst: they never travel back along the route.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from server.errors import LeydenError
 from server.moments import to_iso
@@ -31,8 +30,7 @@ class NotHeld(LeydenError):
     """Nothing is held that could be released or failed back; the text says what the state is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Htlc:
+class Htlc(NamedTuple):
     """One part of a payment at the final node. Hashes and secrets are hex; amounts are msat.
 
     `total_msat` is what the payer says the whole set will bring. `hold` asks the receiver to keep the preimage back
@@ -48,8 +46,7 @@ class Htlc:
     hold: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Fate:
+class Fate(NamedTuple):
     """What became of an HTLC so far. `code` is what the payer sees when `kind` is failed; `preimage` when settled."""
 
     htlc_id: str
