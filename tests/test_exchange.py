@@ -90,6 +90,23 @@ def test_a_defect_in_one_answer_keeps_no_other_from_being_recorded() -> None:
     assert (scene.kept, scene.exchange.behind) == ([3, 1], False)
 
 
+def test_a_defect_that_shows_only_in_company_is_told_of_when_all_are_recorded() -> None:
+    scene = Scene()
+    together = scene.exchange._turn
+
+    @contextmanager
+    def turn() -> Iterator[None]:
+        with together():
+            yield
+            if len(scene.turns[-1]) > 1:
+                raise RuntimeError("too many")
+
+    scene.exchange._turn = turn
+    with pytest.raises(RuntimeError, match="too many"):
+        scene.street.answer(3, 0, 1)
+    assert (scene.kept, scene.exchange.behind) == ([3, 0, 1], False)
+
+
 @pytest.mark.parametrize("arrival", [(4, 3, 2, 1, 0), (1, 0, 3, 2, 4)])
 def test_in_order_an_answer_waits_for_those_before_it(arrival: Any) -> None:
     scene = Scene()

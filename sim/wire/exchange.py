@@ -84,8 +84,12 @@ class Exchange:
         return bool(self._untold)
 
     def retell(self) -> None:
-        """Record the answers that were not recorded so far. Raises `StorageUnavailable` if they cannot be."""
-        at_once = len(self._untold)
+        """Record the answers that were not recorded so far.
+
+        Raises `StorageUnavailable` if they cannot be: then they wait. A defect is always raised, too, after those of
+        its group were told one by one: the one that fails by itself is given up, the others must not suffer for it.
+        """
+        at_once, defect = len(self._untold), None
         while self._untold:
             told = self._untold[:at_once]
             del self._untold[:at_once]
@@ -96,12 +100,13 @@ class Exchange:
             except StorageUnavailable:
                 self._untold[:0] = told
                 raise
-            except Exception:
+            except Exception as error:
                 if len(told) == 1:
                     raise
-                # A defect in one of them took all of them back: the others must not suffer for it.
-                self._untold[:0] = told
-                at_once = 1
+                self._untold[:0] = told  # all of them were taken back
+                at_once, defect = 1, error
+        if defect is not None:
+            raise defect  # none of them fails alone
 
     @contextmanager
     def answers_in_order(self) -> Iterator[None]:

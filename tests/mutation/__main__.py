@@ -8,7 +8,6 @@ tests first. On demand only: a mutant costs a few seconds, a survivor a minute.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -104,20 +103,19 @@ class _Instead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self._source, self._path, "exec"), module.__dict__)
 
 
-def killer_of(module: str, source: str) -> str:
-    """Who notices that `module` has this text: `tour`, `walk`, `tests`, or nobody (`survived`)."""
+def _given(module: str, source: str, writing: int) -> None:
+    """Set the engines on `module` with this text, one after the other until one complains. Each one's name goes into
+    the pipe before its turn, and `survived` when there is none left."""
     assert not any(name.partition(".")[0] in {"server", "sim"} for name in sys.modules), "nothing may be imported yet"
     sys.meta_path.insert(0, _Instead(module, source))
     engines = [("tour", _tour_complains), ("walk", _walk_complains), ("tests", lambda: _tests_complain(module))]
     if module.startswith(TESTS_FIRST):
         engines.insert(0, engines.pop())
     for name, complains in engines:
-        try:
-            if complains():
-                return name
-        except Exception:
-            return name  # a service that cannot even be imported, or falls over, is noticed like one that lies
-    return SURVIVED
+        os.write(writing, f"{name}\n".encode())
+        if complains():
+            return
+    os.write(writing, SURVIVED.encode())
 
 
 def _tour_complains() -> bool:
@@ -145,7 +143,11 @@ def _tests_complain(module: str) -> bool:
 
 
 def judged(module: str, source: str) -> str:
-    """`killer_of` in a process of its own."""
+    """Who notices that `module` has this text: `tour`, `walk`, `tests`, `time` when it hangs, or nobody (`survived`).
+
+    In a process of its own. A service that cannot even be imported, or falls over, is noticed like one that lies: by
+    the engine whose turn it was.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -154,16 +156,15 @@ def judged(module: str, source: str) -> str:
         for stream in (0, 1, 2):
             os.dup2(nowhere, stream)
         signal.alarm(LONGEST_S)
-        said = "tests"
-        with contextlib.suppress(BaseException):
-            said = killer_of(module, source)
-        os.write(writing, said.encode())
-        os._exit(0)
+        try:
+            _given(module, source, writing)
+        finally:
+            os._exit(0)
     os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        said = pipe.read().decode()
-    os.waitpid(child, 0)
-    return said or "time"
+    with os.fdopen(reading) as pipe:
+        said = pipe.read().split()
+    _, ended = os.waitpid(child, 0)
+    return "time" if os.WIFSIGNALED(ended) and os.WTERMSIG(ended) == signal.SIGALRM else said[-1]
 
 
 def _chosen(modules: Sequence[str], sample: int | None, seed: int) -> Iterator[Mutant]:
