@@ -256,7 +256,10 @@ class Operations:
                 "Time allowed",
                 text(f"{span_in_words(rule.timeout_ms)}, {span_in_words(rule.connect_timeout_ms)} to connect"),
             ),
-            ("Retry-After", text(f"heeded up to {rule.retry_after_times:g} times the wait it replaces")),
+            (
+                "Retry-After",
+                text(f"with 429 or 503, heeded up to {rule.retry_after_times:g} times the wait it replaces"),
+            ),
             ("In flight at once", text(rule.in_flight)),
             ("Old secret signs for", text(span_in_words(rule.rotation_ms))),
         )

@@ -87,11 +87,6 @@ class Timers:
         """The next timer, left standing."""
         return None if self.next_due() is None else Timer._make(self._heap[0])
 
-    def pop_due(self, now_ms: int) -> Timer | None:
-        """Take the next timer whose instant is `now_ms` or earlier."""
-        entry = next(self.due(now_ms), None)
-        return None if entry is None else Timer._make(entry)
-
     def due(self, now_ms: int) -> Iterator[Entry]:
         """Take, one by one, every timer due by `now_ms`, those included that are scheduled while this goes on."""
         heap, standing = self._heap, self._standing

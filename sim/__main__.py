@@ -62,7 +62,7 @@ def _describe_serve(serve: argparse.ArgumentParser) -> None:
         "--data",
         default=":memory:",
         metavar="DIR",
-        help="directory to keep the charges in (default: %(default)s, gone when it ends)",
+        help="directory to keep everything in (default: %(default)s, gone when it ends)",
     )
     serve.add_argument(
         "--durability",
@@ -216,11 +216,10 @@ def _lab(options: argparse.Namespace) -> int:
 def _table(options: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from server.contract.load import default_spec, load_contract
+    from server.contract.load import load_contract
     from server.tables import all_tables, callbacks_table, lifecycle_tables, replace_between_markers, routes_table
 
-    spec = default_spec("charges") if options.spec is None else Path(options.spec)
-    contract = load_contract(spec, overlays=options.overlay, known_as="charges.openapi.yaml")
+    contract = load_contract(options.spec, overlays=options.overlay, known_as="charges.openapi.yaml")
     if options.into is None:
         print(all_tables([contract]))
         return 0

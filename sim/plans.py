@@ -88,12 +88,7 @@ def plan_from(
     elif spec is None and not mock_unbound:
         contract = packaged_contract("charges", tuple(overlays))
     else:
-        contract = load_contract(
-            default_spec("charges") if spec is None else Path(spec),
-            overlays=overlays,
-            mock_unbound=mock_unbound,
-            known_as="charges.openapi.yaml",
-        )
+        contract = load_contract(spec, overlays=overlays, mock_unbound=mock_unbound, known_as="charges.openapi.yaml")
     return Plan(
         contract=contract,
         control=partial(packaged_contract, "sandbox") if control else None,

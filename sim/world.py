@@ -84,7 +84,7 @@ class World:
 
     @staticmethod
     def saved(store: Store) -> Mapping[str, Any] | None:
-        """What a world wrote down about itself in this store: seed, start, now, rate, and where its luck stands."""
+        """What a world wrote down about itself in this store: seed, start, network, now, rate, luck."""
         table = store.table("world", key="id")
         plan, present = table.row("plan"), table.row("present")
         return None if plan is None or present is None else {**plan, **present}

@@ -576,12 +576,12 @@ class TimersAgainstASimpleList(RuleBasedStateMachine):
     @rule(now=st.integers(0, 30), put_back=st.booleans())
     def take(self, now: int, put_back: bool) -> None:
         expected = next((timer for timer in self._sorted() if timer.due_ms <= now), None)
-        taken = self.timers.pop_due(now)
+        taken = next(self.timers.due(now), None)
         assert taken == expected
         if taken is not None and put_back:
             self.timers.put_back(taken)
         elif taken is not None:
-            del self.model[taken.kind, taken.key]
+            del self.model[taken[3], taken[4]]
 
     @precondition(lambda self: self.before is None)
     @rule()

@@ -56,7 +56,7 @@ def load_contract(
         document: Any = spec
         name = known_as or ""
     else:
-        file = default_spec() if spec is None else Path(spec) if isinstance(spec, str) else spec
+        file = default_spec() if spec is None else Path(spec)
         name = file.name
         document = _document(file, "spec")
     if not isinstance(document, dict):

@@ -137,7 +137,7 @@ class ControlPlane:
     @answers(NotFound)
     def get_payment(self, call: Call) -> dict[str, Any]:
         """One payment."""
-        return _payment(self._find_payment(call))
+        return _payment(find_payment(self._world, call))
 
     @answers(NotFound, Conflict)
     def settle_payment(self, call: Call) -> dict[str, Any]:
@@ -201,14 +201,8 @@ class ControlPlane:
         answer: Mapping[str, Any] = orjson.loads(self._world.ask("GET", url.removeprefix(base)).body)
         return answer
 
-    def _find_payment(self, call: Call) -> dict[str, Any]:
-        row: dict[str, Any] | None = self._world.payments.rows.row(call.path["id"])
-        if row is None:
-            raise NotFound("there is no payment with this id in this sandbox: list them to see which there are")
-        return row
-
     def _resolve(self, call: Call, resolve: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
-        payment = self._find_payment(call)
+        payment = find_payment(self._world, call)
         if payment["status"] != "held":
             raise Conflict(f"this payment is {payment['status']}: only a held one can be settled or cancelled")
         return _payment(resolve(payment["id"]))
@@ -230,3 +224,11 @@ def _payment(row: Mapping[str, Any]) -> dict[str, Any]:
         "resolvedAt": None if row["resolved_at"] is None else to_iso(row["resolved_at"]),
         "preimage": row["preimage"],
     }
+
+
+def find_payment(world: World, call: Call) -> dict[str, Any]:
+    """The payment named in the path. Raises `NotFound` when there is none."""
+    row: dict[str, Any] | None = world.payments.rows.row(call.path["id"])
+    if row is None:
+        raise NotFound("there is no payment with this id in this sandbox: list them to see which there are")
+    return row

@@ -10,6 +10,7 @@ from server.call import Call
 from server.contract.bind import answers
 from server.errors import Impossible, NotFound
 from server.moments import parse_duration, to_iso
+from sim.desk.control import find_payment
 from sim.world import World
 
 if TYPE_CHECKING:
@@ -27,10 +28,7 @@ class NetworkControl:
     @answers(NotFound)
     def list_attempts(self, call: Call) -> list[dict[str, Any]]:
         """Every attempt of one payment."""
-        payment = self._world.payments.rows.row(call.path["id"])
-        if payment is None:
-            raise NotFound("there is no payment with this id in this sandbox: list them to see which there are")
-        return [_attempt(row) for row in payment["attempts"]]
+        return [_attempt(row) for row in find_payment(self._world, call)["attempts"]]
 
     @answers(Impossible)
     def get_network_node(self, call: Call) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from sim.harness.acts_links import link_answer
 from sim.harness.acts_world import restart
 from sim.harness.adapters import PROJECT, RIVAL, Answer
 from sim.harness.broken import Broken
+from sim.harness.look import look_at_wallet
 from sim.harness.model import Promise
 from sim.harness.model_door import ELSEWHERE, Odd, odd
 from sim.harness.model_records import Charge, Static
@@ -149,10 +150,7 @@ def list_all(run: Run, step: Step) -> bool:
 
 def wallet(run: Run, step: Step) -> bool:
     """{"do": "wallet", "by"?}: the balance is what arrived, to the millisatoshi."""
-    project = _project(step)
-    data = checks.success(run.ask("getWallet", "/v0/wallet", key=project), "DECISIONS wallet", "wallet")
-    promised = {"unit": "msats", "balance": str(run.model.book.balances.get(project, 0))}
-    checks.same(promised, data, "lifecycle", "DECISIONS wallet", f"wallet of {project}")
+    look_at_wallet(run, _project(step))
     return True
 
 

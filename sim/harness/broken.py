@@ -7,7 +7,7 @@ from typing import Any
 
 from server.errors import LeydenError
 
-# The checks by name, as HARNESS.md and the Schemathesis engine have them.
+# The checks by name, and what each looks after.
 CHECKS = {
     "callback_contract": "callbacks are sent when and as promised",
     "lifecycle": "states change as the lifecycle tables say, and in no other way",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sim.harness import checks
 from sim.harness.broken import Broken
-from sim.harness.look import look_at_messages, look_at_posts
+from sim.harness.look import look_at_messages, look_at_posts, look_at_wallet
 from sim.harness.model_records import Charge, Static
 from sim.harness.model_rules import iso
 
@@ -31,9 +31,7 @@ def look_at_everything(run: Run) -> None:
         _look_at_clock(run)
     for project in run.projects:
         _look_at_lists(run, project)
-        wallet = checks.success(run.ask("getWallet", "/v0/wallet", key=project), "DECISIONS wallet", "wallet")
-        promised = {"unit": "msats", "balance": str(book.balances.get(project, 0))}
-        checks.same(promised, wallet, "lifecycle", "DECISIONS wallet", f"wallet of {project}")
+        look_at_wallet(run, project)
 
 
 def _look_at_lists(run: Run, project: str) -> None:

@@ -36,6 +36,13 @@ def messages(run: Run, charge: Charge) -> list[Any]:
     return rows
 
 
+def look_at_wallet(run: Run, project: str) -> None:
+    """The balance is what arrived, to the millisatoshi."""
+    data = checks.success(run.ask("getWallet", "/v0/wallet", key=project), "DECISIONS wallet", "wallet")
+    promised = {"unit": "msats", "balance": str(run.model.book.balances.get(project, 0))}
+    checks.same(promised, data, "lifecycle", "DECISIONS wallet", f"wallet of {project}")
+
+
 def look_at_messages(run: Run, charge: Charge) -> None:
     """The messages about one Charge, with every attempt."""
     if not run.target.controlled:

@@ -1,6 +1,6 @@
 """The reference model: the service's rules in a few hundred lines, so that somebody knows what is right before looking.
 
-Each method is one step of `sim.harness.steps`. It changes the model and returns what the service must answer.
+Each method is one step of `sim.harness.acts`. It changes the model and returns what the service must answer.
 """
 
 from __future__ import annotations

@@ -318,7 +318,7 @@ def waited_ms(text: str, now_ms: int) -> int | None:
 
 
 def understood(said: Any) -> tuple[int | None, str | None, int, str | None, bool]:
-    """What a receiver's saying means for the sender: status, error, latency in ms, Retry-After in seconds, heard."""
+    """What a receiver's saying means for the sender: status, error, latency in ms, Retry-After as sent, heard."""
     wait = None
     latency_ms = 0
     if isinstance(said, Mapping):

@@ -55,8 +55,8 @@ OPERATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Odd:
-    """A request that is wrong in one way, or seldom seen and right, and what must come of it. `key` is own, none or
-    wrong."""
+    """A request that is wrong in one way, or seldom seen and right, and what must come of it. `key` is own, no,
+    wrong, empty or capitals."""
 
     method: str
     path: str

@@ -7,7 +7,7 @@ from typing import Any
 
 from sim.harness.dice import Dice, pick
 from sim.harness.model import Model
-from sim.harness.model_callbacks import COPYING, TAMPERING
+from sim.harness.model_callbacks import FAULTS
 from sim.harness.model_door import odd_names
 from sim.harness.model_rules import PAUSES_MS
 from sim.harness.scene import Rule, Scene, Step
@@ -55,7 +55,7 @@ def _receiver(dice: Dice, model: Model, around: Scene) -> Step | None:
 
 
 def _fault(dice: Dice, model: Model, around: Scene) -> Step | None:
-    kind = pick(dice, ("drop", "delay", *COPYING, *TAMPERING))
+    kind = pick(dice, FAULTS)
     step: Step = {"do": "fault", "kind": kind}
     if kind == "delay":
         return {**step, "attempt": 1}  # of a later one it could not be told from the pause before it

@@ -43,7 +43,6 @@ class Run:
         self, target: Target, *, seed: int = 0, start_ms: int = 0, overlays: Sequence[str] = (), disk: bool = False
     ) -> None:
         self.target = target
-        self.overlays = tuple(overlays)
         target.begin(seed, start_ms, overlays, disk=disk)
         self.disk = disk
         self.model = Model(Reading.of(list(overlays)), start_ms, self._luck)
@@ -53,7 +52,6 @@ class Run:
         self.node: bytes | None = None
         self.ids: dict[str, object] = {}
         self.hashes: dict[str, Charge] = {}
-        self.pages: dict[str, str] = {}
         self.rows: dict[str, list[Any]] = {}
         self.posts: dict[str, int] = {}
         self.done = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from server.contract.load import default_spec
@@ -97,6 +96,6 @@ def promise_text(clause: str) -> str:
     entry = clause.removeprefix("DECISIONS ")
     if entry == clause:
         return ""
-    text = (Path(str(default_spec("charges"))).parent / "DECISIONS.md").read_text()
+    text = default_spec().with_name("DECISIONS.md").read_text()
     found = re.search(rf"^## {re.escape(entry)}\n\n(.+?)\n\n", text, flags=re.MULTILINE | re.DOTALL)
     return "" if found is None else " ".join(found[1].split())

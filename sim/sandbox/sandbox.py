@@ -39,14 +39,13 @@ class Sandbox(Asking, Moving, Looking):
     Nothing happens until time moves: `run`, `advance`, `advance_to`, `step`. Everything is decided by `seed` (default
     0), `start` and what you do, so the same lines give the same ids, invoices and journal anywhere.
 
-    `data` is a directory to keep the charges in (default: memory only). One that a sandbox was kept in before is gone
-    on with, from the instant at which it was left; its seed, start and network are its own, and `StoreError` is raised
-    for other ones. `spec` is a path to another
-    `charges.openapi.yaml`, `overlays` are names from `specs/overlays` or paths. `network` is the depth of the simulated
-    Lightning network: `direct` (the default) puts every payer one step from the node; `scale-free:400`, `hub:50`,
-    `line:4`, `star:12` or a `sim.lightning.graph.Graph` let every payment travel over channels. `label` is the column
-    `world` of every table. `clock="process"` lets time pass with the process's clock, which freezegun may freeze and
-    move: see `sim.following`.
+    `data` is a directory to keep everything in (default: memory only). One that a sandbox was kept in before is gone on
+    with, from the instant at which it was left; its seed, start and network are its own, and `StoreError` is raised for
+    other ones. `spec` is a path to another `charges.openapi.yaml`, `overlays` are names from `specs/overlays` or paths.
+    `network` is the depth of the simulated Lightning network: `direct` (the default) puts every payer one step from the
+    node; `scale-free:400`, `hub:50`, `line:4`, `star:12` or a `sim.lightning.graph.Graph` let every payment travel over
+    channels. `label` is the column `world` of every table. `clock="process"` lets time pass with the process's clock,
+    which freezegun may freeze and move: see `sim.following`.
     """
 
     def __init__(
