@@ -18,7 +18,7 @@ from sim.world import LOCAL_URL, World
 
 FORMAT = 1
 
-_OWN_TABLES = ("world", "network")  # what a world writes down about itself for a restart; a fork comes from none
+_OWN_TABLES = ("world", "network")  # what a world writes down about itself for a restart; a fork is in memory
 
 
 class ForkError(LeydenError):

@@ -226,7 +226,8 @@ class World:
         self.store.before_seal(writes)
 
     def _write_down(self) -> None:
-        """The world's own rows: what it was begun with, and in every commit where time and luck stand."""
+        """The world's own rows: what it was begun with, and in every commit where time and luck stand, and the
+        network if there is one."""
         plan = self.plan
         if not self._own.has("plan"):
             given = plan.seed if plan.given_seed is None else plan.given_seed

@@ -10,8 +10,8 @@ class Agenda:
     """A heap of instants (ms), and for each instant what is due then.
 
     Comparing whole numbers is all that the heap does: half the cost of a heap of tuples; and nearly always one thing is
-    due at a time, for which a tuple costs less than a list. While `log` is a list,
-    changes are written to it so that `take_back` can undo them.
+    due at a time, for which a tuple costs less than a list. While `log` is a list, changes are written to it so that
+    `take_back` can undo them.
     """
 
     __slots__ = ("dues", "log", "slots")

@@ -40,11 +40,12 @@ class Costs:
         self._hub = int(graph.degree.argmax())
         self.out = Star(graph.source, graph.target, len(graph.names))
         self.back = Star(graph.target, graph.source, len(graph.names))
-        self.capacity = np.repeat(graph.capacity_msat, 2).astype(np.float64)
+        capacity = np.repeat(graph.capacity_msat, 2)
+        self.capacity = capacity.astype(np.float64)
         self._base = graph.base_msat.astype(np.float64)
         self._rate = graph.ppm / 1e6 + graph.cltv_delta * _RISK_PER_BLOCK
         self._least = graph.htlc_min_msat
-        self._most = np.minimum(graph.htlc_max_msat, np.repeat(graph.capacity_msat, 2))
+        self._most = np.minimum(graph.htlc_max_msat, capacity)
         # Who has one channel only forwards nothing; as a payer it begins beside the tree.
         self._shut = graph.disabled | (graph.degree[graph.source] < 2)
         self._weights: dict[int, Floats] = {}

@@ -284,10 +284,7 @@ class Engine(Undo):
                 shard.times = (*times[:place], (times[place][0], self.now), *times[place + 1 :])
             shard.place = place = place - 1
             if place >= 0:
-                luck = shard.luck + (place + RETURNING) * STEP & _MASK
-                span = self.conditions.spans_ms[self.terms.source[shard.edges[place]]][luck >> 4]
-                due = self.now + span
-                self.agenda.push(due, shard)
+                self.agenda.push(self.now + self._span_back(shard, place), shard)
                 return
         if self.recording:
             self.remember(self.live, shard.id)

@@ -1,7 +1,7 @@
-"""The quick way through an engine's events: what nearly always happens, in one loop, with nothing written down.
+"""The quick way through an engine's events: what nearly always happens, at once, with nothing written down.
 
-Each step does what `Engine._offer` and `Engine._back` do, and leaves to them whatever is out of the ordinary; a test
-holds the two against each other. Only for engines that nobody records, traces or interferes with.
+Each step does what `Engine.send`, `Engine.offer` and `Engine._back` do, and leaves to them whatever is out of the
+ordinary; a test holds the two against each other. Only for engines that nobody records, traces or interferes with.
 """
 
 from __future__ import annotations
