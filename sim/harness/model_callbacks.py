@@ -262,7 +262,7 @@ class Outbox:
         else:
             pause = self.pauses_ms[made]
             low, high = round(pause * (1 - JITTER)), round(pause * (1 + JITTER))
-            asked_ms = None if wait is None else waited_ms(wait, now)
+            asked_ms = waited_ms(wait, now) if wait is not None and status in {429, 503} else None
             if asked_ms is not None:
                 self.reached.append(("receiver", f"retry-after {'honoured' if asked_ms > pause else 'kept'}"))
                 low = high = min(max(asked_ms, pause), RETRY_AFTER_TIMES * pause)

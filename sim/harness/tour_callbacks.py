@@ -60,6 +60,9 @@ def callback_stories() -> Iterator[Story]:
         steps = [charge("c1"), receiver(answers=[saying, saying]), pay("p1", "c1"), advance(15_000)]
         steps += [to("retry", "c1", -1), to("retry", "c1"), to("retry", "c1", 1), advance(WEEK_MS)]
         yield f"receiver answers {saying if not isinstance(saying, dict) else place}", steps
+    asks = {"status": 500, "headers": {"Retry-After": "60"}}
+    steps = [charge("c1"), receiver(answers=[asks, asks]), pay("p1", "c1"), to("retry", "c1"), advance(WEEK_MS)]
+    yield "only 429 and 503 may ask to wait", steps
     for attempt in range(1, 11):
         steps = [charge("c1"), receiver(answers=[500] * (attempt - 1)), {"do": "fail", "charge": "c1"}]
         for _ in range(attempt - 1):
