@@ -50,8 +50,8 @@ def body_with_defaults(body: Body, submitted: Mapping[str, Any]) -> dict[str, An
 
 
 def _spells(value: Any, absent: tuple[Any, ...]) -> bool:
-    # JSON's true is not its 1, but Python's is.
-    return any(value == spelt and type(value) is type(spelt) for spelt in absent)
+    # JSON's true is not its 1, but Python's is; hence the second look, at the few values that pass the first.
+    return value in absent and any(value == spelt and type(value) is type(spelt) for spelt in absent)
 
 
 def read_parameter(parameter: Parameter, text: str) -> Any:
