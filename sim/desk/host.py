@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 
 from starlette.types import Receive, Scope, Send
 
+from server.app import Page
 from server.errors import LeydenError, StorageUnavailable
+from sim.desk.console import CONSOLE_PATH, console
 from sim.world import World
 
 log = logging.getLogger("leyden")
@@ -25,6 +27,7 @@ class Host:
     Requests without a known key go to the first world, whose door refuses them; those that need none (LNURL) to the
     world that has what the path names. After each request whatever is due at once is run, and a live clock is followed.
     What cannot be done because the disk is full stays due, and is tried again twice a second.
+    Where the worlds have levers there is a console, too.
 
     `sync_by` tells real milliseconds; given, the stores are asked several times a second whether it is time for them to
     reach the disk (policy `interval`).
@@ -34,6 +37,7 @@ class Host:
         self._worlds = {key.encode("latin-1", "replace"): world for key, world in worlds.items()}
         self._first = next(iter(self._worlds.values()))
         self._header = self._first.service.gate.key_header
+        self._console = None if self._first.plan.control is None else Page(console, self._first.service.gate)
         self._moved = asyncio.Event()
         self._looks_at_s = 0.0  # on the loop's clock
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -74,6 +78,8 @@ class Host:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             return await self._live(receive, send)
+        if scope["path"] == CONSOLE_PATH and self._console is not None:
+            return await self._console(scope, receive, send)
         world = self._world_of(scope)
         await world.app(scope, receive, send)
         wait_s = world.wait_after_request()

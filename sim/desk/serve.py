@@ -18,6 +18,7 @@ from server.store.store import Store
 from server.system import address_of, drawn_seed, machine_addresses, open_port, run_server, wall_ms
 from server.system_courier import HttpCourier
 from server.system_sync import GroupSync, SyncedCourier
+from sim.desk.console import CONSOLE_PATH
 from sim.desk.host import Host
 from sim.desk.levers import levers
 from sim.plans import network_of, plan_from
@@ -70,7 +71,8 @@ def _announce(options: argparse.Namespace, url: str, worlds: Mapping[str, World]
     secret = options.api_key or world.service.projects.owner(DEFAULT_KEY) is None
     key = "" if secret else f", apikey: {DEFAULT_KEY}"
     kept = "in memory" if options.data == ":memory:" else f"in {options.data}"
-    print(f"documentation: {url}/docs{key}, seed: {plan.seed}, {kept}", file=sys.stderr, flush=True)
+    pages = f"documentation: {url}/docs" + ("" if plan.control is None else f", console: {url}{CONSOLE_PATH}")
+    print(f"{pages}{key}, seed: {plan.seed}, {kept}", file=sys.stderr, flush=True)
 
 
 def _egress(options: argparse.Namespace, *urls: str) -> Egress:

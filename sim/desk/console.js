@@ -1,0 +1,298 @@
+"use strict";
+// The console asks what any client may ask, with the key in its header, and draws the answers. It keeps nothing but
+// which charge is chosen, how many are shown, and the payments made from here.
+
+const PORTION = 25;
+const OUTCOMES = ["settle", "hold", "wrong_secret", "underpay", "overpay", "overpay_double", "incomplete", "fail"];
+const ANSWERS = [["200", 200], ["500", 500], ["410, gone", 410], ["nothing, in time", "timeout"]];
+
+const the = (id) => document.getElementById(id);
+const key = the("key");
+const own = { chosen: null, shown: PORTION, payments: new Map(), drawn: new Map(), looking: false, again: false };
+
+/** An element with its properties and children; texts are texts, whatever stands in them. */
+function make(name, properties, ...children) {
+  const node = Object.assign(document.createElement(name), properties);
+  node.append(...children.flat().filter((child) => child !== null));
+  return node;
+}
+
+class Refusal extends Error {
+  constructor(status, problem) {
+    const faults = (problem.errors ?? []).map((fault) => `${fault.pointer} ${fault.detail}`.trim());
+    super(faults.length ? faults.join("; ") : problem.detail);
+    this.status = status;
+  }
+}
+
+async function ask(method, path, body) {
+  const headers = { apikey: key.value };
+  if (body !== undefined) headers["content-type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+  } catch {
+    throw new Refusal(0, { detail: "the server does not answer: is it still running?" });
+  }
+  const answer = await response.json();
+  if (!response.ok) throw new Refusal(response.status, answer);
+  return answer;
+}
+
+// What is done
+
+const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+
+function command(method, path, body) {
+  const plain = body === undefined ? "GET" : "POST";
+  const verb = method === plain ? "" : `-X ${method} `;
+  const lines = [`curl -s ${verb}${quoted(location.origin + path)}`, `-H ${quoted(`apikey: ${key.value}`)}`];
+  if (body !== undefined) lines.push(`-H 'content-type: application/json'`, `-d ${quoted(JSON.stringify(body))}`);
+  return lines.join(" \\\n  ");
+}
+
+function tell(text, refused) {
+  const verdict = the("verdict");
+  verdict.textContent = text;
+  verdict.className = refused ? "refused" : "";
+}
+
+/** One request on somebody's behalf: shown as a command, with what came of it; then everything is looked at again. */
+async function act(method, path, body, what) {
+  the("curl").textContent = command(method, path, body);
+  the("curl").hidden = the("copy").hidden = false;
+  let answer = null;
+  try {
+    answer = await ask(method, path, body);
+    tell(`${what}.`, false);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    tell(error.message, true);
+    if (error.status === 401) key.focus();
+    return null;
+  }
+  await look();
+  return answer;
+}
+
+async function pay(charge, outcome) {
+  const payment = await act("POST", "/sandbox/v1/payments", { request: charge.invoice.request, outcome }, `Payment: ${outcome}`);
+  if (payment === null) return;
+  own.payments.set(charge.id, [...(own.payments.get(charge.id) ?? []), payment]);
+  choose(charge.id);
+}
+
+function choose(id) {
+  own.chosen = id;
+  own.drawn.delete("charges");
+  return look();
+}
+
+function leave() {
+  own.chosen = null;
+  own.payments.clear();
+  the("detail").hidden = true;
+}
+
+// What is shown
+
+const grouped = (digits) => String(digits).replace(/\B(?=(\d{3})+$)/g, " ");
+const instant = (iso) => iso.replace("T", " ").replace(".000Z", "").replace("Z", "");
+const pill = (status) => make("span", { className: `pill ${status}` }, status);
+const button = (label, onclick, className = "") => make("button", { type: "button", onclick, className }, label);
+
+function left(charge, now) {
+  if (charge.status !== "pending") return "";
+  const seconds = Math.ceil((Date.parse(charge.expiresAt) - Date.parse(now)) / 1000);
+  if (seconds < 120) return `in ${seconds} s`;
+  return seconds < 7200 ? `in ${Math.round(seconds / 60)} min` : `in ${Math.round(seconds / 3600)} h`;
+}
+
+function chargeRow(charge, now) {
+  const name = button(charge.description || "(no description)", () => choose(charge.id), "link");
+  const actions = charge.status === "pending" ? button("Pay", () => pay(charge, "settle")) : "";
+  const cells = [
+    make("time", {}, instant(charge.createdAt)), name, grouped(charge.amount), pill(charge.status), left(charge, now), actions,
+  ];
+  const row = make("tr", { className: charge.id === own.chosen ? "chosen" : "" }, cells.map((cell) => make("td", {}, cell)));
+  row.children[2].className = "number";
+  return row;
+}
+
+function attemptLine(attempt) {
+  const came = attempt.status ?? attempt.error ?? "under way";
+  const note = attempt.note ? ` (${attempt.note})` : "";
+  return make("li", {}, make("time", {}, instant(attempt.at)), ` attempt ${attempt.number}: ${came}${note}`);
+}
+
+function pretty(text) {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+function deliveryBox(delivery) {
+  const again = () => act("POST", `/sandbox/v1/deliveries/${delivery.id}/replay`, undefined, "Sent again");
+  const due = delivery.dueAt === null ? null : make("span", { className: "hint" }, `next attempt at ${instant(delivery.dueAt)}`);
+  return make("div", {},
+    make("div", { className: "row" }, make("strong", {}, delivery.event), pill(delivery.status), delivery.url, due, button("Send again", again)),
+    make("ol", { className: "attempts" }, delivery.attempts.map(attemptLine)),
+    make("details", {}, make("summary", {}, "what was posted"), make("pre", {}, pretty(delivery.body))));
+}
+
+function paymentLine(payment) {
+  const held = payment.status === "held";
+  const end = (verb, what) => () => act("POST", `/sandbox/v1/payments/${payment.id}/${verb}`, undefined, what);
+  return make("div", { className: "row" }, pill(payment.status), `${grouped(payment.amount)} msat`,
+    payment.reason === null ? null : make("span", { className: "hint" }, payment.reason),
+    held ? button("Settle", end("settle", "The held payment goes through")) : null,
+    held ? button("Give back", end("cancel", "The held payment goes back")) : null);
+}
+
+function payForm(charge) {
+  const outcome = make("select", { ariaLabel: "what becomes of the payment" }, OUTCOMES.map((name) => make("option", {}, name)));
+  const lose = () => act("POST", `/sandbox/v1/charges/${charge.id}/fail`, { reason: "lost from the console" }, "The invoice is lost");
+  return make("div", { className: "row" }, "Pay, and let it", outcome, button("Pay", () => pay(charge, outcome.value)), button("Lose the invoice", lose));
+}
+
+function drawDetail(charge, payments, deliveries) {
+  const facts = [
+    ["id", charge.id], ["created", instant(charge.createdAt)], ["expires", instant(charge.expiresAt)],
+    ["confirmed", charge.confirmedAt === null ? null : instant(charge.confirmedAt)], ["internalId", charge.internalId],
+    ["staticChargeId", charge.staticChargeId], ["callbackUrl", charge.callbackUrl], ["invoice", charge.invoice.request],
+  ].filter(([, value]) => value !== null);
+  const none = (text) => [make("p", { className: "hint" }, text)];
+  the("detail").replaceChildren(
+    make("div", { className: "row" }, make("h2", {}, charge.description || "(no description)"), `${grouped(charge.amount)} msat`, pill(charge.status)),
+    make("dl", {}, facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)])),
+    make("h3", {}, "Payments made here"),
+    ...(charge.status === "pending" ? [payForm(charge)] : []),
+    ...(payments.length ? payments.map(paymentLine) : none("None yet.")),
+    make("h3", {}, "Callbacks"),
+    ...(deliveries.length ? deliveries.map(deliveryBox)
+      : none(charge.callbackUrl === null ? "None asked for." : "None yet: one is sent when the charge reaches its end.")));
+  the("detail").hidden = false;
+}
+
+function inboxBox(inbox) {
+  const says = make("select", { ariaLabel: `what ${inbox.name} answers from now on` },
+    make("option", { value: "" }, "answers…"), ANSWERS.map(([label], place) => make("option", { value: place }, label)));
+  says.onchange = () => {
+    const [label, always] = ANSWERS[Number(says.value)];
+    return act("PUT", `/sandbox/v1/inboxes/${inbox.name}/script`, { always }, `${inbox.name} answers ${label} from now on`);
+  };
+  const objections = inbox.objections ? make("span", { className: "refused" }, `${inbox.objections} with objections`) : null;
+  return make("div", { className: "row" }, make("strong", {}, inbox.name), `${inbox.received} received`, objections, says);
+}
+
+function drawRate(rate) {
+  const known = [...the("rate").options].some((option) => option.value === rate);
+  if (!known) the("rate").append(make("option", { value: rate }, `${rate} times as fast as ours`));
+  the("rate").value = rate;
+}
+
+/** Draw a part anew only when what it shows has changed: what somebody holds or reads there stays. */
+function draw(part, facts, how) {
+  const now = JSON.stringify(facts);
+  if (own.drawn.get(part) === now) return;
+  own.drawn.set(part, now);
+  how();
+}
+
+async function charges() {
+  const found = [];
+  let after = "";
+  do {
+    const page = await ask("GET", `/v0/charges?limit=${Math.min(100, own.shown - found.length)}${after}`);
+    found.push(...page.data);
+    after = page.next === null ? "" : `&after=${encodeURIComponent(page.next)}`;
+  } while (after && found.length < own.shown);
+  return { found, more: after !== "" };
+}
+
+async function detail() {
+  if (own.chosen === null) return;
+  const [charge, deliveries] = await Promise.all([
+    ask("GET", `/v0/charges/${own.chosen}`), ask("GET", `/sandbox/v1/deliveries?chargeId=${own.chosen}`),
+  ]);
+  const made = own.payments.get(own.chosen) ?? [];
+  const payments = await Promise.all(made.map((payment) => ask("GET", `/sandbox/v1/payments/${payment.id}`)));
+  draw("detail", [charge.data, payments, deliveries], () => drawDetail(charge.data, payments, deliveries));
+}
+
+async function lookOnce() {
+  const [world, listed, wallet, inboxes] = await Promise.all([
+    ask("GET", "/sandbox/v1"), charges(), ask("GET", "/v0/wallet"), ask("GET", "/sandbox/v1/inboxes"),
+  ]);
+  the("now").textContent = instant(world.now);
+  draw("rate", world.rate, () => drawRate(String(world.rate)));
+  the("balance").textContent = grouped(wallet.data.balance);
+  the("count").textContent = Object.entries(world.charges).map(([status, count]) => `${grouped(count)} ${status}`).join(", ");
+  const { found, more } = listed;
+  draw("charges", [found, found.map((charge) => left(charge, world.now)), own.chosen], () => {
+    the("charges").tBodies[0].replaceChildren(...found.map((charge) => chargeRow(charge, world.now)));
+  });
+  the("none").hidden = found.length > 0;
+  the("more").hidden = !more;
+  draw("inboxes", inboxes, () => the("inboxes").replaceChildren(...inboxes.map(inboxBox)));
+  await detail();
+  return world;
+}
+
+/** Look at everything once; a look that is asked for meanwhile follows. */
+async function look() {
+  if (own.looking) {
+    own.again = true;
+    return;
+  }
+  own.looking = true;
+  try {
+    do {
+      own.again = false;
+      await lookOnce();
+    } while (own.again);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    the("now").textContent = "no time known";
+    if (error.status === 404) leave(); // the world was begun anew, and does not know the charge
+    else tell(error.message, true);
+  } finally {
+    own.looking = false;
+  }
+}
+
+// The page's own handles
+
+the("charge").onsubmit = async (event) => {
+  event.preventDefault();
+  const fields = Object.fromEntries(new FormData(event.target));
+  const body = { amount: fields.amount, description: fields.description };
+  if (fields.expiresIn) body.expiresIn = Number(fields.expiresIn);
+  if (fields.callbackUrl) body.callbackUrl = fields.callbackUrl;
+  const answer = await act("POST", "/v0/charges", body, "Charge created");
+  if (answer !== null) await choose(answer.data.id);
+};
+the("moves").onclick = (event) => {
+  const move = event.target.dataset.move;
+  if (move) act("POST", "/sandbox/v1/clock/advance", JSON.parse(move), `Time moved: ${event.target.textContent}`);
+};
+the("rate").onchange = async () => {
+  await act("PATCH", "/sandbox/v1/clock", { rate: Number(the("rate").value) }, "The clock's rate is set");
+  own.drawn.delete("rate"); // shown as it is, if that was refused
+  await look();
+};
+the("more").onclick = () => { own.shown += PORTION; return look(); };
+the("copy").onclick = () => navigator.clipboard.writeText(the("curl").textContent);
+key.onchange = () => {
+  sessionStorage.setItem("key", key.value);
+  leave();
+  return look();
+};
+document.addEventListener("visibilitychange", () => { if (!document.hidden) look(); });
+window.addEventListener("focus", () => look());
+setInterval(() => { if (the("follow").checked && !document.hidden) look(); }, 1000);
+
+key.value = sessionStorage.getItem("key") ?? key.value;
+look();
