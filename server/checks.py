@@ -23,7 +23,8 @@ def faults_in(rule: Rule, value: Any, root: str = "") -> list[Fault]:
     found: list[Fault] = []
     if not rule.validator.is_valid(value):
         for error in rule.validator.iter_errors(value):
-            found.extend(_explain(rule, error, root))
+            # Two keywords may fail for one reason: `pattern` and `format` of the same text.
+            found.extend(fault for fault in _explain(rule, error, root) if fault not in found)
             if len(found) >= _MOST:
                 break
     return found[:_MOST]
@@ -93,9 +94,9 @@ def _explain(rule: Rule, error: Any, root: str) -> list[Fault]:
 def _expectation(schema: Mapping[str, Any], path: list[str], before: str) -> str:
     """The `x-expect` of the schema that stands for `path`, if the spec wrote one."""
     for step in path:
-        properties = schema.get("properties", {})
-        if step not in properties:
+        beneath = schema.get("properties", {}).get(step, schema.get("items"))
+        if not isinstance(beneath, Mapping):
             return ""
-        schema = properties[step]
+        schema = beneath
     words = schema.get("x-expect")
     return f"{before}{words}" if words else ""

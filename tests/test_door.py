@@ -373,6 +373,36 @@ def test_a_query_that_asks_for_nothing_known(sandbox: Sandbox, query: str, place
     assert problem["errors"][0]["pointer"] == place
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "place", "mend"),
+    [
+        (
+            "PUT",
+            "/sandbox/v1/inboxes/inbox/script",
+            {"answers": [200, "tiemout"]},
+            "/answers/1",
+            "a word such as timeout",
+        ),
+        (
+            "PUT",
+            "/sandbox/v1/inboxes/inbox/script",
+            {"rules": [{"say": 99}]},
+            "/rules/0/say",
+            "a status from 200 to 599",
+        ),
+        ("POST", "/sandbox/v1/clock/advance", {"to": "tomorrow"}, "/to", "such as 2030-01-01T12:00:00Z"),
+    ],
+)
+def test_what_is_wrong_is_said_once_and_how_to_mend_it(
+    sandbox: Sandbox, method: str, path: str, body: Any, place: str, mend: str
+) -> None:
+    answer = sandbox.http.request(method, path, json=body)
+    assert answer.status_code == 400
+    ((pointer, detail),) = (tuple(fault.values()) for fault in answer.json()["errors"])
+    assert pointer == place
+    assert mend in detail
+
+
 # The spec itself
 
 
