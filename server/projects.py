@@ -66,7 +66,9 @@ class Projects:
         Raises `ValueError` for a key that is not 1 to 200 printable ASCII characters, or that was given out before.
         """
         if key is None:
-            key = "key_" + self._chance.bytes(_KEY_BYTES).hex()
+            key = self._drawn_key()
+            while self.knows(key):  # the world before a reset drew it from the same luck
+                key = self._drawn_key()
         check_key(key)
         if self.knows(key):
             raise ValueError(f"the key {key!r} was given out before: choose one that never was")
@@ -93,6 +95,8 @@ class Projects:
 
     def take_over_keys(self, rows: Iterable[dict[str, Any]]) -> None:
         """Let exactly the keys be known that another world knew: a reset neither ends a key nor brings one back."""
+        for known in list(self._keys):
+            self._keys.delete(known["id"])
         for row in rows:
             self._keys.put(row)
 
@@ -119,6 +123,9 @@ class Projects:
     def secrets_of(self, project: str, at: int) -> list[str]:
         """The `whsec_` secrets that sign the project's callbacks at instant `at`, the newest first."""
         return signers(self.secrets(project), at)
+
+    def _drawn_key(self) -> str:
+        return "key_" + self._chance.bytes(_KEY_BYTES).hex()
 
     def _new_secret(self) -> str:
         return "whsec_" + base64.b64encode(self._chance.bytes(_SECRET_BYTES)).decode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from heapq import heapify, heappop, heappush, nsmallest
 from typing import Any, NamedTuple
 
@@ -98,6 +98,19 @@ class Timers:
                 if self._before is not None:
                     self._before.setdefault(name, entry)
                 yield entry
+
+    def arrival(self, kind: str, key: str) -> int | None:
+        """The timer's number, in the order in which timers were scheduled; None when there is none of this name."""
+        entry = self._standing.get((kind, key))
+        return None if entry is None else entry[2]
+
+    def entries(self) -> Collection[Entry]:
+        """Every standing timer, in no order."""
+        return self._standing.values()
+
+    def changed(self) -> Iterable[tuple[str, str]]:
+        """The names that were touched since `begin`."""
+        return self._before or ()
 
     def upcoming(self, count: int) -> list[Timer]:
         """The next `count` timers in order, all left standing."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from server.errors import LeydenError
-from server.timers import Timer, Timers
+from server.timers import Entry, Timer, Timers
 
 # 2999-12-31T23:59:59Z. BOLT 11 counts seconds in 35 bits, which end in 3058; what is due later must still fit.
 LAST_MS = 32_503_679_999_000
@@ -55,6 +55,7 @@ class VirtualClock:
         self._timers = Timers()
         self._runners: dict[str, Callable[[str], None]] = {}
         self._running = self._held = False
+        self._runs: tuple[tuple[str, str], ...] = ()  # the event that runs now, while one does
         self._flows = False  # whether looking at the clock means reading the wall
         self._instant_limit = instant_limit
         self.around: Around | None = None
@@ -96,6 +97,18 @@ class VirtualClock:
     def upcoming(self, count: int) -> list[Timer]:
         """The next `count` events in the order in which they will run."""
         return self._timers.upcoming(count)
+
+    def timers(self) -> Collection[Entry]:
+        """Every event ahead, in no order."""
+        return self._timers.entries()
+
+    def arrival(self, kind: str, key: str) -> int | None:
+        """The number of the `(kind, key)` timer in the order in which all were set; None when there is none."""
+        return self._timers.arrival(kind, key)
+
+    def stirred(self) -> list[tuple[str, str]]:
+        """The timers that were set, cancelled or run since `begin`, by kind and key."""
+        return [*self._timers.changed(), *self._runs]
 
     def __len__(self) -> int:
         return len(self._timers)
@@ -208,6 +221,20 @@ class VirtualClock:
             raise ValueError(f"time can't go backwards: a clock cannot owe {span_ms} ms")
         self._base += span_ms
 
+    @property
+    def pace(self) -> tuple[int, int] | None:
+        """From where a live clock counts: an instant, and what the wall showed then. None without a wall."""
+        return None if self._wall is None else (self._base, self._wall_base)
+
+    def go_on(self, rate: float, base_ms: int, wall_base_ms: int) -> None:
+        """Owe what has passed for a live clock of this rate and pace that was left standing at this very instant. At
+        the same rate this one then shows what that one would."""
+        assert self._wall is not None
+        if rate == self._rate:
+            self._base, self._wall_base = base_ms, wall_base_ms
+        else:
+            self.owe(max(0, base_ms + int((self._wall() - wall_base_ms) * rate) - self._now))
+
     def standing(self) -> tuple[int, int | None]:
         """The instant shown, and what the wall showed at that very instant; None without a wall. A live clock that is
         behind, because it still has to catch up, shows an instant that the wall passed a while ago."""
@@ -306,6 +333,7 @@ class VirtualClock:
                     self._now = due_ms
                     of_this_instant = 0
                 of_this_instant += 1
+                self._runs = ((kind, key),)
                 try:
                     if of_this_instant > self._instant_limit:
                         raise ClockError(
@@ -329,7 +357,7 @@ class VirtualClock:
                 if count == at_most:
                     break
         finally:
-            self._running = False
+            self._running, self._runs = False, ()
             self._flow()
             if self._rate:
                 self._live()  # a step ahead of the wall is shown from now on

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class Plan:
     """What a world is made from. `control` compiles the contract of its control plane, when somebody first uses it.
 
-    `given_seed` is the seed that was asked for where `seed` was derived from it; `keep` bounds the readable journal.
+    `given_seed` and `given_start_ms` are what was asked for at first, where `seed` was derived from it or a reset chose
+    others; `keep` bounds the readable journal.
     """
 
     contract: Contract
@@ -31,6 +32,7 @@ class Plan:
     api_key: str = "leyden"
     project: str = "default"
     given_seed: int | None = None
+    given_start_ms: int | None = None
     keep: int | None = None
     mock_unbound: bool = False
     network: str | Graph = "direct"
@@ -80,6 +82,7 @@ def plan_from(
     keep: int | None = None,
     mock_unbound: bool = False,
     given_seed: int | None = None,
+    given_start_ms: int | None = None,
     network: str | Graph = "direct",
 ) -> Plan:
     """Compile the contract and put the plan together. Raises `ContractError` when the spec or an overlay is wrong."""
@@ -94,6 +97,7 @@ def plan_from(
         control=partial(packaged_contract, "sandbox") if control else None,
         seed=seed,
         given_seed=given_seed,
+        given_start_ms=given_start_ms,
         start_ms=start_ms,
         rate=rate,
         api_key=api_key,

@@ -17,6 +17,7 @@ from server.errors import StorageUnavailable
 from server.service import Service
 from server.store.store import Store
 from sim.clock import Fired, VirtualClock
+from sim.diary import Diary
 from sim.garbage import nothing_thrown_away
 from sim.journal import Journal
 from sim.lightning.node import DirectNode
@@ -84,18 +85,16 @@ class World:
 
     @staticmethod
     def saved(store: Store) -> Mapping[str, Any] | None:
-        """What a world wrote down about itself in this store: seed, start, network, now, rate, luck."""
-        table = store.table("world", key="id")
-        plan, present = table.row("plan"), table.row("present")
-        return None if plan is None or present is None else {**plan, **present}
+        """What a world wrote down about itself in this store: seed, start, network, now, rate, pace, luck."""
+        return Diary.saved(store)
 
     def _build(self, plan: Plan) -> None:
         self.plan = plan
         store = self.store
-        self._own = store.table("world", key="id")
         self.streams = Streams(plan.seed)
         self.clock = clock = VirtualClock(plan.start_ms, wall=plan.wall)
         clock.around = store.commit
+        self._diary = Diary(store, plan, clock, self.streams)
         self._turn = Turn(self)
         self.journal = journal = Journal(clock, keep=plan.keep)
         self.engine, shop = self._network(plan)
@@ -153,7 +152,7 @@ class World:
 
         if self._beside is not None:
             return engine_beside(self._beside.payments)
-        begun = self._own.row("plan") or {}
+        begun = self.saved(self.store) or {}
         return engine_for(plan.network, plan.start_ms, self.streams.secret, map_kept=begun.get("map"))
 
     def _node(self, journal: Journal) -> DirectNode:
@@ -205,47 +204,25 @@ class World:
         if saved is None:
             self.clock.set_rate(plan.rate)
         else:
-            self.streams.restore(saved["streams"])
-            self.clock.restore({"now": saved["now"], "sequence": 0, "timers": []})
+            self._diary.stand(saved)
             self.payments.stand_again(self.streams.secret)
         with self.store.commit():
             self.service.projects.add(plan.project, plan.api_key)
         if saved is None:
             return
-        # Charges before the node: at one instant an expiry comes before the end of the wait for missing parts.
         self.service.resume()
         self.faults.resume()
         self.receivers.resume()
         self.node.resume()
         self.payments.resume()
         self.visitors.resume()
-        self.clock.set_rate(plan.rate)
-        if plan.rate and plan.wall is not None and saved["wall"] is not None:
-            # A wall that was set back meanwhile owes nothing: time here only goes forward.
-            self.clock.owe(int(max(0, plan.wall() - saved["wall"]) * saved["rate"]))
+        self._diary.go_on(saved)
         self.store.before_seal(writes)
 
     def _write_down(self) -> None:
-        """The world's own rows: what it was begun with, and in every commit where time and luck stand, and the
-        network if there is one."""
-        plan = self.plan
-        if not self._own.has("plan"):
-            given = plan.seed if plan.given_seed is None else plan.given_seed
-            row = {"id": "plan", "seed": plan.seed, "given_seed": given, "start": plan.start_ms}
-            if self.engine is not None:
-                from sim.lightning.keeping import fingerprint
-
-                row |= {
-                    "network": plan.written_network(),
-                    "map": fingerprint(self.engine.graph, self.engine.first_channels),
-                }
-            self._own.put(row)
+        """At the end of a commit: write down the world's own rows, and the network if there is one."""
         self.payments.write_down()
-        clock = self.clock
-        now, wall = clock.standing()
-        self._own.put(
-            {"id": "present", "now": now, "rate": clock.rate, "wall": wall, "streams": self.streams.snapshot()}
-        )
+        self._diary.write(self.engine)
 
     # What a commit changes besides rows (`server.store.rows.Watcher`)
 
@@ -384,8 +361,9 @@ class World:
                 replace(
                     plan,
                     seed=plan.seed if seed is None else seed,
-                    given_seed=None if seed is not None else plan.given_seed,
+                    given_seed=plan.seed if plan.given_seed is None else plan.given_seed,
                     start_ms=plan.start_ms if start_ms is None else start_ms,
+                    given_start_ms=plan.start_ms if plan.given_start_ms is None else plan.given_start_ms,
                     rate=self.clock.rate,
                 )
             )

@@ -31,7 +31,7 @@ SIM_LAYERS = [
     {"turns", "garbage"},
     {"wire"},
     {"visitors"},
-    {"world", "plans", "walks", "following", "forks"},
+    {"world", "plans", "walks", "following", "forks", "diary"},
     {"lab"},
     {"desk"},
     {"sandbox"},

@@ -329,3 +329,14 @@ def test_a_sandbox_with_direct_payments_says_so():
     with Sandbox(seed=1) as direct, pytest.raises(ApiError, match="direct") as refused:
         direct.ask("GET", "/sandbox/v1/network/nodes/shop")
     assert refused.value.status == 409
+
+
+def test_a_payment_that_the_shop_holds_no_more_cannot_be_settled_though_the_payer_has_not_heard_of_it(sandbox: Sandbox):
+    charge, payment = pay(sandbox, outcome="hold")
+    assert payment.status == "held"
+    charge.fail()
+    assert payment.status == "held"  # the answer is on its way
+    with pytest.raises(ApiError, match=r"409.*CANCELED"):
+        sandbox.ask("POST", f"/sandbox/v1/payments/{payment.id}/settle")
+    sandbox.run("5s")
+    assert payment.status == "failed"

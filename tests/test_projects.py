@@ -134,6 +134,14 @@ def test_a_reset_neither_ends_a_key_nor_brings_one_back(sandbox: Sandbox) -> Non
         sandbox.ask("POST", "/sandbox/v1/api-keys", {"key": "leyden"})
 
 
+def test_a_reset_leaves_the_newest_key_the_newest(tmp_path: Path) -> None:
+    with Sandbox(seed=1, data=tmp_path, api_key="first"):
+        pass
+    with Sandbox(data=tmp_path, api_key="second") as sandbox:
+        sandbox.world.reset()
+        assert sandbox.api_key == "second"
+
+
 def test_a_server_of_two_projects_knows_a_key_that_one_of_them_changed_to() -> None:
     with Sandbox(seed=1, api_key="one") as first, Sandbox(seed=2, api_key="two") as second:
         host = Host({"one": first.world, "two": second.world})

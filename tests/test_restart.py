@@ -43,18 +43,14 @@ def opened(data: str | Path | None = None) -> Sandbox:
 
 
 def stood(sandbox: Sandbox) -> dict[str, Any]:
-    """Everything that matters: every row of every table, the instant, the luck, and what is ahead.
-
-    Not the order of expiries at one instant: only those of Static Charges may change places with others, and nothing
-    follows from that.
-    """
+    """Everything that matters: every row of every table, the instant, the luck, and what is ahead, in order."""
     tables = sandbox.world.store.storage.shelves
     return {
         "rows": {
             name: list(shelf.rows.values()) for name, shelf in sorted(tables.items()) if name != "world" and shelf.rows
         },
         "now": sandbox.now,
-        "ahead": sorted((timer.due_ms, timer.kind, timer.key) for timer in sandbox.world.clock.upcoming(1_000)),
+        "ahead": [(timer.due_ms, timer.kind, timer.key) for timer in sandbox.world.clock.upcoming(1_000)],
         "luck": sandbox.world.streams.snapshot(),
         "wallet": sandbox.ask("GET", "/v0/wallet")["data"],
     }
@@ -77,6 +73,9 @@ ACTIONS = st.one_of(
     st.tuples(st.just("scan"), PICK, OUTCOME, DELAY),
     st.tuples(st.just("resolve"), PICK, st.sampled_from(["settle", "cancel"])),
     st.tuples(st.just("fail"), PICK),
+    st.tuples(st.just("replay"), PICK),
+    st.tuples(st.just("traffic"), st.sampled_from(["every(2s)", "every(4s)", "burst(2, 10s)"])),
+    st.tuples(st.just("fault"), st.sampled_from(["duplicate", "redeliver", "reorder", "burst", "bad_signature"])),
     st.tuples(st.just("advance"), st.sampled_from(["1ms", "5s", "30s", "1m", "2m", "1h"])),
     st.tuples(st.just("run"), st.sampled_from(["next_event", "next_event", "idle"])),
     st.tuples(st.just("reopen")),
@@ -161,6 +160,11 @@ def _fail(sandbox: Sandbox, pick: int) -> None:
         charge.fail()
 
 
+def _replay(sandbox: Sandbox, pick: int) -> str | None:
+    delivery = _chosen(sandbox.world.service.callbacks.deliveries(), pick)
+    return None if delivery is None else str(sandbox.world.service.callbacks.replay(delivery["id"])["id"])
+
+
 _DEEDS: dict[str, Callable[..., Any]] = {
     "create": _create,
     "create_once": _create_once,
@@ -172,8 +176,11 @@ _DEEDS: dict[str, Callable[..., Any]] = {
     "scan": _scan,
     "resolve": _resolve,
     "fail": _fail,
-    "advance": lambda sandbox, by: sorted(sandbox.advance(by)),
-    "run": lambda sandbox, until: sorted(sandbox.run(until)),
+    "replay": _replay,
+    "traffic": lambda sandbox, rate: sandbox.traffic(rate, callbackUrl="http://down.localhost/", duration="10s").id,
+    "fault": lambda sandbox, kind: sandbox.faults.add(kind, count=2),
+    "advance": lambda sandbox, by: sandbox.advance(by),
+    "run": lambda sandbox, until: sandbox.run(until),
 }
 
 
@@ -215,6 +222,52 @@ def test_a_message_whose_answer_nobody_heard_is_sent_again_under_the_same_id(tmp
         [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")
         assert [attempt["error"] for attempt in delivery["attempts"]] == ["lost", None]
         assert delivery["status"] == "delivered"
+
+
+def test_what_is_due_at_one_instant_comes_in_the_order_in_which_it_was_asked_for(tmp_path: Path) -> None:
+    def told(sandbox: Sandbox) -> list[str]:
+        return [got.webhook_id for got in sandbox.receiver("shop").inbox]
+
+    with opened(tmp_path) as sandbox:
+        for seconds in (60, 30, 90):
+            sandbox.charges.create(
+                amount="1000", description="tea", expiresIn=seconds, callbackUrl="http://shop.localhost/"
+            )
+        sandbox.run()
+        first, second, third = sandbox.world.service.callbacks.deliveries()
+        for delivery in (third, first, second):
+            sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery['id']}/replay")
+        sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="tips", expiresIn=60)
+        sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
+    with opened(tmp_path) as sandbox:
+        fired = [event.kind for event in sandbox.advance("60s")]
+        assert told(sandbox)[3:] == [third["id"], first["id"], second["id"]]
+        assert fired == ["callback"] * 3 + ["static_charge_expiry", "charge_expiry"]
+
+
+def test_what_struck_an_attempt_is_still_told(tmp_path: Path) -> None:
+    with opened(tmp_path) as sandbox:
+        sandbox.faults.add("bad_signature")
+        sandbox.faults.add("delay", delay="10s", attempt=2)
+        sandbox.charges.create(amount="1000", description="tea", expiresIn=30, callbackUrl="http://down.localhost/")
+        sandbox.advance("1m")
+        told = sandbox.ask("GET", "/sandbox/v1/deliveries")
+        first, second = told[0]["attempts"]
+        assert (first["fault"], second["fault"], second["sent"]) == ("bad_signature", "delay", None)
+        assert first["sent"][0]["headers"]["webhook-signature"] != first["headers"]["webhook-signature"]
+    with opened(tmp_path) as sandbox:
+        assert sandbox.ask("GET", "/sandbox/v1/deliveries") == told
+
+
+def test_a_directory_that_was_reset_is_opened_as_it_was_begun(tmp_path: Path) -> None:
+    with Sandbox(seed=5, start=START, data=tmp_path) as sandbox:
+        sandbox.world.reset(seed=6, start_ms=parse_iso("2031-01-01T09:00:00Z"))
+    with Sandbox(seed=5, start=START, data=tmp_path) as sandbox:
+        assert (sandbox.world.plan.seed, sandbox.now) == (6, "2031-01-01T09:00:00.000Z")
+        sandbox.world.reset()
+        assert (sandbox.world.plan.seed, sandbox.now) == (6, "2031-01-01T09:00:00.000Z")
+    with pytest.raises(StoreError, match="begun with seed 5: leave seed out"):
+        Sandbox(seed=6, data=tmp_path)
 
 
 def test_a_directory_keeps_its_seed_and_its_start(tmp_path: Path) -> None:
@@ -321,6 +374,62 @@ def test_the_rate_is_kept_and_goes_on_while_nobody_serves(tmp_path: Path, rate: 
     world = live(tmp_path, wall, rate)
     assert world.clock.now() - begun == 10_000 * rate
     world.store.close()
+
+
+def test_a_directory_of_earlier_days_goes_on_too(tmp_path: Path) -> None:
+    """They told of the wall's instant instead of a pace, and nothing of the start that was asked for."""
+    wall = Wall()
+    world = live(tmp_path, wall)
+    create(world, 3_600)
+    now = world.clock.now()
+    world.store.close()
+    store = Store.open(tmp_path)
+    rows = store.table("world", key="id")
+    plan, present = rows.existing("plan"), rows.existing("present")
+    rows.put({field: value for field, value in plan.items() if field != "given_start"})
+    rows.put({**{field: value for field, value in present.items() if field != "pace"}, "wall": wall()})
+    store.close()
+    wall.now_ms += 100_000
+    world = live(tmp_path, wall)
+    assert world.clock.now() == now + 100_000
+    saved = World.saved(world.store)
+    assert saved is not None
+    assert saved["given_start"] == saved["start"] == world.plan.start_ms
+    world.store.close()
+
+
+def test_another_rate_holds_from_the_opening_on_and_what_was_missed_is_owed_at_the_old_one(tmp_path: Path) -> None:
+    wall = Wall()
+    world = live(tmp_path, wall, rate=2)
+    begun = world.clock.now()
+    create(world, 3_600)
+    world.store.close()
+    wall.now_ms += 10_000
+    world = live(tmp_path, wall, rate=60)
+    assert world.clock.now() - begun == 20_000
+    wall.now_ms += 1_000
+    assert world.clock.now() - begun == 80_000
+    world.store.close()
+
+
+@pytest.mark.parametrize("rate", [0.3, 7, 1_000])
+def test_a_clock_left_at_an_event_shows_later_what_it_would_have_shown(tmp_path: Path, rate: float) -> None:
+    wall = Wall()
+    steady, other = live(tmp_path / "steady", wall, rate), live(tmp_path / "other", wall, rate)
+    for world in (steady, other):
+        create(world, 1)
+        body = orjson.dumps({"by": 0.123})
+        headers = ((b"apikey", b"leyden"), (b"content-type", b"application/json"))
+        ask(world.app, "POST", "/sandbox/v1/clock/advance", headers, body)
+    wall.now_ms += 60_001
+    assert len(steady.move(lambda clock: [clock.step()])) == len(other.move(lambda clock: [clock.step()])) == 1
+    other.store.close()
+    other = live(tmp_path / "other", wall, rate)
+    for span_ms in (0, 1, 12_345):
+        wall.now_ms += span_ms
+        assert other.clock.now() == steady.clock.now()
+    steady.store.close()
+    other.store.close()
 
 
 def test_a_frozen_clock_owes_nothing(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from server.moments import parse_duration, parse_iso, to_iso
 from server.projects import Projects
 from server.version import VERSION
 from sim.clock import ClockError, Fired
+from sim.lightning.htlc import NotHeld
 from sim.payers import PayerError, ask_for_invoice, read_request, strip_scheme
 from sim.world import World
 
@@ -205,7 +206,10 @@ class ControlPlane:
         payment = find_payment(self._world, call)
         if payment["status"] != "held":
             raise Conflict(f"this payment is {payment['status']}: only a held one can be settled or cancelled")
-        return _payment(resolve(payment["id"]))
+        try:
+            return _payment(resolve(payment["id"]))
+        except NotHeld as refused:  # over a network the payer hears only later that the shop holds it no more
+            raise Conflict(str(refused)) from None
 
 
 def _fired(event: Fired) -> dict[str, Any]:

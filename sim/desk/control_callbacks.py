@@ -7,7 +7,6 @@ from typing import Any
 
 from server.attempts import attempts_of
 from server.call import Call
-from server.callbacks import Callbacks
 from server.contract.bind import answers
 from server.deliveries import awaited, delivery_resource
 from server.errors import Conflict, Fault, Impossible, NotFound
@@ -15,10 +14,7 @@ from server.moments import to_iso
 from sim.desk.receiver_bench import CheckRefused, Knowledge
 from sim.desk.receiver_check import check_receiver
 from sim.desk.receiver_report import report_resource
-from sim.journal import Journal
 from sim.world import World
-
-Hits = Mapping[tuple[str, int], Mapping[str, Any]]
 
 
 class CallbackControl:
@@ -26,20 +22,18 @@ class CallbackControl:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._read: tuple[Journal, int, dict[tuple[str, int], Mapping[str, Any]]] = (world.journal, 0, {})
 
     # Deliveries
 
     @answers()
     def list_deliveries(self, call: Call) -> list[dict[str, Any]]:
         """The callbacks that fit, the oldest first."""
-        hits = self._hits()
-        return [self._shown(row, hits) for row in self._fitting(call.query)]
+        return [_shown(row, self._world) for row in self._fitting(call.query)]
 
     @answers(NotFound)
     def get_delivery(self, call: Call) -> dict[str, Any]:
         """One callback, to the byte."""
-        return self._shown(self._find(call.path["id"]), self._hits())
+        return _shown(self._find(call.path["id"]), self._world)
 
     @answers(NotFound, Conflict)
     def replay_delivery(self, call: Call) -> dict[str, Any]:
@@ -47,7 +41,7 @@ class CallbackControl:
         row = self._find(call.path["id"])
         if awaited(row):
             raise Conflict("an attempt of this delivery is under way: wait for its answer, then ask again")
-        return self._shown(self._world.service.callbacks.replay(row["id"]), self._hits())
+        return _shown(self._world.service.callbacks.replay(row["id"]), self._world)
 
     @answers()
     def replay_deliveries(self, call: Call) -> dict[str, Any]:
@@ -128,20 +122,6 @@ class CallbackControl:
             raise NotFound("there is no delivery with this id in this sandbox: list them to see which there are")
         return row
 
-    def _shown(self, row: Mapping[str, Any], hits: Hits) -> dict[str, Any]:
-        return _shown(row, self._world.service.callbacks, hits)
-
-    def _hits(self) -> Hits:
-        """What the journal tells of the faults that struck, by delivery and number of the attempt."""
-        journal = self._world.journal
-        if journal is not self._read[0]:
-            self._read = (journal, 0, {})
-        _, after, hits = self._read
-        for entry in journal.entries(after=after, kind="fault_hit"):
-            hits[entry.facts.get("delivery", ""), entry.facts.get("attempt", 0)] = entry.facts
-        self._read = (journal, len(journal), hits)
-        return hits
-
     def _knows(self, charge_id: str) -> bool:
         service = self._world.service
         tables = (service.charges.charges, service.static_charges.static_charges)
@@ -168,14 +148,13 @@ class CallbackControl:
         return count
 
 
-def _shown(row: Mapping[str, Any], callbacks: Callbacks, hits: Hits) -> dict[str, Any]:
-    resource = delivery_resource(row, callbacks.signature)
+def _shown(row: Mapping[str, Any], world: World) -> dict[str, Any]:
+    resource = delivery_resource(row, world.service.callbacks.signature)
     for shown, attempt in zip(resource["attempts"], attempts_of(row), strict=True):
-        hit = hits.get((row["id"], shown["number"]), {})
-        kind = hit.get("fault")
+        hit = world.faults.hit(row["id"], shown["number"])
         shown["dueAt"] = to_iso(attempt.due_at)
         shown["answeredAt"] = None if attempt.ended_at is None else to_iso(attempt.ended_at)
         shown["answer"] = attempt.answer
-        shown["fault"] = kind
-        shown["sent"] = hit.get("sent", [] if kind == "drop" else None)
+        shown["fault"] = None if hit is None else hit["kind"]
+        shown["sent"] = None if hit is None else hit["sent"]
     return resource

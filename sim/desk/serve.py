@@ -101,14 +101,15 @@ def _on(store: Store, options: argparse.Namespace, key: str, index: int, public_
         raise StoreError(
             f"{options.data} was begun with --seed {saved['given_seed']}: leave --seed out, or use a new --data"
         )
-    if saved is not None and options.start is not None and options.start != saved["start"]:
+    if saved is not None and options.start is not None and options.start != saved["given_start"]:
         raise StoreError(f"{options.data} was begun at another --start: leave --start out, or use a new --data")
     if saved is not None:
-        given_seed, seed, start_ms = saved["given_seed"], saved["seed"], saved["start"]
+        given_seed, seed = saved["given_seed"], saved["seed"]
+        given_start_ms, start_ms = saved["given_start"], saved["start"]
     else:
         given_seed = drawn_seed() if options.seed is None else options.seed
         seed = _seed_for(given_seed, key, index)
-        start_ms = wall_ms() if options.start is None else options.start
+        given_start_ms = start_ms = wall_ms() if options.start is None else options.start
     rate = options.rate
     if rate is None:
         rate = 1.0 if saved is None else saved["rate"]
@@ -125,6 +126,7 @@ def _on(store: Store, options: argparse.Namespace, key: str, index: int, public_
         mock_unbound=options.mock_unbound,
         network=network_of(saved, options.network),
         given_seed=given_seed,
+        given_start_ms=given_start_ms,
     )
     courier = HttpCourier(allow=egress, screen=egress.screen)
     if options.durability != "always" or not store.lasts:

@@ -115,7 +115,7 @@ def _opening(world: World, count: int) -> str:
     unheard = sum(row["status"] not in ("pending", "delivered") for row in deliveries)
     payments = len(world.payments.rows)
     said = [
-        f"It began at {to_iso(plan.start_ms)} with seed {plan.given_seed} and stands at {to_iso(world.clock.now())}.",
+        f"It began at {to_iso(plan.start_ms)} with seed {plan.seed} and stands at {to_iso(world.clock.now())}.",
         f"It holds {_counted(count, 'charge')}{f': {counted}' if counted else ''}.",
     ]
     if payments:

@@ -61,6 +61,8 @@ class Sandbox(Asking, Moving, Looking):
         clock: str = "virtual",
         label: str = "main",
     ) -> None:
+        if isinstance(overlays, str):
+            raise TypeError(f"overlays={overlays!r} is one name: write overlays=[{overlays!r}]")
         start_ms = None if start is None else instant_ms(start)
         wall = process_clock(clock, start)
         store = Store.memory() if data is None else Store.open(Path(data))
@@ -68,14 +70,16 @@ class Sandbox(Asking, Moving, Looking):
             saved = World.saved(store)
             if saved is not None and seed not in (None, saved["given_seed"]):
                 raise StoreError(f"{data} was begun with seed {saved['given_seed']}: leave seed out, or use a new data")
-            if saved is not None and start_ms not in (None, saved["start"]):
-                begun = to_iso(saved["start"])
+            if saved is not None and start_ms not in (None, saved["given_start"]):
+                begun = to_iso(saved["given_start"])
                 raise StoreError(f"{data} was begun at start {begun}: leave start out, or use a new data")
-            begun_with = saved or {"seed": seed or 0, "given_seed": seed or 0, "start": start_ms}
+            asked = {"seed": seed or 0, "given_seed": seed or 0, "start": start_ms, "given_start": start_ms}
+            begun_with: Mapping[str, Any] = saved or asked
             plan = plan_from(
                 seed=begun_with["seed"],
                 given_seed=begun_with["given_seed"],
                 start_ms=first_instant(begun_with["start"], wall),
+                given_start_ms=begun_with["given_start"],
                 spec=spec,
                 overlays=overlays,
                 api_key=api_key,
@@ -199,7 +203,11 @@ class Sandbox(Asking, Moving, Looking):
     @classmethod
     def load(cls, path: str | Path, *, label: str | None = None) -> Sandbox:
         """The sandbox that was saved, as it stood, in memory. Raises `sim.forks.ForkError`."""
-        return cls.from_snapshot(json.loads(Path(path).read_text(encoding="utf-8")), label=label)
+        try:
+            saved = json.loads(Path(path).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ForkError(f"{path} is no saved sandbox ({error}): give a file that `Sandbox.save` wrote") from None
+        return cls.from_snapshot(saved, label=label)
 
     def script(self) -> str:
         """The Python that makes this sandbox anew, as `sb`: same ids, same invoices, same journal, to the byte.

@@ -76,6 +76,7 @@ class Faults:
         self._faults = store.table("faults", key="id")
         self._held = store.table("held_back", key="id")  # by delivery: which attempt waits, and for which fault
         self._waiting = store.table("fault_posts", key="id")  # copies to be sent, and drops to be found out
+        self._hits = store.table("fault_hits", key="id")  # by attempt: what struck it last, and what was sent instead
         clock.on(TIMER, self._due)
 
     # What people ask
@@ -95,6 +96,11 @@ class Faults:
     def row(self, fault_id: str) -> dict[str, Any] | None:
         """One fault, or None."""
         return self._faults.row(fault_id)
+
+    def hit(self, delivery_id: str, number: int) -> dict[str, Any] | None:
+        """The `kind` of fault that struck an attempt, and what was `sent` instead (None: what was to be sent), or
+        None."""
+        return self._hits.row(_attempt(delivery_id, number))
 
     def clear(self, fault_id: str | None = None) -> int:
         """Let this fault, or every one, strike no more; the number taken away. What already waits keeps its time."""
@@ -155,7 +161,7 @@ class Faults:
             self._send_bad(post, fault, self._secrets(delivery))
         else:
             self._send_oddly(post, self._strike(fault, post.delivery_id, post.attempt), self._secrets(delivery))
-        if len(self._held):
+        if len(self._held) and (fault is None or fault["kind"] != "drop"):  # what is never sent overtakes nobody
             overtaken = [row for row in self._held if row["kind"] == "reorder" and row["id"] != post.delivery_id]
             self._release(overtaken)
 
@@ -197,6 +203,8 @@ class Faults:
             facts["sent"] = [
                 {"headers": dict(post.headers), "body": post.body.decode("utf-8", "replace")} for post in sent
             ]
+        instead = [] if fault["kind"] == "drop" else facts.get("sent")
+        self._hits.put({"id": _attempt(delivery_id, number), "kind": fault["kind"], "sent": instead})
         self._journal.note("fault_hit", fault["id"], fault=fault["kind"], **facts)
         return struck
 
@@ -226,7 +234,7 @@ class Faults:
             self._wait(copy, now + fault["delay_ms"], copy="exact" if fault["kind"] == "duplicate" else "fresh")
 
     def _wait(self, post: Post, due_at: int, *, copy: str | None) -> None:
-        waiting_id = f"{post.delivery_id}#{post.attempt}"
+        waiting_id = _attempt(post.delivery_id, post.attempt)
         self._waiting.put({"id": waiting_id, "post": packed(post), "due_at": due_at, "copy": copy})
         self._clock.call_at(due_at, CALLBACK, TIMER, waiting_id)
 
@@ -253,3 +261,7 @@ class Faults:
     def _release(self, held: Sequence[Mapping[str, Any]]) -> None:
         for row in held:
             self._callbacks().postpone(row["id"], self._clock.now())
+
+
+def _attempt(delivery_id: str, number: int) -> str:
+    return f"{delivery_id}#{number}"
