@@ -36,7 +36,10 @@ def parse_iso(text: str, *, clamp: bool = False) -> int:
     leap = plain[16:19] == ":60"
     if plain.startswith("0000"):
         plain = f"0001{plain[4:]}"
-    moment = datetime.fromisoformat(f"{plain[:16]}:59{plain[19:]}" if leap else plain)
+    try:
+        moment = datetime.fromisoformat(f"{plain[:16]}:59{plain[19:]}" if leap else plain)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a moment: write ISO 8601, for example 2030-01-01T09:00:00Z") from None
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no offset: add Z for UTC, for example 2030-01-01T09:00:00Z")
     # Subtraction of aware moments, so that the first and last day of the calendar need no date beyond it.
@@ -51,7 +54,8 @@ def parse_iso(text: str, *, clamp: bool = False) -> int:
 def parse_duration(value: str | float | timedelta) -> int:
     """Read a span as milliseconds: `"1h30m"`, `"-1s"`, `"+250ms"`, a number of seconds, or a `timedelta`.
 
-    Units are ms, s, m, h, d, w, the larger before the smaller by custom only. Raises `ValueError` otherwise.
+    Units are ms, s, m, h, d, w, the larger before the smaller by custom only. Raises `ValueError` otherwise, and
+    `TypeError` for what is none of these.
     """
     if isinstance(value, timedelta):
         return value // timedelta(milliseconds=1)
@@ -61,6 +65,8 @@ def parse_duration(value: str | float | timedelta) -> int:
         if value != value or value in (float("inf"), float("-inf")):
             raise ValueError("a duration must be finite")
         return round(value * 1_000)
+    if not isinstance(value, str):
+        raise TypeError(f'{value!r} is not a duration: give a text such as "5m", a number of seconds or a timedelta')
     text = value.strip()
     sign = -1 if text.startswith("-") else 1
     body = text[1:] if text[:1] in {"+", "-"} else text

@@ -68,10 +68,12 @@ def open_port(host: str, port: int) -> socket.socket:
     try:
         listener.bind((host, port))
         listener.listen(2048)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         listener.close()
-        reason = error.strerror or str(error)
-        raise PortTaken(f"cannot listen on {host}:{port}: {reason}; choose another with --port, or --port 0") from None
+        reason = getattr(error, "strerror", None) or str(error).rstrip(".")
+        raise PortTaken(
+            f"cannot listen on {host}:{port}: {reason}; choose another --port (0 is any free one) or --host"
+        ) from None
     return listener
 
 

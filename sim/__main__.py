@@ -20,6 +20,8 @@ from sim.harness.options import COMMANDS as HARNESS
 # What `receiver-check` signs with unless it is told: known to everybody, so good for nothing else.
 EXAMPLE_SECRET = "whsec_YSBzZWNyZXQgZm9yIHJlY2VpdmVyLWNoZWNrIG9ubHk="
 
+_OVERLAY = "another reading of the spec: strict, lenient, ... (a name that is none lists them), or a file; repeatable"
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0 done, 1 it could not be done, 2 it was asked for wrongly."""
@@ -81,9 +83,7 @@ def _describe_serve(serve: argparse.ArgumentParser) -> None:
     serve.add_argument("--rate", type=_rate, help="sandbox seconds per second; 0 freezes the clock (default: 1)")
     serve.add_argument("--seed", type=_seed, help="the seed of all chance (default: one nobody chose)")
     serve.add_argument("--spec", metavar="FILE", help="serve this document instead of the packaged one")
-    serve.add_argument(
-        "--overlay", action="append", default=[], metavar="NAME", help="a reading of the spec; repeatable"
-    )
+    serve.add_argument("--overlay", action="append", default=[], metavar="NAME", help=_OVERLAY)
     serve.add_argument(
         "--egress",
         choices=MODES,
@@ -133,9 +133,7 @@ def _describe_check(check: argparse.ArgumentParser) -> None:
     )
     check.add_argument("--html", metavar="FILE", help="write the report as a page; - prints it")
     check.add_argument("--json", metavar="FILE", help="write the report as JSON; - prints it")
-    check.add_argument(
-        "--overlay", action="append", default=[], metavar="NAME", help="a reading of the spec; repeatable"
-    )
+    check.add_argument("--overlay", action="append", default=[], metavar="NAME", help=_OVERLAY)
     _add_reach(check)
     check.set_defaults(run=_receiver_check)
 
@@ -152,9 +150,7 @@ def _describe_listen(listen: argparse.ArgumentParser) -> None:
 
 def _describe_table(table: argparse.ArgumentParser) -> None:
     table.add_argument("--spec", metavar="FILE", help="read this document instead of the packaged one")
-    table.add_argument(
-        "--overlay", action="append", default=[], metavar="NAME", help="a reading of the spec; repeatable"
-    )
+    table.add_argument("--overlay", action="append", default=[], metavar="NAME", help=_OVERLAY)
     table.add_argument("--into", metavar="FILE", help="put the tables between their markers in this Markdown file")
     table.set_defaults(run=_table)
 

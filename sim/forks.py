@@ -84,11 +84,13 @@ def world_from(
 ) -> World:
     """The world that `written` wrote down, as it stood; it goes on in memory and in this process.
 
-    Raises `ForkError` for a snapshot of another format.
+    Raises `ForkError` for what is no snapshot, and for one of another format.
     """
-    if snapshot.get("format") != FORMAT:
+    if "format" not in snapshot:
+        raise ForkError("this is no saved sandbox: give what `snapshot()` returned, or a file that `save()` wrote")
+    if snapshot["format"] != FORMAT:
         raise ForkError(
-            f"this case has format {snapshot.get('format')!r} and only {FORMAT} is read here: open it with the Leyden "
+            f"this case has format {snapshot['format']!r} and only {FORMAT} is read here: open it with the Leyden "
             "that saved it, or make it anew from its script"
         )
     states = {

@@ -29,7 +29,9 @@ def read_request(text: str) -> str:
         return "lnurl"
     if bare.startswith("ln"):
         return "bolt11"
-    raise PayerError(f"{text[:40]!r} is neither a BOLT11 invoice nor an LNURL: give one that starts with ln or lnurl")
+    raise PayerError(
+        f"{text[:40]!r} is neither a BOLT11 invoice nor an LNURL: give one that begins with lnbcrt or lnurl1"
+    )
 
 
 def strip_scheme(text: str) -> str:

@@ -275,6 +275,14 @@ def test_a_case_is_a_file(tmp_path: Path) -> None:
     assert opened.script() == sandbox.script().replace(")", ', label="again")', 1)
 
 
+def test_a_file_that_holds_no_sandbox_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "case.json").write_text("not JSON", encoding="utf-8")
+    with pytest.raises(ForkError, match="is no saved sandbox"):
+        Sandbox.load(tmp_path / "case.json")
+    with pytest.raises(ForkError, match="give what `snapshot"):
+        Sandbox.from_snapshot({})
+
+
 def test_a_case_of_another_format_is_refused() -> None:
     with pytest.raises(ForkError, match="format 2 and only 1"):
         Sandbox.from_snapshot({**Sandbox().snapshot(), "format": 2})

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sim import Sandbox
+from sim.sandbox.handles import ApiError
 
 
 @pytest.fixture
@@ -55,6 +56,20 @@ def test_filters_meet(shop: Sandbox) -> None:
     assert numbers(shop, "?status=completed") == [25, 20, 15, 10, 5, 0]
     assert numbers(shop, "?status=completed&internalId=guest") == [15, 0]
     assert numbers(shop, "?internalId=nobody") == []
+
+
+@pytest.mark.parametrize(
+    ("target", "states"),
+    [
+        ("/v0/charges", "pending, completed, expired or error"),
+        ("/v0/static-charges", "active, disabled or expired"),
+    ],
+)
+def test_a_state_that_there_is_not_is_answered_with_those_that_there_are(
+    shop: Sandbox, target: str, states: str
+) -> None:
+    with pytest.raises(ApiError, match=f"status: expected {states}$"):
+        shop.ask("GET", f"{target}?status=paid")
 
 
 def test_the_window_is_closed_at_its_beginning_and_open_at_its_end(shop: Sandbox) -> None:

@@ -27,6 +27,7 @@ def test_each_overlay_compiles_alone(name: str) -> None:
     assert load_contract(overlays=[name]).overlays == (name,) or load_contract(overlays=[name]).overlays
 
 
+@pytest.mark.filterwarnings("ignore:createCharge has no field colour")
 @pytest.mark.parametrize(
     "extra", [{"colour": "red"}, {"internalId": ""}, {"internalId": None}, {"expiresIn": 0}, {"expiresIn": None}]
 )

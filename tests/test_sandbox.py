@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from server.system import PortTaken
 from sim import Sandbox
 from sim.payers import PayerError, ask_for_invoice, read_request
 from sim.sandbox.handles import ApiError
@@ -66,6 +67,12 @@ def test_a_span_that_is_none(sandbox: Sandbox, by: Any) -> None:
         sandbox.advance(by)
 
 
+@pytest.mark.parametrize("by", [None, datetime(2030, 1, 2, tzinfo=UTC), ["5m"]])
+def test_what_is_no_span_at_all(sandbox: Sandbox, by: Any) -> None:
+    with pytest.raises(TypeError, match="is not a duration: give"):
+        sandbox.advance(by)
+
+
 @pytest.mark.parametrize("when", ["soon", datetime.fromisoformat("2030-01-01"), None, 1.5, True])
 def test_an_instant_that_is_none(sandbox: Sandbox, when: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
@@ -79,6 +86,72 @@ def test_a_refusal_carries_the_problem(sandbox: Sandbox) -> None:
     assert refused.value.problem["errors"][0]["pointer"] == "/amount"
     with pytest.raises(ApiError, match="404"):
         sandbox.charges["no-such-id"]
+    with pytest.raises(TypeError, match="0 is no id"):
+        sandbox.charges[0]
+
+
+def test_a_name_that_the_service_ignores_is_warned_of(sandbox: Sandbox) -> None:
+    with pytest.warns(UserWarning, match="createCharge has no field expires_in and ignores it: write expiresIn"):
+        charge = sandbox.charges.create(amount="1000", description="tea", expires_in=5)
+    assert charge.expires_at == charge.created_at + timedelta(minutes=10)
+    tips = sandbox.static_charges.create(minAmount="1000", maxAmount="2000", description="tips")
+    with pytest.warns(UserWarning, match="updateStaticCharge has no field colour and ignores it: there are"):
+        tips.update(colour="red")
+    with Sandbox(overlays=["strict"]) as strict, pytest.raises(ApiError, match="leave it out"):
+        strict.charges.create(amount="1000", description="tea", expires_in=5)
+
+
+def test_a_value_that_no_request_can_carry_is_named(sandbox: Sandbox) -> None:
+    with pytest.raises(TypeError, match=r"expiresIn=.* is not JSON: give a text"):
+        sandbox.charges.create(amount="1000", description="tea", expiresIn=timedelta(minutes=1))
+    import numpy as np
+
+    charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=np.int64(60))
+    assert charge.expires_at == charge.created_at + timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("amount", [2000.5, "2e3", "", float("nan")])
+def test_money_is_not_rounded_on_its_way_to_a_wallet(sandbox: Sandbox, amount: Any) -> None:
+    charge = sandbox.charges.create(amount="2000", description="tea")
+    with pytest.raises(ValueError, match="give whole millisatoshis"):
+        sandbox.wallet("ana").pay(charge, amount=amount)
+    sandbox.run()
+    assert charge.status == "expired"
+    assert sandbox.wallet("ana").pay(charge, amount=2000.0).outcome is None
+
+
+def test_what_no_wallet_can_pay(sandbox: Sandbox) -> None:
+    for nothing in (None, {}, 7):
+        with pytest.raises(TypeError, match="cannot be paid: give a Charge"):
+            sandbox.wallet("ana").pay(nothing)  # type: ignore[arg-type]
+
+
+def test_a_fault_with_a_misspelt_condition_is_refused(sandbox: Sandbox) -> None:
+    charge = sandbox.charges.create(amount="1000", description="tea")
+    with pytest.raises(
+        TypeError, match="chrage is nothing that a fault asks for: give some of operation, event, charge"
+    ):
+        sandbox.faults.add("drop", chrage=charge)
+    assert len(sandbox.faults) == 0
+
+
+def test_one_overlay_goes_in_a_list_like_several() -> None:
+    with pytest.raises(TypeError, match=r"write overlays=\['strict'\]"):
+        Sandbox(overlays="strict")
+
+
+def test_what_happened_is_a_list_that_shows_itself_in_a_few_lines(sandbox: Sandbox) -> None:
+    assert repr(sandbox.run()) == "0 happened"
+    ids = [sandbox.charges.create(amount="1000", description="tea", expiresIn=60).id for _ in range(7)]
+    happened = sandbox.run()
+    assert [one.key for one in happened] == ids
+    lines = [f"  2030-01-01T09:01:00.000Z charge_expiry {made}" for made in ids[:5]]
+    assert repr(happened).splitlines() == ["7 happened:", *lines, "  and 2 more"]
+
+
+def test_a_port_that_is_none_is_refused(sandbox: Sandbox) -> None:
+    with pytest.raises(PortTaken, match="port must be 0-65535"):
+        sandbox.serve(port=65_536)
 
 
 def test_collections_are_read_in_order_of_creation(sandbox: Sandbox) -> None:
@@ -97,6 +170,7 @@ def test_what_is_shown_says_where_things_stand(sandbox: Sandbox) -> None:
     shown = charge._repr_html_()
     assert "<b>" not in shown
     assert "&lt;b&gt;tea" in shown
+    assert repr(charge.fail()) == f"Charge(1000 msat, error, '<b>tea</b>', {charge.id})"
 
 
 def test_the_invoice_reads_back_what_was_asked(sandbox: Sandbox) -> None:

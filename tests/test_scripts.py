@@ -123,6 +123,7 @@ def test_what_it_looks_like() -> None:
     assert state(made_by(sandbox.script())) == state(sandbox)
 
 
+@pytest.mark.filterwarnings("ignore:createCharge has no field")
 def test_odd_names_and_texts_are_told_too() -> None:
     sandbox = Sandbox(seed=7)
     odd = {"self": 1, "class": [None, True, 1.5], "with space": {"ä\u202e": "\\\n'\""}}

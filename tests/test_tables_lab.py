@@ -217,3 +217,8 @@ def test_pandas_comes_with_the_first_table() -> None:
         "sb.payments; assert 'pandas' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_table_that_there_is_not_is_answered_with_those_that_there_are() -> None:
+    with Sandbox() as sandbox, pytest.raises(ValueError, match="no table 'charge': choose one of charges, static_"):
+        sandbox.table("charge")

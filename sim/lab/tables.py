@@ -68,7 +68,9 @@ def journal(world: World) -> pd.DataFrame:
 
 
 def frame(world: World, name: str) -> pd.DataFrame:
-    """The table of this name (`sim.lab.tables_rows.TABLES`)."""
+    """The table of this name (`sim.lab.tables_rows.TABLES`). Raises `ValueError` when there is none."""
+    if name not in TABLES:
+        raise ValueError(f"there is no table {name!r}: choose one of {', '.join(TABLES)}")
     columns, _, find = TABLES[name]
     rows = list(find(world))
     made: dict[str, Any] = {"world": pd.array([world.label] * len(rows), dtype="str")}

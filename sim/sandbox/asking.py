@@ -91,6 +91,19 @@ class Door:
         asking.history.add("request", facts)
 
 
+def _as_body(fields: Mapping[str, Any]) -> bytes:
+    """Fields as JSON. Raises `TypeError` with the name of one that has no such form."""
+    try:
+        return orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY)
+    except TypeError:
+        for name, value in fields.items():
+            try:
+                orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+            except TypeError:
+                raise TypeError(f"{name}={value!r} is not JSON: give a text, a number, a list or None") from None
+        raise
+
+
 def _plain_headers(headers: Iterable[Header]) -> list[list[str]]:
     return [[name.decode("latin-1"), value.decode("latin-1")] for name, value in headers if name not in _PASSED_OVER]
 
@@ -126,7 +139,7 @@ class Asking:
         `target` is the path with its query, percent-encoded. Without `headers` the sandbox's key is sent, and with a
         body that it is JSON; with them these and no others.
         """
-        raw = b"" if body is None else body if isinstance(body, bytes) else orjson.dumps(body)
+        raw = b"" if body is None else body if isinstance(body, bytes) else _as_body(body)
         sent: tuple[Header, ...]
         if headers is not None:
             pairs = headers.items() if isinstance(headers, Mapping) else headers

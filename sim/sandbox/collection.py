@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields as fields_of
 from typing import TYPE_CHECKING, Any
 
 from sim.journal import Entry
 from sim.lab.history import as_json
 from sim.lab.traffic import Traffic
-from sim.sandbox.handles import Resource
+from sim.sandbox.handles import Resource, warn_of_unknown
 from sim.wire.faults import Wish, fault_resource
 from sim.wire.inboxes import Inbox
 from sim.wire.receivers import Receiver
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from sim.sandbox import Sandbox
+
+
+_WISHES = tuple(field.name for field in fields_of(Wish) if field.name != "kind")
 
 
 class Collection:
@@ -33,7 +37,11 @@ class Collection:
         self._name = name
 
     def create(self, /, **fields: Any) -> Any:
-        """POST a new one. Raises `ApiError` with the problem document when the service refuses."""
+        """POST a new one. Raises `ApiError` with the problem document when the service refuses.
+
+        A name that the service does not know is ignored by it, unless the reading is `strict`; here with a warning.
+        """
+        warn_of_unknown(self._sandbox, self._create, fields)
         answer = self._sandbox.ask("POST", self._sandbox.path(self._create), fields)
         return self._kind(self._sandbox, answer["data"]["id"])
 
@@ -46,6 +54,8 @@ class Collection:
         """The one with this id (`ApiError` when there is none), or these columns of the table."""
         if isinstance(key, list):
             return self.table[key]
+        if not isinstance(key, str):
+            raise TypeError(f"{key!r} is no id: ids are texts; the first one is list(...)[0], the newest list(...)[-1]")
         handle = self._kind(self._sandbox, key)
         handle.data  # noqa: B018  an unknown id is refused here, by the service
         return handle
@@ -84,8 +94,10 @@ class FaultList:
         faults.add("drop", charge=charge, attempt=2)      the second attempt of this Charge's callback
         faults.add("duplicate", event="charge.expired", count=3)
 
-        Raises `ValueError` for what could never strike.
+        Raises `ValueError` for what could never strike, and `TypeError` for other names than those of `Wish`.
         """
+        if unknown := sorted(where.keys() - _WISHES):
+            raise TypeError(f"{unknown[0]} is nothing that a fault asks for: give some of {', '.join(_WISHES)}")
         sandbox = self._sandbox
         world = sandbox.world
         charge_id = charge.id if isinstance(charge, Resource) else charge

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+import warnings
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,20 @@ if TYPE_CHECKING:
     from sim.lab.drawings import Drawing
     from sim.sandbox import Sandbox
 
-__all__ = ["ApiError", "Charge", "Invoice", "Payment", "Resource", "StaticCharge"]
+__all__ = ["ApiError", "Charge", "Invoice", "Payment", "Resource", "StaticCharge", "warn_of_unknown"]
+
+
+def warn_of_unknown(sandbox: Sandbox, operation_id: str, names: Iterable[str]) -> None:
+    """Warn of names that the service will ignore, as its specification has it: in Python they are slips of the pen."""
+    contract = sandbox.world.plan.contract
+    body = contract.operations[operation_id].body
+    if body is None or body.rule.schema.get("additionalProperties") is False:  # then the service refuses them itself
+        return
+    known = body.properties
+    for name in set(names).difference(known):
+        near = difflib.get_close_matches(name, known, n=1)
+        mend = f"write {near[0]}" if near else f"there are {', '.join(known)}"
+        warnings.warn(f"{operation_id} has no field {name} and ignores it: {mend}", stacklevel=3)
 
 
 class Invoice:
@@ -135,8 +150,8 @@ class Charge(Resource):
     def __repr__(self) -> str:
         data = self.data
         when = {"pending": "expiresAt", "completed": "confirmedAt", "expired": "expiresAt"}.get(data["status"])
-        told = "" if when is None else f" {data['status'].replace('pending', 'expires')} {data[when]}"
-        return f"Charge({data['amount']} msat, {data['status']}, {plain(data['description'])!r}, {self.id},{told})"
+        told = "" if when is None else f", {data['status'].replace('pending', 'expires')} {data[when]}"
+        return f"Charge({data['amount']} msat, {data['status']}, {plain(data['description'])!r}, {self.id}{told})"
 
 
 class StaticCharge(Resource):
@@ -151,6 +166,7 @@ class StaticCharge(Resource):
 
     def update(self, /, **fields: Any) -> StaticCharge:
         """PATCH the named fields (the wire's names). Raises `ApiError` when the service refuses."""
+        warn_of_unknown(self._sandbox, "updateStaticCharge", fields)
         self._sandbox.ask("PATCH", self._path("updateStaticCharge"), fields)
         return self
 

@@ -71,7 +71,7 @@ class Looking:
             return self.world.journal.hash
 
     def table(self, name: str) -> DataFrame:
-        """One of the tables, by its name."""
+        """One of the tables, by its name. Raises `ValueError` with the names when there is none such."""
         # Here and not above: most sandboxes end without a table, and pandas takes longer to import than they to run.
         from sim.lab.tables import frame
 

@@ -26,6 +26,15 @@ def instant_ms(when: Instant) -> int:
     return parse_iso(when) if isinstance(when, str) else when
 
 
+class Happened(list[Fired]):
+    """What fired, in order: a list that shows itself in a few lines however much it was."""
+
+    def __repr__(self) -> str:
+        lines = [f"  {to_iso(one.at_ms)} {one.kind} {one.key}" for one in self[:5]]
+        more = [f"  and {len(self) - 5} more"] if len(self) > 5 else []
+        return "\n".join([f"{len(self)} happened" + ":" * bool(lines), *lines, *more])
+
+
 class Moving:
     """The part of a sandbox that holds its time."""
 
@@ -38,32 +47,32 @@ class Moving:
         with self.world.turn():
             return to_iso(self.world.clock.now())
 
-    def run(self, until: Span = "idle") -> list[Fired]:
+    def run(self, until: Span = "idle") -> Happened:
         """Run until nothing is left to happen (`idle`), through the next instant (`next_event`), or for a span (`10m`).
 
         Returns what fired, in order.
         """
         if until == "idle" and self.world.clock.rate:
-            return self.history.catch_up(self.world)
+            return Happened(self.history.catch_up(self.world))
         if until == "idle":
             with self._moving("idle"):
-                return self.world.move(lambda clock: clock.run_until_idle())
+                return Happened(self.world.move(lambda clock: clock.run_until_idle()))
         if until == "next_event":
             with self._moving("next_event"):
-                return self.world.move(lambda clock: clock.run_until_next_event())
+                return Happened(self.world.move(lambda clock: clock.run_until_next_event()))
         return self.advance(until)
 
-    def advance(self, by: Span) -> list[Fired]:
+    def advance(self, by: Span) -> Happened:
         """Move time on by a span (`"5m"`, seconds, `timedelta`) and return what fired, in order."""
         span_ms = parse_duration(by)
         with self._moving("advance", by_ms=span_ms):
-            return self.world.move(lambda clock: clock.advance(span_ms))
+            return Happened(self.world.move(lambda clock: clock.advance(span_ms)))
 
-    def advance_to(self, when: Instant, offset: Span = "0s") -> list[Fired]:
+    def advance_to(self, when: Instant, offset: Span = "0s") -> Happened:
         """Move time to an instant (plus `offset`, which may be negative); one that has passed changes nothing."""
         target = instant_ms(when) + parse_duration(offset)
         with self._moving("advance_to", to_ms=target):
-            return self.world.move(lambda clock: clock.advance_to(target))
+            return Happened(self.world.move(lambda clock: clock.advance_to(target)))
 
     def step(self) -> Fired | None:
         """Run the one next event, wherever in time it stands."""

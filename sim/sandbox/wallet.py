@@ -31,10 +31,10 @@ class Wallet:
         A Charge may be another sandbox's: its invoice is paid in this one. `outcome`: settle, hold, incomplete,
         wrong_secret, underpay, overpay, overpay_double or fail.
         """
-        request = strip_scheme(what if isinstance(what, str) else what.request)
+        request = strip_scheme(_shown(what))
         if read_request(request) == "lnurl":
             raise ValueError("this is an LNURL: use scan(..., amount=...) instead of pay")
-        amount_msat, delay_ms = None if amount is None else int(amount), parse_duration(delay)
+        amount_msat, delay_ms = _whole_msat(amount), parse_duration(delay)
         sandbox = self._sandbox
         with sandbox.history.doing(
             sandbox.world,
@@ -62,8 +62,8 @@ class Wallet:
 
         Raises `sim.payers.PayerError` with the service's reason when it gives no invoice.
         """
-        amount_msat, delay_ms = None if amount is None else int(amount), parse_duration(delay)
-        lnurl = what if isinstance(what, str) else what.request
+        amount_msat, delay_ms = _whole_msat(amount), parse_duration(delay)
+        lnurl = _shown(what)
         sandbox = self._sandbox
         with sandbox.history.doing(
             sandbox.world,
@@ -101,3 +101,24 @@ class Wallet:
 
     def __repr__(self) -> str:
         return f"Wallet({self.name!r})"
+
+
+def _shown(what: Any) -> str:
+    if isinstance(what, str):
+        return what
+    if not isinstance(what, Charge | StaticCharge):
+        raise TypeError(f"{what!r} cannot be paid: give a Charge, a Static Charge or the text of a payment request")
+    return what.request
+
+
+def _whole_msat(amount: int | str | None) -> int | None:
+    """An amount as whole millisatoshis. Raises `ValueError` for anything else: money is not rounded on the way."""
+    if amount is None:
+        return None
+    try:
+        whole = int(amount)
+    except (TypeError, ValueError):
+        whole = None
+    if whole is None or (not isinstance(amount, str) and whole != amount):
+        raise ValueError(f"amount={amount!r} is no amount: give whole millisatoshis, such as 250000")
+    return whole
