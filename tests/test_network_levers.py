@@ -340,3 +340,22 @@ def test_a_payment_that_the_shop_holds_no_more_cannot_be_settled_though_the_paye
         sandbox.ask("POST", f"/sandbox/v1/payments/{payment.id}/settle")
     sandbox.run("5s")
     assert payment.status == "failed"
+
+
+def test_a_name_that_looks_like_a_nodes_is_one_or_is_refused(sandbox: Sandbox) -> None:
+    with pytest.raises(GraphError, match="there is no node n4: this network has 5"):
+        sandbox.network["n4"]
+    answer = sandbox.http.get("/sandbox/v1/network/nodes/n4")
+    assert (answer.status_code, answer.json()["code"]) == (409, "not_possible")
+    assert repr(sandbox.network["n3"]).startswith("n3 with 2 channels")
+    # Any other name may be a wallet's, and says so.
+    assert ", the node of the wallet 'shoop', with" in repr(sandbox.network["shoop"])
+
+
+@pytest.mark.parametrize("amount", [5e9, "5000", True])
+def test_amounts_on_the_network_are_whole_too(sandbox: Sandbox, amount: object) -> None:
+    for given in ({"capacity": amount}, {"capacity": 5_000, "local": amount}):
+        with pytest.raises(ValueError, match="give whole millisatoshis"):
+            sandbox.network["n1"].open_channel("shop", **given)
+    with pytest.raises(ValueError, match="give whole millisatoshis"):
+        sandbox.network["n1"].rebalance(amount)

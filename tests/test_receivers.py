@@ -406,8 +406,10 @@ def test_of_very_many_posts_the_oldest_are_given_up_and_numbers_go_on(desk: Desk
     assert [number for number, _ in inbox.after(0, 2)] == [3, 4]
     assert [number for number, _ in inbox.after(4, 9)] == [5]
     assert list(inbox.after(5, 9)) == []
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match="shop holds no post 3: 3 came"):
         inbox[3]
+    with pytest.raises(IndexError, match="nothing came yet: let time run"):
+        desk.receivers["other"].inbox[0]
     desk.receivers.post(post(webhook_id="m1"), back)
     assert not desk.shop.inbox[-1].repeated, "what was given up is forgotten"
 

@@ -33,7 +33,8 @@ class NetworkControl:
     @answers(Impossible)
     def get_network_node(self, call: Call) -> dict[str, Any]:
         """A node and its channels."""
-        return _node(self._levers(), call.path["name"])
+        with self._moving() as levers:
+            return _node(levers, call.path["name"])
 
     @answers(Impossible)
     def drain_node(self, call: Call) -> dict[str, Any]:
@@ -116,7 +117,7 @@ class NetworkControl:
 
     @contextmanager
     def _moving(self) -> Iterator[NetworkLevers]:
-        """A change to the network as one turn. What cannot be done is told, and nothing of it was done."""
+        """A look at the network, or a change to it, as one turn. What cannot be done is told, and nothing was done."""
         levers = self._levers()
         from sim.lightning.graph import GraphError
         from sim.lightning.intercept import InterceptError

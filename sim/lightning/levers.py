@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from server.errors import LeydenError
 from sim.lightning.graph import GraphError
 from sim.lightning.topology import close_channel, open_channel, rebalance
 from sim.lightning.travel import TravellingPayments
+
+_NUMBERED = re.compile("n[0-9]+")
 
 
 class NoNetwork(LeydenError):
@@ -29,8 +32,14 @@ class NetworkLevers:
         self.engine = payments.engine
 
     def node(self, name: str) -> int:
-        """The number of a node: `shop`, the name of a node, or the node of a wallet of this name."""
-        return self.payments.shop if name == "shop" else self.payments.home_of(name)
+        """The number of a node: `shop`, the name of a node, or the node of a wallet of this name.
+
+        Any name may be a wallet's, but not one that looks like a node's: raises `GraphError` for `n400` of 400.
+        """
+        payments = self.payments
+        if _NUMBERED.fullmatch(name) and not payments.knows(name) and payments.knows("n1"):
+            raise GraphError(f"there is no node {name}: this network has {len(self.engine.graph.names)}, from n0 on")
+        return payments.shop if name == "shop" else payments.home_of(name)
 
     def outbound_msat(self, node: int) -> int:
         """What a node holds in its open channels."""

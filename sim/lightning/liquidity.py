@@ -179,8 +179,9 @@ class NetworkNode:
         """Send an amount (msat) around in a circle, out over the channel to one peer and in over that of another, and
         return the fee. What the node can receive in all only grows by the fee: for more, have a channel opened to it.
 
-        Raises `GraphError` when no circle carries it.
+        Raises `GraphError` when no circle carries it, and `ValueError` for an amount that is not whole.
         """
+        _check_whole(amount=amount)
         with self._doing(f"{self._call}.rebalance", [amount], _given(out=out, into=into)):
             return self._levers.rebalance(self.number, amount, out, into)
 
@@ -196,8 +197,9 @@ class NetworkNode:
         """Open a channel of so many msat to a peer and return its number. The node that opens it holds all of it, or
         `local` of it: `network["n5"].open_channel("shop", 5_000_000_000)` is inbound liquidity for the shop.
 
-        Raises `GraphError`.
+        Raises `GraphError`, and `ValueError` for an amount that is not whole.
         """
+        _check_whole(capacity=capacity, local=local, base_msat=base_msat)
         named = _given(local=local, base_msat=base_msat, ppm=ppm)
         with self._doing(f"{self._call}.open_channel", [peer, capacity], named):
             return self._levers.open_channel(self.number, self._levers.node(peer), capacity, local, base_msat, ppm)
@@ -211,8 +213,9 @@ class NetworkNode:
         return Interceptor(self._levers, row["id"], self._doing)
 
     def __repr__(self) -> str:
+        whose = "" if self._called in (self.name, "shop") else f", the node of the wallet {self._called!r},"
         return (
-            f"{self.name} with {len(self.channels)} channels, outbound {self.outbound_msat // 1_000} sat, "
+            f"{self.name}{whose} with {len(self.channels)} channels, outbound {self.outbound_msat // 1_000} sat, "
             f"inbound {self.inbound_msat // 1_000} sat"
         )
 
@@ -225,6 +228,12 @@ def code_of(code: int | str | None) -> int | None:
     if found is None:
         raise InterceptError(f"{code!r} is no failure of BOLT 4; these are: {', '.join(sorted(NAMES.values()))}")
     return found
+
+
+def _check_whole(**amounts: int | None) -> None:
+    for name, amount in amounts.items():
+        if amount is not None and (isinstance(amount, bool) or not isinstance(amount, int)):
+            raise ValueError(f"{name}={amount!r} is no amount: give whole millisatoshis, such as 5_000_000_000")
 
 
 def _given(**named: Any) -> dict[str, Any]:

@@ -67,6 +67,10 @@ class TravellingPayments(Payments):
         self.interceptors = Interceptors(store, clock, journal, engine)
         clock.on(NETWORK_TIMER, self._move)
 
+    def knows(self, node: str) -> bool:
+        """Whether the map has a node of this name."""
+        return node in self._numbers
+
     def home_of(self, payer: str) -> int:
         """The number of the node that this payer's wallet runs."""
         if payer in self._numbers:

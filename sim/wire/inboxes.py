@@ -102,10 +102,13 @@ class Inbox(Sequence[Received]):
     def __getitem__(self, place: slice) -> list[Received]: ...
     def __getitem__(self, place: int | slice) -> Received | list[Received]:
         given_up = self.total - len(self)
-        found = range(given_up + 1, self.total + 1)[place]
-        if isinstance(found, range):
-            return [self._posts.received(self._name, number) for number in found]
-        return self._posts.received(self._name, found)
+        numbers = range(given_up + 1, self.total + 1)
+        if isinstance(place, slice):
+            return [self._posts.received(self._name, number) for number in numbers[place]]
+        if not -len(self) <= place < len(self):
+            came = f"{len(self)} came" if len(self) else "nothing came yet: let time run"
+            raise IndexError(f"{self._name} holds no post {place}: {came}")
+        return self._posts.received(self._name, numbers[place])
 
     def after(self, number: int, limit: int) -> Iterator[tuple[int, Received]]:
         """At most `limit` posts with a number above `number`, each with its number: the first ever has 1."""
