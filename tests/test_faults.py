@@ -219,6 +219,14 @@ def test_a_reordered_callback_that_nothing_overtakes_goes_in_the_end(sandbox: Sa
     assert [got.at for got in inbox(sandbox)] == [START + 660_000]
 
 
+def test_a_callback_that_is_dropped_overtakes_nobody(sandbox: Sandbox) -> None:
+    one, two = expiring(sandbox, 60), expiring(sandbox, 61)
+    sandbox.faults.add("reorder", charge=one)
+    sandbox.faults.add("drop", charge=two)
+    sandbox.run()
+    assert [(got.json["id"], got.attempt) for got in inbox(sandbox)] == [(two.id, 2), (one.id, 1)]
+
+
 @pytest.mark.parametrize(("count", "together_at"), [(None, 120_000), (5, 64_000)])
 def test_a_burst_comes_all_at_one_instant(sandbox: Sandbox, count: int | None, together_at: int) -> None:
     charges = [expiring(sandbox, 60 + place) for place in range(5)]

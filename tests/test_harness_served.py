@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from openapi_spec_validator import validate
 
 from sim.harness import schemathesis_engine
 from sim.harness.campaign import Order, campaign
-from sim.harness.cases import Case, play
+from sim.harness.cases import Case, play, spec_hash
 from sim.harness.served import AnyService, ServedLeyden, TargetError
 from sim.harness.tour import tour_cases
 from sim.harness.walk import walk
@@ -45,6 +46,14 @@ def test_a_served_leyden_keeps_the_same_promises() -> None:
         played = play(Case(steps), target)
         assert played.broken is None
         assert ("delivery", "charge.error", "blocked") in played.seen
+
+
+def test_without_another_projects_key_all_else_is_checked() -> None:
+    with leyden("--rate", "0") as client:
+        make = partial(ServedLeyden, client.url)
+        report = campaign(Order(engines=("tour", "walk", "machine"), examples=3, make=make), lambda: 0)
+    assert report.findings == []
+    assert "that projects do not see each other: give another project's key" in report.coverage.unchecked
 
 
 class Levers:
@@ -100,6 +109,26 @@ def test_a_target_that_is_not_as_asked_is_refused() -> None:
         target.begin(1, 1_893_456_000_000, ("strict",))
 
 
+def test_a_served_leyden_is_tried_under_the_reading_that_it_has() -> None:
+    with leyden(*FROZEN) as client:
+        make = partial(ServedLeyden, client.url, rival_key="rival")
+        report = campaign(Order(engines=("machine", "walk"), examples=6, make=make), lambda: 0)
+        assert report.findings == []
+        assert report.coverage.runs["walk"] == 6
+    with leyden(*FROZEN, "--overlay", "no-retries", "--overlay", "payable-at-expiry") as client:
+        make = partial(ServedLeyden, client.url, rival_key="rival")
+        readings = ("no-retries", "payable-at-expiry")
+        report = campaign(Order(engines=("tour",), overlays=readings, make=make), lambda: 0)
+        assert report.findings == []
+        assert report.coverage.runs["tour"] == sum(len(list(tour_cases(overlay))) for overlay in readings)
+
+
+def test_no_key_is_given_out_twice_although_a_reset_brings_the_same_luck() -> None:
+    with leyden(*FROZEN) as client:
+        target = ServedLeyden(client.url, rival_key="rival")
+        assert [play(Case(({"do": "spare_key"},)), target).broken for _ in range(3)] == [None] * 3
+
+
 def test_the_merged_document_has_the_service_whole_and_the_levers_once() -> None:
     service, sandbox = packaged_contract("charges").document, packaged_contract("sandbox").document
     document = merged(service, sandbox)
@@ -141,6 +170,7 @@ def test_schemathesis_is_watched_over_http_too(monkeypatch: pytest.MonkeyPatch) 
 def test_schemathesis_tries_any_service_and_says_what_it_could_not_see(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 1)
     monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 5)
+    document = spec_hash(())
     with leyden("--rate", "1", "--no-control") as client:
         report = campaign(
             Order(engines=("schemathesis",), examples=1, make=lambda: AnyService(client.url, "leyden")), lambda: 0
@@ -149,6 +179,7 @@ def test_schemathesis_tries_any_service_and_says_what_it_could_not_see(monkeypat
     assert report.coverage.steps["schemathesis"] > 20
     assert any("callbacks" in what for what in report.coverage.unchecked)
     assert any("another project" in what for what in report.coverage.unchecked)
+    assert spec_hash(()) == document, "Schemathesis wrote into the specification that everybody else reads"
 
 
 def test_schemathesis_finds_over_http_what_is_broken_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +188,9 @@ def test_schemathesis_finds_over_http_what_is_broken_there(monkeypatch: pytest.M
         # Held to another reading than it has.
         target = AnyService(client.url, "leyden")
         target.controlled = True
-        for part in schemathesis_engine.examine(Order(examples=1, seed=2, overlays=("strict",), make=lambda: target)):
+        for part in schemathesis_engine.examine(
+            Order(examples=5_000, seed=2, overlays=("strict",), make=lambda: target)
+        ):
             if part.finding is not None:
                 return
     pytest.fail("nobody noticed that unknown fields are taken")

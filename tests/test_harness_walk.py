@@ -13,12 +13,16 @@ import server.charges
 import server.idempotency
 import server.static_charges
 from server.charges import ChargeService
+from server.projects import Projects
 from server.static_charges import StaticChargeService
 from sim.harness.adapters import InProcess
 from sim.harness.broken import Broken
-from sim.harness.cases import Case, replay
+from sim.harness.campaign import Order, campaign
+from sim.harness.cases import Case, play, replay
 from sim.harness.machine import bounded, machine, search
+from sim.harness.model_faults import HOLDING
 from sim.harness.options import OVERLAYS
+from sim.harness.shrink import shrink
 from sim.harness.walk import minimal, walk
 
 DEEP = os.environ.get("LEYDEN_PROFILE") == "deep"
@@ -26,9 +30,13 @@ SEEDS = 3_000 if DEEP else 120
 
 
 def test_no_alarm_on_many_seeds() -> None:
-    target = InProcess()
-    alarms = [f"seed {seed}: {walked.broken}" for seed in range(SEEDS) if (walked := walk(seed, target)).broken]
+    target, alarms, seen = InProcess(), [], set()
+    for seed in range(SEEDS):
+        walked = walk(seed, target)
+        seen |= set(walked.seen)
+        alarms += [] if walked.broken is None else [f"seed {seed}: {walked.broken}"]
     assert alarms == []
+    assert {("fault", kind) for kind in HOLDING} <= seen
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -45,6 +53,33 @@ def test_the_machine_raises_no_alarm() -> None:
 def test_the_same_seed_is_the_same_walk() -> None:
     target = InProcess()
     assert walk(5, target).case == walk(5, target).case
+
+
+def test_without_disks_no_world_is_stopped_and_started() -> None:
+    target = InProcess()
+    cases = [walk(seed, target, disks=False).case for seed in range(20)]
+    assert not any(case.disk or case.restarts for case in cases)
+    assert any(walk(seed, target).case.disk for seed in range(20))
+
+
+@pytest.mark.parametrize("engine", ["tour", "walk", "machine"])
+def test_a_world_that_is_wrong_from_its_beginning_is_a_finding(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Projects, "_new_secret", lambda self: "whsec_c2hvcnQ=")
+    order = Order(engines=(engine,), examples=1, stop_early=True)
+    [finding] = campaign(order, lambda: 0).findings
+    assert finding.engine == engine
+    assert finding.case.steps == ()
+    assert finding.key == ("lifecycle", "DECISIONS control-plane")
+    assert replay(finding.case).same_finding
+
+
+def test_what_its_steps_do_not_show_again_is_told_as_it_is() -> None:
+    case = Case(({"do": "wallet"}, {"do": "wallet"}))
+    broken = Broken("echo", "DECISIONS wallet", "wallet", "0", "1")
+    small, played = shrink(case, InProcess(), broken)
+    assert small.steps == case.steps
+    assert small.expectation == broken.fact() == played.fact
+    assert small.journal_hash is not None
 
 
 # A few ways to break the service by hand; the gallery has the others.
@@ -116,8 +151,8 @@ def test_a_broken_service_is_found_and_the_case_is_small(
 
 def test_the_machine_finds_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChargeService, "expire", lambda self, charge_id: None)
-    watch, broken = search(3, 200)
-    assert broken is not None
+    watch = search(3, 200)
+    assert watch.broken is not None
     assert watch.case is not None
 
 
@@ -133,8 +168,6 @@ def test_a_finding_is_told_as_a_story(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_step_in_words_that_nobody_knows_is_our_own_mistake() -> None:
-    from sim.harness.cases import play
-
     with pytest.raises(KeyError):
         play(Case(({"do": "dance"},)))
 

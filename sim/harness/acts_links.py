@@ -12,7 +12,7 @@ from sim.harness.model_records import Charge, Static
 from sim.harness.run import Run, Step
 
 
-def link_answer(run: Run, promise: Promise, answer: Any, where: str) -> dict[str, Any] | None:
+def link_answer(promise: Promise, answer: Any, where: str) -> dict[str, Any] | None:
     """An LNURL answer: always 200; the body of a success, or None for the ERROR that was promised."""
     clause = "DECISIONS lnurl-pay"
     if answer.status != 200:
@@ -30,7 +30,7 @@ def link_answer(run: Run, promise: Promise, answer: Any, where: str) -> dict[str
 
 def _terms(run: Run, static: Static, operation: str, path: str, where: str) -> bool:
     promise = run.model.terms(static)
-    body = link_answer(run, promise, run.ask(operation, path, key=None), where)
+    body = link_answer(promise, run.ask(operation, path, key=None), where)
     if body is None:
         return False
     promised = {
@@ -51,7 +51,7 @@ def _terms(run: Run, static: Static, operation: str, path: str, where: str) -> b
 def terms(run: Run, step: Step) -> bool:
     """{"do": "terms", "static": "s1", "address"?: true}: a wallet reads the link, or its Lightning address."""
     static = run.model.book.statics.get(step["static"])
-    if static is None or static.id is None:
+    if static is None:
         return False
     operation, path = "getPayRequest", f"/lnurlp/{static.id}"
     if step.get("address"):
@@ -65,7 +65,7 @@ def terms(run: Run, step: Step) -> bool:
 def invoice(run: Run, step: Step) -> bool:
     """{"do": "invoice", "static": "s1", "as": "c2", "amount": "1000", "comment"?, "twice"?, "extra"?}."""
     static = run.model.book.statics.get(step["static"])
-    if static is None or static.id is None:
+    if static is None:
         return False
     where = f"invoice of {static.label}"
     if static.metadata is None:
@@ -78,7 +78,7 @@ def invoice(run: Run, step: Step) -> bool:
     promise = run.model.ask_invoice(step["as"], static, amount, comment, twice and amount is not None)
     query = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in pairs)
     answer = run.ask("requestInvoice", f"/lnurlp/{static.id}/invoice{f'?{query}' if query else ''}", key=None)
-    body = link_answer(run, promise, answer, where)
+    body = link_answer(promise, answer, where)
     if body is None:
         return True
     charge = promise.made
@@ -111,12 +111,12 @@ def verify(run: Run, step: Step) -> bool:
     """{"do": "verify", "charge": "c2", "static"?}: whether the invoice of a link was paid, with the proof."""
     charge = run.model.book.charges.get(step["charge"])
     static = run.model.book.statics.get(step.get("static", "")) or (None if charge is None else charge.parent)
-    if charge is None or charge.payment_hash is None or static is None or static.id is None:
+    if charge is None or static is None:
         return False
     where = f"verify {charge.label} at {static.label}"
     promise = Promise(200, refused_link=charge.parent is not static)
     answer = run.ask("verifyPayment", f"/lnurlp/{static.id}/verify/{charge.payment_hash}", key=None)
-    body = link_answer(run, promise, answer, where)
+    body = link_answer(promise, answer, where)
     if body is None:
         return True
     settled = charge.status == "completed"

@@ -17,7 +17,7 @@ from sim.harness.model import Promise
 from sim.harness.model_door import ELSEWHERE, Odd, odd
 from sim.harness.model_records import Charge, Static
 from sim.harness.model_rules import instant
-from sim.harness.run import Run, Step
+from sim.harness.run import Run, Step, details
 
 
 def _project(step: Step) -> str:
@@ -57,7 +57,7 @@ def create_static(run: Run, step: Step) -> bool:
 def patch(run: Run, step: Step) -> bool:
     """{"do": "patch", "static": "s1", "body": {...}, "by"?}."""
     static = run.model.book.statics.get(step["static"])
-    if static is None or static.id is None:
+    if static is None:
         return False
     project = _project(step)
     limited = run.model.limited("updateStaticCharge")
@@ -73,19 +73,17 @@ def get(run: Run, step: Step) -> bool:
     """{"do": "get", "what": "c1", "by"?}: read it, or be told that there is no such thing for this key."""
     book = run.model.book
     thing: Charge | Static | None = book.charges.get(step["what"]) or book.statics.get(step["what"])
-    if thing is None or thing.id is None:
+    if thing is None:
         return False
     if _project(step) == thing.project:
         run.look(thing)
         return True
-    kind, operation = ("charges", "getChargeDetails")
-    if isinstance(thing, Static):
-        kind, operation = ("static-charges", "getStaticChargeDetails")
-    answer = run.ask(operation, f"/v0/{kind}/{thing.id}", key=_project(step))
+    operation, path = details(thing)
+    answer = run.ask(operation, path, key=_project(step))
     if answer.status != 404:
         raise Broken("isolation", "DECISIONS statuses", f"{thing.label} with another key", 404, answer.body.decode())
     theirs = checks.problem(answer, 404, "not_found", "DECISIONS statuses", f"{thing.label} with another key")
-    unknown = run.ask(operation, f"/v0/{kind}/{_other_id(thing.id)}", key=_project(step))
+    unknown = run.ask(operation, _another(path), key=_project(step))
     nobodys = checks.problem(unknown, 404, "not_found", "DECISIONS statuses", f"an unknown id ({operation})")
     for body in (theirs, nobodys):
         body.pop("request_id")
@@ -94,7 +92,7 @@ def get(run: Run, step: Step) -> bool:
     return True
 
 
-def _other_id(text: str) -> str:
+def _another(text: str) -> str:
     return text[:-1] + ("0" if text[-1] != "0" else "1")
 
 
@@ -110,7 +108,7 @@ def list_all(run: Run, step: Step) -> bool:
         things = [one for one in book.statics.values() if one.project == project]
     elif step["of"] == "children":
         static = book.statics.get(step.get("static", ""))
-        if static is None or static.id is None or static.project != project:
+        if static is None or static.project != project:
             return False
         operation, path = ("listStaticChargeCharges", f"/v0/static-charges/{static.id}/charges")
         things = [one for one in things if one.parent is static]
@@ -176,7 +174,7 @@ def odd_request(run: Run, step: Step) -> bool:
     run.seen["answer", step["operation"], str(answer.status)] = None
     run.seen["odd", step["operation"], step["kind"]] = None
     if one.wallet_error:
-        link_answer(run, Promise(200, refused_link=True), answer, where)
+        link_answer(Promise(200, refused_link=True), answer, where)
         return True
     body = {} if one.status < 400 else checks.problem(answer, one.status, one.code, clause, where)
     if one.status < 400:

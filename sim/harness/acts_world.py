@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sim.harness import checks
 from sim.harness.adapters import PROJECT
 from sim.harness.broken import Broken
-from sim.harness.model_callbacks import FAULT_DELAYS_MS, Fault, Receiver
+from sim.harness.model_callbacks import Receiver
+from sim.harness.model_faults import HOLDING, Fault
 from sim.harness.model_records import Charge, Payment
 from sim.harness.model_rules import iso
 from sim.harness.run import Run, Step
 
 
-def _see_payment(run: Run, payment: Payment, body: Any, where: str) -> None:
+def _see_payment(payment: Payment, body: Any, where: str) -> None:
     charge = payment.charge
     if payment.id is None and isinstance(body, dict):
         payment.id = body.get("id")
-    if payment.status == "succeeded" and charge is not None and charge.preimage is None:
+    if payment.status == "succeeded" and charge.preimage is None:
         checks.proof(body.get("preimage"), charge.payment_hash, where)
         charge.preimage = body["preimage"]
     promised = {
         "id": payment.id,
         "status": payment.status,
         "amount": str(payment.amount_msat),
-        "paymentHash": None if charge is None else charge.payment_hash,
+        "paymentHash": charge.payment_hash,
         "createdAt": iso(payment.created_at),
         "resolvedAt": None if payment.resolved_at is None else iso(payment.resolved_at),
-        "preimage": charge.preimage if charge is not None and payment.status == "succeeded" else None,
+        "preimage": charge.preimage if payment.status == "succeeded" else None,
     }
     seen = {name: body.get(name) for name in promised} if isinstance(body, dict) else body
     checks.same(promised, seen, "lifecycle", "DECISIONS scripted-payments", where)
@@ -36,7 +38,7 @@ def _see_payment(run: Run, payment: Payment, body: Any, where: str) -> None:
 def pay(run: Run, step: Step) -> bool:
     """{"do": "pay", "as": "p1", "charge": "c1", "outcome"?, "amount"?: msat, "delay"?: ms}."""
     charge = run.model.book.charges.get(step["charge"])
-    if charge is None or charge.request is None or not run.target.controlled:
+    if charge is None:
         return False
     outcome, amount, delay_ms = step.get("outcome", "settle"), step.get("amount"), step.get("delay", 0)
     promise = run.model.pay(step["as"], charge, outcome, amount, delay_ms)
@@ -45,7 +47,7 @@ def pay(run: Run, step: Step) -> bool:
         order["amount"] = str(amount)
     body = run.controlled("POST", "/payments", order)
     assert isinstance(promise.made, Payment)
-    _see_payment(run, promise.made, body, f"payment {step['as']} of {charge.label}")
+    _see_payment(promise.made, body, f"payment {step['as']} of {charge.label}")
     return True
 
 
@@ -59,9 +61,9 @@ def cancel(run: Run, step: Step) -> bool:
     return _resolve(run, step, "cancel", run.model.book.cancel_held)
 
 
-def _resolve(run: Run, step: Step, how: str, resolve: Any) -> bool:
+def _resolve(run: Run, step: Step, how: str, resolve: Callable[[Payment], bool]) -> bool:
     payment = run.model.book.payments.get(step["payment"])
-    if payment is None or payment.id is None:
+    if payment is None:
         return False
     resolved = resolve(payment)
     answer = run.control("POST", f"/payments/{payment.id}/{how}")
@@ -69,7 +71,7 @@ def _resolve(run: Run, step: Step, how: str, resolve: Any) -> bool:
     if resolved:
         if answer.status != 200:
             raise Broken("lifecycle", "DECISIONS charge-error", where, 200, answer.body.decode())
-        _see_payment(run, payment, answer.json, where)
+        _see_payment(payment, answer.json, where)
     else:
         checks.problem(answer, 409, "conflict", "DECISIONS scripted-payments", where)
     return True
@@ -78,7 +80,7 @@ def _resolve(run: Run, step: Step, how: str, resolve: Any) -> bool:
 def fail(run: Run, step: Step) -> bool:
     """{"do": "fail", "charge": "c1"}: the node loses the invoice."""
     charge = run.model.book.charges.get(step["charge"])
-    if charge is None or charge.id is None or charge.project != PROJECT:
+    if charge is None or charge.project != PROJECT:
         return False
     failed = run.model.book.fail(charge)
     answer = run.control("POST", f"/charges/{charge.id}/fail", {})
@@ -139,24 +141,23 @@ def _script(run: Run, host: str) -> None:
 
 def fault(run: Run, step: Step) -> bool:
     """{"do": "fault", "kind": "drop", "charge"?, "event"?, "attempt"?, "count"?, "operation"?}."""
-    kind, charge = step["kind"], None
-    order: dict[str, Any] = {"kind": kind, "count": step.get("count", 1)}
+    kind, count = step["kind"], step.get("count", 1)
+    order: dict[str, Any] = {"kind": kind, "count": count}
     if kind == "rate_limit":
-        run.model.limits.append((step.get("operation"), step.get("count", 1)))
+        run.model.limits.append((step.get("operation"), count))
         order["operation"] = step.get("operation")
     else:
         if "charge" in step:
             book = run.model.book
             charge = book.charges.get(step["charge"]) or book.statics.get(step["charge"])
-            if charge is None or charge.id is None:
+            if charge is None:
                 return False
             order["chargeId"] = charge.id
         order.update({name: step[name] for name in ("event", "attempt") if name in step})
-        found = Fault(
-            kind, step.get("count", 1), step.get("event"), step.get("charge"), step.get("attempt"),
-            FAULT_DELAYS_MS.get(kind, 0),
-        )  # fmt: skip
-        run.model.outbox.faults.append(found)
+        if kind in HOLDING:
+            order["attempt"] = 1  # of a later one it could not be told from the pause before it
+        found = Fault(kind, count, step.get("event"), step.get("charge"), order.get("attempt"))
+        run.model.outbox.faults.asked.append(found)
     run.controlled("POST", "/faults", {name: value for name, value in order.items() if value is not None})
     return True
 
@@ -190,7 +191,7 @@ def spare_key(run: Run, step: Step) -> bool:
 def replay(run: Run, step: Step) -> bool:
     """{"do": "replay", "charge": "c1"}: its message is sent once more."""
     charge = run.model.book.charges.get(step["charge"])
-    if charge is None or charge.delivery is None or charge.delivery.id is None:
+    if charge is None or charge.delivery is None:
         return False
     replayed = run.model.outbox.replay(charge.delivery)
     answer = run.control("POST", f"/deliveries/{charge.delivery.id}/replay")
@@ -213,6 +214,5 @@ def restart(run: Run, step: Step) -> bool:
     scripts = {host: {"answers": told.answers, "always": told.always} for host, told in receivers.items()}
     run.target.restart(scripts)
     run.seen["policy", "restart", "went on"] = None
-    for thing in (*run.model.book.charges.values(), *run.model.book.statics.values()):
-        run.model.touched[thing] = None
+    run.model.touched.update(dict.fromkeys(run.model.book.things))
     return True

@@ -13,11 +13,12 @@ from typing import Any, Protocol
 import orjson
 
 from server.contract.shape import Contract
+from sim.harness.options import KEY
 from sim.loopback import ask
 from sim.sandbox import Sandbox
 from sim.wire.replies import said_from
 
-KEY, RIVAL_KEY = "leyden", "rival"
+RIVAL_KEY = "rival"
 PROJECT, RIVAL = "default", "rival"
 
 Headers = Sequence[tuple[str, str]]
@@ -57,7 +58,7 @@ class Target(Protocol):
     base_url: str
 
     def begin(self, seed: int, start_ms: int, overlays: Sequence[str], *, disk: bool = False) -> None:
-        """A fresh world. Raises `ValueError` when this target cannot be made so."""
+        """A fresh world. Raises a `LeydenError` when this target cannot be made so."""
 
     def send(self, method: str, target: str, headers: Headers, body: bytes) -> Answer:
         """One request, answered, and everything done that is due at once."""
@@ -88,6 +89,7 @@ class InProcess:
         self._spec = spec
         self._sandbox: Sandbox | None = None
         self._folder: Path | None = None
+        self._overlays: tuple[str, ...] = ()
 
     @property
     def sandbox(self) -> Sandbox:

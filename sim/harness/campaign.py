@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any
 
 from sim.harness.adapters import InProcess, Target
-from sim.harness.cases import Case, play, recorded
+from sim.harness.cases import Case
 from sim.harness.coverage import Coverage
 from sim.harness.shrink import shrink
 from sim.harness.tour import tour
@@ -70,11 +69,6 @@ class Report:
         for finding in other.findings:
             self.keep(finding)
 
-    def document(self) -> dict[str, Any]:
-        """The report as JSON values."""
-        found = [{"engine": one.engine, "case": one.case.document()} for one in self.findings]
-        return {"coverage": self.coverage.document(), "findings": found}
-
 
 Told = Callable[[Report], None]
 
@@ -102,27 +96,22 @@ def campaign(order: Order, now: Callable[[], int], told: Told = lambda report: N
 
 def _tour(order: Order, report: Report) -> Iterator[bool]:
     target = order.make()
-    readings = (None,) if order.overlays == () or target.network else tuple(order.overlays or ())
-    kinds: dict[str, Any] = {} if order.overlays is None and not target.network else {"overlays": readings or (None,)}
-    for played in tour(target, seed=order.seed + 1, **kinds):
+    for played in tour(target, _reading(order, target), seed=order.seed + 1):
         name = played.case.name
         report.coverage.add("tour", name, played.seen, done=played.done, unchecked=played.unchecked)
         if played.broken is not None:
-            small, found = shrink(played.case, target)
-            report.keep(Finding("tour", _proved(small, found, target)))
+            small, _ = shrink(played.case, target, played.broken)
+            report.keep(Finding("tour", small))
         yield True
 
 
 def _walk(order: Order, report: Report) -> Iterator[bool]:
     target = order.make()
-    overlays = () if order.overlays is None and target.network else order.overlays
     for seed in _seeds(order):
-        walked = walk(seed, target, overlays=overlays)
+        walked = walk(seed, target, overlays=_reading(order, target))
         report.coverage.add("walk", walked.case.name, walked.seen, done=walked.done, unchecked=walked.unchecked)
         if walked.broken is not None:
-            small, played = minimal(walked, target)
-            if small.expectation is None:
-                small = _proved(small, played, target)
+            small, _ = minimal(walked, target)
             report.keep(Finding("walk", small))
         yield True
 
@@ -130,20 +119,19 @@ def _walk(order: Order, report: Report) -> Iterator[bool]:
 def _machine(order: Order, report: Report) -> Iterator[bool]:
     from sim.harness.machine import search
 
-    overlays = order.overlays
     target = order.make()
     left = order.examples
     for batch in count():
         size = _BATCH if left is None else min(_BATCH, left)
         if size == 0:
             return
-        watch, broken = search(order.seed * 1_000_003 + batch, size, order.make, overlays=overlays)
-        report.coverage.add("machine", f"machine batch {batch}", watch.seen, done=watch.done)
-        if broken is not None and watch.case is not None:
-            played = play(watch.case, target)
-            if played.broken is not None:
-                small, played = shrink(watch.case, target)
-                report.keep(Finding("machine", _proved(small, played, target)))
+        watch = search(order.seed * 1_000_003 + batch, size, order.make, overlays=_reading(order, target))
+        name = f"machine batch {batch}"
+        report.coverage.add("machine", name, watch.seen, done=watch.done, unchecked=watch.unchecked)
+        if watch.broken is not None:
+            assert watch.case is not None, "a machine that ended has told its steps"
+            small, _ = shrink(watch.case, target, watch.broken)
+            report.keep(Finding("machine", small))
         left = None if left is None else left - size
         yield True
 
@@ -166,23 +154,18 @@ _ENGINES: dict[str, Callable[[Order, Report], Iterator[bool]]] = {
 }
 
 
+def _reading(order: Order, target: Target) -> tuple[str, ...] | None:
+    """Under which overlays; None leaves it to each world. One that is served has the reading it is served with."""
+    return () if order.overlays is None and target.network else order.overlays
+
+
 def _seeds(order: Order) -> Iterator[int]:
     first = order.seed * 1_000_000
     return iter(range(first, first + order.examples)) if order.examples is not None else count(first)
 
 
-def _proved(case: Case, played: Any, target: Target) -> Case:
-    if isinstance(target, InProcess):
-        return recorded(case, played)
-    from dataclasses import replace
-
-    return replace(case, expectation=played.fact)
-
-
 def share(order: Order, workers: int) -> list[Order]:
     """The order in so many parts, each with seeds of its own. The tour is nobody's but the first's."""
-    from dataclasses import replace
-
     examples = None if order.examples is None else -(-order.examples // workers)
     parts = []
     for number in range(workers):

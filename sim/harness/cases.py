@@ -14,12 +14,12 @@ import orjson
 from server.errors import LeydenError
 from sim.harness.adapters import Answer, InProcess, Target
 from sim.harness.broken import Broken
+from sim.harness.model_charges import Cell
 from sim.harness.model_rules import instant, iso
-from sim.harness.run import Request, Run
-from sim.harness.telling import story
+from sim.harness.run import Request, Run, Step
+from sim.harness.telling import sentence, story
 from sim.plans import packaged_contract
 
-Step = Mapping[str, Any]
 FORMAT = 1
 
 
@@ -78,8 +78,6 @@ class Case:
     def tell(self, replay: str = "") -> str:
         """The finding as a story; for a case without one, the steps."""
         if self.expectation is None:
-            from sim.harness.telling import sentence
-
             return "\n".join(f"{number}. {sentence(step)}" for number, step in enumerate(self.steps, 1))
         return story(self.steps, self.expectation, overlays=self.overlays, replay=replay)
 
@@ -129,7 +127,7 @@ class Played:
     broken: Broken | None
     requests: list[Request]
     revealed: tuple[Request, Answer] | None
-    seen: dict[tuple[str, ...], None]
+    seen: dict[Cell, None]
     unchecked: dict[str, None] = field(default_factory=dict)
     skipped: int = 0
     done: int = 0
@@ -140,7 +138,7 @@ class Played:
         return None if self.broken is None else self.broken.fact()
 
 
-def play(case: Case, target: Target | None = None, *, finish: bool = True) -> Played:
+def play(case: Case, target: Target | None = None) -> Played:
     """Do the steps of a case and check everything, to its end or to the first promise that is broken."""
     target = target or InProcess()
     run: Run | None = None
@@ -150,8 +148,7 @@ def play(case: Case, target: Target | None = None, *, finish: bool = True) -> Pl
         run = run_on(target, seed=case.seed, start_ms=case.start_ms, overlays=case.overlays, disk=case.disk)
         for step in case.steps:
             skipped += not run.do(step)
-        if finish:
-            run.finish()
+        run.finish()
     except Broken as error:
         broken = error
     finally:
@@ -173,12 +170,12 @@ def run_on(target: Target, **world: Any) -> Run:
     return Run(target, **world)
 
 
-def bare_hash(case: Case, requests: Sequence[Request], target: Target | None = None) -> str | None:
+def bare_hash(case: Case, requests: Sequence[Request]) -> str | None:
     """The journal's hash after the steps' requests and nothing else. A case with restarts has none: a journal begins
     anew with the process."""
     if case.restarts:
         return None
-    target = target or InProcess()
+    target = InProcess()
     target.begin(case.seed, case.start_ms, case.overlays)
     try:
         for request in requests:
@@ -190,13 +187,14 @@ def bare_hash(case: Case, requests: Sequence[Request], target: Target | None = N
         target.end()
 
 
-def recorded(case: Case, played: Played) -> Case:
-    """The case with what was found and the proof that it can be found again."""
+def recorded(case: Case, played: Played, target: Target | None = None) -> Case:
+    """The case with what was found and, if that was in process, the proof that it can be found again."""
+    in_process = target is None or isinstance(target, InProcess)
     return replace(
         case,
         spec_hash=spec_hash(case.overlays),
         expectation=played.fact,
-        journal_hash=bare_hash(case, played.requests),
+        journal_hash=bare_hash(case, played.requests) if in_process else None,
     )
 
 

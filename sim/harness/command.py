@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, wait
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from multiprocessing import get_context
@@ -70,8 +71,6 @@ def replay_case(options: argparse.Namespace) -> int:
         return 0
     replayed = replay(case)
     if replayed.played.fact is not None:
-        from dataclasses import replace
-
         print(replace(case, expectation=replayed.played.fact).tell(f"leyden replay {options.case}"))
     else:
         print(case.tell() if case.expectation is None else "Every promise is kept now.")

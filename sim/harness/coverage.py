@@ -12,13 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from server.contract.shape import Contract
 from server.tables import markdown
-from sim.harness.model_callbacks import FAULTS, WORDS
+from sim.harness.model_callbacks import WORDS
+from sim.harness.model_charges import Cell
+from sim.harness.model_faults import FAULTS
 from sim.harness.options import OVERLAYS
 from sim.plans import packaged_contract
-
-Cell = tuple[str, ...]
 
 TITLES = {
     "row": "Lifecycle rows",
@@ -38,13 +37,12 @@ OUT_OF_REACH: Mapping[Cell, str] = {
 _HEALTHY = {"500": "a defect of the service", "507": "a disk that refuses to write"}
 
 
-def declared(contract: Contract | None = None) -> list[Cell]:
+def declared() -> list[Cell]:
     """Every cell, in the order of the specification."""
-    contract = contract or packaged_contract("charges")
+    contract = packaged_contract("charges")
     cells: dict[Cell, None] = {}
-    for overlay in (None, *OVERLAYS):
-        lifecycles = contract.lifecycles if overlay is None else packaged_contract("charges", (overlay,)).lifecycles
-        for resource, table in lifecycles.items():
+    for reading in (contract, *(packaged_contract("charges", (overlay,)) for overlay in OVERLAYS)):
+        for resource, table in reading.lifecycles.items():
             for row in table.rows:
                 cells["row", resource, row.source, row.trigger, row.when or "", row.to or row.refuse or ""] = None
     for operation in contract.operations.values():
@@ -65,8 +63,7 @@ def declared(contract: Contract | None = None) -> list[Cell]:
         cells["receiver", str(meaning)] = None
     cells["receiver", "retry-after honoured"] = cells["receiver", "retry-after kept"] = None
     for kind in FAULTS:
-        if kind != "delay":
-            cells["fault", kind] = None
+        cells["fault", kind] = None
     for cell in (
         ("idempotency", "replayed"),
         ("keys", "replaced"),

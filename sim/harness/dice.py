@@ -28,9 +28,9 @@ def chance(dice: Dice, one_in: int) -> bool:
     return dice.below(one_in) == one_in - 1
 
 
-def stream(seed: int, name: str = "walk") -> Dice:
+def stream(seed: int) -> Dice:
     """The dice of a seed: the same ones on any machine."""
-    return Streams(seed).stream(name)
+    return Streams(seed).stream("walk")
 
 
 class Digits:

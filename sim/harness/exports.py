@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from pprint import pformat
 
 from server.errors import LeydenError
-from sim.harness.adapters import KEY
-from sim.harness.cases import Case, Played, play
+from sim.harness.cases import Case, play
 from sim.harness.model_rules import iso
+from sim.harness.options import KEY
 from sim.harness.run import Request
 from sim.lab.export import CODE, MARKDOWN, Cell, document, dumps
 
@@ -36,7 +36,7 @@ def as_pytest(case: Case) -> str:
     )
 
 
-def as_curl(case: Case, played: Played | None = None) -> str:
+def as_curl(case: Case) -> str:
     """A shell script: the requests, one after another, to a fresh `leyden serve` at $LEYDEN, and what they answer.
 
     The last one is the one whose answer broke the promise; for a case without a finding it asks for the journal's hash.
@@ -44,7 +44,7 @@ def as_curl(case: Case, played: Played | None = None) -> str:
     """
     if case.restarts:
         raise ExportError("this case stops and starts the service, which curl cannot: export it as pytest or notebook")
-    played = played or play(case)
+    played = play(case)
     requests = [*played.requests]
     if played.revealed is not None and played.revealed[0] not in requests[-1:]:
         requests.append(played.revealed[0])
@@ -63,9 +63,9 @@ def as_curl(case: Case, played: Played | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_notebook(case: Case, played: Played | None = None) -> str:
+def as_notebook(case: Case) -> str:
     """A notebook (nbformat 4): the story, a world of the same seed, a cell for each request, the proof at the end."""
-    played = played or play(case)
+    played = play(case)
     told = case.tell().replace("<", "&lt;")
     cells = [
         Cell(MARKDOWN, f"# {_one_line(case)}\n\n```text\n{told}\n```"),

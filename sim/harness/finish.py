@@ -18,14 +18,10 @@ _PAGE = 1_000
 
 def look_at_everything(run: Run) -> None:
     """Every resource, message, list and balance of both projects, and the clock. Raises `Broken`."""
-    model = run.model
-    book = model.book
-    things: list[Charge | Static] = [*book.charges.values(), *book.statics.values()]
-    for thing in things:
-        if thing.id is not None:
-            run.look(thing)
+    for thing in run.model.book.things:
+        run.look(thing)
     if run.target.controlled:
-        for host in model.outbox.receivers:
+        for host in run.model.outbox.receivers:
             look_at_posts(run, host)
         _look_at_messages(run)
         _look_at_clock(run)

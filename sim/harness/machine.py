@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,15 +11,15 @@ from hypothesis import HealthCheck, Phase, Verbosity, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
 from hypothesis import target as aim
-from hypothesis.errors import Flaky
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from sim.harness.adapters import InProcess, Target
 from sim.harness.broken import Broken
 from sim.harness.cases import Case, run_on
 from sim.harness.dice import Digits
+from sim.harness.model_charges import Cell
 from sim.harness.options import OVERLAYS
-from sim.harness.rules import RULES, scene
+from sim.harness.rules import RULES, STEPS, scene
 from sim.harness.run import Run
 from sim.harness.scene import Rule, Scene
 
@@ -36,9 +37,9 @@ class Watch:
 
     hasty: bool = False
     broken: Broken | None = None
-    seen: dict[tuple[str, ...], str] = field(default_factory=dict)
+    seen: dict[Cell, None] = field(default_factory=dict)
+    unchecked: dict[str, None] = field(default_factory=dict)
     case: Case | None = None
-    runs: int = 0
     done: int = 0
 
 
@@ -66,11 +67,17 @@ def machine(
         @initialize(luck=LUCK, chosen=st.sampled_from((None, None, None, *OVERLAYS)))
         def begin(self, luck: int, chosen: str | None) -> None:
             readings = overlays if overlays is not None else () if chosen is None else (chosen,)
-            around = scene(Digits(luck), overlays=readings, controlled=self.target.controlled)
+            around = scene(
+                Digits(luck), overlays=readings, controlled=self.target.controlled, disks=self.target.restarts
+            )
             self.around = around
-            self.run = run_on(
-                self.target, seed=1, start_ms=around.start_ms, overlays=around.overlays, disk=around.disk
-            )  # fmt: skip
+
+            def enter() -> None:
+                self.run = run_on(
+                    self.target, seed=1, start_ms=around.start_ms, overlays=around.overlays, disk=around.disk
+                )  # fmt: skip
+
+            self._watched(enter)
 
         def act(self, by: Rule, luck: int) -> None:
             assert self.run is not None
@@ -91,13 +98,12 @@ def machine(
                 raise
 
         def teardown(self) -> None:
-            watching.runs += 1
-            if self.run is None or self.around is None:
-                return
             around, run = self.around, self.run
+            if around is None:
+                return
             watching.case = Case(tuple(self.steps), 1, around.start_ms, around.overlays, around.disk, name="machine")
-            watching.done += run.done
-            if watching.hasty and watching.broken is not None:
+            watching.done += 0 if run is None else run.done
+            if run is None or (watching.hasty and watching.broken is not None):
                 self.target.end()
                 return
             try:
@@ -105,8 +111,8 @@ def machine(
                 aim(float(len(run.seen)), label="cells reached")
                 aim(float(sum(cell[-1] in _RARE for cell in run.seen)), label="rare states")
             finally:
-                for cell in run.seen:
-                    watching.seen.setdefault(cell, f"machine run {watching.runs}")
+                watching.seen.update(run.seen)
+                watching.unchecked.update(run.unchecked)
                 self.target.end()
 
     for name, by in RULES.items():
@@ -122,12 +128,12 @@ def _rule(by: Rule) -> Any:
     return rule(luck=LUCK)(act)
 
 
-def bounded(examples: int, steps: int = 30, *, shrinks: bool = True, derandomize: bool = False) -> settings:
-    """Settings for a campaign of so many worlds of so many steps."""
+def bounded(examples: int, *, shrinks: bool = True, derandomize: bool = False) -> settings:
+    """Settings for a campaign of so many worlds."""
     phases = [Phase.generate, Phase.target, *([Phase.shrink] if shrinks else [])]
     return settings(
         max_examples=examples,
-        stateful_step_count=steps,
+        stateful_step_count=STEPS,
         deadline=None,
         database=None,
         derandomize=derandomize,
@@ -141,28 +147,10 @@ def bounded(examples: int, steps: int = 30, *, shrinks: bool = True, derandomize
 
 def search(
     seed: int, examples: int, make: Callable[[], Target] = InProcess, *, overlays: Sequence[str] | None = None
-) -> tuple[Watch, Broken | None]:
-    """Let Hypothesis look, from a seed, through so many worlds; what it saw, and the promise it found broken."""
+) -> Watch:
+    """Let Hypothesis look, from a seed, through so many worlds, up to the first promise that it finds broken."""
     watch = Watch(hasty=True)
     found = seeded(seed)(machine(make, watch=watch, overlays=overlays))
-    try:
+    with suppress(Enough):
         run_state_machine_as_test(found, settings=bounded(examples, shrinks=False))
-    except Enough:
-        return watch, watch.broken
-    except Broken as error:
-        return watch, error
-    except (Flaky, BaseExceptionGroup) as error:
-        return watch, _first_of(error)
-    return watch, None
-
-
-def _first_of(error: BaseException) -> Broken:
-    if isinstance(error, Broken):
-        return error
-    if isinstance(error, BaseExceptionGroup):
-        for one in error.exceptions:
-            try:
-                return _first_of(one)
-            except BaseException:  # another of the group may be a finding
-                continue
-    raise error
+    return watch

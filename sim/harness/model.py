@@ -57,10 +57,9 @@ class Model:
     def __init__(self, reading: Reading, start_ms: int, luck: Luck) -> None:
         self.reading = reading
         self.time = Timeline(start_ms)
-        self.touched: dict[object, None] = {}
-        self.outbox = Outbox(self.time, reading, luck, self._touch)
+        self.touched: dict[Charge | Static, None] = {}
+        self.outbox = Outbox(self.time, reading, luck, self._touch, self.signing)
         self.book = Book(self.time, reading, self.outbox, self._touch)
-        self.outbox.signing = self.signing
         self.secrets: dict[str, list[tuple[str, int | None]]] = {}
         self.limits: list[tuple[str | None, int]] = []
         self._kept: dict[tuple[str, str, str], tuple[str, int, bytes]] = {}
@@ -70,7 +69,7 @@ class Model:
         """The present, in ms since 1970."""
         return self.time.now
 
-    def _touch(self, thing: object) -> None:
+    def _touch(self, thing: Charge | Static) -> None:
         self.touched[thing] = None
 
     def reached(self) -> list[tuple[str, ...]]:
@@ -182,14 +181,14 @@ class Model:
         statics = self.book.statics.values()
         return next((one for one in statics if one.identifier and one.identifier.partition("@")[0] == user), None)
 
-    def change_static(self, static: Static | None, project: str, body: Body) -> Promise:
+    def change_static(self, static: Static, project: str, body: Body) -> Promise:
         """PATCH /v0/static-charges/{id} [static-updates]."""
         wrong = ("", "statuses") if has_half_character(body) else wrong_in_changes(body, self.reading)
         if wrong is not None:
             return Promise(400, "invalid_request", "static-updates", wrong[0] and f"/{wrong[0]}")
         if pointed(body, ("allowedSlots", "minAmount", "maxAmount")):
             return Promise(409, "not_possible", "statuses")
-        if static is None or static.project != project:
+        if static.project != project:
             return Promise(404, "not_found", "statuses")
         if self.book.unchangeable(static):
             return Promise(409, "conflict", "static-updates")
@@ -209,15 +208,15 @@ class Model:
 
     # Wallets
 
-    def terms(self, static: Static | None) -> Promise:
+    def terms(self, static: Static) -> Promise:
         """A wallet reads the link [lnurl-pay]."""
-        if static is None or not self.book.free_for_invoice(static):
+        if not self.book.free_for_invoice(static):
             return Promise(200, because="lnurl-pay", refused_link=True)
         return Promise(200, because="lnurl-pay", made=static)
 
-    def ask_invoice(self, label: str, static: Static | None, amount: str | None, comment: str, twice: bool) -> Promise:
+    def ask_invoice(self, label: str, static: Static, amount: str | None, comment: str, twice: bool) -> Promise:
         """A wallet asks for an invoice: a Charge of its own, if everything fits [lnurl-pay, child-charges]."""
-        if static is None or not self.book.free_for_invoice(static):
+        if not self.book.free_for_invoice(static):
             return Promise(200, because="lnurl-pay", refused_link=True)
         digits = amount is not None and amount.isascii() and amount.isdigit() and amount[0] != "0"
         fits = digits and static.min_msat <= int((amount or "0")[:12]) <= static.max_msat

@@ -13,28 +13,10 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from sim.harness.model_faults import COPYING, HOLDING, SENDING, Fault, Faults
 from sim.harness.model_records import Attempt, Charge, Delivery, Received
 from sim.harness.model_rules import ATTEMPT_MS, IN_FLIGHT, JITTER, PAUSES_MS, RETRY_AFTER_TIMES, Reading, iso
 from sim.harness.model_time import CALLBACK, Timeline
-
-# How long a fault waits if it is not told [faults].
-FAULT_DELAYS_MS = {"delay": 3_600_000, "duplicate": 1_000, "duplicate_new_id": 1_000, "redeliver": 86_400_000}
-TAMPERING = (
-    "truncated_body",
-    "wrong_content_type",
-    "unknown_field",
-    "unknown_status",
-    "bad_signature",
-    "changed_body",
-    "missing_headers",
-    "stale_timestamp",
-    "future_timestamp",
-    "old_secret",
-    "two_signatures",
-    "unknown_version",
-)
-COPYING = ("duplicate", "duplicate_new_id", "simultaneous", "redeliver")
-FAULTS = ("drop", "delay", *COPYING, *TAMPERING)
 
 # What a word from a receiver means: the error that the sender sees, and whether the receiver saw the post.
 WORDS = {
@@ -62,35 +44,31 @@ class Receiver:
     received: list[Received] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Fault:
-    """Something that is to go wrong, `left` times."""
-
-    kind: str
-    left: int
-    event: str | None = None
-    charge: str | None = None
-    attempt: int | None = None
-    delay_ms: int = 0
-
-
 class Outbox:
     """Every message, and what each receiver must have got."""
 
-    def __init__(self, time: Timeline, reading: Reading, luck: Luck, changed: Callable[[Charge], None]) -> None:
+    def __init__(
+        self,
+        time: Timeline,
+        reading: Reading,
+        luck: Luck,
+        changed: Callable[[Charge], None],
+        signing: Callable[[str], list[str]],
+    ) -> None:
         self._time = time
         self._reading = reading
         self._luck = luck
         self._changed = changed
+        self._signing = signing
         self.pauses_ms = PAUSES_MS[:1] if reading.no_retries else PAUSES_MS
         self.deliveries: list[Delivery] = []
         self.receivers: dict[str, Receiver] = {}
-        self.faults: list[Fault] = []
+        self.faults = Faults()
         self.heard_at: dict[str, None] = {}
-        self.signing: Callable[[str], list[str]] = lambda project: []
         self.reached: list[tuple[str, ...]] = []
         self.blocked: Callable[[str], bool] = lambda url: False
         self._flying = 0
+        self._sending = False
         self._waiting: deque[tuple[Delivery, int]] = deque()
         self._closed: set[tuple[object, str]] = set()
 
@@ -127,9 +105,6 @@ class Outbox:
         self._flying = 0
         self._waiting.clear()
         for delivery in self.deliveries:
-            for attempt in delivery.attempts:
-                attempt.fault = None  # the journal knew of them, and it begins anew
-            delivery.held_shown = False
             if delivery.status != "pending":
                 continue
             if delivery.awaited:
@@ -145,6 +120,8 @@ class Outbox:
     # One attempt
 
     def _arm(self, delivery: Delivery) -> None:
+        if (delivery, delivery.round) in self._waiting:
+            return  # it is due already, and keeps its place among those that wait for others to be answered
         delivery.round += 1
         round_ = delivery.round
         assert delivery.due_at is not None
@@ -156,42 +133,46 @@ class Outbox:
             self._send_waiting()
 
     def _send_waiting(self) -> None:
+        if self._sending:
+            return  # an answer came at once: whoever is sending goes on with the next
+        self._sending = True
         while self._waiting and self._flying < IN_FLIGHT:
             delivery, round_ = self._waiting.popleft()
             if delivery.round == round_ and delivery.status == "pending" and not delivery.awaited:
                 self._begin(delivery)
+        self._sending = False
 
     def _begin(self, delivery: Delivery) -> None:
         now, number = self._time.now, len(delivery.attempts) + 1
         self._changed(delivery.charge)
-        was_held = delivery.held_back
-        if was_held:
-            delivery.held_back = False
-        elif (holding := self._strike(("delay",), delivery, number)) is not None:
-            delivery.held_back, delivery.held_shown, delivery.due_at = True, True, now + holding.delay_ms
+        held = self.faults.held.pop(delivery, None)
+        if held is None and (holding := self.faults.strike(HOLDING, delivery, number)) is not None:
+            self.reached.append(("fault", holding.kind))
+            until, freed = self.faults.hold(delivery, holding, now)
+            self._free(freed)
+            delivery.due_at = until
             self._arm(delivery)
             return
         assert delivery.due_at is not None
-        attempt = Attempt(number, delivery.due_at, now, self.signing(delivery.charge.project))
+        attempt = Attempt(number, delivery.due_at, now, self._signing(delivery.charge.project))
         delivery.due_at = None
         delivery.attempts.append(attempt)
         self._flying += 1
-        fault = self._strike(FAULTS, delivery, number, but="delay")
-        attempt.fault = fault.kind if fault is not None else "delay" if was_held and delivery.held_shown else None
+        fault = self.faults.strike(SENDING, delivery, number)
         if fault is not None:
             self.reached.append(("fault", fault.kind))
+        struck = fault or held
+        attempt.fault = None if struck is None else struck.kind
         if fault is not None and fault.kind == "drop":
-            attempt.heard = False
             self._later(delivery, attempt, ATTEMPT_MS, None, "timeout", None)
         elif self.blocked(delivery.url):
-            attempt.heard = False
             self._answered(delivery, attempt, None, "blocked", None)
         else:
             self._post(delivery, attempt, fault)
 
     def _post(self, delivery: Delivery, attempt: Attempt, fault: Fault | None) -> None:
         kind = None if fault is None else fault.kind
-        status, error, latency_ms, wait, attempt.heard = self._reply(delivery, attempt.number, kind)
+        status, error, latency_ms, wait = self._reply(delivery, attempt.number, kind)
         if latency_ms:
             self._later(delivery, attempt, latency_ms, status, error, wait)
         else:
@@ -207,20 +188,27 @@ class Outbox:
                 again()
             else:
                 self._time.at(self._time.now + fault.delay_ms, CALLBACK, again)
+        self._free(self.faults.overtaken())
+
+    def _free(self, held: list[Delivery]) -> None:
+        for delivery in held:
+            if delivery.status == "pending":
+                delivery.due_at = self._time.now
+                self._changed(delivery.charge)
+                self._arm(delivery)
 
     def _reply(
         self, delivery: Delivery, number: int, fault: str | None, *, renamed: bool = False, copy: bool = False
-    ) -> tuple[int | None, str | None, int, str | None, bool]:
-        """What the receiver answers to a post: status or error, after how long, with which Retry-After, and whether it
-        saw the post at all."""
+    ) -> tuple[int | None, str | None, int, str | None]:
+        """What the receiver answers to a post: status or error, after how long, with which Retry-After."""
         host = host_of(delivery.url)
         receiver = self.receivers.setdefault(host, Receiver())
         said = receiver.answers.pop(0) if receiver.answers else receiver.always
         status, error, latency_ms, wait, heard = understood(said)
         if heard:
-            receiver.received.append(Received(host, self._time.now, delivery, number, fault, renamed, copy))
+            receiver.received.append(Received(self._time.now, delivery, number, fault, renamed, copy))
             self.heard_at[host] = None
-        return status, error, latency_ms, wait, heard
+        return status, error, latency_ms, wait
 
     def _later(
         self,
@@ -284,21 +272,6 @@ class Outbox:
         for other in self.deliveries:
             if other.status == "pending" and not other.awaited and self._shut(other):
                 self._end(other, "stopped")
-
-    def _strike(self, kinds: tuple[str, ...], delivery: Delivery, number: int, but: str = "") -> Fault | None:
-        for fault in self.faults:
-            labels = (delivery.charge.label, getattr(delivery.endpoint, "label", None))
-            if (
-                fault.kind in kinds
-                and fault.kind != but
-                and fault.left
-                and fault.event in (None, delivery.event)
-                and fault.attempt in (None, number)
-                and (fault.charge is None or fault.charge in labels)
-            ):
-                fault.left -= 1
-                return fault
-        return None
 
 
 def host_of(url: str) -> str:

@@ -18,7 +18,9 @@ Cell = tuple[str, ...]
 class Book:
     """Every Charge and Static Charge, and the payments that were tried."""
 
-    def __init__(self, time: Timeline, reading: Reading, outbox: Outbox, changed: Callable[[object], None]) -> None:
+    def __init__(
+        self, time: Timeline, reading: Reading, outbox: Outbox, changed: Callable[[Charge | Static], None]
+    ) -> None:
         self._time = time
         self._reading = reading
         self._outbox = outbox
@@ -28,6 +30,11 @@ class Book:
         self.payments: dict[str, Payment] = {}
         self.balances: dict[str, int] = {}
         self.reached: list[Cell] = []
+
+    @property
+    def things(self) -> list[Charge | Static]:
+        """Every Charge, then every Static Charge."""
+        return [*self.charges.values(), *self.statics.values()]
 
     def _row(self, resource: str, state: str, trigger: str, when: str, then: str) -> None:
         self.reached.append(("row", resource, state, trigger, when, then))
@@ -90,7 +97,6 @@ class Book:
 
     def _arrive(self, payment: Payment) -> None:
         charge = payment.charge
-        assert charge is not None, "only a payment of an invoice is ever sent"
         self._changed(charge)
         if payment.status != "in_flight":
             return
@@ -156,7 +162,6 @@ class Book:
         """The receiver takes a held payment; False when it holds none."""
         if payment.status != "held":
             return False
-        assert payment.charge is not None
         self._settle(payment.charge, payment)
         return True
 
@@ -164,7 +169,6 @@ class Book:
         """The receiver's node fails a held payment: its Charge goes to error. False when it holds none."""
         if payment.status != "held":
             return False
-        assert payment.charge is not None
         return self.fail(payment.charge)
 
     def fail(self, charge: Charge) -> bool:

@@ -129,7 +129,7 @@ class Payment:
     """Somebody's attempt to pay. `status` is in_flight, held, succeeded or failed, as the control plane says it."""
 
     label: str
-    charge: Charge | None
+    charge: Charge
     amount_msat: int
     outcome: str
     created_at: int
@@ -140,7 +140,7 @@ class Payment:
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """One POST of a message. `fault` is the kind that struck it; `heard` whether the receiver saw anything of it."""
+    """One POST of a message. `fault` is the kind that struck it."""
 
     number: int
     due_at: int
@@ -151,7 +151,6 @@ class Attempt:
     error: str | None = None
     latency_ms: int = 0
     fault: str | None = None
-    heard: bool = True
 
 
 @dataclass(slots=True, eq=False)
@@ -168,8 +167,6 @@ class Delivery:
     status: str = "pending"
     attempts: list[Attempt] = field(default_factory=list)
     replayed_from: int | None = None
-    held_back: bool = False
-    held_shown: bool = False
     round: int = 0
     id: str | None = None
     text: str | None = None
@@ -184,7 +181,6 @@ class Delivery:
 class Received:
     """A post that a receiver must have got: which message, when, and as which attempt."""
 
-    host: str
     at: int
     delivery: Delivery
     number: int

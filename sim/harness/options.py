@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 
 KEY = "leyden"
+NOBODY = "nobody"  # in the place of a key that was not given: it opens nothing
 ENGINES = ("tour", "walk", "machine", "schemathesis")
 OVERLAYS = (
     "strict",
@@ -54,7 +55,7 @@ def _describe_replay(again: argparse.ArgumentParser) -> None:
 def _add_target(command: argparse.ArgumentParser) -> None:
     command.add_argument("target", nargs="?", metavar="URL", help="a served Leyden (default: in this process)")
     command.add_argument("--api-key", default=KEY, metavar="KEY", help="a project's key at the target")
-    command.add_argument("--rival-key", default="nobody", metavar="KEY", help="another project's key, if there is one")
+    command.add_argument("--rival-key", default=NOBODY, metavar="KEY", help="another project's key, if there is one")
     command.add_argument(
         "--levers", metavar="MODULE:NAME",
         help="the target is any service: an object with pay, advance and inbox as far as there are such, or `none`",

@@ -12,6 +12,7 @@ from sim.harness.rules_world import WORLD
 from sim.harness.scene import Rule, Scene, Step
 
 START_MS = 1_893_456_000_000  # 2030-01-01T00:00:00Z
+STEPS = 30  # of a run
 
 RULES: Mapping[str, Rule] = {**ASKING, **PAYING, **WORLD}
 _ALWAYS = ("create_charge", "pay", "advance_to", "advance")

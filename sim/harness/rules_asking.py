@@ -147,7 +147,7 @@ def _invoice(dice: Dice, model: Model, around: Scene) -> Step | None:
 
 
 def _verify(dice: Dice, model: Model, around: Scene) -> Step | None:
-    children = [one for one in model.book.charges.values() if one.id is not None and (one.parent or chance(dice, 4))]
+    children = [one for one in model.book.charges.values() if one.parent or chance(dice, 4)]
     if not children:
         return None
     step: Step = {"do": "verify", "charge": pick(dice, children).label}

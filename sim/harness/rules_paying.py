@@ -11,7 +11,7 @@ from sim.harness.scene import Rule, Scene, Step, some_charge
 
 
 def _child(dice: Dice, model: Model) -> Charge | None:
-    children = [one for one in model.book.charges.values() if one.parent is not None and one.id is not None]
+    children = [one for one in model.book.charges.values() if one.parent is not None]
     waiting = [one for one in children if one.invoice == "open"]
     among = waiting if waiting and not chance(dice, 4) else children
     return pick(dice, among) if among else None

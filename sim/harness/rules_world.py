@@ -7,8 +7,8 @@ from typing import Any
 
 from sim.harness.dice import Dice, pick
 from sim.harness.model import Model
-from sim.harness.model_callbacks import FAULTS
 from sim.harness.model_door import odd_names
+from sim.harness.model_faults import FAULTS, HOLDING
 from sim.harness.model_rules import PAUSES_MS
 from sim.harness.scene import Rule, Scene, Step
 
@@ -57,9 +57,9 @@ def _receiver(dice: Dice, model: Model, around: Scene) -> Step | None:
 def _fault(dice: Dice, model: Model, around: Scene) -> Step | None:
     kind = pick(dice, FAULTS)
     step: Step = {"do": "fault", "kind": kind}
-    if kind == "delay":
-        return {**step, "attempt": 1}  # of a later one it could not be told from the pause before it
-    if dice.below(2):
+    if kind in HOLDING:
+        step["count"] = 1 + dice.below(3)  # some of these are about several messages
+    elif dice.below(2):
         step["attempt"] = 1 + dice.below(2)
     if dice.below(2):
         step["event"] = pick(dice, ("charge.completed", "charge.expired", "charge.error"))

@@ -14,12 +14,13 @@ from sim.harness.broken import Broken
 from sim.harness.look import look_at_messages, look_at_posts, message_of
 from sim.harness.model import Model, Promise
 from sim.harness.model_callbacks import host_of
+from sim.harness.model_charges import Cell
 from sim.harness.model_door import OPERATIONS
 from sim.harness.model_records import Charge, Delivery, Static
 from sim.harness.model_rules import Reading, instant, iso
+from sim.harness.options import NOBODY
 
 Step = Mapping[str, Any]
-Cell = tuple[str, ...]
 
 _JSON = (("Content-Type", "application/json"),)
 
@@ -77,6 +78,9 @@ class Run:
                 None
             )
             return False
+        if step.get("by") == "rival" and self.target.keys[RIVAL] == NOBODY:
+            self.unchecked["that projects do not see each other: give another project's key"] = None
+            return False
         self.rows.clear()
         try:
             self._noting = True
@@ -92,7 +96,7 @@ class Run:
                 raise
             text = f"{type(error).__name__}: {error}"
             raise Broken("errors_are_problems", "DECISIONS statuses", step["do"], "an answer", text) from error
-        return bool(done)
+        return done
 
     @staticmethod
     def _escaped(error: BaseException) -> bool:
@@ -110,10 +114,9 @@ class Run:
         model.advance_to(model.now)
         touched, model.touched = model.touched, {}
         for thing in touched:
-            if isinstance(thing, Charge | Static) and thing.id is not None:
-                self.look(thing)
-                if isinstance(thing, Charge):
-                    look_at_messages(self, thing)
+            self.look(thing)
+            if isinstance(thing, Charge):
+                look_at_messages(self, thing)
         for host in model.outbox.heard_at:
             look_at_posts(self, host)
         model.outbox.heard_at.clear()
@@ -127,7 +130,6 @@ class Run:
         operation: str,
         path: str,
         *,
-        method: str = "",
         key: str | None = PROJECT,
         body: Any = None,
         headers: Sequence[tuple[str, str]] = (),
@@ -140,13 +142,11 @@ class Run:
         if body is not None:
             sent += _JSON
             raw = encoded(body)
-        one = OPERATIONS.get(operation)
-        method = method or (one.method if one is not None else "GET")
-        answer = self.send(method, path, sent, raw)
-        if one is not None:
-            self.seen[("answer", operation, str(answer.status))] = None
-            if one.wallet and answer.headers.get("access-control-allow-origin") != "*":
-                raise Broken("lifecycle", "DECISIONS lnurl-pay", f"{operation}: CORS", "*", dict(answer.headers))
+        one = OPERATIONS[operation]
+        answer = self.send(one.method, path, sent, raw)
+        self.seen[("answer", operation, str(answer.status))] = None
+        if one.wallet and answer.headers.get("access-control-allow-origin") != "*":
+            raise Broken("lifecycle", "DECISIONS lnurl-pay", f"{operation}: CORS", "*", dict(answer.headers))
         return answer
 
     def control(self, method: str, path: str, body: Any = None, *, project: str = PROJECT) -> Answer:
@@ -164,9 +164,9 @@ class Run:
         self.last = (request, answer)
         return answer
 
-    def controlled(self, method: str, path: str, body: Any = None) -> Any:
+    def controlled(self, method: str, path: str, body: Any = None, *, project: str = PROJECT) -> Any:
         """The same, where nothing but 200 will do."""
-        answer = self.control(method, path, body)
+        answer = self.control(method, path, body, project=project)
         if answer.status != 200:
             raise Broken("lifecycle", "DECISIONS control-plane", f"{method} {path}", 200, answer.body.decode())
         return answer.json
@@ -224,7 +224,7 @@ class Run:
 
     def _take_secret(self) -> None:
         for project in self.projects:
-            found = self.control("GET", "/webhook-secret", project=project).json
+            found = self.controlled("GET", "/webhook-secret", project=project)
             if not checks.secret_is_sound(found["current"]):
                 raise Broken("callback_contract", "DECISIONS callback-signature", "secret", "24 to 64 bytes", found)
             self.model.secrets[project] = [(found["current"], None)]
@@ -247,10 +247,8 @@ class Run:
 
     def look(self, thing: Charge | Static) -> None:
         """Read a resource and compare it, to the last field."""
-        what, operation = ("charges", "getChargeDetails"), "getChargeDetails"
-        if isinstance(thing, Static):
-            what, operation = ("static-charges", "getStaticChargeDetails"), "getStaticChargeDetails"
-        answer = self.ask(operation, f"/v0/{what[0]}/{thing.id}", key=thing.project)
+        operation, path = details(thing)
+        answer = self.ask(operation, path, key=thing.project)
         where = f"{thing.label} ({operation})"
         data = checks.success(answer, "the lifecycle table", where)
         promised = thing.resource()
@@ -278,6 +276,13 @@ def encoded(body: Any) -> bytes:
         return orjson.dumps(body)
     except (TypeError, orjson.JSONEncodeError):
         return json.dumps(body).encode("ascii")
+
+
+def details(thing: Charge | Static) -> tuple[str, str]:
+    """How a resource is read: the operation and its path."""
+    if isinstance(thing, Static):
+        return "getStaticChargeDetails", f"/v0/static-charges/{thing.id}"
+    return "getChargeDetails", f"/v0/charges/{thing.id}"
 
 
 def _row_text(model: Model, thing: Charge | Static) -> str:

@@ -36,7 +36,7 @@ Rule = Callable[[Dice, Model, Scene], Step | None]
 
 def some_charge(dice: Dice, model: Model) -> Charge | None:
     """One of the Charges, rather one that waits."""
-    charges = [one for one in model.book.charges.values() if one.id is not None]
+    charges = list(model.book.charges.values())
     if not charges:
         return None
     waiting = [one for one in charges if one.status == "pending"]
@@ -45,7 +45,7 @@ def some_charge(dice: Dice, model: Model) -> Charge | None:
 
 def some_static(dice: Dice, model: Model) -> Static | None:
     """One of the Static Charges."""
-    statics = [one for one in model.book.statics.values() if one.id is not None]
+    statics = list(model.book.statics.values())
     return pick(dice, statics) if statics else None
 
 

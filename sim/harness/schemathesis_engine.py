@@ -16,8 +16,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from sim.harness.adapters import Answer
 from sim.harness.broken import Broken
-from sim.harness.schemathesis_bench import Bench, bench_for
-from sim.harness.witness import Cell
+from sim.harness.model_charges import Cell
+from sim.harness.schemathesis_bench import Bench
 
 if TYPE_CHECKING:
     from sim.harness.campaign import Finding, Order
@@ -57,7 +57,7 @@ class Examined:
 
 def examine(order: Order) -> Iterator[Examined]:
     """Operation after operation, then the links, round after round, until there were as many cases as `examples`."""
-    bench = bench_for(order.make(), order.overlays or ())
+    bench = Bench(order.make(), order.overlays or ())
     schema = bench.schema()
     operations = [result.ok() for result in schema.get_all_operations()]
 

@@ -10,8 +10,9 @@ import httpx2
 
 from server.errors import LeydenError
 from server.system import drawn_seed
-from sim.harness.adapters import KEY, PROJECT, RIVAL, Answer, Headers
+from sim.harness.adapters import PROJECT, RIVAL, Answer, Headers
 from sim.harness.model_rules import iso
+from sim.harness.options import KEY, NOBODY
 
 
 class TargetError(LeydenError):
@@ -29,7 +30,7 @@ class ServedLeyden:
     restarts = False
     network = True
 
-    def __init__(self, base_url: str, key: str = KEY, rival_key: str = "nobody") -> None:
+    def __init__(self, base_url: str, key: str = KEY, rival_key: str = NOBODY) -> None:
         self.name = base_url
         self._url = base_url.rstrip("/")
         self.keys: Mapping[str, str] = {PROJECT: key, RIVAL: rival_key}
@@ -100,7 +101,7 @@ class AnyService:
     restarts = False
     network = True
 
-    def __init__(self, base_url: str, key: str, rival_key: str = "nobody", *, levers: object | None = None) -> None:
+    def __init__(self, base_url: str, key: str, rival_key: str = NOBODY, *, levers: object | None = None) -> None:
         self.name = base_url
         self.base_url = base_url.rstrip("/")
         self.keys: Mapping[str, str] = {PROJECT: key, RIVAL: rival_key}

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from sim.harness.adapters import Target
-from sim.harness.cases import Case, Played, play
+from sim.harness.broken import Broken
+from sim.harness.cases import Case, Played, play, recorded
 from sim.harness.rules import START_MS
 
 _PLAIN: dict[str, Any] = {
@@ -20,17 +21,21 @@ _PLAIN: dict[str, Any] = {
     "allowedSlots": 1,
 }
 _LONG_MS = 7 * 86_400_000
+_TRIES = 300
 _NEEDED = frozenset(
     {"do", "as", "body", "static", "charge", "payment", "host", "kind", "operation", "what", "of", "to"}
 )
 
 
-def shrink(case: Case, target: Target, *, most: int = 300) -> tuple[Case, Played]:
-    """The smallest case found that breaks a promise of the same kind; at most so many tries."""
+def shrink(case: Case, target: Target, broken: Broken) -> tuple[Case, Played]:
+    """A finding as the smallest case found that breaks a promise of the same kind, with its proof."""
     first = play(case, target)
-    assert first.broken is not None, "only a case that breaks a promise can be made smaller"
+    if first.broken is None:
+        # The steps alone did not show it: what does depends on more than they say, and that is told as it is.
+        first.broken = broken
+        return recorded(case, first, target), first
     kind = first.broken.check
-    best, left = (case, first), most
+    best, left = (case, first), _TRIES
 
     def still(smaller: Case) -> bool:
         nonlocal best, left
@@ -47,16 +52,18 @@ def shrink(case: Case, target: Target, *, most: int = 300) -> tuple[Case, Played
     until = first.done + first.skipped + 1
     if until < len(case.steps):
         still(replace(case, steps=case.steps[:until]))
-    last = case.steps[min(until, len(case.steps)) - 1]
-    if len(best[0].steps) > 2 and not still(replace(case, steps=(last,))):
-        still(replace(case, steps=(case.steps[0], last)))
+    if len(best[0].steps) > 2:
+        last = case.steps[min(until, len(case.steps)) - 1]
+        if not still(replace(case, steps=(last,))):
+            still(replace(case, steps=(case.steps[0], last)))
     changed = True
     while changed and left > 0:
         changed = _plainer_world(best[0], still)
         changed |= _fewer_steps(best[0], still, lambda: best[0])
         changed |= _one_long_wait(best[0], still)
         changed |= _plainer_steps(best[0], still, lambda: best[0])
-    return best
+    small, played = best
+    return recorded(small, played, target), played
 
 
 def _fewer_steps(case: Case, still: Callable[[Case], bool], now: Callable[[], Case]) -> bool:

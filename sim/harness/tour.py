@@ -5,7 +5,7 @@ It takes a second or two, draws no luck of its own, and so is the smoke test for
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,13 +48,20 @@ def _case(name: str, steps: list[Step], **more: Any) -> Case:
     return Case(tuple(steps), seed=1, start_ms=START_MS + 500, name=f"tour: {name}", **more)
 
 
-def tour(target: Target, overlays: tuple[str | None, ...] = (None, *OVERLAYS), *, seed: int = 1) -> Iterator[Played]:
+def tour(target: Target, overlays: Sequence[str] | None = None, *, seed: int = 1) -> Iterator[Played]:
     """Play the stories one after another, each in a world of its own; the first finding of each ends that story. The
-    seed is the worlds': which ids they give, which pauses they draw."""
-    for overlay in overlays:
-        for case in tour_cases(overlay):
-            if case.disk and not target.restarts:
-                continue
+    seed is the worlds': which ids they give, which pauses they draw.
+
+    `overlays` None is the whole tour: the plain reading, then each overlay by itself. Otherwise the stories of these
+    overlays are played under all of them; under none, the plain ones.
+    """
+    if overlays is None:
+        cases = [case for overlay in (None, *OVERLAYS) for case in tour_cases(overlay)]
+    else:
+        told = [case for overlay in overlays or (None,) for case in tour_cases(overlay)]
+        cases = [replace(case, overlays=tuple(overlays)) for case in told]
+    for case in cases:
+        if target.restarts or not case.disk:
             yield play(replace(case, seed=seed), target)
 
 

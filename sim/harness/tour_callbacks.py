@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sim.harness.model_callbacks import FAULTS
+from sim.harness.model_faults import FAULTS
 from sim.harness.rules_world import SAYINGS
 
 Step = dict[str, Any]
@@ -185,6 +185,7 @@ def callback_stories() -> Iterator[Story]:
         steps = [{"do": "fault", "kind": kind, "attempt": 1}, charge("c1"), receiver(answers=[200, 500])]
         steps += [pay("p1", "c1"), advance(1_000), advance(15_000), advance(3_600_000), advance(2 * DAY_MS)]
         yield f"fault {kind}", steps
+    yield from _held_stories()
     for operation, again in (
         ("createCharge", charge("c1")),
         ("createStaticCharge", static("s1")),
@@ -220,4 +221,36 @@ def callback_stories() -> Iterator[Story]:
             advance(1),
             pay("p3", "c3"),
         ],
+    )
+
+
+def _held_stories() -> Iterator[Story]:
+    """Faults that are about several messages: one that another overtakes, and some that go at one instant."""
+    three = [charge(f"c{n}", expiresIn=7_200) for n in (1, 2, 3)]
+    first, second, third = (pay(f"p{n}", f"c{n}") for n in (1, 2, 3))
+    reorder = {"do": "fault", "kind": "reorder"}
+    yield "reordered: the next one overtakes", [*three, reorder, first, advance(1_000), second, advance(1), third]
+    yield (
+        "reordered: nobody overtakes",
+        [*three, reorder, first, to("retry", "c1", -1), to("retry", "c1"), second],
+    )
+    yield (
+        "reordered: what is dropped overtakes nobody",
+        [
+            *three,
+            {**reorder, "charge": "c1"},
+            {"do": "fault", "kind": "drop", "charge": "c2"},
+            first,
+            second,
+            advance(15_000),
+            to("retry", "c2", -1),
+            to("retry", "c2"),
+        ],
+    )
+    yield "reordered: two of three", [*three, {**reorder, "count": 2}, first, second, advance(1), third, advance(1)]
+    burst = {"do": "fault", "kind": "burst", "count": 3}
+    yield "burst: all three are there", [*three, burst, first, advance(1_000), second, advance(1_000), third]
+    yield (
+        "burst: two of three, and the third by itself",
+        [*three, burst, first, advance(1_000), second, to("retry", "c1", -1), to("retry", "c1"), advance(1), third],
     )

@@ -22,7 +22,6 @@ def list_stories() -> Iterator[Story]:
         {"status": "pending"}, {"status": "completed"},
         {"status": "pending", "createdAfter": "2030-01-01T00:00:02Z", "createdBefore": "2030-01-01T00:00:03Z"},
         {"internalId": "a", "status": "pending", "createdBefore": "2030-01-01T00:00:01Z"},
-
         {"createdAfter": "2030-01-01T00:00:01.000Z"}, {"createdBefore": "2030-01-01T00:00:01.000Z"},
         {"createdAfter": "2030-01-01T00:00:00.999Z"}, {"createdAfter": "2030-01-01T01:30:02+01:30"},
         {"createdBefore": "2030-01-01T00:00:01.001Z", "limit": 1},

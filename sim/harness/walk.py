@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from server.errors import ContractError
-from sim.harness.adapters import InProcess, Target
+from sim.harness.adapters import Target
 from sim.harness.broken import Broken
-from sim.harness.cases import Case, Played, play, recorded, run_on
+from sim.harness.cases import Case, Played, run_on
 from sim.harness.dice import chance, pick, stream
+from sim.harness.model_charges import Cell
 from sim.harness.options import OVERLAYS
-from sim.harness.rules import next_step, scene
+from sim.harness.rules import STEPS, next_step, scene
 from sim.harness.run import Run
 from sim.harness.shrink import shrink
-
-STEPS = 30
 
 
 @dataclass(slots=True)
@@ -23,16 +22,15 @@ class Walked:
     """One run of the walk: the steps it made, what it reached, and the promise it found broken."""
 
     case: Case
-    seen: dict[tuple[str, ...], None]
+    seen: dict[Cell, None]
     broken: Broken | None
     done: int
     unchecked: dict[str, None] = field(default_factory=dict)
 
 
-def walk(
-    seed: int, target: Target, *, overlays: Sequence[str] | None = None, steps: int = STEPS, disks: bool = True
-) -> Walked:
-    """One run from this seed. `overlays` None lets the dice choose, mostly none."""
+def walk(seed: int, target: Target, *, overlays: Sequence[str] | None = None, disks: bool = True) -> Walked:
+    """One run from this seed. `overlays` None lets the dice choose, mostly none. Without `disks` no world is kept in a
+    directory, so none is stopped and started."""
     dice = stream(seed)
     if overlays is None:
         overlays = (pick(dice, OVERLAYS),) if chance(dice, 4) else ()
@@ -42,7 +40,7 @@ def walk(
     run: Run | None = None
     try:
         run = run_on(target, seed=seed, start_ms=around.start_ms, overlays=around.overlays, disk=around.disk)
-        for _ in range(steps):
+        for _ in range(STEPS):
             step = next_step(dice, run.model, around)
             made.append(step)
             run.do(step)
@@ -63,11 +61,5 @@ def walk(
 
 def minimal(walked: Walked, target: Target) -> tuple[Case, Played]:
     """The finding of a run as a small case that happens again, with its proof."""
-    played = play(walked.case, target)
-    if played.broken is None:
-        # The steps alone did not show it: what does then depends on more than they say, and that is told as it is.
-        assert walked.broken is not None
-        case = Case(walked.case.steps, walked.case.seed, walked.case.start_ms, walked.case.overlays, walked.case.disk)
-        return case, Played(case, walked.broken, played.requests, None, walked.seen)
-    small, found = shrink(walked.case, target)
-    return (recorded(small, found) if isinstance(target, InProcess) else small), found
+    assert walked.broken is not None, "only a run that broke a promise has a finding"
+    return shrink(walked.case, target, walked.broken)

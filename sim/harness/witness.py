@@ -14,11 +14,11 @@ from sim.harness import checks
 from sim.harness.adapters import Answer
 from sim.harness.broken import Broken
 from sim.harness.model import Model
+from sim.harness.model_charges import Cell
 from sim.harness.model_records import Charge, Static
 from sim.harness.model_rules import ATTEMPT_MS, JITTER, PAUSES_MS, RETRY_AFTER_TIMES, Reading, instant
 
 Ask = Callable[[str, str], Answer]
-Cell = tuple[str, ...]
 
 _NEXT: Mapping[str, frozenset[str]] = {
     "pending": frozenset({"pending", "completed", "expired", "error"}),

@@ -11,12 +11,12 @@ from tests.gallery.defect import Plant
 from tests.gallery.seams import Through, attribute, changed, port
 
 
-def timer_moved(by_ms: int, kind: str = TIMER) -> Plant:
-    """Let the alarm of this kind ring so much later than it was asked to, or earlier."""
+def timer_moved(by_ms: int) -> Plant:
+    """Let the alarm that ends a Charge ring so much later than it was asked to, or earlier."""
 
     class Moved(Through):
         def call_at(self, when_ms: int, priority: int, timer: str, key: str) -> None:
-            self.inner.call_at(when_ms + (by_ms if timer == kind else 0), priority, timer, key)
+            self.inner.call_at(when_ms + (by_ms if timer == TIMER else 0), priority, timer, key)
 
     return port("clock", Moved)
 
