@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pickle
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -21,6 +24,7 @@ from server.errors import StoreError
 from server.store import compaction, storage
 from server.store.journal import load
 from server.store.store import Store
+from tests.shelves import JOURNAL, loaded_rows, rows
 
 
 class Thrown(Exception):
@@ -162,6 +166,126 @@ def test_several_changes_of_one_row_are_written_as_the_last(tmp_path: Path) -> N
         for step in range(5):
             store.table("charges").put({"id": "a", "step": step})
     assert lines(tmp_path) == [{"charges": [[1, {"id": "a", "step": 4}]]}]
+
+
+# Ctrl-C, which CPython raises as a function begins or a call of a C function has returned. (The one moment that nothing
+# can guard is the beginning of `__exit__` itself.)
+
+STORE = str(Path(storage.__file__).parent)
+
+
+def interrupted(moment: int, act: Callable[[], Any]) -> bool:
+    """Do it, with Ctrl-C at the moment of that number inside the store. False: it was over before."""
+    left = moment
+
+    def look(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal left
+        code = frame.f_code
+        if not code.co_filename.startswith(STORE) or event not in ("call", "c_return"):
+            return
+        left -= (event, code.co_name) != ("call", "__exit__")
+        if not left:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(look)
+    try:
+        act()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+    return False
+
+
+def several(store: Store) -> None:
+    charges = store.table("charges")
+    with store.commit():
+        charges.put({"id": "a", "status": "completed"})
+        charges.put({"id": "a", "status": "settled"})
+        charges.delete("b")
+        charges.insert(Document({"id": "b", "status": "again"}, 2))
+        store.table("deliveries").put({"id": "of a", "charge": "a"})
+
+
+def failing_one(store: Store) -> None:
+    with suppress(Thrown), store.commit():
+        several(store)
+        store.table("deliveries").truncate()
+        raise Thrown
+
+
+INTERRUPTED: dict[str, Callable[[Store], Any]] = {
+    "several": several,
+    "failing": failing_one,
+    "update": lambda store: store.table("charges").update({"status": "completed"}, where("status") == "pending"),
+    "drop": lambda store: store.db.drop_table("charges"),
+    "compact": lambda store: store.compact(),
+    "put": lambda store: store.table("charges").put({"id": "c", "status": "pending"}),
+}
+
+
+# `put` also after so many changes that it begins a compaction, goes on with it, swaps the files, gives some back.
+@pytest.mark.parametrize(("deed", "steps"), [*((deed, 0) for deed in INTERRUPTED), *(("put", n) for n in (1, 3, 5, 7))])
+def test_ctrl_c_at_any_moment_leaves_a_commit_whole_or_undone_and_the_file_agrees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deed: str, steps: int
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+    monkeypatch.setattr(storage, "GARBAGE_TIMES", 1)
+    monkeypatch.setattr(storage, "GARBAGE_FLOOR", 1 if steps else 99)
+    monkeypatch.setattr(compaction, "ROWS_A_STEP", 1)
+    monkeypatch.setattr(compaction, "RETIRED_A_STEP", 100)
+
+    def begun(store: Store) -> Store:
+        charges = store.table("charges", indexes=["status"])
+        for key in ("a", "b", "c"):
+            charges.put({"id": key, "status": "pending"})
+        for version in range(steps):
+            charges.put({"id": "a", "status": "pending", "version": version})
+        return store
+
+    done = begun(Store.memory())
+    INTERRUPTED[deed](done)
+    for moment in itertools.count(1):
+        place = tmp_path / str(moment)
+        with begun(Store.open(place)) as store:
+            told = Told()
+            store.watch(told)
+            before = rows(store)
+            cut = interrupted(moment, lambda store=store: INTERRUPTED[deed](store))  # type: ignore[misc]
+            now = rows(store)
+            assert now in (before, rows(done)), moment
+            assert loaded_rows(place / JOURNAL) == now, moment
+            if "keep" in told.ends and rows(done) != before:
+                assert now == rows(done), "whoever has more to keep is told what became of the rows"
+            for key in ("a", "next"):
+                store.table("charges", indexes=["status"]).put({"id": key, "status": "next"})
+            assert [row["id"] for row in store.table("charges").find("status", "next")] == ["a", "next"]
+            assert len(store.table("charges").find("status", "pending")) == sum(
+                row["status"] == "pending" for row in store.table("charges")
+            )
+            assert loaded_rows(place / JOURNAL) == rows(store), moment
+        with Store.open(place) as again:
+            assert rows(again) == rows(store), moment
+        if not cut:
+            assert moment > 20
+            break
+
+
+class Told:
+    """What a watcher hears of how commits end."""
+
+    def __init__(self) -> None:
+        self.ends: list[str] = []
+
+    def begin(self) -> None:
+        self.ends.clear()
+
+    def keep(self) -> None:
+        self.ends.append("keep")
+
+    def take_back(self, error: BaseException) -> None:
+        self.ends.append("take back")
 
 
 def test_whoever_keeps_something_derived_hears_of_a_rollback(store: Store) -> None:

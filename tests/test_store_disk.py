@@ -84,6 +84,20 @@ def test_a_disk_that_takes_a_few_bytes_at_a_time_gets_them_all(tmp_path: Path, m
             assert loaded_rows(tmp_path / JOURNAL) == rows(store)
 
 
+def test_a_refused_line_that_could_not_be_cut_off_is_cut_off_when_the_store_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store.open(tmp_path, "always")
+    store.table("charges").put({"id": "a"})
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", failing)
+        broken.setattr(os, "ftruncate", failing)
+        with pytest.raises(StorageUnavailable):
+            store.table("charges").put({"id": "refused"})
+    store.close()
+    assert loaded_rows(tmp_path / JOURNAL) == rows(store)
+
+
 def half_of(write: Callable[[int, bytes], int]) -> Callable[[int, bytes], int]:
     """A disk with room for half of what it is first given."""
     given: list[int] = []
@@ -266,6 +280,79 @@ def test_a_failed_flush_is_not_believed_when_it_is_repeated(tmp_path: Path, monk
         assert loaded_rows(tmp_path / JOURNAL) == rows(store)
 
 
+def test_what_a_failed_flush_left_unsure_is_written_anew_when_the_store_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store.open(tmp_path, "interval")
+    store.table("charges").put({"id": "a"})
+    inode = (tmp_path / JOURNAL).stat().st_ino
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", failing)
+        with pytest.raises(StorageUnavailable):
+            store.maybe_sync(0)
+        with pytest.raises(StorageUnavailable):
+            store.close()
+    assert loaded_rows(tmp_path / JOURNAL) == rows(store)
+    with Store.open(tmp_path, "interval") as store:
+        store.table("charges").put({"id": "b"})
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fsync", failing)
+            with pytest.raises(StorageUnavailable):
+                store.maybe_sync(0)
+    assert (tmp_path / JOURNAL).stat().st_ino != inode
+    assert not store.unsynced
+    assert loaded_rows(tmp_path / JOURNAL) == rows(store)
+
+
+def test_under_always_a_new_file_whose_name_is_not_on_the_disk_is_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(tmp_path, "always") as store:
+        charges = store.table("charges")
+        charges.put({"id": "a"})
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fsync", failing)
+            with pytest.raises(StorageUnavailable):
+                charges.put({"id": "refused"})
+        with monkeypatch.context() as broken:
+            broken.setattr(storage, "sync_directory", failing)
+            with pytest.raises(StorageUnavailable):
+                charges.put({"id": "refused"})
+        assert charges.all() == [{"id": "a"}]
+        charges.put({"id": "b"})
+        assert loaded_rows(tmp_path / JOURNAL) == rows(store)
+
+
+def test_a_flush_in_the_middle_of_a_compaction_waits_for_the_file_that_has_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, syncs: list[int]
+) -> None:
+    with Store.open(tmp_path, "always", group_commit=True) as store:
+        store.table("charges").put({"id": "a"})
+        old = store.storage._fd  # type: ignore[attr-defined]
+
+        def flush_meanwhile(directory: Path) -> None:
+            """Another thread comes after the new file took the name, and before the disk knows of it."""
+            del syncs[:]
+            store.flush()
+            assert syncs == [old]
+
+        monkeypatch.setattr(storage, "sync_directory", flush_meanwhile)
+        store.compact()
+        assert not store.unsynced
+
+
+def test_every_directory_that_is_made_and_the_journals_name_reach_the_disk(tmp_path: Path, syncs: list[int]) -> None:
+    seen: list[Path] = []
+    with pytest.MonkeyPatch.context() as watched:
+        watched.setattr(storage, "sync_directory", seen.append)
+        Store.open(tmp_path / "a" / "b").close()
+        assert seen == [tmp_path / "a", tmp_path, tmp_path / "a" / "b"]
+        # The process before may have died between giving the file its name and this.
+        del seen[:]
+        Store.open(tmp_path / "a" / "b").close()
+        assert seen == [tmp_path / "a" / "b"]
+
+
 # Compaction
 
 STEPS = st.lists(
@@ -439,6 +526,66 @@ def test_a_disk_that_refuses_even_to_give_up_does_not_stop_the_store(
         assert loaded_rows(tmp_path / JOURNAL) == rows(store)
         store.compact()
         assert loaded_rows(tmp_path / JOURNAL) == rows(store)
+
+
+@pytest.mark.parametrize("call", ["close", "fstat", "posix_fadvise"])
+def test_a_compaction_does_not_hang_on_what_is_only_tidiness(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    real = getattr(os, call)
+
+    def failing_after_the_deed(*arguments: Any) -> Any:
+        real(*arguments)
+        failing()
+
+    with Store.open(tmp_path) as store:
+        charges = store.table("charges")
+        for number in range(3):
+            charges.put({"id": number})
+            with monkeypatch.context() as broken:
+                broken.setattr(os, call, failing_after_the_deed)
+                broken.setattr(storage, "sync_directory", lambda directory: None)  # it closes the directory, too
+                for _ in range(2):
+                    store.compact()
+            charges.put({"id": f"after {number}"})
+            assert loaded_rows(tmp_path / JOURNAL) == rows(store)
+    with Store.open(tmp_path) as again:
+        assert rows(again) == rows(store)
+
+
+def test_a_closed_store_lets_the_file_be_whatever_it_had_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "GARBAGE_FLOOR", 5)
+    closed = Store.open(tmp_path)
+    for version in range(10):
+        closed.table("charges").put({"id": "a", "version": version})
+    closed.close()
+    with Store.open(tmp_path) as store:
+        for number in range(5):
+            store.table("charges").put({"id": number})
+            with closed.commit():
+                assert closed.table("charges").row("a") is not None
+        assert loaded_rows(tmp_path / JOURNAL) == rows(store)
+
+
+def test_a_compaction_finds_its_directory_wherever_the_program_went(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("mine", "other"):
+        (tmp_path / place).mkdir()
+    (tmp_path / "link").symlink_to("mine")
+    monkeypatch.chdir(tmp_path / "mine")
+    for name in (".", tmp_path / "link"):
+        with Store.open(name) as store:
+            store.table("charges").put({"id": str(name)})
+            os.chdir(tmp_path / "other")
+            (tmp_path / "link").unlink()
+            (tmp_path / "link").symlink_to("other")
+            store.compact()
+            store.table("charges").put({"id": f"{name}, later"})
+        (tmp_path / "link").unlink()
+        (tmp_path / "link").symlink_to("mine")
+        assert loaded_rows(tmp_path / "mine" / JOURNAL) == rows(store)
+        assert list((tmp_path / "other").iterdir()) == []
 
 
 def test_compaction_on_demand_says_when_the_disk_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

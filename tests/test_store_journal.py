@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import gc
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -190,6 +192,21 @@ def test_damage_in_the_first_line_costs_no_commit(three_commits: Path) -> None:
         path.write_bytes(whole.replace(b"leyden", b"Leyden", 1))
 
 
+def test_a_first_line_that_lost_its_end_costs_no_commit(three_commits: Path) -> None:
+    path = three_commits / JOURNAL
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"\n", b"\x0b", 1))
+    assert recover(three_commits)[1] == 3
+    assert path.read_bytes() == whole
+
+
+def test_what_was_recovered_and_what_was_set_aside_are_for_their_owner_alone(three_commits: Path) -> None:
+    path = three_commits / JOURNAL
+    path.write_bytes(path.read_bytes().replace(b"completed", b"complEted"))
+    aside, _ = recover(three_commits)
+    assert [stat.S_IMODE(kept.stat().st_mode) for kept in (path, aside)] == [0o600, 0o600]
+
+
 def test_damage_in_the_first_line_and_in_a_later_one_keeps_what_lies_between(three_commits: Path) -> None:
     path = three_commits / JOURNAL
     whole = path.read_bytes()
@@ -302,6 +319,42 @@ def test_a_second_store_on_the_directory_is_refused_until_the_first_lets_go(tmp_
     Store.open(tmp_path).close()
 
 
+FORKING = """
+import os, sys
+from server.errors import StoreError
+from server.store.store import Store
+store = Store.open(sys.argv[1])
+store.table("charges").put({"id": "before"})
+if not os.fork():
+    try:
+        store.table("charges").put({"id": "child"})
+    except StoreError as error:
+        print(error, flush=True)
+    with store.commit():
+        pass
+    store.close()
+    os.read(0, 1)
+    os._exit(0)
+os.wait() if len(sys.argv) > 2 else None
+store.table("charges").put({"id": "after"})
+os._exit(0)
+"""
+
+
+def test_a_process_made_by_fork_has_no_part_in_the_store(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FORKING, str(tmp_path)]
+    said = subprocess.run([*command, "wait"], stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=ROOT)
+    assert "is closed: open the store again" in said.stdout, said.stderr
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as parent:
+        parent.wait()
+        assert parent.stdout is not None
+        assert "is closed" in parent.stdout.readline()
+        # The child lives on, and nothing is locked.
+        with Store.open(tmp_path) as store:
+            assert [row["id"] for row in store.table("charges")] == ["before", "after"]
+        parent.communicate("x")
+
+
 WRITER = """
 import sys
 from server.store.store import Store
@@ -363,6 +416,29 @@ def test_a_directory_is_made_with_those_above_it_even_if_somebody_else_does_so_f
     Store.open(place).close()
 
 
+def test_a_journal_that_a_look_overlooked_is_not_begun_anew(
+    three_commits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python says of a file that it is not there when the disk failed to tell."""
+    before = (three_commits / JOURNAL).read_bytes()
+    with monkeypatch.context() as blind:
+        blind.setattr(Path, "exists", lambda path: path.name != JOURNAL)
+        with pytest.raises(StoreError, match="cannot be opened"):
+            Store.open(three_commits)
+    assert (three_commits / JOURNAL).read_bytes() == before
+
+
+def test_a_place_without_locks_is_not_said_to_be_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lockless(fd: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    free = lowest_free_descriptor()
+    monkeypatch.setattr(fcntl, "flock", lockless)
+    with pytest.raises(StoreError, match=r"cannot be locked .*: choose a place whose file system has locks"):
+        Store.open(tmp_path)
+    assert lowest_free_descriptor() == free
+
+
 def test_a_directory_without_write_permission_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.open
 
@@ -416,7 +492,15 @@ def test_stock_tinydb_reads_an_export_and_leyden_takes_it_back(three_commits: Pa
 
 @pytest.mark.parametrize(
     "content",
-    ["[]", "{", '{"charges": []}', '{"charges": {"x": {}}}', '{"charges": {"1": 5}}', '{"a": {"1": {}, "2": 0}}'],
+    [
+        "[]",
+        "{",
+        '{"charges": []}',
+        '{"a": {"1": {"n": NaN}}}',
+        '{"charges": {"x": {}}}',
+        '{"charges": {"1": 5}}',
+        '{"a": {"1": {}, "2": 0}}',
+    ],
 )
 def test_a_file_that_is_not_tinydbs_is_refused_whole(tmp_path: Path, content: str) -> None:
     (tmp_path / "plain.json").write_text(content)

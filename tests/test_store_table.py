@@ -50,7 +50,7 @@ VALUES = st.one_of(
 )
 ROWS = st.dictionaries(FIELDS, VALUES, max_size=3)
 IDS = st.integers(1, 8)
-DOCUMENTS = st.builds(Document, ROWS, IDS)
+DOCUMENTS = st.builds(Document, ROWS, st.one_of(IDS, IDS, IDS.map(str)))
 CONDITIONS: st.SearchStrategy[QueryInstance] = st.one_of(
     st.builds(lambda field, value: where(field) == value, FIELDS, VALUES),
     st.builds(lambda field, value: ~(where(field) == value), FIELDS, VALUES),
@@ -141,6 +141,11 @@ SELDOM = [
     deed("remove", lambda table, cond: table.remove(cond), cond=CONDITIONS),
     deed("truncate", lambda table: table.truncate()),
     deed("remove while walking", lambda table: [table.remove(doc_ids=[row.doc_id]) for row in table]),
+    deed(
+        "remove another while walking",
+        lambda table, known: [(table.remove(doc_ids=[known]), row) for row in table],
+        known=IDS,
+    ),
     st.just(("drop_table", lambda db: db.drop_table("deliveries"))),
     st.just(("drop_tables", lambda db: db.drop_tables())),
 ]
@@ -265,6 +270,22 @@ def assert_indexes_tell_the_truth(store: Store) -> None:
 
 def as_sets(groups: Mapping[Any, Any]) -> dict[Any, set[int]]:
     return {value: held if isinstance(held, set) else {held} for value, held in groups.items()}
+
+
+def test_an_id_given_as_text_is_the_same_id_only_once_it_is_written() -> None:
+    rows = [Document({"n": 1}, "2"), {"n": 2}, Document({"n": 3}, "2")]  # type: ignore[arg-type]
+    for storage, database in ((TextStorage, TinyDB), (RowStorage, Database)):
+        table = database(storage=storage).table("charges")
+        with pytest.raises(ValueError, match="Document with ID 2 already exists"):
+            table.insert_multiple(rows)
+        assert table.insert_multiple(rows[:2]) == ["2", 2]
+        assert documents(table.all()) == documents([Document({"n": 2}, 2)])
+
+
+def test_the_stock_table_walks_over_what_was_there_when_it_began() -> None:
+    db = TinyDB(storage=RowStorage)
+    db.insert_multiple([{"n": 1}, {"n": 2}])
+    assert [(row["n"], db.remove(doc_ids=[2])) for row in db] == [(1, [2]), (2, [])]
 
 
 def test_a_table_that_persists_empty_exists_at_once_and_is_empty() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from server.store.journal import encode, header, seal
@@ -65,9 +66,9 @@ class Compaction:
 
     def abandon(self) -> None:
         """Give up: the old journal goes on."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
         self.path.unlink(missing_ok=True)
 
     def _add(self, body: bytes, records: int) -> None:
@@ -78,16 +79,17 @@ class Compaction:
     def _write(self, line: bytes) -> None:
         write_all(self._fd, line)
         if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._fd, self.size, len(line), os.POSIX_FADV_DONTNEED)
+            with suppress(OSError):  # a wish: a file system that cannot grant it is as good as any
+                os.posix_fadvise(self._fd, self.size, len(line), os.POSIX_FADV_DONTNEED)
         self.size += len(line)
 
 
 class Retired:
     """A file that no longer has a name. Giving back a big one at once would block for long: it is done by pieces."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, size: int) -> None:
         self._fd = fd
-        self._size = os.fstat(fd).st_size
+        self._size = size
 
     def shrink(self) -> bool:
         """Give back a piece; True once nothing is left. Raises `OSError`."""
@@ -99,8 +101,11 @@ class Retired:
         return False
 
     def close(self) -> None:
-        """Give back what is left."""
-        os.close(self._fd)
+        """Give back what is left; doing it twice does no harm."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            with suppress(OSError):  # nobody needs what it holds, and the kernel has let go of it even so
+                os.close(fd)
 
 
 def write_all(fd: int, data: bytes) -> None:

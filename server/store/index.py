@@ -48,6 +48,8 @@ class Index:
             held.discard(doc_id)
             if held:
                 return
+        elif held != doc_id:
+            return  # it had not joined yet when its commit was interrupted
         del groups[value]
 
     def size(self, value: Any) -> int | None:

@@ -55,7 +55,7 @@ def import_tinydb(storage: RowStorage, path: str | os.PathLike[str]) -> dict[str
 
 def _read(path: Path) -> dict[str, dict[int, Row]]:
     try:
-        content: Any = json.loads(path.read_bytes() or b"{}")
+        content: Any = json.loads(path.read_bytes() or b"{}", parse_constant=_not_json)
         tables = {name: {int(doc_id): row for doc_id, row in table.items()} for name, table in content.items()}
     except OSError as error:
         raise StoreError(f"{path} cannot be read ({error.strerror})") from error
@@ -66,3 +66,8 @@ def _read(path: Path) -> dict[str, dict[int, Row]]:
             if not isinstance(row, dict):
                 raise StoreError(f"{path} is not a TinyDB JSON file: document {doc_id} of {name!r} is not an object")
     return tables
+
+
+def _not_json(word: str) -> Any:
+    # TinyDB writes these; our journal would say null, and after a restart the row would no longer be what it was.
+    raise ValueError(f"{word} is no JSON value")

@@ -16,7 +16,7 @@ import os
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from zlib import crc32
 
 import orjson
@@ -129,10 +129,12 @@ def recover(directory: str | os.PathLike[str]) -> tuple[Path, int]:
         else:
             raise StoreError(f"{path} is sound: there is nothing to recover")
         draft = path.with_suffix(".journal.recovered")
-        with path.open("rb") as damaged, draft.open("wb") as kept:
+        with path.open("rb") as damaged, _private(draft) as kept:
             if first.line == 1:
-                damaged.readline()
-                kept.write(header()[0])
+                begin = header()[0]
+                if b'["' in damaged.readline()[len(begin) :]:
+                    damaged.seek(len(begin))  # its end mark was damaged, and the next line is read as part of it
+                kept.write(begin)
                 shutil.copyfileobj(damaged, kept)
             else:
                 kept.write(damaged.read(first.good_bytes))
@@ -142,13 +144,20 @@ def recover(directory: str | os.PathLike[str]) -> tuple[Path, int]:
             os.truncate(draft, second.good_bytes)
             sound = load(draft)
         aside = next(name for n in range(1, 10_000) if not (name := path.with_suffix(f".journal.damaged-{n}")).exists())
-        shutil.copyfile(path, aside)
+        with path.open("rb") as damaged, _private(aside) as copy:
+            shutil.copyfileobj(damaged, copy)
         for written in (draft, aside):
             with written.open("rb+") as file:
                 os.fsync(file.fileno())
         os.replace(draft, path)
         sync_directory(path.parent)
         return aside, sound.commits
+
+
+def _private(path: Path) -> BinaryIO:
+    """A new file for what a journal holds, keys and secrets among it."""
+    path.unlink(missing_ok=True)
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 def sync_directory(directory: Path) -> None:

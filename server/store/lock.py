@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -31,12 +32,17 @@ class Lock:
             ) from error
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             holder = os.pread(self._fd, 20, 0).decode("ascii", "replace").strip()
             os.close(self._fd)
             raise StoreError(
                 f"{directory} is in use by {f'process {holder}' if holder else 'another process'}:"
                 " stop that one first, or choose another directory"
+            ) from error
+        except OSError as error:
+            os.close(self._fd)
+            raise StoreError(
+                f"{directory} cannot be locked ({error.strerror}): choose a place whose file system has locks"
             ) from error
         try:
             os.ftruncate(self._fd, 0)
@@ -46,9 +52,10 @@ class Lock:
 
     def release(self) -> None:
         """Let go; doing it twice does no harm. The file stays: removing it would let two processes lock two files."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            with suppress(OSError):
+                os.close(fd)
 
     def __enter__(self) -> Lock:
         return self

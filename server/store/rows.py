@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Protocol, cast
 
@@ -56,30 +56,50 @@ class Commit:
                 storage.doomed = True
             return
         try:
-            if error is None and not storage.doomed:
-                storage.seal()
-            else:
-                storage.roll_back()
-                if error is None:
+            if error is None:
+                if storage.doomed:
                     raise StoreError(
                         "a commit inside this one failed and its exception was caught, so nothing of this commit was"
                         " kept; let the exception through, or make the two commits separate"
                     )
+                # It stands when this returns and not when this raises.
+                if storage.touched:
+                    if storage.last_words is not None:
+                        storage.last_words()
+                    storage.write_down(storage.touched)
         except BaseException as refused:
             error = refused
             raise
         finally:
-            if storage.watcher is not None:
-                if error is None:
-                    storage.watcher.keep()
-                else:
-                    storage.watcher.take_back(error)
+            # What interrupts here (Ctrl-C comes between any two calls) waits: half kept or half taken back, the rows
+            # would no longer be what the file says. Doing either again does no harm.
+            watcher = storage.watcher
+            if error is None:
+                try:
+                    storage.keep()
+                except BaseException:
+                    storage.keep()
+                    raise
+                finally:
+                    if watcher is not None:
+                        watcher.keep()
+            else:
+                try:
+                    storage.roll_back()
+                except BaseException:
+                    storage.roll_back()
+                    raise
+                finally:
+                    if watcher is not None:
+                        watcher.take_back(error)
+        storage.settled()
 
 
 class RowStorage(Storage):
     """Tables in memory, with commits. It is a complete TinyDB storage; the file storage adds what is durable.
 
-    `depth` counts the commits open inside one another, `touched` lists the shelves the open commit has changed.
+    `depth` counts the commits open inside one another, `touched` lists the shelves the open commit has changed;
+    `last_words` is what `before_seal` was given.
     """
 
     def __init__(self, state: Snapshot | None = None) -> None:
@@ -92,7 +112,7 @@ class RowStorage(Storage):
         }
         self._commit = Commit(self)
         self._after_rollback: list[Callable[[], None]] = []
-        self._before_seal: Callable[[], None] | None = None
+        self.last_words: Callable[[], None] | None = None
         self.watcher: Watcher | None = None
 
     def shelf(self, name: str) -> Shelf:
@@ -120,30 +140,21 @@ class RowStorage(Storage):
 
     def before_seal(self, callback: Callable[[], None] | None) -> None:
         """Have `callback` add what belongs to every commit that changed something, just before it is written down."""
-        self._before_seal = callback
+        self.last_words = callback
 
-    def seal(self) -> None:
-        """End the outermost commit: write it down or, when that fails, take it back and raise why."""
-        if self.touched:
-            try:
-                if self._before_seal is not None:
-                    self._before_seal()
-                self.write_down(self.touched)
-            except BaseException:
-                self.roll_back()
-                raise
-            for shelf in self.touched:
-                shelf.keep()
-            self.touched.clear()
+    def keep(self) -> None:
+        """End the commit that was written down."""
+        for shelf in self.touched:
+            shelf.keep()
+        self.touched.clear()
         self.depth = 0
-        self.settled()
 
     def roll_back(self) -> None:
         """Take back what the open commit did."""
+        self.depth, self.doomed = 0, True  # should this be interrupted, the next commit comes to nothing and ends it
         for shelf in self.touched:
             shelf.undo()
         self.touched.clear()
-        self.depth = 0
         self.doomed = False
         for callback in self._after_rollback:
             callback()
@@ -208,10 +219,14 @@ class _Shown(Mapping[str, Row]):
         return thawed(self.shelf.rows[number])
 
     def __iter__(self) -> Iterator[str]:
-        return iter([str(doc_id) for doc_id in self.shelf.rows])  # the table may change while it is walked
+        return iter([str(doc_id) for doc_id in self.shelf.rows])
 
     def __len__(self) -> int:
         return len(self.shelf.rows)
+
+    def items(self) -> ItemsView[str, Row]:
+        """All of them as they are now: the table may change while they are walked."""
+        return {str(doc_id): thawed(row) for doc_id, row in self.shelf.rows.items()}.items()
 
 
 def as_id(doc_id: object) -> int | None:

@@ -18,9 +18,11 @@ Row = dict[str, Any]
 
 
 class Hub(Protocol):
-    """What a shelf must know of its storage: how many commits are open, and the list of shelves they touched."""
+    """What a shelf must know of its storage: how many commits are open, whether they are to be taken back, and the list
+    of shelves they touched."""
 
     depth: int
+    doomed: bool
     touched: list[Shelf]
 
 
@@ -51,7 +53,7 @@ class Shelf:
     """
 
     __slots__ = (
-        "_born_again", "_hub", "_sequence", "_was", "_wiped", "ascending", "before", "caches",
+        "_born_again", "_half", "_hub", "_sequence", "_was", "_wiped", "ascending", "before", "caches",
         "indexes", "key", "keys", "made", "name", "next_id", "order", "rows", "top",
     )  # fmt: skip
 
@@ -72,8 +74,9 @@ class Shelf:
         self.ascending = list(self.rows) == sorted(self.rows)
         self.caches: dict[int, Emptied] = {}
         self.before: dict[int, Row | None] | None = None
-        self._born_again: set[int] = set()
+        self._born_again: dict[int, Row] = {}  # ids given again by the open commit, and the row they had before
         self._wiped = False
+        self._half = False  # a change of one row was interrupted: keys and indexes may say anything
         self._sequence: list[int] | None = None
         self._was: tuple[int | None, bool, int, bool]  # `begin` notes it
         self.order = Order()
@@ -88,9 +91,9 @@ class Shelf:
     def begin(self) -> dict[int, Row | None] | None:
         """Join the open commit, if there is one: from here on every change can be taken back."""
         if self.before is None and self._hub.depth:
-            self.before = {}
             self._was = (self.next_id, self.made, self.top, self.ascending)
             self._hub.touched.append(self)
+            self.before = {}
         return self.before
 
     def make(self) -> None:
@@ -233,16 +236,19 @@ class Shelf:
             self._born_again.clear()
 
     def undo(self) -> None:
-        """Put everything back as it was before the commit: rows and their sequence, indexes, next id."""
+        """Put everything back as it was before the commit: rows and their sequence, indexes, next id.
+
+        Interrupted, it can be done again.
+        """
         rows, moved = self.rows, self._wiped
-        for doc_id, old in (self.before or {}).items():
+        for doc_id, old in [*(self.before or {}).items(), *self._born_again.items()]:
             now = rows.get(doc_id)
             if old is None:
                 if now is not None:
                     self._leave(doc_id, now)
             elif now is None:
+                self._wiped = moved = True
                 self._enter(doc_id, old)
-                moved = True
             else:
                 self._exchange(doc_id, now, old)
                 moved = moved or doc_id in self._born_again
@@ -250,15 +256,19 @@ class Shelf:
         if moved:  # what came back stands at the end
             sequence = self._sequence if not self.ascending and self._sequence is not None else sorted(rows)
             self.rows = {doc_id: rows[doc_id] for doc_id in sequence if doc_id in rows}
+        if self._half:
+            anew = Shelf(self._hub, self.name, ShelfState(self.rows, None, True, None, {}, {}))
+            anew.declare(self.key, self.indexes)
+            self.keys, self.indexes, self._half = anew.keys, anew.indexes, False
         self.order.trim(self.rows)
         self.forget()
         self.keep()
 
     def _note_return(self, doc_id: int, before: dict[int, Row | None]) -> None:
-        was = before.pop(doc_id, None)  # popped, so that it goes to the end: so does the row
+        if (was := before.get(doc_id)) is not None:
+            self._born_again[doc_id] = was
+        before.pop(doc_id, None)  # so that it goes to the end: so does the row
         before[doc_id] = was
-        if was is not None:
-            self._born_again.add(doc_id)
 
     def _note_sequence(self) -> None:
         # Rows in the order of their ids (the usual table) are put back in place by sorting; others need a note of it.
@@ -334,42 +344,55 @@ class Shelf:
         return self.top
 
     # One row in, out, or over another. While a commit is undone two rows may claim one key for a moment; hence a row
-    # only ever takes away its own claim.
+    # only ever takes away its own claim. Ctrl-C (or a lack of memory) in the middle dooms the commit, and `undo` mends
+    # what was left half done.
 
     def _enter(self, doc_id: int, row: Row) -> None:
-        if doc_id > self.top:
-            self.top = doc_id
-            self.order.append(doc_id)
-        else:
-            self.ascending = False
-            self.order.forget()
-        self.rows[doc_id] = row
-        if self.key is not None and (value := row.get(self.key)) is not None:
-            self.keys[value] = doc_id
-        for field, index in self.indexes.items():
-            if (value := row.get(field)) is not None:
-                index.join(value, doc_id)
+        try:
+            if doc_id > self.top:
+                self.top = doc_id
+                self.order.append(doc_id)
+            else:
+                self.ascending = False
+                self.order.forget()
+            self.rows[doc_id] = row
+            if self.key is not None and (value := row.get(self.key)) is not None:
+                self.keys[value] = doc_id
+            for field, index in self.indexes.items():
+                if (value := row.get(field)) is not None:
+                    index.join(value, doc_id)
+        except BaseException:
+            self._half = self._hub.doomed = True
+            raise
 
     def _leave(self, doc_id: int, row: Row) -> None:
-        del self.rows[doc_id]
-        if self.key is not None and self.keys.get(row.get(self.key)) == doc_id:
-            del self.keys[row[self.key]]
-        for field, index in self.indexes.items():
-            if (value := row.get(field)) is not None:
-                index.part(value, doc_id)
+        try:
+            del self.rows[doc_id]
+            if self.key is not None and self.keys.get(row.get(self.key)) == doc_id:
+                del self.keys[row[self.key]]
+            for field, index in self.indexes.items():
+                if (value := row.get(field)) is not None:
+                    index.part(value, doc_id)
+        except BaseException:
+            self._half = self._hub.doomed = True
+            raise
 
     def _exchange(self, doc_id: int, old: Row, row: Row) -> None:
-        self.rows[doc_id] = row
-        self.order.exchanged(old, row)
-        if self.key is not None and (was := old.get(self.key)) != (value := row.get(self.key)):
-            if self.keys.get(was) == doc_id:
-                del self.keys[was]
-            if value is not None:
-                self.keys[value] = doc_id
-        for field, index in self.indexes.items():
-            was, value = old.get(field), row.get(field)
-            if was is not value and was != value:
-                if was is not None:
-                    index.part(was, doc_id)
+        try:
+            self.rows[doc_id] = row
+            self.order.exchanged(old, row)
+            if self.key is not None and (was := old.get(self.key)) != (value := row.get(self.key)):
+                if self.keys.get(was) == doc_id:
+                    del self.keys[was]
                 if value is not None:
-                    index.join(value, doc_id)
+                    self.keys[value] = doc_id
+            for field, index in self.indexes.items():
+                was, value = old.get(field), row.get(field)
+                if was is not value and was != value:
+                    if was is not None:
+                        index.part(was, doc_id)
+                    if value is not None:
+                        index.join(value, doc_id)
+        except BaseException:
+            self._half = self._hub.doomed = True
+            raise

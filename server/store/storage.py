@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import weakref
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -48,8 +51,6 @@ class JournalStorage(RowStorage):
         super().__init__()
         if policy not in ("os", "interval", "always"):
             raise StoreError(f"there is no store policy {policy!r}: choose os, interval or always")
-        self.directory = Path(directory)
-        self.path = self.directory / JOURNAL_NAME
         self._sync_each = policy == "always" and not group_commit
         self._interval_ms = interval_ms if policy == "interval" else None
         self._last_sync_ms: int | None = None
@@ -63,12 +64,19 @@ class JournalStorage(RowStorage):
         self._torn = self._suspect = False
         self._note: str | None = None
         try:
-            if not self.directory.exists():
-                self.directory.mkdir(parents=True, exist_ok=True)
-                sync_directory(self.directory.parent)
+            wanted = Path(directory)
+            absent = [place for place in (wanted, *wanted.parents) if not place.exists()]
+            wanted.mkdir(parents=True, exist_ok=True)
+            for place in absent:
+                sync_directory(place.parent)
         except OSError as error:
-            raise StoreError(f"{self.directory} cannot be made ({error.strerror}): choose another place") from error
+            raise StoreError(f"{directory} cannot be made ({error.strerror}): choose another place") from error
+        # Its whole name: the program may go elsewhere, or a link be moved, before a compaction names it again.
+        self.directory = Path(os.path.realpath(wanted))
+        self.path = self.directory / JOURNAL_NAME
         self._lock = Lock(self.directory)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=partial(_left_to_parent, weakref.ref(self)))
         try:
             self._open()
         except BaseException as error:
@@ -89,7 +97,8 @@ class JournalStorage(RowStorage):
                 self.shelves[name] = Shelf(self, name, ShelfState(rows, None, True, None, {}, {}))
             self._chain, self._records, self._note = loaded.chain, loaded.records, loaded.note
             self._size = loaded.size
-        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)  # it holds keys and secrets
+        # A new one must not be there: what is not read here would be cut off below. It holds keys and secrets.
+        self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | (os.O_CREAT | os.O_EXCL if new else 0), 0o600)
         if os.fstat(self._fd).st_size != self._size:
             os.ftruncate(self._fd, self._size)
         if self._size == 0:
@@ -97,8 +106,7 @@ class JournalStorage(RowStorage):
             write_all(self._fd, line)
             os.fsync(self._fd)
             self._size = len(line)
-        if new:
-            sync_directory(self.directory)
+        sync_directory(self.directory)  # whoever gave the file its name may have died before doing this
         self._limit = self._healthy()
 
     @property
@@ -126,33 +134,48 @@ class JournalStorage(RowStorage):
         body = encode(said)
         if self._fd < 0:
             raise self._closed()
+        if self._suspect:
+            self._say_all()
+            return
         try:
-            if self._suspect:
-                self._rewrite()  # from the rows in memory, this commit's changes among them
-                self._commits += 1
-                if not self._suspect:
-                    self._synced = self._commits
-                return
             if self._torn:
                 self._cut_back()
             line, chain = seal(body, self._chain)
             size = self._size + len(line)
-            self._torn = True  # until all is done: whatever interrupts here, the next commit begins by cutting back
+            self._torn = True  # until all is done: whatever interrupts here, the line is not to stand
             if (written := os.write(self._fd, line)) < len(line):
                 write_all(self._fd, line[written:])
             if self._sync_each:
                 self._sync()
-        except OSError as error:
+            if self._compaction is not None:
+                self._compaction.follow(body, records)
+        except BaseException as error:
             with suppress(OSError):
                 self._cut_back()
-            raise self._refused(error) from error
-        self._size, self._chain, self._torn = size, chain, False
+            if isinstance(error, OSError):
+                raise self._refused(error) from error
+            self._abandon()  # it may have taken note of this commit
+            raise
         self._records += records
         self._commits += 1
         if self._sync_each:
             self._synced = self._commits
-        if self._compaction is not None:
-            self._compaction.follow(body, records)
+        self._size, self._chain, self._torn = size, chain, False
+
+    def _say_all(self) -> None:
+        """Write a commit down by writing everything anew, from the rows in memory: its changes are among them."""
+        try:
+            self._rewrite()
+            if self._sync_each and self._suspect:
+                raise OSError(errno.EIO, "its new name did not reach the disk")
+        except BaseException as error:
+            self._suspect = True  # the new file may stand there already, with what is now taken back
+            if isinstance(error, OSError):
+                raise self._refused(error) from error
+            raise
+        self._commits += 1
+        if not self._suspect:
+            self._synced = self._commits
 
     def _cut_back(self) -> None:
         if self._torn:
@@ -182,21 +205,22 @@ class JournalStorage(RowStorage):
         machine. The next commit writes the whole journal anew, because the kernel forgets what it failed to write.
         """
         # Without a lock: the count is read before the file. Should a compaction swap files in between, or while this
-        # waits, then it has itself brought all these commits to the disk, in the new file.
+        # waits, then it has itself brought all these commits to the disk, in the new file, or left the store suspect.
         commits = self._commits
         fd = self._fd
         if self._synced >= commits or fd < 0:
             return
-        if self._suspect:
+        try:
+            if not self._suspect:
+                os.fsync(fd)
+        except OSError as error:
+            self._suspect = self._suspect or fd == self._fd
+            if self._suspect:
+                raise self._refused(error) from error
+        if self._suspect:  # before, or since: then the number `fd` may have been another file's
             raise StorageUnavailable(
                 "the disk failed before; the next commit writes everything anew: repeat the request"
             )
-        try:
-            os.fsync(fd)
-        except OSError as error:
-            if fd == self._fd:
-                self._suspect = True
-                raise self._refused(error) from error
         self._synced = max(self._synced, commits)
 
     def _sync(self) -> None:
@@ -223,6 +247,8 @@ class JournalStorage(RowStorage):
         """Go on with a compaction, or start one when it is due. When the disk refuses, the old journal goes on."""
         if self._compaction is None and self._records <= self._limit and self._retired is None:
             return
+        if self._fd < 0:
+            return  # the directory may be another's by now
         try:
             if self._retired is not None:
                 if self._retired.shrink():
@@ -233,10 +259,12 @@ class JournalStorage(RowStorage):
                     self._compaction = Compaction(self._compacting_path(), self.shelves.values())
             elif self._compaction.step():
                 self._adopt()
-        except OSError:
+        except BaseException as error:
             self._abandon()
             self._give_back()
             self._limit = self._records + self._healthy()  # no use in trying again with every commit
+            if not isinstance(error, Exception):  # the commit stands, whatever becomes of this
+                raise
 
     def compact(self) -> None:
         """Do a whole compaction now. Raises `StorageUnavailable` when the disk refuses; the old journal goes on."""
@@ -250,18 +278,36 @@ class JournalStorage(RowStorage):
             raise self._refused(error) from error
 
     def close(self) -> None:
-        """Bring everything to the disk and let the directory go; doing it twice does no harm."""
+        """Bring everything to the disk and let the directory go; doing it twice does no harm.
+
+        Raises `StorageUnavailable` when the disk refuses: what was committed last may be lost with the machine.
+        """
         try:
-            if self._compaction is not None:
-                self._abandon()
+            self._abandon()
             if self._fd >= 0:
+                with suppress(OSError):
+                    self._cut_back()
+                if (self._torn or self._suspect) and not self.depth:
+                    self._rewrite()
                 self.flush()
+        except OSError as error:
+            raise self._refused(error) from error
         finally:
-            if self._fd >= 0:
-                os.close(self._fd)
-                self._fd = -1
+            fd, self._fd = self._fd, -1
+            if fd >= 0:
+                with suppress(OSError):  # everything is on the disk, or it was said that it is not
+                    os.close(fd)
             self._give_back()
             self._lock.release()
+
+    def leave(self) -> None:
+        """Let everything go as it is: somebody else goes on with it."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+        self._compaction = None
+        self._give_back()
+        self._lock.release()
 
     def _healthy(self) -> int:
         rows = sum(len(shelf.rows) for shelf in self.shelves.values())
@@ -285,19 +331,32 @@ class JournalStorage(RowStorage):
         compaction = self._compaction
         if compaction is None:
             return
-        fd = compaction.swap(self.path)
         self._give_back()
-        self._retired, self._fd = Retired(self._fd), fd
-        self._size, self._chain, self._records = compaction.size, compaction.chain, compaction.records
-        self._compaction = None
-        self._torn = self._suspect = False
-        self._limit = self._healthy()
+        named = False
         try:
-            sync_directory(self.directory)
+            fd = compaction.swap(self.path)
+            try:
+                sync_directory(self.directory)
+                named = True
+            except OSError:
+                # A power cut decides which of the two, both whole, will have the name: so neither is shrunk.
+                self._suspect = True
+            # Only now: a flush that waits meanwhile must not take the new file for safe before its name is.
+            old, self._fd = self._fd, fd
+            self._retired = Retired(old, self._size)
+            self._size, self._chain, self._records = compaction.size, compaction.chain, compaction.records
+            self._compaction = None
+            self._torn = False
+            self._limit = self._healthy()
         except OSError:
-            self._suspect = True  # after a power cut the old file might be found under the name
+            raise
+        except BaseException:
+            self._suspect = True  # nobody knows which file has the name: the next commit writes another
+            raise
+        if named:
+            self._synced, self._suspect = self._commits, False
         else:
-            self._synced = self._commits
+            self._give_back()
 
     def _abandon(self) -> None:
         if self._compaction is not None:
@@ -309,3 +368,11 @@ class JournalStorage(RowStorage):
         if self._retired is not None:
             self._retired.close()
             self._retired = None
+
+
+def _left_to_parent(kept: weakref.ref[JournalStorage]) -> None:
+    # A process made by fork has the files and the lock too. Both writing, neither would find its line where it left it;
+    # and a child that lives on would hold the directory of a parent that was killed.
+    storage = kept()
+    if storage is not None:
+        storage.leave()

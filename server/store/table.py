@@ -219,8 +219,10 @@ class IndexedTable(Table):
 
     def search(self, cond: QueryLike) -> list[Document]:
         """As TinyDB's, its query cache too: any change to the table empties that."""
+        cache = self._query_cache
+        self._shelf.caches[id(cache)] = cache  # before it holds the answer, or an interrupt could leave it there
         found = super().search(cond)
-        self._shelf.caches[id(self._query_cache)] = self._query_cache
+        self._shelf.caches[id(cache)] = cache  # and again: `cond` may have changed the table
         return found
 
     def __len__(self) -> int:
@@ -260,7 +262,8 @@ class IndexedTable(Table):
         if draft.cleared and len(self):
             with self._storage.commit():
                 self._shelf.wipe()
-        self._apply(draft.staged)
+        # Only now as numbers: TinyDB does not know "5" for 5 before it writes.
+        self._apply({int(doc_id): row for doc_id, row in draft.staged.items()})
 
     def _set(self, doc_id: int, row: Row) -> None:
         storage = self._storage
@@ -296,7 +299,7 @@ class _Draft:
         return doc_id in self.staged or doc_id in self._rows
 
     def __setitem__(self, doc_id: int, row: Row) -> None:
-        self.staged[int(doc_id)] = row
+        self.staged[doc_id] = row
 
     def clear(self) -> None:
         self.cleared = True
