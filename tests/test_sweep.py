@@ -259,6 +259,17 @@ def test_a_run_is_known_by_its_source_its_parameters_and_its_seed(tmp_path: Path
     assert len(set(ids)) == 4
 
 
+def test_a_function_whose_file_was_changed_since_is_known_by_its_code(tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    code = "def f(s):\n    return {'a': s.seed}\n"
+    names: dict[str, Any] = {}
+    file.write_text("text = (\n\n")  # where the function stood there is half a statement now
+    exec(compile(code, str(file), "exec"), names)
+    nowhere: dict[str, Any] = {}
+    exec(compile(code, "nowhere", "exec"), nowhere)
+    assert key_of(names["f"]) == key_of(nowhere["f"])
+
+
 def test_a_function_without_source_is_known_by_its_code_in_every_process() -> None:
     text = "f = lambda s: {'y': s.x in {'a', 'b', 'c'}}"
     program = f"from sim.lab.sweep_runs import key_of\nexec({text!r})\nprint(key_of(f))"

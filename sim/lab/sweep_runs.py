@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import textwrap
+import tokenize
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from math import isnan
@@ -49,7 +50,7 @@ def key_of(fn: Callable[..., Any]) -> str:
     code = getattr(whole, "__code__", None)
     try:
         text = textwrap.dedent(inspect.getsource(whole))
-    except (OSError, TypeError):
+    except (OSError, TypeError, SyntaxError, tokenize.TokenError):  # the last two: its file was changed since
         text = repr((code.co_code.hex(), code.co_names, _without_code(code.co_consts))) if code else repr(whole)
     bound = [getattr(bare, name, None) for name in ("args", "keywords")]
     defaults = getattr(whole, "__defaults__", None), getattr(whole, "__kwdefaults__", None)
