@@ -213,7 +213,9 @@ def test_a_map_that_another_version_would_draw_is_refused(tmp_path: Path) -> Non
         pass
     with Store.open(tmp_path) as store:
         table = store.table("world", key="id")
-        table.put({**table.existing("plan"), "map": "0" * 16})
+        plan = table.existing("plan")
+        assert len(plan["map"]) == 16
+        table.put({**plan, "map": "0" * 16})
     with pytest.raises(StoreError, match="another version of Leyden"):
         Sandbox(data=tmp_path)
 

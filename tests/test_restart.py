@@ -245,6 +245,34 @@ def test_what_is_due_at_one_instant_comes_in_the_order_in_which_it_was_asked_for
         assert fired == ["callback"] * 3 + ["static_charge_expiry", "charge_expiry"]
 
 
+def test_nothing_is_left_written_down_of_timers_that_stand_no_more(tmp_path: Path) -> None:
+    def written(sandbox: Sandbox) -> list[str]:
+        return [row["id"] for row in sandbox.world.store.table("world", key="id")]
+
+    with opened(tmp_path) as sandbox:
+        sandbox.charges.create(amount="1000", description="tea", expiresIn=30, callbackUrl="http://down.localhost/")
+        sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="tips", expiresIn=60)
+        sandbox.advance("45s")
+        (delivery,) = sandbox.world.service.callbacks.deliveries()
+        (static,) = sandbox.static_charges
+        assert sorted(written(sandbox)) == sorted(
+            ["plan", "present", f"callback {delivery['id']}", f"static_charge_expiry {static.id}"]
+        )
+    # What says nothing true any more, or is not said, is put right at the opening.
+    with Store.open(tmp_path) as store:
+        table = store.table("world", key="id")
+        table.delete(f"static_charge_expiry {static.id}")
+        table.put({"id": "callback gone", "charges": 1, "number": 99})
+    with opened(tmp_path) as sandbox:
+        assert sorted(written(sandbox)) == sorted(
+            ["plan", "present", f"callback {delivery['id']}", f"static_charge_expiry {static.id}"]
+        )
+        before = sandbox.world.store.table("world", key="id").existing("plan")
+        sandbox.run()
+        assert sorted(written(sandbox)) == ["plan", "present"]
+        assert sandbox.world.store.table("world", key="id").existing("plan") is before, "it is written once"
+
+
 def test_what_struck_an_attempt_is_still_told(tmp_path: Path) -> None:
     with opened(tmp_path) as sandbox:
         sandbox.faults.add("bad_signature")

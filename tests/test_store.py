@@ -23,6 +23,7 @@ from tinydb.table import Document
 from server.errors import StoreError
 from server.store import compaction, storage
 from server.store.journal import load
+from server.store.shelf import Shelf
 from server.store.store import Store
 from tests.shelves import JOURNAL, loaded_rows, rows
 
@@ -270,6 +271,31 @@ def test_ctrl_c_at_any_moment_leaves_a_commit_whole_or_undone_and_the_file_agree
         if not cut:
             assert moment > 20
             break
+
+
+def test_what_was_twice_kept_from_being_taken_back_is_taken_back_with_the_next_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(tmp_path) as store:
+        charges = store.table("charges", key="id", indexes=["status"])
+        charges.put({"id": "a", "status": "pending"})
+        undo, interrupts = Shelf.undo, iter((KeyboardInterrupt, KeyboardInterrupt))
+
+        def impatient(shelf: Shelf) -> None:
+            if (interrupt := next(interrupts, None)) is not None:
+                raise interrupt
+            undo(shelf)
+
+        monkeypatch.setattr(Shelf, "undo", impatient)
+        with pytest.raises(KeyboardInterrupt), store.commit():
+            _ = [charges.put({"id": key, "status": "lost"}) for key in ("a", "b", None)]  # the last is refused
+        with pytest.raises(StoreError, match="nothing of this commit was kept"):
+            charges.put({"id": "c", "status": "pending"})
+        assert [row["id"] for row in charges] == ["a"]
+        assert len(charges.find("status", "pending")) == 1
+        charges.put({"id": "d", "status": "pending"})
+        assert loaded_rows(tmp_path / JOURNAL) == rows(store)
+        assert [row["id"] for row in charges] == ["a", "d"]
 
 
 class Told:

@@ -80,9 +80,10 @@ TESTS = {
     "server/store/storage.py": _FILES,
     "sim/bolt11.py": _BOLT11,
     "sim/bolt11_fields.py": _BOLT11,
+    "sim/diary.py": ("test_restart", "test_network_kept"),
     "sim/clock.py": ("test_clock", "test_sandbox", "test_process_clock", "test_forks", "test_restart"),
 }
-TESTS_FIRST = ("server/store/", "sim/bolt11")
+TESTS_FIRST = ("server/store/", "sim/bolt11", "sim/diary")
 
 
 class _Instead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
