@@ -63,6 +63,20 @@ def rows(bench: Bench) -> Iterator[Row]:
     yield compared(PART, f"{get}, CPU a request {at}", COST, cpu("get"), "bare GET, path echoed", cpu("named"))
     yield compared(PART, f"{get}, requests {at}", RATE, rate("get"), ceiling_name, rate("echo"))
     yield _with_many_stored(bench)
+    yield _waiting_for_the_disk(bench)
+
+
+def _waiting_for_the_disk(bench: Bench) -> Row:
+    connections, count = (2, 40) if bench.scale.short else (50, 4_000)
+    rates: dict[str, list[float]] = {"always": [], "os": []}
+    for _ in range(bench.scale.repeats):
+        for policy, found in rates.items():
+            with leyden("--data", str(bench.folder()), "--durability", policy) as served:
+                _create(served, bench.scale.of(500, 20))
+                found.append(load(served, charge_requests(), connections=connections, count=count).rate)
+    what = f"POST /v0/charges, --durability always, requests at {connections} connections"
+    goal = Goal("at least", 0.85)
+    return compared(PART, what, RATE, [rates["always"]], "--durability os", [rates["os"]], goal=goal)
 
 
 def _with_many_stored(bench: Bench) -> Row:
