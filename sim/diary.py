@@ -15,7 +15,7 @@ from sim.streams import Streams
 if TYPE_CHECKING:
     from sim.lightning.engine import Engine
 
-TABLE = "world"
+_TABLE = "world"
 
 Name = tuple[str, str]
 Arrival = tuple[int, int]  # how many Charges there were by then, and the number of the timer
@@ -34,13 +34,13 @@ class Diary:
         self._plan = plan
         self._clock = clock
         self._streams = streams
-        self._rows = store.table(TABLE, key="id")
+        self._rows = store.table(_TABLE, key="id")
         self._charges = store.storage.shelf("charges")
 
     @staticmethod
     def saved(store: Store) -> Mapping[str, Any] | None:
         """What a world wrote down about itself in this store: seed, start, network, now, rate, pace, luck."""
-        table = store.table(TABLE, key="id")
+        table = store.table(_TABLE, key="id")
         plan, present = table.row("plan"), table.row("present")
         if plan is None or present is None:
             return None
@@ -57,9 +57,16 @@ class Diary:
         for kind, key in clock.stirred():
             if kind != CHARGE_TIMER:
                 self._write_arrival(kind, key)
-        pace = None if clock.pace is None else [*clock.pace]
-        present = {"id": "present", "now": clock.now(), "rate": clock.rate, "pace": pace}
-        self._rows.put({**present, "streams": self._streams.snapshot()})
+        pace = clock.pace
+        self._rows.put(
+            {
+                "id": "present",
+                "now": clock.now(),
+                "rate": clock.rate,
+                "pace": None if pace is None else [*pace],
+                "streams": self._streams.snapshot(),
+            }
+        )
 
     def stand(self, saved: Mapping[str, Any]) -> None:
         """Before any timer is set again: stand at the instant and at the positions of luck that were written down."""

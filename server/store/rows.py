@@ -73,24 +73,18 @@ class Commit:
         finally:
             # What interrupts here (Ctrl-C comes between any two calls) waits: half kept or half taken back, the rows
             # would no longer be what the file says. Doing either again does no harm.
+            end = storage.keep if error is None else storage.roll_back
             watcher = storage.watcher
-            if error is None:
-                try:
-                    storage.keep()
-                except BaseException:
-                    storage.keep()
-                    raise
-                finally:
-                    if watcher is not None:
+            try:
+                end()
+            except BaseException:
+                end()
+                raise
+            finally:
+                if watcher is not None:
+                    if error is None:
                         watcher.keep()
-            else:
-                try:
-                    storage.roll_back()
-                except BaseException:
-                    storage.roll_back()
-                    raise
-                finally:
-                    if watcher is not None:
+                    else:
                         watcher.take_back(error)
         storage.settled()
 
