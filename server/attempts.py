@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from server.ports import Answer
+from leyden.server.ports import Answer
 
 # Of a receiver's answer
 READ_CAP_BYTES = 65_536

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from server.attempts import Attempt, begun, ended, made
-from server.contract.shape import CallbackRule
-from server.deliveries import GONE, LOST, PENDING, STOPPED, awaited, first_pause_ms, headers_of, message, outcome
-from server.errors import StoreError
-from server.hands import Hands
-from server.ports import CALLBACK, Answer, Chance, Clock, Courier, Journal, Post
-from server.signing import sign, signers
-from server.store.store import Store
+from leyden.server.attempts import Attempt, begun, ended, made
+from leyden.server.contract.shape import CallbackRule
+from leyden.server.deliveries import GONE, LOST, PENDING, STOPPED, awaited, first_pause_ms, headers_of, message, outcome
+from leyden.server.errors import StoreError
+from leyden.server.hands import Hands
+from leyden.server.ports import CALLBACK, Answer, Chance, Clock, Courier, Journal, Post
+from leyden.server.signing import sign, signers
+from leyden.server.store.store import Store
 
 TIMER = "callback"
 
@@ -33,7 +33,7 @@ class Callbacks:
     its own: the schedule of one delivery never depends on what else the world draws. `version` is Leyden's, for the
     user agent.
 
-    Everything is decided from the stored rows, and from what is in hand at the moment (`server.hands`).
+    Everything is decided from the stored rows, and from what is in hand at the moment (`leyden.server.hands`).
 
     `put_off` may be set to ask somebody else whether a delivery that is due should wait after all: it is given the row
     and the number of the attempt, and names a later instant, or None.

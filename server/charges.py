@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from server.call import Call
-from server.callbacks import Callbacks
-from server.contract.bind import answers
-from server.contract.shape import CallbackRule, Contract
-from server.errors import NotFound
-from server.lifecycle import Lifecycle, Verdict
-from server.listing import page
-from server.model import charge_resource, charge_update, echo, envelope, static_charge_update
-from server.money import parse_msat
-from server.ports import EXPIRY, Clock, FailedInvoice, InvoiceOrder, Journal, LightningNode, SettledInvoice
-from server.store.store import Store
+from leyden.server.call import Call
+from leyden.server.callbacks import Callbacks
+from leyden.server.contract.bind import answers
+from leyden.server.contract.shape import CallbackRule, Contract
+from leyden.server.errors import NotFound
+from leyden.server.lifecycle import Lifecycle, Verdict
+from leyden.server.listing import page
+from leyden.server.model import charge_resource, charge_update, echo, envelope, static_charge_update
+from leyden.server.money import parse_msat
+from leyden.server.ports import EXPIRY, Clock, FailedInvoice, InvoiceOrder, Journal, LightningNode, SettledInvoice
+from leyden.server.store.store import Store
 
 TIMER = "charge_expiry"
 

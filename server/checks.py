@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from server.contract.shape import Body, Parameter, Path, Rule
-from server.errors import Fault
+from leyden.server.contract.shape import Body, Parameter, Path, Rule
+from leyden.server.errors import Fault
 
 _LONGEST = 300
 _MOST = 20

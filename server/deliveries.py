@@ -1,6 +1,6 @@
 """Deliveries: one message for a receiver, what its answers make of it, and how it is shown.
 
-A delivery is a row of the store; its attempts are in it (see `server.attempts`).
+A delivery is a row of the store; its attempts are in it (see `leyden.server.attempts`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 import orjson
 
-from server.attempts import Attempt, attempts_of
-from server.contract.shape import CallbackRule, DeliveryRule
-from server.errors import Fault, InternalError
-from server.moments import to_iso
-from server.ports import Answer, Chance
+from leyden.server.attempts import Attempt, attempts_of
+from leyden.server.contract.shape import CallbackRule, DeliveryRule
+from leyden.server.errors import Fault, InternalError
+from leyden.server.moments import to_iso
+from leyden.server.ports import Answer, Chance
 
 # What has become of a delivery. Only the first is not the end.
 PENDING, DELIVERED, EXHAUSTED, STOPPED, BLOCKED = "pending", "delivered", "exhausted", "stopped", "blocked"

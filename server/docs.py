@@ -12,13 +12,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from server.contract.shape import Contract, LifecycleTable, Operation
-from server.docs_diagram import lifecycle_svg
-from server.docs_examples import Examples
-from server.docs_fields import Fields, badge
-from server.docs_markup import Html, Markdown, anchor, code, coloured, join, json_source, link, tag, text
-from server.docs_operations import Operations, method, panel, path, spread
-from server.tables import (
+from leyden.server.contract.shape import Contract, LifecycleTable, Operation
+from leyden.server.docs_diagram import lifecycle_svg
+from leyden.server.docs_examples import Examples
+from leyden.server.docs_fields import Fields, badge
+from leyden.server.docs_markup import Html, Markdown, anchor, code, coloured, join, json_source, link, tag, text
+from leyden.server.docs_operations import Operations, method, panel, path, spread
+from leyden.server.tables import (
     REFUSAL_COLUMNS,
     TRANSITION_COLUMNS,
     Line,

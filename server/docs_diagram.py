@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
-from server.contract.shape import LifecycleTable
-from server.docs_markup import Html, anchor, join, tag
-from server.lifecycle import CREATION
+from leyden.server.contract.shape import LifecycleTable
+from leyden.server.docs_markup import Html, anchor, join, tag
+from leyden.server.lifecycle import CREATION
 
 _CHAR = 6.7  # the width of a letter in the labels' 11 px fixed-width font, with a little air
 _LINE = 15

@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import quote as percent_encode
 from urllib.parse import urlencode
 
-from server.contract.shape import Contract, Operation
-from server.docs_fields import Fields
-from server.docs_markup import Html, coloured, join, json_source, tag
+from leyden.server.contract.shape import Contract, Operation
+from leyden.server.docs_fields import Fields
+from leyden.server.docs_markup import Html, coloured, join, json_source, tag
 
 _MAX_DEPTH = 8
 _PLAIN_URL = re.compile(r"[A-Za-z0-9/_.~%?=&+:,-]*")

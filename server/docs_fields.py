@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from server.docs_markup import Html, Markdown, anchor, code, join, link, tag, text
+from leyden.server.docs_markup import Html, Markdown, anchor, code, join, link, tag, text
 
 _MAX_DEPTH = 6
 _SHORT_PATTERN = 24  # a longer one tells a reader nothing that the description does not tell better

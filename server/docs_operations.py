@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from server.contract.shape import CallbackRule, Contract, Operation
-from server.docs_examples import Examples
-from server.docs_fields import Fields, badge
-from server.docs_markup import Html, Markdown, anchor, code, coloured, frame, join, json_source, link, tag, text
-from server.tables import callback_item, span_in_words, success_in_words
+from leyden.server.contract.shape import CallbackRule, Contract, Operation
+from leyden.server.docs_examples import Examples
+from leyden.server.docs_fields import Fields, badge
+from leyden.server.docs_markup import Html, Markdown, anchor, code, coloured, frame, join, json_source, link, tag, text
+from leyden.server.tables import callback_item, span_in_words, success_in_words
 
 _LARGE = 400  # characters of a table that is worth a way to the one like it
 _EVERYWHERE = 4  # an answer that so many operations give is told once, at the end of the page

@@ -18,10 +18,10 @@ from typing import Any
 import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from server.call import Call
-from server.checks import faults_in
-from server.contract.shape import Operation
-from server.errors import (
+from leyden.server.call import Call
+from leyden.server.checks import faults_in
+from leyden.server.contract.shape import Operation
+from leyden.server.errors import (
     InternalError,
     MethodNotAllowed,
     PayloadTooLarge,
@@ -29,10 +29,10 @@ from server.errors import (
     StorageUnavailable,
     Unauthorized,
 )
-from server.idempotency import Idempotency
-from server.ports import Journal
-from server.projects import Projects
-from server.reading import JSON, Reader, picked
+from leyden.server.idempotency import Idempotency
+from leyden.server.ports import Journal
+from leyden.server.projects import Projects
+from leyden.server.reading import JSON, Reader, picked
 
 log = logging.getLogger("leyden")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-from server.addresses import meant_address, plain
+from leyden.server.addresses import meant_address, plain
 
 Network = IPv4Network | IPv6Network
 

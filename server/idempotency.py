@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from server.errors import Fault, IdempotencyMismatch
-from server.ports import Clock
-from server.store.store import Store
+from leyden.server.errors import Fault, IdempotencyMismatch
+from leyden.server.ports import Clock
+from leyden.server.store.store import Store
 
 KEPT_MS = 24 * 3_600_000
 

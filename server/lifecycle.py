@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from server.contract.shape import LifecycleTable, Row
-from server.ports import Journal
+from leyden.server.contract.shape import LifecycleTable, Row
+from leyden.server.ports import Journal
 
 CREATION = "(creation)"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from server.call import Call
-from server.moments import parse_iso
+from leyden.server.call import Call
+from leyden.server.moments import parse_iso
 
 
 def _instant(text: str | None) -> int | None:

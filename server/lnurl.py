@@ -12,7 +12,7 @@ from functools import reduce
 from operator import getitem, xor
 from typing import NamedTuple
 
-from server.errors import LeydenError
+from leyden.server.errors import LeydenError
 
 CHARSET = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"  # BIP 173: the value of a character is its place in this line
 CHECKSUM_GROUPS = 6

@@ -10,14 +10,14 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from server.call import Call
-from server.charges import ChargeService
-from server.contract.bind import answers
-from server.contract.shape import Contract
-from server.errors import Conflict, InvalidAmount, InvalidRequest, NotFound
-from server.money import parse_msat
-from server.ports import Clock
-from server.static_charges import StaticChargeService
+from leyden.server.call import Call
+from leyden.server.charges import ChargeService
+from leyden.server.contract.bind import answers
+from leyden.server.contract.shape import Contract
+from leyden.server.errors import Conflict, InvalidAmount, InvalidRequest, NotFound
+from leyden.server.money import parse_msat
+from leyden.server.ports import Clock
+from leyden.server.static_charges import StaticChargeService
 
 COMMENT_LIMIT = 150
 INVOICE_EXPIRY_S = 300

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from server.moments import to_iso
-from server.money import to_wire
+from leyden.server.moments import to_iso
+from leyden.server.money import to_wire
 
 Row = Mapping[str, Any]
 

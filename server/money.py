@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NewType
 
-from server.errors import InvalidAmount
+from leyden.server.errors import InvalidAmount
 
 Msat = NewType("Msat", int)
 

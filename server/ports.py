@@ -1,6 +1,6 @@
 """The sockets the world plugs into: what the service asks for, and what it is told.
 
-Nothing here does anything. `sim` implements every protocol; `server.system` implements those that touch the
+Nothing here does anything. `sim` implements every protocol; `leyden.server.system` implements those that touch the
 real clock and the real network.
 """
 

@@ -6,9 +6,9 @@ import base64
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from server.ports import Chance, Clock
-from server.signing import signers
-from server.store.store import Store
+from leyden.server.ports import Chance, Clock
+from leyden.server.signing import signers
+from leyden.server.store.store import Store
 
 _SECRET_BYTES = 32  # Standard Webhooks: 24 to 64 bytes
 _KEY_BYTES = 16

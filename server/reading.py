@@ -11,11 +11,11 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Scope
 
-from server.call import Call
-from server.checks import body_with_defaults, faults_in, pointed_integers, read_parameter
-from server.contract.shape import Operation, Parameter
-from server.errors import Fault, Impossible, InvalidRequest, NotAcceptable, NotFound, UnsupportedMediaType
-from server.strict_json import parse
+from leyden.server.call import Call
+from leyden.server.checks import body_with_defaults, faults_in, pointed_integers, read_parameter
+from leyden.server.contract.shape import Operation, Parameter
+from leyden.server.errors import Fault, Impossible, InvalidRequest, NotAcceptable, NotFound, UnsupportedMediaType
+from leyden.server.strict_json import parse
 
 JSON = "application/json"
 

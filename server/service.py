@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from server.callbacks import Callbacks
-from server.charges import ChargeService
-from server.contract.bind import bind
-from server.contract.shape import Contract
-from server.door import Gate
-from server.idempotency import Idempotency
-from server.lnurl_pay import LnurlPayService
-from server.ports import Chance, Clock, Courier, Journal, LightningNode
-from server.projects import Projects
-from server.static_charges import StaticChargeService
-from server.store.store import Store
-from server.version import VERSION
+from leyden.server.callbacks import Callbacks
+from leyden.server.charges import ChargeService
+from leyden.server.contract.bind import bind
+from leyden.server.contract.shape import Contract
+from leyden.server.door import Gate
+from leyden.server.idempotency import Idempotency
+from leyden.server.lnurl_pay import LnurlPayService
+from leyden.server.ports import Chance, Clock, Courier, Journal, LightningNode
+from leyden.server.projects import Projects
+from leyden.server.static_charges import StaticChargeService
+from leyden.server.store.store import Store
+from leyden.server.version import VERSION
 
 
 class Service:

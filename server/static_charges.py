@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from server.call import Call
-from server.charges import ChargeService
-from server.contract.bind import answers
-from server.contract.shape import Contract
-from server.errors import Conflict, Fault, Impossible, NotFound
-from server.lifecycle import Lifecycle
-from server.listing import page
-from server.lnurl import encode_lnurl, pay_metadata
-from server.model import charge_resource, echo, envelope, static_charge_resource
-from server.money import parse_msat
-from server.ports import EXPIRY, Clock, Journal
-from server.store.store import Store
+from leyden.server.call import Call
+from leyden.server.charges import ChargeService
+from leyden.server.contract.bind import answers
+from leyden.server.contract.shape import Contract
+from leyden.server.errors import Conflict, Fault, Impossible, NotFound
+from leyden.server.lifecycle import Lifecycle
+from leyden.server.listing import page
+from leyden.server.lnurl import encode_lnurl, pay_metadata
+from leyden.server.model import charge_resource, echo, envelope, static_charge_resource
+from leyden.server.money import parse_msat
+from leyden.server.ports import EXPIRY, Clock, Journal
+from leyden.server.store.store import Store
 
 TIMER = "static_charge_expiry"
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import orjson
 
-from server.errors import Fault, InvalidRequest
+from leyden.server.errors import Fault, InvalidRequest
 
 _BODY = ""
 # Not float: orjson reads an integer beyond 64 bits as one, and so loses digits.

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from server.errors import LeydenError
+from leyden.server.errors import LeydenError
 
 if TYPE_CHECKING:
     import uvicorn

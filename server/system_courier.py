@@ -8,18 +8,18 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from server.ports import Answer, Post
-from server.system import wall_ms
+from leyden.server.ports import Answer, Post
+from leyden.server.system import wall_ms
 
 if TYPE_CHECKING:
-    from server.system_session import Allow, Lookup, Screen, Session
+    from leyden.server.system_session import Allow, Lookup, Screen, Session
 
 Answered = Callable[[Post, Answer], None]
 Around = Callable[[], AbstractContextManager[Any]]
 
 
 class HttpCourier:
-    """A `server.ports.Courier` on the event loop in which it is used.
+    """A `leyden.server.ports.Courier` on the event loop in which it is used.
 
     `allow(host, address, port)` is asked before any socket is opened, with the URL's host and the address that it
     means; it names the rule that forbids the attempt, or gives None. `screen(host, port)` is asked the same before
@@ -89,7 +89,7 @@ class HttpCourier:
     async def _carry(self, number: int, post: Post, answered: Answered) -> None:
         if self._session is None:
             # Here and not above: the client takes a fifth of a second to import, and many a server never sends.
-            from server.system_session import Session
+            from leyden.server.system_session import Session
 
             self._session = Session(self._allow, self._screen, self._lookup, self._keep_alive_s)
         try:

@@ -14,9 +14,9 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from server.addresses import meant_address, plain
-from server.attempts import KEPT_BYTES, READ_CAP_BYTES
-from server.ports import Answer, Post
+from leyden.server.addresses import meant_address, plain
+from leyden.server.attempts import KEPT_BYTES, READ_CAP_BYTES
+from leyden.server.ports import Answer, Post
 
 # What the client would add of its own accord: a receiver sees exactly the headers that the delivery's row shows,
 # besides host and content-length.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from server.deliveries import LOST
-from server.errors import StorageUnavailable
-from server.ports import Answer, Post
-from server.store.store import Store
-from server.system_courier import Around, HttpCourier
+from leyden.server.deliveries import LOST
+from leyden.server.errors import StorageUnavailable
+from leyden.server.ports import Answer, Post
+from leyden.server.store.store import Store
+from leyden.server.system_courier import Around, HttpCourier
 
 
 class GroupSync:

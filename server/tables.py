@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from server.contract.shape import CallbackRule, Contract, LifecycleTable, Row
-from server.errors import LeydenError
+from leyden.server.contract.shape import CallbackRule, Contract, LifecycleTable, Row
+from leyden.server.errors import LeydenError
 
 ROUTE_COLUMNS = ("Method", "Path", "Operation", "Key", "Basis")
 TRANSITION_COLUMNS = ("State", "Trigger", "Condition", "Next state", "Also happens", "Basis")

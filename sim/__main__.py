@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from urllib.parse import urlsplit
 
-from server.egress import MODES
-from server.errors import LeydenError
-from server.moments import parse_iso
-from server.version import VERSION
-from sim.harness.options import COMMANDS as HARNESS
+from leyden.harness.options import COMMANDS as HARNESS
+from leyden.server.egress import MODES
+from leyden.server.errors import LeydenError
+from leyden.server.moments import parse_iso
+from leyden.server.version import VERSION
 
 # What `receiver-check` signs with unless it is told: known to everybody, so good for nothing else.
 EXAMPLE_SECRET = "whsec_YSBzZWNyZXQgZm9yIHJlY2VpdmVyLWNoZWNrIG9ubHk="
@@ -186,25 +186,25 @@ def _add_reach(command: argparse.ArgumentParser) -> None:
 def _serve(options: argparse.Namespace) -> int:
     # Until it listens: there is no garbage among what is read, and looking for it takes a third of the time.
     gc.disable()
-    from sim.desk.serve import serve
+    from leyden.desk.serve import serve
 
     return serve(options)
 
 
 def _receiver_check(options: argparse.Namespace) -> int:
-    from sim.desk.receiver_command import receiver_check
+    from leyden.desk.receiver_command import receiver_check
 
     return receiver_check(options)
 
 
 def _listen(options: argparse.Namespace) -> int:
-    from sim.desk.listen import listen
+    from leyden.desk.listen import listen
 
     return listen(options)
 
 
 def _lab(options: argparse.Namespace) -> int:
-    from sim.desk.lab_command import lab
+    from leyden.desk.lab_command import lab
 
     return lab(options)
 
@@ -212,8 +212,14 @@ def _lab(options: argparse.Namespace) -> int:
 def _table(options: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from server.contract.load import load_contract
-    from server.tables import all_tables, callbacks_table, lifecycle_tables, replace_between_markers, routes_table
+    from leyden.server.contract.load import load_contract
+    from leyden.server.tables import (
+        all_tables,
+        callbacks_table,
+        lifecycle_tables,
+        replace_between_markers,
+        routes_table,
+    )
 
     contract = load_contract(options.spec, overlays=options.overlay, known_as="charges.openapi.yaml")
     if options.into is None:
@@ -235,7 +241,7 @@ def _table(options: argparse.Namespace) -> int:
 
 
 def _version(options: argparse.Namespace) -> int:
-    from sim.plans import packaged_contract
+    from leyden.plans import packaged_contract
 
     contract = packaged_contract("charges")
     print(f"leyden {VERSION} (contract {contract.version}, Python {sys.version.split()[0]})")

@@ -10,8 +10,7 @@ from typing import Any
 
 from coincurve import PrivateKey, PublicKey
 
-from server.lnurl import Bech32Error, bech32_decode, bech32_encode, without_uri
-from sim.bolt11_fields import (
+from leyden.bolt11_fields import (
     HASH_GROUPS,
     HEADER_GROUPS,
     Bolt11Error,
@@ -29,7 +28,8 @@ from sim.bolt11_fields import (
     read_fallback,
     read_route,
 )
-from sim.shown import html_table, text_table
+from leyden.server.lnurl import Bech32Error, bech32_decode, bech32_encode, without_uri
+from leyden.shown import html_table, text_table
 
 __all__ = ["Bolt11", "Bolt11Error", "InvoiceSigner", "decode", "decode_amount", "encode_amount"]
 

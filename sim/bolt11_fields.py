@@ -6,8 +6,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from server.errors import LeydenError
-from server.lnurl import CHARSET
+from leyden.server.errors import LeydenError
+from leyden.server.lnurl import CHARSET
 
 MAX_MSAT = 2_100_000_000_000_000_000  # 21 million bitcoin: no invoice can mean more
 MAX_FIELD_GROUPS = 1_023  # a field's length is ten bits

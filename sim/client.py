@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx2
 from starlette.types import ASGIApp
 
-from sim.loopback import ask
+from leyden.loopback import ask
 
 
 class LoopbackTransport(httpx2.BaseTransport):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from server.errors import LeydenError
-from server.timers import Entry, Timer, Timers
+from leyden.server.errors import LeydenError
+from leyden.server.timers import Entry, Timer, Timers
 
 # 2999-12-31T23:59:59Z. BOLT 11 counts seconds in 35 bits, which end in 3058; what is due later must still fit.
 LAST_MS = 32_503_679_999_000
@@ -28,7 +28,7 @@ class Fired(NamedTuple):
 
 
 class VirtualClock:
-    """Whole milliseconds over a heap of plain-data events (`server.ports.Clock`), for one sandbox.
+    """Whole milliseconds over a heap of plain-data events (`leyden.server.ports.Clock`), for one sandbox.
 
     At one instant events run by priority, then in order of arrival; the clock stands at an event's own instant while
     it runs. An event that raises has not happened: its timer stands again and time does not pass it.
@@ -365,7 +365,9 @@ class VirtualClock:
 
 
 def _whole(value: int, name: str) -> int:
-    """The value, if it is whole milliseconds. Raises `TypeError` otherwise: texts are for `server.moments`."""
+    """The value, if it is whole milliseconds. Raises `TypeError` otherwise: texts are for `leyden.server.moments`."""
     if type(value) is not int:
-        raise TypeError(f"{name} is whole milliseconds, not {value!r}: parse texts and spans with server.moments first")
+        raise TypeError(
+            f"{name} is whole milliseconds, not {value!r}: parse texts and spans with leyden.server.moments first"
+        )
     return value

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from server.charges import TIMER as CHARGE_TIMER
-from server.store.store import Store
-from server.timers import Entry
-from sim.clock import VirtualClock
-from sim.plans import Plan
-from sim.streams import Streams
+from leyden.clock import VirtualClock
+from leyden.plans import Plan
+from leyden.server.charges import TIMER as CHARGE_TIMER
+from leyden.server.store.store import Store
+from leyden.server.timers import Entry
+from leyden.streams import Streams
 
 if TYPE_CHECKING:
-    from sim.lightning.engine import Engine
+    from leyden.lightning.engine import Engine
 
 _TABLE = "world"
 
@@ -128,7 +128,7 @@ class Diary:
             "given_start": plan.start_ms if plan.given_start_ms is None else plan.given_start_ms,
         }
         if engine is not None:
-            from sim.lightning.keeping import fingerprint
+            from leyden.lightning.keeping import fingerprint
 
             row |= {"network": plan.written_network(), "map": fingerprint(engine.graph, engine.first_channels)}
         return row

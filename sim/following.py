@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from server.moments import parse_iso
-from sim.clock import VirtualClock
+from leyden.clock import VirtualClock
+from leyden.server.moments import parse_iso
 
 DEFAULT_START = "2030-01-01T00:00:00Z"
 
@@ -41,7 +41,7 @@ def process_clock(clock: str, start: object) -> Wall | None:
         raise ValueError(f"clock is 'virtual' (it stands until you move it) or 'process', not {clock!r}")
     if start is not None:
         raise ValueError("clock='process' begins at the process's present: leave start out, or freeze that instant")
-    from server.system import SystemClock
+    from leyden.server.system import SystemClock
 
     return SystemClock().now
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from server.contract.load import known_overlays, load_contract
-from server.contract.shape import Contract
-from server.errors import LeydenError
-from server.store.shelf import ShelfState
-from server.store.store import Store
-from sim.garbage import nothing_thrown_away
-from sim.plans import Plan, network_of, packaged_contract
-from sim.world import LOCAL_URL, World
+from leyden.garbage import nothing_thrown_away
+from leyden.plans import Plan, network_of, packaged_contract
+from leyden.server.contract.load import known_overlays, load_contract
+from leyden.server.contract.shape import Contract
+from leyden.server.errors import LeydenError
+from leyden.server.store.shelf import ShelfState
+from leyden.server.store.store import Store
+from leyden.world import LOCAL_URL, World
 
 FORMAT = 1
 
@@ -135,14 +135,14 @@ def _stand(world: World, present: Mapping[str, Any]) -> None:
 def _network(world: World) -> dict[str, Any] | None:
     if world.engine is None:
         return None
-    from sim.lightning.travel import TravellingPayments
+    from leyden.lightning.travel import TravellingPayments
 
     assert isinstance(world.payments, TravellingPayments)
     return world.payments.snapshot()
 
 
 def _go_on_with_network(world: World, saved: Mapping[str, Any] | None) -> None:
-    from sim.lightning.travel import TravellingPayments
+    from leyden.lightning.travel import TravellingPayments
 
     assert isinstance(world.payments, TravellingPayments)
     assert saved is not None

@@ -8,8 +8,8 @@ from itertools import islice
 from json import JSONEncoder
 from typing import Any, NamedTuple
 
-from server.errors import LeydenError
-from server.ports import Clock
+from leyden.server.errors import LeydenError
+from leyden.server.ports import Clock
 
 # Sorted keys, no spaces, ASCII only: the same facts are the same bytes in every process and on every machine.
 _canonical = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
@@ -34,7 +34,7 @@ class Entry(NamedTuple):
 
 
 class Journal:
-    """An append-only record (`server.ports.Journal`).
+    """An append-only record (`leyden.server.ports.Journal`).
 
     Facts are kept as they were given and hashed only when the hash is asked for: whoever notes a list or a dict must
     not change it afterwards.

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp
 
-from server.errors import LeydenError
+from leyden.server.errors import LeydenError
 
 Header = tuple[bytes, bytes]
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from server.errors import LeydenError
-from server.lnurl import decode_lnurl
-from sim.bolt11 import Bolt11, decode
+from leyden.bolt11 import Bolt11, decode
+from leyden.server.errors import LeydenError
+from leyden.server.lnurl import decode_lnurl
 
 Fetch = Callable[[str], Mapping[str, Any]]
 

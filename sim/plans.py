@@ -8,12 +8,12 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from server.contract.load import default_spec, load_contract
-from server.contract.shape import Contract
-from server.errors import StoreError
+from leyden.server.contract.load import default_spec, load_contract
+from leyden.server.contract.shape import Contract
+from leyden.server.errors import StoreError
 
 if TYPE_CHECKING:
-    from sim.lightning.graph import Graph
+    from leyden.lightning.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def network_of(saved: Mapping[str, Any] | None, asked: str | Graph | None) -> st
 
 
 def _graph(saved: Mapping[str, Any]) -> Graph:
-    from sim.lightning.graph import Graph
+    from leyden.lightning.graph import Graph
 
     return Graph.read(saved)
 

@@ -20,7 +20,7 @@ import pytest
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from sim.sandbox import Sandbox
+    from leyden.sandbox import Sandbox
 
 
 class LiveServer(str):
@@ -68,14 +68,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def sandbox(pytestconfig: pytest.Config) -> Iterator[Sandbox]:
-    """A new `sim.Sandbox` in memory: the whole service, its network and its clock, in this process."""
+    """A new `leyden.Sandbox` in memory: the whole service, its network and its clock, in this process."""
     with _made(pytestconfig) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
 def _leyden_port() -> Iterator[tuple[str, _Switch]]:
-    from server.system import ServerThread, open_port
+    from leyden.server.system import ServerThread, open_port
 
     switch = _Switch()
     thread = ServerThread(switch, open_port("127.0.0.1", 0))
@@ -86,8 +86,8 @@ def _leyden_port() -> Iterator[tuple[str, _Switch]]:
 @pytest.fixture
 def leyden_server(pytestconfig: pytest.Config, _leyden_port: tuple[str, _Switch]) -> Iterator[LiveServer]:
     """The URL of a running Leyden, the same for all tests, with a new world behind it in each: `.sandbox`."""
-    from sim.desk.host import Host
-    from sim.sandbox.asking import Door
+    from leyden.desk.host import Host
+    from leyden.sandbox.asking import Door
 
     url, switch = _leyden_port
     with _made(pytestconfig) as made:
@@ -100,7 +100,7 @@ def leyden_server(pytestconfig: pytest.Config, _leyden_port: tuple[str, _Switch]
 
 
 def _made(config: pytest.Config) -> Sandbox:
-    from sim.sandbox import Sandbox
+    from leyden.sandbox import Sandbox
 
     chosen: dict[str, Any] = {}
     seed, start = config.getini("leyden_seed"), config.getini("leyden_start")

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from math import cos, exp, log, pi, sqrt
 from typing import TypeVar
 
-from server.ports import Chance
+from leyden.server.ports import Chance
 
 T = TypeVar("T")
 
@@ -16,7 +16,7 @@ _FRACTION = 2.0**-53
 
 
 class Stream:
-    """One named, seeded stream (`server.ports.Chance`).
+    """One named, seeded stream (`leyden.server.ports.Chance`).
 
     Draw number k is BLAKE2b of k under the stream's key: nothing is carried from draw to draw but `position`, the
     number of draws made, which may be stored and set. Every method makes one draw, except where its text says more.

@@ -6,9 +6,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Protocol
 
-from server.errors import StorageUnavailable
-from server.store.store import Store
-from sim.clock import VirtualClock
+from leyden.clock import VirtualClock
+from leyden.server.errors import StorageUnavailable
+from leyden.server.store.store import Store
 
 
 class Lock(Protocol):

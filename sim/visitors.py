@@ -10,11 +10,11 @@ from typing import Any
 
 import orjson
 
-from server.ports import USER, Clock, Journal
-from server.store.store import Store
-from sim.lightning.payments import Payments
-from sim.loopback import LoopbackAnswer
-from sim.streams import Stream, Streams
+from leyden.lightning.payments import Payments
+from leyden.loopback import LoopbackAnswer
+from leyden.server.ports import USER, Clock, Journal
+from leyden.server.store.store import Store
+from leyden.streams import Stream, Streams
 
 TIMER = "traffic"
 DAY_MS = 86_400_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sim.clock import Fired
+from leyden.clock import Fired
 
 if TYPE_CHECKING:
-    from sim.world import World
+    from leyden.world import World
 
 
 async def walk(

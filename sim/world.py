@@ -11,29 +11,29 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.types import ASGIApp
 
-from server.app import LaterPart, Part, build_app
-from server.contract.bind import bind
-from server.errors import StorageUnavailable
-from server.service import Service
-from server.store.store import Store
-from sim.clock import Fired, VirtualClock
-from sim.diary import Diary
-from sim.garbage import nothing_thrown_away
-from sim.journal import Journal
-from sim.lightning.node import DirectNode
-from sim.lightning.payments import Payments
-from sim.loopback import Header, LoopbackAnswer, ask
-from sim.plans import Plan
-from sim.streams import Streams, uuid4_from
-from sim.turns import Turn
-from sim.visitors import Visitors
-from sim.walks import walk
-from sim.wire.exchange import Exchange, Outside
-from sim.wire.faults import Faults
-from sim.wire.receivers import Receivers
+from leyden.clock import Fired, VirtualClock
+from leyden.diary import Diary
+from leyden.garbage import nothing_thrown_away
+from leyden.journal import Journal
+from leyden.lightning.node import DirectNode
+from leyden.lightning.payments import Payments
+from leyden.loopback import Header, LoopbackAnswer, ask
+from leyden.plans import Plan
+from leyden.server.app import LaterPart, Part, build_app
+from leyden.server.contract.bind import bind
+from leyden.server.errors import StorageUnavailable
+from leyden.server.service import Service
+from leyden.server.store.store import Store
+from leyden.streams import Streams, uuid4_from
+from leyden.turns import Turn
+from leyden.visitors import Visitors
+from leyden.walks import walk
+from leyden.wire.exchange import Exchange, Outside
+from leyden.wire.faults import Faults
+from leyden.wire.receivers import Receivers
 
 if TYPE_CHECKING:
-    from sim.lightning.engine import Engine
+    from leyden.lightning.engine import Engine
 
 LOCAL_URL = "http://localhost"
 CONTROL_PATH = "/sandbox/v1"
@@ -148,7 +148,7 @@ class World:
         """The engine of the plan's network, and the shop's node; none for direct payments, which need no numpy."""
         if plan.network == "direct":
             return None, 0
-        from sim.lightning.depth import engine_beside, engine_for
+        from leyden.lightning.depth import engine_beside, engine_for
 
         if self._beside is not None:
             return engine_beside(self._beside.payments)
@@ -168,7 +168,7 @@ class World:
         chance = self.streams.stream("payments")
         if self.engine is None:
             return Payments(self.store, self.clock, self.node, chance, journal)
-        from sim.lightning.travel import TravellingPayments
+        from leyden.lightning.travel import TravellingPayments
 
         key = self.streams.secret("wallets")
         return TravellingPayments(
@@ -181,7 +181,7 @@ class World:
         def control() -> Part:
             assert compiled is not None
             assert levers is not None
-            from sim.merged import merged
+            from leyden.merged import merged
 
             contract = compiled()
             handlers = bind(contract, levers(self), guards={}, effects={})
@@ -224,7 +224,7 @@ class World:
         self.payments.write_down()
         self._diary.write(self.engine)
 
-    # What a commit changes besides rows (`server.store.rows.Watcher`)
+    # What a commit changes besides rows (`leyden.server.store.rows.Watcher`)
 
     def begin(self) -> None:
         """A commit begins."""

@@ -7,10 +7,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from server.errors import LeydenError
-from sim import Sandbox
-from sim.forks import written
-from sim.wire.replies import Reply
+from leyden import Sandbox
+from leyden.forks import written
+from leyden.server.errors import LeydenError
+from leyden.wire.replies import Reply
 
 Deed = tuple[Any, ...]
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from jsonschema_rs import validator_for
 
-from server.callbacks import Callbacks
-from server.contract.shape import CallbackRule, DeliveryRule, Rule
-from server.moments import parse_duration, parse_iso
-from server.ports import Answer, Courier
-from server.store.store import Store
-from sim.clock import VirtualClock
-from sim.journal import Journal
-from sim.streams import Streams, uuid4_from
-from sim.wire.receivers import Receivers
+from leyden.clock import VirtualClock
+from leyden.journal import Journal
+from leyden.server.callbacks import Callbacks
+from leyden.server.contract.shape import CallbackRule, DeliveryRule, Rule
+from leyden.server.moments import parse_duration, parse_iso
+from leyden.server.ports import Answer, Courier
+from leyden.server.store.store import Store
+from leyden.streams import Streams, uuid4_from
+from leyden.wire.receivers import Receivers
 
 START = parse_iso("2030-01-01T09:00:00Z")
 SECRET, NEXT_SECRET = "whsec_" + "QUJD" * 8, "whsec_" + "WFla" * 8

@@ -51,7 +51,7 @@ class Client:
 def leyden(*options: str) -> Iterator[Client]:
     """`leyden serve` on a free port with these options, until the block ends."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "sim", "serve", "--port", "0", *options],
+        [sys.executable, "-m", "leyden", "serve", "--port", "0", *options],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -72,7 +72,7 @@ def leyden(*options: str) -> Iterator[Client]:
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run one `leyden` command to its end."""
     return subprocess.run(
-        [sys.executable, "-m", "sim", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "leyden", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
 
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from server.store.journal import load
-from server.store.store import Store
+from leyden.server.store.journal import load
+from leyden.server.store.store import Store
 
 JOURNAL = "charges.journal"
 

@@ -12,6 +12,8 @@ ROOT = Path(__file__).parent.parent
 STDLIB = sys.stdlib_module_names
 SOURCES = sorted(path for room in ("server", "sim") for path in (ROOT / room).rglob("*.py"))
 
+IMPORTING = sorted([*SOURCES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "notebooks" / "sources").glob("*.py")])
+
 # Each layer may import itself and those before it.
 SERVER_LAYERS = [
     {"errors", "money", "ports", "moments", "version", "timers", "call", "strict_json", "addresses", "signing"},
@@ -70,6 +72,25 @@ def imports_of(path: Path) -> set[str]:
     return found
 
 
+def room_of(name: str) -> tuple[str, list[str]]:
+    """The folder that an imported name comes from (`sim` is the package `leyden`), and the rest of its path."""
+    parts = name.split(".")
+    if parts[0] != "leyden":
+        return "", parts
+    if len(parts) > 1 and parts[1] in {"server", "specs"}:
+        return parts[1], parts[2:]
+    return "sim", parts[1:]
+
+
+@pytest.mark.parametrize("path", IMPORTING, ids=lambda path: str(path.relative_to(ROOT)))
+def test_nothing_is_imported_by_the_name_of_its_folder(path: Path) -> None:
+    """`server`, `sim` and `specs` are everybody's names: what is installed is `leyden`."""
+    for name in imports_of(path):
+        room, _, rest = name.partition(".")
+        right = {"sim": "leyden", "server": "leyden.server", "specs": "leyden.specs"}.get(room)
+        assert right is None, f"{path} imports {name}: its name is {right}{'.' if rest else ''}{rest}"
+
+
 def layer_of(module: str, layers: list[set[str]]) -> int:
     return next((number for number, layer in enumerate(layers) if module in layer), -1)
 
@@ -82,11 +103,11 @@ def test_imports_point_one_way(path: Path) -> None:
     own = layer_of(module, layers)
     assert own >= 0 or module == "__init__", f"{path}: give this module a place in the layers of this test"
     for name in imports_of(path):
-        parts = name.split(".")
-        if parts[0] == "sim":
+        target, module_path = room_of(name)
+        if target == "sim":
             assert room == "sim", f"{path} imports {name}: the service never knows the world around it"
-        if parts[0] == room and len(parts) > 1 and module != "__init__":
-            assert layer_of(parts[1], layers) <= own, f"{path} imports {name}, which stands above it"
+        if target == room and module_path and module != "__init__":
+            assert layer_of(module_path[0], layers) <= own, f"{path} imports {name}, which stands above it"
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -120,7 +141,7 @@ def test_the_reference_model_knows_nothing_of_the_service() -> None:
     """What is right is decided from the papers: the model stands on the standard library and on itself."""
     files = sorted((ROOT / "sim" / "harness").glob("model*.py"))
     assert files
-    own = {f"sim.harness.{path.stem}" for path in files}
+    own = {f"leyden.harness.{path.stem}" for path in files}
     for path in files:
         strangers = {name for name in imports_of(path) if name not in own and name.split(".")[0] not in STDLIB}
         assert not strangers, f"{path} imports {strangers}: the reference model never asks the service what is right"

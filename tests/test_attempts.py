@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.attempts import KEPT_BYTES, Attempt, attempts_of, begun, ended, made
-from server.ports import Answer
+from leyden.server.attempts import KEPT_BYTES, Attempt, attempts_of, begun, ended, made
+from leyden.server.ports import Answer
 from tests.outbox import START
 
 ANSWERS = st.builds(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.lab.drawings import DrawingError, bars
+from leyden.lab.drawings import DrawingError, bars
 
 SVG = "{http://www.w3.org/2000/svg}"
 figures = st.floats(0, 1e15) | st.just(float("nan"))

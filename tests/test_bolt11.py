@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.lnurl import CHARSET, bech32_decode, bech32_encode
-from sim.bolt11 import Bolt11Error, InvoiceSigner, decode, decode_amount, encode_amount
-from sim.bolt11_fields import MAX_MSAT, Fallback, RouteHop
+from leyden.bolt11 import Bolt11Error, InvoiceSigner, decode, decode_amount, encode_amount
+from leyden.bolt11_fields import MAX_MSAT, Fallback, RouteHop
+from leyden.server.lnurl import CHARSET, bech32_decode, bech32_encode
 
 SECRET = bytes.fromhex("e126f68f7eafcc8b74f54d269fe206be715000f94dac067d1c04a8ca3b2db734")
 PAYEE = "03e7156ae33b0a208d0744199163177e909e80176e55d97a2f221ede0f934dd9ad"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from server.lnurl import bech32_decode
-from sim.bolt11 import Bolt11Error, InvoiceSigner, decode
-from sim.bolt11_fields import Fallback, RouteHop
+from leyden.bolt11 import Bolt11Error, InvoiceSigner, decode
+from leyden.bolt11_fields import Fallback, RouteHop
+from leyden.server.lnurl import bech32_decode
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "bolt11.json").read_text())
 VALID = [vector for vector in VECTORS if vector["valid"]]

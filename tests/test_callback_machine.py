@@ -19,20 +19,20 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from standardwebhooks.webhooks import Webhook
 
-from server.attempts import attempts_of
-from server.contract.shape import CallbackRule
-from server.deliveries import delivery_resource
-from server.moments import parse_duration, to_iso
-from sim import Sandbox
-from sim.journal import Entry
-from sim.lightning.payments import PaymentError
-from sim.payers import PayerError
-from sim.sandbox.handles import ApiError
-from sim.streams import Streams
-from sim.wire.fault_kinds import KINDS, RATE_LIMIT
-from sim.wire.inboxes import Received
-from sim.wire.replies import TIMEOUT, WORDS, Reply
-from sim.wire.tampering import CONTENT_KINDS
+from leyden import Sandbox
+from leyden.journal import Entry
+from leyden.lightning.payments import PaymentError
+from leyden.payers import PayerError
+from leyden.sandbox.handles import ApiError
+from leyden.server.attempts import attempts_of
+from leyden.server.contract.shape import CallbackRule
+from leyden.server.deliveries import delivery_resource
+from leyden.server.moments import parse_duration, to_iso
+from leyden.streams import Streams
+from leyden.wire.fault_kinds import KINDS, RATE_LIMIT
+from leyden.wire.inboxes import Received
+from leyden.wire.replies import TIMEOUT, WORDS, Reply
+from leyden.wire.tampering import CONTENT_KINDS
 
 START = "2030-01-01T09:00:00Z"
 HOSTS = ("shop", "till")

@@ -19,17 +19,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook
 
-from server.attempts import attempts_of, made
-from server.deliveries import delivery_resource, retry_after_ms
-from server.errors import InternalError, StorageUnavailable, StoreError
-from server.moments import parse_duration, to_iso
-from server.ports import Answer
-from server.store.store import Store
-from sim import Sandbox
-from sim.clock import VirtualClock
-from sim.streams import Streams
-from sim.wire.receivers import Receivers
-from sim.wire.replies import TIMEOUT, Reply
+from leyden import Sandbox
+from leyden.clock import VirtualClock
+from leyden.server.attempts import attempts_of, made
+from leyden.server.deliveries import delivery_resource, retry_after_ms
+from leyden.server.errors import InternalError, StorageUnavailable, StoreError
+from leyden.server.moments import parse_duration, to_iso
+from leyden.server.ports import Answer
+from leyden.server.store.store import Store
+from leyden.streams import Streams
+from leyden.wire.receivers import Receivers
+from leyden.wire.replies import TIMEOUT, Reply
 from tests.outbox import NEXT_SECRET, PAUSES, RULE, SECRET, SHOP, START, Desk, Held, rule
 
 HOUR = parse_duration("1h")

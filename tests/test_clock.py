@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from server.ports import CALLBACK, EXPIRY, SETTLEMENT, USER
-from server.timers import Timer, Timers
-from sim.clock import LAST_MS, ClockError, Fired, VirtualClock
+from leyden.clock import LAST_MS, ClockError, Fired, VirtualClock
+from leyden.server.ports import CALLBACK, EXPIRY, SETTLEMENT, USER
+from leyden.server.timers import Timer, Timers
 
 START = 1_893_488_400_000  # 2030-01-01T09:00:00Z
 

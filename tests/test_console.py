@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from sim import Sandbox
+from leyden import Sandbox
 from tests import browser
 from tests.browser import Tab
 from tests.served import leyden

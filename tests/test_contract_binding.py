@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from server.contract.bind import answers, bind
-from server.contract.load import load_contract
-from server.contract.shape import Contract
-from server.errors import Conflict, ContractError, InvalidRequest, NotFound
+from leyden.server.contract.bind import answers, bind
+from leyden.server.contract.load import load_contract
+from leyden.server.contract.shape import Contract
+from leyden.server.errors import Conflict, ContractError, InvalidRequest, NotFound
 from tests.small_spec import small
 
 GUARDS = {"in_time": lambda row, at: True}

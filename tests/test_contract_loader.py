@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.contract.load import default_spec, load_contract
-from server.contract.shape import Contract
-from server.contract.yaml12 import read_yaml
-from server.errors import ContractError
+from leyden.server.contract.load import default_spec, load_contract
+from leyden.server.contract.shape import Contract
+from leyden.server.contract.yaml12 import read_yaml
+from leyden.server.errors import ContractError
 from tests.small_spec import SMALL, small
 
 DELETE = object()

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from standardwebhooks.webhooks import Webhook
 
-from sim import Sandbox
-from sim.plans import packaged_contract
-from sim.sandbox.handles import ApiError
-from sim.wire.faults import KINDS
+from leyden import Sandbox
+from leyden.plans import packaged_contract
+from leyden.sandbox.handles import ApiError
+from leyden.wire.faults import KINDS
 from tests.served import ROOT, Client, leyden, listening
 
 FROZEN = ("--rate", "0", "--start", "2030-01-01T00:00:00Z", "--seed", "5")

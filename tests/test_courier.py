@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.addresses import meant_address
-from server.ports import Answer, Post
-from server.system_courier import HttpCourier
+from leyden.server.addresses import meant_address
+from leyden.server.ports import Answer, Post
+from leyden.server.system_courier import HttpCourier
 from tests.wire import BODY, HEADERS, OK, Shop, Talk, courier, opened, send, sockets_watched
 
 
@@ -360,7 +360,7 @@ def test_an_outbox_that_fails_to_take_an_answer_is_reported_to_the_loop() -> Non
 def test_the_client_library_is_not_loaded_before_something_is_sent() -> None:
     import subprocess
 
-    code = "import sys, server.system_courier as c; c.HttpCourier(); print('aiohttp' in sys.modules)"
+    code = "import sys, leyden.server.system_courier as c; c.HttpCourier(); print('aiohttp' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "False"
 

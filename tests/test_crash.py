@@ -24,7 +24,7 @@ from typing import Any
 
 import pytest
 
-from server.store.store import Store
+from leyden.server.store.store import Store
 from tests.served import ROOT, Client
 
 DEEP = os.environ.get("LEYDEN_PROFILE") == "deep"
@@ -39,14 +39,14 @@ BROKEN = (OSError, http.client.HTTPException, json.JSONDecodeError)
 
 def main() -> None:
     """Obey lines from standard input: `start LOG ARGUMENT...` answers a process id, `kill PID` waits for its end."""
-    import server.system_session  # noqa: F401  what is loaded before the fork need not be loaded after it
-    import sim.desk.serve
-    from sim.__main__ import main as leyden_main
-    from sim.plans import packaged_contract
+    import leyden.desk.serve
+    import leyden.server.system_session
+    from leyden.__main__ import main as leyden_main
+    from leyden.plans import packaged_contract
 
     packaged_contract("charges")
     packaged_contract("sandbox")
-    assert sim.desk.serve
+    assert leyden.desk.serve
     alive: set[int] = set()
 
     def kill(process: int) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from server.contract.load import default_spec, known_overlays
-from server.contract.yaml12 import read_yaml
+from leyden.server.contract.load import default_spec, known_overlays
+from leyden.server.contract.yaml12 import read_yaml
 
 SPECS = Path(__file__).parent.parent / "specs"
 DECISIONS = (SPECS / "DECISIONS.md").read_text()

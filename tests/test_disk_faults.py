@@ -18,18 +18,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.attempts import made
-from server.errors import StorageUnavailable, StoreError
-from server.ports import Answer, Post
-from server.store.store import Store
-from server.timers import Timers
-from sim import Sandbox
-from sim.desk.host import Host
-from sim.desk.levers import levers
-from sim.loopback import ask
-from sim.plans import plan_from
-from sim.sandbox.handles import ApiError
-from sim.world import World
+from leyden import Sandbox
+from leyden.desk.host import Host
+from leyden.desk.levers import levers
+from leyden.loopback import ask
+from leyden.plans import plan_from
+from leyden.sandbox.handles import ApiError
+from leyden.server.attempts import made
+from leyden.server.errors import StorageUnavailable, StoreError
+from leyden.server.ports import Answer, Post
+from leyden.server.store.store import Store
+from leyden.server.timers import Timers
+from leyden.world import World
 from tests.served import Client, leyden, listening
 from tests.test_restart import ACTIONS, BEGINNING, Action, act, opened, stood
 

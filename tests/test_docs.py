@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.contract.load import default_spec, load_contract
-from server.contract.shape import LifecycleTable, Row
-from server.docs import docs_page
-from server.docs_diagram import lifecycle_svg
-from server.docs_markup import Html, Markdown, coloured, join, json_source, tag
+from leyden.server.contract.load import default_spec, load_contract
+from leyden.server.contract.shape import LifecycleTable, Row
+from leyden.server.docs import docs_page
+from leyden.server.docs_diagram import lifecycle_svg
+from leyden.server.docs_markup import Html, Markdown, coloured, join, json_source, tag
 from tests.small_spec import small
 
 VOID = {"meta", "link", "br", "col", "hr"}

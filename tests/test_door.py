@@ -9,13 +9,13 @@ from typing import Any
 import orjson
 import pytest
 
-from server.contract.shape import Contract
-from server.store.store import Store
-from sim import Sandbox
-from sim.desk.levers import levers
-from sim.loopback import LoopbackAnswer, ask, run_by_hand
-from sim.plans import packaged_contract, plan_from
-from sim.world import CONTROL_BODY_BYTES, World
+from leyden import Sandbox
+from leyden.desk.levers import levers
+from leyden.loopback import LoopbackAnswer, ask, run_by_hand
+from leyden.plans import packaged_contract, plan_from
+from leyden.server.contract.shape import Contract
+from leyden.server.store.store import Store
+from leyden.world import CONTROL_BODY_BYTES, World
 
 GOOD = {"amount": "1000", "description": "tea"}
 JSON = (b"content-type", b"application/json")

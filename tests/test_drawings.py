@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim import Sandbox
-from sim.lab.drawings import (
+from leyden import Sandbox
+from leyden.lab.drawings import (
     Drawing,
     DrawingError,
     lifecycle,
@@ -24,11 +24,11 @@ from sim.lab.drawings import (
     sequence,
     timeline,
 )
-from sim.lab.drawings.ink import COLOURS, sat
-from sim.lab.drawings.letters import PLAIN, Run, clean, clip, lines_of, width_of
-from sim.lab.drawings.mermaid import said
-from sim.lab.drawings.networks import compact
-from sim.lab.drawings.story import story_of
+from leyden.lab.drawings.ink import COLOURS, sat
+from leyden.lab.drawings.letters import PLAIN, Run, clean, clip, lines_of, width_of
+from leyden.lab.drawings.mermaid import said
+from leyden.lab.drawings.networks import compact
+from leyden.lab.drawings.story import story_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 START = "2030-01-01T09:00:00Z"
@@ -334,7 +334,7 @@ def test_a_sequence_has_a_line_for_everybody_who_takes_part() -> None:
 
 def through_a_hub(outcome: str = "settle") -> tuple[Sandbox, str]:
     """A network of three nodes in a row, with enough on either side."""
-    from sim.lightning.graph import from_edges
+    from leyden.lightning.graph import from_edges
 
     row = from_edges([("ana", "hub", 1_000_000), ("hub", "shop", 1_000_000)])
     sandbox = Sandbox(seed=7, start=START, network=row)

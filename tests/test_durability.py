@@ -15,14 +15,14 @@ from typing import Any
 import orjson
 import pytest
 
-from server.errors import StorageUnavailable
-from server.ports import Answer, Post
-from server.store.store import Store
-from server.system_sync import GroupSync, SyncedCourier
-from sim.desk.host import Host
-from sim.desk.levers import levers
-from sim.plans import plan_from
-from sim.world import World
+from leyden.desk.host import Host
+from leyden.desk.levers import levers
+from leyden.plans import plan_from
+from leyden.server.errors import StorageUnavailable
+from leyden.server.ports import Answer, Post
+from leyden.server.store.store import Store
+from leyden.server.system_sync import GroupSync, SyncedCourier
+from leyden.world import World
 from tests.served import command, leyden, listening
 
 KEY = (b"apikey", b"leyden")

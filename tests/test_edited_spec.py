@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from server.contract.load import default_spec, load_contract
-from server.contract.yaml12 import read_yaml
-from server.ports import FailedInvoice
-from sim import Sandbox
-from sim.sandbox.handles import ApiError
-from sim.wire.replies import Reply
+from leyden import Sandbox
+from leyden.sandbox.handles import ApiError
+from leyden.server.contract.load import default_spec, load_contract
+from leyden.server.contract.yaml12 import read_yaml
+from leyden.server.ports import FailedInvoice
+from leyden.wire.replies import Reply
 
 Document = dict[str, Any]
 

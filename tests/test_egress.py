@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.egress import Egress, is_public
-from server.ports import Answer
+from leyden.server.egress import Egress, is_public
+from leyden.server.ports import Answer
 from tests.served import leyden, listening
 from tests.wire import Shop, courier, opened, send, sockets_watched
 
@@ -251,7 +251,7 @@ def test_a_network_can_be_opened_and_the_server_itself_stays_closed() -> None:
 
 
 def test_a_machine_knows_addresses_of_its_own() -> None:
-    from server.system import machine_addresses
+    from leyden.server.system import machine_addresses
 
     for address in machine_addresses():
         family = socket.AF_INET6 if ":" in address else socket.AF_INET

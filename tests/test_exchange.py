@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from server.errors import StorageUnavailable
-from server.ports import Answer, Post
-from sim.wire.exchange import Exchange
+from leyden.server.errors import StorageUnavailable
+from leyden.server.ports import Answer, Post
+from leyden.wire.exchange import Exchange
 from tests.outbox import Desk
 
 

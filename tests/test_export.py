@@ -9,9 +9,9 @@ from typing import Any
 import nbformat
 import pytest
 
-from sim import Sandbox
-from sim.lab.history import HistoryError
-from sim.lab.notebooks import run
+from leyden import Sandbox
+from leyden.lab.history import HistoryError
+from leyden.lab.notebooks import run
 
 START = "2030-01-01T09:00Z"
 

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from server.moments import parse_iso, to_iso
-from sim import Sandbox
-from sim.sandbox.handles import Charge
-from sim.wire.fault_kinds import DELAYS, KINDS, RATE_LIMIT
-from sim.wire.inboxes import Received
-from sim.wire.replies import Reply
-from sim.wire.tampering import CONTENT_KINDS
+from leyden import Sandbox
+from leyden.sandbox.handles import Charge
+from leyden.server.moments import parse_iso, to_iso
+from leyden.wire.fault_kinds import DELAYS, KINDS, RATE_LIMIT
+from leyden.wire.inboxes import Received
+from leyden.wire.replies import Reply
+from leyden.wire.tampering import CONTENT_KINDS
 
 START = parse_iso("2030-01-01T09:00:00Z")
 HOOK = "http://shop.localhost/hook"

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.errors import StoreError
-from sim import Sandbox
-from sim.forks import ForkError, written
-from sim.sandbox.asking import ApiError
+from leyden import Sandbox
+from leyden.forks import ForkError, written
+from leyden.sandbox.asking import ApiError
+from leyden.server.errors import StoreError
 from tests.deeds import URL, Deed, deeds, do, state
 
 some = st.lists(deeds, max_size=12)
@@ -312,7 +312,7 @@ def test_a_case_takes_an_edited_spec_along(tmp_path: Path) -> None:
 def test_a_case_is_opened_in_another_process(tmp_path: Path) -> None:
     sandbox = after([("create", "1000", 60, URL), ("static", 1), ("scan", 0, 2000), ("answers", [500])])
     path = sandbox.save(tmp_path / "case.json")
-    code = f"from sim import Sandbox; sb = Sandbox.load({str(path)!r}); sb.run(); print(sb.journal_hash)"
+    code = f"from leyden import Sandbox; sb = Sandbox.load({str(path)!r}); sb.run(); print(sb.journal_hash)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     sandbox.run()
     assert said.strip() == sandbox.journal_hash

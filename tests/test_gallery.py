@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from server.callbacks import Callbacks
-from server.errors import ContractError
-from sim import Sandbox
-from sim.plans import packaged_contract
+from leyden import Sandbox
+from leyden.plans import packaged_contract
+from leyden.server.callbacks import Callbacks
+from leyden.server.errors import ContractError
 from tests.gallery.__main__ import main
 from tests.gallery.catalogue import CATALOGUE, DEFECTS
 from tests.gallery.defect import KINDS, Defect, planted, seeded
@@ -47,7 +47,7 @@ def test_a_story_is_one_sentence_and_the_promise_it_breaks_was_made(defect: Defe
     form, _, where = defect.breaks.partition(": ")
     contract = packaged_contract("charges")
     if form == "decision":
-        assert f"\n## {where}\n" in files("specs").joinpath("DECISIONS.md").read_text()
+        assert f"\n## {where}\n" in files("leyden.specs").joinpath("DECISIONS.md").read_text()
     elif form == "row":
         resource, source, trigger = where.split()
         assert any((one.source, one.trigger) == (source, trigger) for one in contract.lifecycles[resource].rows)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from sim.harness.adapters import InProcess
-from sim.harness.cases import read_case, replay
-from sim.harness.machine import search
-from sim.harness.tour import tour
-from sim.harness.walk import walk
+from leyden.harness.adapters import InProcess
+from leyden.harness.cases import read_case, replay
+from leyden.harness.machine import search
+from leyden.harness.tour import tour
+from leyden.harness.walk import walk
 from tests.gallery.__main__ import main
 from tests.gallery.catalogue import CATALOGUE, DEFECTS
 from tests.gallery.defect import Defect, planted

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.errors import InvalidAmount, InvalidRequest
-from server.moments import LAST_MS, parse_duration, parse_iso, to_iso
-from server.money import parse_msat, to_wire
-from server.strict_json import parse
+from leyden.server.errors import InvalidAmount, InvalidRequest
+from leyden.server.moments import LAST_MS, parse_duration, parse_iso, to_iso
+from leyden.server.money import parse_msat, to_wire
+from leyden.server.strict_json import parse
 
 INSTANTS = st.integers(0, LAST_MS)
 

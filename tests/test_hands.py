@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from server.hands import Hands
+from leyden.server.hands import Hands
 
 SHOP = ("static", "http://shop.localhost/")
 

@@ -15,12 +15,12 @@ from typing import Any
 import nbformat
 import pytest
 
-import server.charges
-from sim.harness.adapters import InProcess
-from sim.harness.cases import Case, CaseError, play, read_case, recorded, replay
-from sim.harness.exports import ExportError, as_curl, as_notebook, as_pytest
-from sim.harness.tour import tour_cases
-from tests.served import leyden
+import leyden.server.charges
+from leyden.harness.adapters import InProcess
+from leyden.harness.cases import Case, CaseError, play, read_case, recorded, replay
+from leyden.harness.exports import ExportError, as_curl, as_notebook, as_pytest
+from leyden.harness.tour import tour_cases
+from tests.served import leyden as served_leyden
 
 STORY = {case.name: case for case in tour_cases()}
 KEPT = STORY["tour: the secret changes under way"]
@@ -30,12 +30,12 @@ LINK = STORY["tour: 410 ends it for this link only"]
 @pytest.fixture
 def trimmed(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A service whose callbacks trim descriptions."""
-    told = server.charges.charge_update
+    told = leyden.server.charges.charge_update
 
     def update(row: Any) -> dict[str, Any]:
         return {**told(row), "description": row["description"].strip()}
 
-    monkeypatch.setattr(server.charges, "charge_update", update)
+    monkeypatch.setattr(leyden.server.charges, "charge_update", update)
     return monkeypatch
 
 
@@ -163,7 +163,7 @@ def test_the_script_leads_to_the_same_journal_over_http(case: Case, tmp_path: Pa
     script = as_curl(proved)
     [serve] = [line for line in script.splitlines() if "leyden serve" in line]
     options = serve.split("leyden serve ")[1].replace("--port 8402 ", "").split()
-    with leyden(*options) as client:
+    with served_leyden(*options) as client:
         done = subprocess.run(
             ["sh", "-c", script], env={"LEYDEN": client.url, "PATH": "/usr/bin:/bin"}, capture_output=True, text=True,
             timeout=120, check=False,

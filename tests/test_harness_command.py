@@ -10,10 +10,10 @@ import dask
 import pytest
 from distributed import LocalCluster
 
-from server.charges import ChargeService
-from sim.__main__ import main
-from sim.harness.campaign import Order, campaign, share
-from sim.harness.cases import read_case
+from leyden.__main__ import main
+from leyden.harness.campaign import Order, campaign, share
+from leyden.harness.cases import read_case
+from leyden.server.charges import ChargeService
 
 
 class Ticking:

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from openapi_spec_validator import validate
 
-from sim.harness import schemathesis_engine
-from sim.harness.campaign import Order, campaign
-from sim.harness.cases import Case, play, spec_hash
-from sim.harness.served import AnyService, ServedLeyden, TargetError
-from sim.harness.tour import tour_cases
-from sim.harness.walk import walk
-from sim.merged import LEVERS, merged
-from sim.plans import packaged_contract
+from leyden.harness import schemathesis_engine
+from leyden.harness.campaign import Order, campaign
+from leyden.harness.cases import Case, play, spec_hash
+from leyden.harness.served import AnyService, ServedLeyden, TargetError
+from leyden.harness.tour import tour_cases
+from leyden.harness.walk import walk
+from leyden.merged import LEVERS, merged
+from leyden.plans import packaged_contract
 from tests.served import Client, leyden
 from tests.small_spec import small
 
@@ -197,14 +197,14 @@ def test_schemathesis_finds_over_http_what_is_broken_there(monkeypatch: pytest.M
 
 
 def test_the_witness_sees_what_schemathesis_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    import server.model
+    import leyden.server.model
 
-    shown = server.model.charge_resource
+    shown = leyden.server.model.charge_resource
 
     def resource(row: Any) -> dict[str, Any]:
         return {**shown(row), "description": row["description"][:5]}
 
-    monkeypatch.setattr("server.charges.charge_resource", resource)
+    monkeypatch.setattr("leyden.server.charges.charge_resource", resource)
     monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 10)
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 10)
     for part in schemathesis_engine.examine(Order(examples=100, seed=2)):

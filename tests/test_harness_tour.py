@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from sim.harness.adapters import InProcess
-from sim.harness.cases import Case, play
-from sim.harness.coverage import Coverage, declared, out_of_reach
-from sim.harness.tour import tour, tour_cases
+from leyden.harness.adapters import InProcess
+from leyden.harness.cases import Case, play
+from leyden.harness.coverage import Coverage, declared, out_of_reach
+from leyden.harness.tour import tour, tour_cases
 
 
 @pytest.fixture(scope="module")

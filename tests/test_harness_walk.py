@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
-import server.charges
-import server.idempotency
-import server.static_charges
-from server.charges import ChargeService
-from server.projects import Projects
-from server.static_charges import StaticChargeService
-from sim.harness.adapters import InProcess
-from sim.harness.broken import Broken
-from sim.harness.campaign import Order, campaign
-from sim.harness.cases import Case, play, replay
-from sim.harness.machine import bounded, machine, search
-from sim.harness.model_faults import HOLDING
-from sim.harness.options import OVERLAYS
-from sim.harness.shrink import shrink
-from sim.harness.walk import minimal, walk
+import leyden.server.charges
+import leyden.server.idempotency
+import leyden.server.static_charges
+from leyden.harness.adapters import InProcess
+from leyden.harness.broken import Broken
+from leyden.harness.campaign import Order, campaign
+from leyden.harness.cases import Case, play, replay
+from leyden.harness.machine import bounded, machine, search
+from leyden.harness.model_faults import HOLDING
+from leyden.harness.options import OVERLAYS
+from leyden.harness.shrink import shrink
+from leyden.harness.walk import minimal, walk
+from leyden.server.charges import ChargeService
+from leyden.server.projects import Projects
+from leyden.server.static_charges import StaticChargeService
 
 DEEP = os.environ.get("LEYDEN_PROFILE") == "deep"
 SEEDS = 3_000 if DEEP else 120
@@ -95,13 +95,13 @@ def _late(patch: pytest.MonkeyPatch) -> None:
 
 
 def _trimmed(patch: pytest.MonkeyPatch) -> None:
-    told = server.charges.charge_update
+    told = leyden.server.charges.charge_update
 
     def update(row: Any) -> dict[str, Any]:
         body = told(row)
         return {**body, "description": body["description"].strip()}
 
-    patch.setattr(server.charges, "charge_update", update)
+    patch.setattr(leyden.server.charges, "charge_update", update)
 
 
 def _oversold(patch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def _oversold(patch: pytest.MonkeyPatch) -> None:
 
 
 def _forgetful(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(server.idempotency, "KEPT_MS", server.idempotency.KEPT_MS - 3_600_000)
+    patch.setattr(leyden.server.idempotency, "KEPT_MS", leyden.server.idempotency.KEPT_MS - 3_600_000)
 
 
 def _falls_over(patch: pytest.MonkeyPatch) -> None:

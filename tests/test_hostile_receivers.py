@@ -13,17 +13,17 @@ from typing import Any
 import orjson
 import pytest
 
-from server.attempts import attempts_of
-from server.contract.load import default_spec, load_contract
-from server.contract.shape import Contract
-from server.contract.yaml12 import read_yaml
-from server.egress import Egress
-from server.store.store import Store
-from server.system_courier import HttpCourier
-from sim.loopback import ask
-from sim.plans import plan_from
-from sim.wire.faults import Wish
-from sim.world import World
+from leyden.loopback import ask
+from leyden.plans import plan_from
+from leyden.server.attempts import attempts_of
+from leyden.server.contract.load import default_spec, load_contract
+from leyden.server.contract.shape import Contract
+from leyden.server.contract.yaml12 import read_yaml
+from leyden.server.egress import Egress
+from leyden.server.store.store import Store
+from leyden.server.system_courier import HttpCourier
+from leyden.wire.faults import Wish
+from leyden.world import World
 from tests.served import Client, leyden
 
 START = 1_893_488_400_000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -14,22 +16,48 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.mark.parametrize(
     "command",
-    [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]],
-    ids=["ruff check", "ruff format", "mypy --strict"],
+    [["ruff", "check", "."], ["ruff", "format", "--check", "."]],
+    ids=["ruff check", "ruff format"],
 )
-def test_the_tools_have_nothing_to_say(command: list[str]) -> None:
+def test_ruff_has_nothing_to_say(command: list[str]) -> None:
     done = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4_000:] + done.stderr[-2_000:]
 
 
-def test_the_wheel_carries_the_specs_the_pages_and_the_notebooks(tmp_path: Path) -> None:
-    script = f"from hatchling.build import build_wheel; print(build_wheel({str(tmp_path)!r}))"
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+def test_mypy_has_nothing_to_say(tmp_path: Path) -> None:
+    """The type checker reads the package where it stands under its own name, which in a checkout is nowhere."""
+    package = tmp_path / "leyden"
+    package.mkdir()
+    for path in (*(ROOT / "sim").iterdir(), ROOT / "server", ROOT / "specs"):
+        if path.name != "__pycache__":
+            (package / path.name).symlink_to(path)
+    (package / "notebooks").mkdir()
+    (package / "notebooks" / "__init__.py").symlink_to(ROOT / "notebooks" / "__init__.py")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml")],
+        cwd=tmp_path,
+        env={**os.environ, "MYPYPATH": str(tmp_path), "MYPY_CACHE_DIR": str(ROOT / ".mypy_cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4_000:] + done.stderr[-2_000:]
+
+
+def test_the_wheel_carries_the_package_and_nothing_else(tmp_path: Path) -> None:
+    """All that is installed lies below `leyden/`: the specs, the pages and the notebooks among it."""
+    checkout = tmp_path / "checkout"
+    ignored = shutil.ignore_patterns("__pycache__", ".*", "*.egg-info", "build", "dist", "tests")
+    shutil.copytree(ROOT, checkout, ignore=ignored)
+    script = f"from setuptools.build_meta import build_wheel; print(build_wheel({str(tmp_path)!r}))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=checkout, capture_output=True, text=True, check=True)
     with zipfile.ZipFile(tmp_path / done.stdout.split()[-1]) as wheel:
         packed = set(wheel.namelist())
-    written = (path for path in (ROOT / "specs").rglob("*.*") if path.parent.name != "__pycache__")
-    expected = {str(path.relative_to(ROOT)) for path in written}
-    expected |= {f"sim/desk/notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.ipynb")}
-    expected |= {f"sim/desk/console.{kind}" for kind in ("html", "css", "js")}
-    assert expected | {"server/docs.css", "sim/__main__.py"} <= packed
-    assert not {name for name in packed if name.startswith(("tests/", "notebooks/")) or "__pycache__" in name}
+    expected = {
+        str(Path("leyden", into, path.relative_to(ROOT / folder)))
+        for folder, into in (("sim", ""), ("server", "server"), ("specs", "specs"))
+        for path in (ROOT / folder).rglob("*.*")
+        if path.parent.name != "__pycache__"
+    }
+    expected |= {f"leyden/notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.*")}
+    assert {name for name in packed if ".dist-info/" not in name} == expected

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sim import Sandbox
+from leyden import Sandbox
 
 GOOD: dict[str, Any] = {"amount": "1000", "description": "tea"}
 

@@ -11,17 +11,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from server.ports import FailedInvoice, InvoiceOrder, SettledInvoice
-from server.store.store import Store
-from sim.bolt11 import Bolt11Error, decode
-from sim.clock import VirtualClock
-from sim.journal import Journal
-from sim.lightning.htlc import INCORRECT_DETAILS, MPP_TIMEOUT, Fate, Htlc, NotHeld, UnknownInvoice
-from sim.lightning.invoices import NodePolicy
-from sim.lightning.node import DirectNode
-from sim.lightning.payments import Payments
-from sim.lightning.scripts import FAILURES, OUTCOMES, PaymentError
-from sim.streams import Streams
+from leyden.bolt11 import Bolt11Error, decode
+from leyden.clock import VirtualClock
+from leyden.journal import Journal
+from leyden.lightning.htlc import INCORRECT_DETAILS, MPP_TIMEOUT, Fate, Htlc, NotHeld, UnknownInvoice
+from leyden.lightning.invoices import NodePolicy
+from leyden.lightning.node import DirectNode
+from leyden.lightning.payments import Payments
+from leyden.lightning.scripts import FAILURES, OUTCOMES, PaymentError
+from leyden.server.ports import FailedInvoice, InvoiceOrder, SettledInvoice
+from leyden.server.store.store import Store
+from leyden.streams import Streams
 
 START = 1_893_488_400_000
 AMOUNT = 100_000

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.clock import VirtualClock
-from sim.journal import Entry, Journal, JournalError
+from leyden.clock import VirtualClock
+from leyden.journal import Entry, Journal, JournalError
 
 facts = st.dictionaries(
     st.sampled_from(["amount_msat", "why", "parts", "nested"]),
@@ -149,8 +149,8 @@ def test_what_is_not_json_is_named():
 
 
 SCRIPT = """
-from sim.clock import VirtualClock
-from sim.journal import Journal
+from leyden.clock import VirtualClock
+from leyden.journal import Journal
 journal = Journal(VirtualClock(5))
 for kind in sorted({"paid", "expired", "held"}):
     journal.note(kind, "c\\u00e9\\U0001f5f2", **{name: {"b": 1, "a": [None, True]} for name in {"x", "y", "z"}})

@@ -8,8 +8,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from server.contract import kept
-from server.errors import ContractError
+from leyden.server.contract import kept
+from leyden.server.errors import ContractError
 
 WORDS = b"a: 1\nb: [on, 2030-01-01, 0x10, null]\n"
 MEANING = {"a": 1, "b": ["on", "2030-01-01", 16, None]}
@@ -28,7 +28,7 @@ def what_was_kept(file: Path) -> Path:
 
 def test_the_second_reading_needs_no_yaml(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept.packaged_document(file, WORDS) == MEANING
-    monkeypatch.setitem(sys.modules, "server.contract.yaml12", None)  # importing it would now fail
+    monkeypatch.setitem(sys.modules, "leyden.server.contract.yaml12", None)  # importing it would now fail
     assert kept.packaged_document(file, WORDS) == MEANING
     assert list(kept.packaged_document(file, WORDS)) == ["a", "b"]
 

@@ -13,10 +13,10 @@ import nbformat
 import pytest
 from nbformat.sign import NotebookNotary
 
-from sim.__main__ import main
-from sim.desk import lab_command
-from sim.desk.lab_command import copied
-from sim.lab.notebooks import notebook_files
+from leyden.__main__ import main
+from leyden.desk import lab_command
+from leyden.desk.lab_command import copied
+from leyden.lab.notebooks import notebook_files
 
 NAMES = [path.name for path in notebook_files()]
 
@@ -79,7 +79,7 @@ def called(folder: Path, main_of_stub: str, *arguments: str) -> subprocess.Compl
     (stub / "__main__.py").write_text(main_of_stub)
     path = os.pathsep.join([str(stub.parent), str(Path(__file__).parent.parent)])
     return subprocess.run(
-        [sys.executable, "-m", "sim.__main__", "lab", "desk", *arguments],
+        [sys.executable, "-m", "leyden.__main__", "lab", "desk", *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
@@ -90,7 +90,7 @@ def called(folder: Path, main_of_stub: str, *arguments: str) -> subprocess.Compl
 
 @pytest.mark.parametrize("options", [[], ["--no-browser"]])
 def test_jupyterlab_opens_the_first_notebook_in_that_directory(tmp_path: Path, options: list[str]) -> None:
-    says_how = "import json, os, sys\nimport sim\nprint(json.dumps([sys.argv[1:], os.getcwd()]))\nsys.exit(3)\n"
+    says_how = "import json, os, sys\nimport leyden\nprint(json.dumps([sys.argv[1:], os.getcwd()]))\nsys.exit(3)\n"
     done = called(tmp_path, says_how, *options)
     assert done.returncode == 3, done.stderr
     arguments, folder = json.loads(done.stdout.splitlines()[-1])

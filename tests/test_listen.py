@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.moments import to_iso
-from server.signing import sign
-from sim.__main__ import EXAMPLE_SECRET, main
-from sim.desk.listen import forwarded
+from leyden.__main__ import EXAMPLE_SECRET, main
+from leyden.desk.listen import forwarded
+from leyden.server.moments import to_iso
+from leyden.server.signing import sign
 from tests.example_receivers import Careful, serving
 from tests.served import ROOT, Client, leyden
 
@@ -69,7 +69,7 @@ def test_without_a_path_the_callbacks_path_is_kept(target: str, url: str) -> Non
 
 @contextmanager
 def listening_in(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    words = [sys.executable, "-m", "sim", "listen", *arguments]
+    words = [sys.executable, "-m", "leyden", "listen", *arguments]
     process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         yield process

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sim import Sandbox
-from sim.sandbox.handles import ApiError
+from leyden import Sandbox
+from leyden.sandbox.handles import ApiError
 
 
 @pytest.fixture

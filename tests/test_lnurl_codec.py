@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.lnurl import (
+from leyden.server.lnurl import (
     CHARSET,
     Bech32Error,
     LnurlError,

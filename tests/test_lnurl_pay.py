@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from server.lnurl import decode_lnurl
-from sim import Sandbox
-from sim.bolt11 import decode
-from sim.loopback import ask
-from sim.sandbox.handles import StaticCharge
+from leyden import Sandbox
+from leyden.bolt11 import decode
+from leyden.loopback import ask
+from leyden.sandbox.handles import StaticCharge
+from leyden.server.lnurl import decode_lnurl
 
 TIPS: dict[str, Any] = {"minAmount": "1000", "maxAmount": "9000", "description": "Tips"}
 

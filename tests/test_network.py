@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sim import Sandbox
-from sim.lightning.conditions import Weather
-from sim.lightning.engine import Engine
-from sim.lightning.generate import generate
-from sim.lightning.graph import GraphError, from_edges
-from sim.lightning.import_graph import import_graph
-from sim.lightning.lessons import lesson
-from sim.lightning.payer import Order, Payers, fee_limit
-from sim.lightning.routing import Terms, hop_fee
+from leyden import Sandbox
+from leyden.lightning.conditions import Weather
+from leyden.lightning.engine import Engine
+from leyden.lightning.generate import generate
+from leyden.lightning.graph import GraphError, from_edges
+from leyden.lightning.import_graph import import_graph
+from leyden.lightning.lessons import lesson
+from leyden.lightning.payer import Order, Payers, fee_limit
+from leyden.lightning.routing import Terms, hop_fee
 
 
 def secret(name: str) -> bytes:

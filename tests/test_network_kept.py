@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.errors import StoreError
-from server.store.store import Store
-from sim import Sandbox
-from sim.lightning.graph import from_edges
+from leyden import Sandbox
+from leyden.lightning.graph import from_edges
+from leyden.server.errors import StoreError
+from leyden.server.store.store import Store
 from tests.served import ROOT, Client, command
 
 START = "2030-01-01T09:00:00Z"
@@ -146,7 +146,7 @@ def test_wherever_the_journal_ends_the_charge_and_the_channels_tell_one_story(tm
 def test_a_served_network_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     def serve(*options: str) -> tuple[subprocess.Popen[str], Client]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "sim", "serve", "--port", "0", "--data", str(tmp_path), *options],
+            [sys.executable, "-m", "leyden", "serve", "--port", "0", "--data", str(tmp_path), *options],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sim import Sandbox
-from sim.lightning.graph import GraphError, from_edges
-from sim.lightning.intercept import InterceptError
-from sim.lightning.records import (
+from leyden import Sandbox
+from leyden.lightning.graph import GraphError, from_edges
+from leyden.lightning.intercept import InterceptError
+from leyden.lightning.records import (
     ATTEMPT_COLUMNS,
     BALANCE_COLUMNS,
     HTLC_COLUMNS,
@@ -15,7 +15,7 @@ from sim.lightning.records import (
     balances_of,
     htlcs_of,
 )
-from sim.sandbox.handles import ApiError, Charge, Payment
+from leyden.sandbox.handles import ApiError, Charge, Payment
 
 TEMPORARY_CHANNEL_FAILURE, UNKNOWN_DETAILS, PERMANENT_CHANNEL_FAILURE = 0x1007, 0x400F, 0x4008
 

@@ -16,10 +16,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sim import Sandbox
-from sim.lightning.htlc import NotHeld
-from sim.lightning.intercept import InterceptError
-from sim.lightning.records import attempts_of, htlcs_of
+from leyden import Sandbox
+from leyden.lightning.htlc import NotHeld
+from leyden.lightning.intercept import InterceptError
+from leyden.lightning.records import attempts_of, htlcs_of
 
 PAYERS = st.sampled_from(["ana", "bob", "cyd"])
 OUTCOMES = st.sampled_from(["settle"] * 6 + ["hold", "hold", "wrong_secret", "underpay", "overpay", "overpay_double"])

@@ -8,9 +8,9 @@ from hashlib import sha256
 
 import pytest
 
-from server.errors import LeydenError
-from sim.lightning.htlc import Htlc
-from sim.lightning.invoices import NodePolicy
+from leyden.lightning.htlc import Htlc
+from leyden.lightning.invoices import NodePolicy
+from leyden.server.errors import LeydenError
 from tests.invoice_oracle import Account, Arrived, Event, Issued, Rules, Word, account
 from tests.test_invoice_machine import HEIGHT, START, Bench
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim import Sandbox
-from sim.lightning.conditions import CALM, Weather
-from sim.lightning.costs import bucket_of
-from sim.lightning.engine import Engine
-from sim.lightning.generate import generate
-from sim.lightning.graph import Graph, from_edges
-from sim.lightning.payer import Order, Payers, fee_limit
-from sim.lightning.state import beside, stand, written
-from sim.lightning.trees import OFTEN
+from leyden import Sandbox
+from leyden.lightning.conditions import CALM, Weather
+from leyden.lightning.costs import bucket_of
+from leyden.lightning.engine import Engine
+from leyden.lightning.generate import generate
+from leyden.lightning.graph import Graph, from_edges
+from leyden.lightning.payer import Order, Payers, fee_limit
+from leyden.lightning.state import beside, stand, written
+from leyden.lightning.trees import OFTEN
 
 ROUGH = Weather(slow_share=0.3, stuck_share=0.02, up_share=0.9)
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from sim.lab import notebooks
-from sim.lab.export import CODE, MARKDOWN, Cell, document
-from sim.lab.notebooks import (
+from leyden.lab import notebooks
+from leyden.lab.export import CODE, MARKDOWN, Cell, document
+from leyden.lab.notebooks import (
     REFRESH,
     NotebookError,
     differences,

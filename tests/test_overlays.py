@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from server.contract.load import known_overlays, load_contract
-from sim import Sandbox
-from sim.sandbox.handles import ApiError
+from leyden import Sandbox
+from leyden.sandbox.handles import ApiError
+from leyden.server.contract.load import known_overlays, load_contract
 
 GOOD: dict[str, Any] = {"amount": "1000", "description": "tea"}
 HOOK = "http://shop.localhost/paid"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.contract.load import default_spec, known_overlays, load_contract
-from server.contract.overlay import apply_overlay, read_overlay
-from server.errors import ContractError
+from leyden.server.contract.load import default_spec, known_overlays, load_contract
+from leyden.server.contract.overlay import apply_overlay, read_overlay
+from leyden.server.errors import ContractError
 from tests.small_spec import SMALL, small
 
 ROWS = "$.components.schemas.Order.properties.status['x-lifecycle']"

@@ -12,9 +12,9 @@ from freezegun import freeze_time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.moments import parse_iso, to_iso
-from server.system import SystemClock, stopwatch
-from sim import Sandbox
+from leyden import Sandbox
+from leyden.server.moments import parse_iso, to_iso
+from leyden.server.system import SystemClock, stopwatch
 
 NINE = "2030-01-01 09:00:00"
 HOOK = "http://shop.localhost/paid"

@@ -9,12 +9,12 @@ import pytest
 from freezegun import freeze_time
 from standardwebhooks.webhooks import Webhook
 
-from server.errors import LeydenError
-from server.moments import to_iso
-from sim import Sandbox
-from sim.desk.host import Host
-from sim.loopback import ask
-from sim.sandbox.handles import ApiError
+from leyden import Sandbox
+from leyden.desk.host import Host
+from leyden.loopback import ask
+from leyden.sandbox.handles import ApiError
+from leyden.server.errors import LeydenError
+from leyden.server.moments import to_iso
 
 HOOK = "http://shop.localhost/hook"
 

@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 import orjson
 import pytest
 
-from sim.pytest_plugin import LiveServer
+from leyden.pytest_plugin import LiveServer
 
 pytest_plugins = ["pytester"]
 
@@ -71,7 +71,7 @@ def test_every_test_has_a_world_of_its_own_behind_one_address(suite: pytest.Pyte
             assert ask(leyden_server, "/v0/charges/" + charge["id"])["data"]["status"] == "completed"
             assert box.receiver("shop").inbox[0].json["id"] == charge["id"]
             tips = box.static_charges.create(minAmount="1000", maxAmount="1000", description="tips")
-            from server.lnurl import decode_lnurl
+            from leyden.server.lnurl import decode_lnurl
             assert decode_lnurl(tips.request).startswith(leyden_server + "/")
             seen.append((str(leyden_server), charge["id"]))
 
@@ -108,7 +108,7 @@ def test_a_suite_that_uses_none_of_it_loads_none_of_it(suite: pytest.Pytester) -
         import sys
 
         def test_nothing_was_imported():
-            heavy = ("server", "sim.world", "sim.sandbox", "pandas", "numpy", "starlette", "uvicorn")
+            heavy = ("server", "leyden.world", "leyden.sandbox", "pandas", "numpy", "starlette", "uvicorn")
             assert not [name for name in heavy if name in sys.modules]
     """)
     suite.runpytest_subprocess().assert_outcomes(passed=1)
@@ -132,6 +132,6 @@ def test_and_begins_anew(leyden_server: LiveServer) -> None:
 
 def test_the_plugin_is_found_by_its_entry_point() -> None:
     root = Path(__file__).parent.parent
-    assert '[project.entry-points.pytest11]\nleyden = "sim.pytest_plugin"' in (root / "pyproject.toml").read_text()
-    command = [sys.executable, "-c", "import sim.pytest_plugin, sys; print('sim.sandbox' in sys.modules)"]
+    assert '[project.entry-points.pytest11]\nleyden = "leyden.pytest_plugin"' in (root / "pyproject.toml").read_text()
+    command = [sys.executable, "-c", "import leyden.pytest_plugin, sys; print('leyden.sandbox' in sys.modules)"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"

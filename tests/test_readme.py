@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from server.contract.load import known_overlays, load_contract
-from server.tables import callbacks_table, lifecycle_tables, replace_between_markers, routes_table
-from sim.__main__ import _parser
-from sim.harness.adapters import InProcess
-from sim.harness.coverage import Coverage
-from sim.harness.tour import tour
+from leyden.__main__ import _parser
+from leyden.harness.adapters import InProcess
+from leyden.harness.coverage import Coverage
+from leyden.harness.tour import tour
+from leyden.server.contract.load import known_overlays, load_contract
+from leyden.server.tables import callbacks_table, lifecycle_tables, replace_between_markers, routes_table
 from tests.served import leyden
 
 pytest_plugins = ["pytester"]

@@ -18,17 +18,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook
 
-from server.ports import Answer, Post
-from server.signing import sign
-from sim import Sandbox
-from sim.__main__ import EXAMPLE_SECRET, main
-from sim.desk.receiver_bench import Bench, CheckRefused, Knowledge, mac
-from sim.desk.receiver_catalogue import CATALOGUE, CRITICAL, FORGED, MINOR, SERIOUS
-from sim.desk.receiver_check import Report, check_receiver
-from sim.desk.receiver_html import report_html
-from sim.desk.receiver_report import report_resource, report_text
-from sim.plans import packaged_contract
-from sim.sandbox.handles import ApiError
+from leyden import Sandbox
+from leyden.__main__ import EXAMPLE_SECRET, main
+from leyden.desk.receiver_bench import Bench, CheckRefused, Knowledge, mac
+from leyden.desk.receiver_catalogue import CATALOGUE, CRITICAL, FORGED, MINOR, SERIOUS
+from leyden.desk.receiver_check import Report, check_receiver
+from leyden.desk.receiver_html import report_html
+from leyden.desk.receiver_report import report_resource, report_text
+from leyden.plans import packaged_contract
+from leyden.sandbox.handles import ApiError
+from leyden.server.ports import Answer, Post
+from leyden.server.signing import sign
 from tests.example_receivers import Careful, Careless, serving
 from tests.served import leyden
 

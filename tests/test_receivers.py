@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from server.errors import StorageUnavailable
-from server.ports import Answer, Post
-from server.signing import sign
-from server.store.store import Store
-from sim.wire.replies import (
+from leyden.server.errors import StorageUnavailable
+from leyden.server.ports import Answer, Post
+from leyden.server.signing import sign
+from leyden.server.store.store import Store
+from leyden.wire.replies import (
     COMMIT_THEN_500,
     EMPTY,
     ENDLESS,

@@ -14,18 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.errors import StoreError
-from server.moments import parse_iso, to_iso
-from server.store.journal import FORMAT, VERSION, seal
-from server.store.store import Store
-from sim import Sandbox
-from sim.desk.levers import levers
-from sim.lightning.payments import PaymentError
-from sim.loopback import ask
-from sim.plans import plan_from
-from sim.sandbox.handles import ApiError
-from sim.wire.replies import Reply
-from sim.world import World
+from leyden import Sandbox
+from leyden.desk.levers import levers
+from leyden.lightning.payments import PaymentError
+from leyden.loopback import ask
+from leyden.plans import plan_from
+from leyden.sandbox.handles import ApiError
+from leyden.server.errors import StoreError
+from leyden.server.moments import parse_iso, to_iso
+from leyden.server.store.journal import FORMAT, VERSION, seal
+from leyden.server.store.store import Store
+from leyden.wire.replies import Reply
+from leyden.world import World
 from tests.served import command, leyden
 
 START = "2030-01-01T09:00:00Z"

@@ -9,10 +9,10 @@ from typing import Any
 import orjson
 import pytest
 
-from server.system import PortTaken
-from sim import Sandbox
-from sim.payers import PayerError, ask_for_invoice, read_request
-from sim.sandbox.handles import ApiError
+from leyden import Sandbox
+from leyden.payers import PayerError, ask_for_invoice, read_request
+from leyden.sandbox.handles import ApiError
+from leyden.server.system import PortTaken
 
 GOOD: dict[str, Any] = {"amount": "1000", "description": "tea"}
 

@@ -12,7 +12,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
 
-from sim import Sandbox
+from leyden import Sandbox
 from tests.served import leyden
 
 DEEP = os.environ.get("LEYDEN_PROFILE") == "deep"

@@ -17,11 +17,11 @@ from freezegun import freeze_time
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sim import Sandbox
-from sim.lab import history
-from sim.lab.history import HistoryError, as_json
-from sim.sandbox.asking import ApiError
-from sim.wire.replies import Reply
+from leyden import Sandbox
+from leyden.lab import history
+from leyden.lab.history import HistoryError, as_json
+from leyden.sandbox.asking import ApiError
+from leyden.wire.replies import Reply
 from tests.deeds import URL, Deed, deeds, do, look, state
 
 
@@ -97,8 +97,8 @@ def test_what_it_looks_like() -> None:
         sandbox.charges.create(amount="7", description="too little")
     sandbox.traffic("every(2s)", duration=timedelta(minutes=1)).stop()
     assert sandbox.script() == (
-        "from sim import Sandbox\n"
-        "from sim.wire.replies import Reply\n\n"
+        "from leyden import Sandbox\n"
+        "from leyden.wire.replies import Reply\n\n"
         'sb = Sandbox(seed=7, start="2030-01-01T09:00:00.000Z", overlays=["strict"])\n'
         'charge1 = sb.charges.create(amount="250000", description="Coffee \\"to go\\"", '
         f'callbackUrl="{URL}")\n'

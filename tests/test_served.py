@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sim import Sandbox
+from leyden import Sandbox
 from tests.served import Client, command, leyden, listening
 
 FROZEN = ("--rate", "0", "--start", "2030-01-01T00:00:00Z", "--seed", "5")
@@ -229,6 +229,6 @@ def test_serving_needs_neither_pandas_nor_schemathesis() -> None:
     import sys
 
     heavy = ("pandas", "schemathesis", "hypothesis", "httpx2", "aiohttp")
-    script = f"import sys, sim.desk.serve; print([name for name in {heavy} if name in sys.modules])"
+    script = f"import sys, leyden.desk.serve; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sim import Sandbox
-from sim.sandbox.handles import ApiError, StaticCharge
+from leyden import Sandbox
+from leyden.sandbox.handles import ApiError, StaticCharge
 
 TIPS: dict[str, Any] = {"minAmount": "1000", "maxAmount": "9000", "description": "Tips"}
 

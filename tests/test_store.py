@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from tinydb import TinyDB, where
 from tinydb.table import Document
 
-from server.errors import StoreError
-from server.store import compaction, storage
-from server.store.journal import load
-from server.store.shelf import Shelf
-from server.store.store import Store
+from leyden.server.errors import StoreError
+from leyden.server.store import compaction, storage
+from leyden.server.store.journal import load
+from leyden.server.store.shelf import Shelf
+from leyden.server.store.store import Store
 from tests.shelves import JOURNAL, loaded_rows, rows
 
 

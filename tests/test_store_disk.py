@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.errors import StorageUnavailable, StoreError
-from server.store import compaction, storage
-from server.store.journal import load
-from server.store.lock import Lock
-from server.store.storage import JournalStorage, Policy
-from server.store.store import Store
-from server.store.table import IndexedTable
+from leyden.server.errors import StorageUnavailable, StoreError
+from leyden.server.store import compaction, storage
+from leyden.server.store.journal import load
+from leyden.server.store.lock import Lock
+from leyden.server.store.storage import JournalStorage, Policy
+from leyden.server.store.store import Store
+from leyden.server.store.table import IndexedTable
 from tests.shelves import (
     JOURNAL,
     failing,

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 from tinydb import TinyDB, where
 
-from server.errors import StoreError
-from server.store.journal import DamagedJournal, Loaded, header, load, recover, seal
-from server.store.storage import JournalStorage
-from server.store.store import Store
+from leyden.server.errors import StoreError
+from leyden.server.store.journal import DamagedJournal, Loaded, header, load, recover, seal
+from leyden.server.store.storage import JournalStorage
+from leyden.server.store.store import Store
 from tests.shelves import JOURNAL, files_no_longer_than, lowest_free_descriptor, rows
 
 ROOT = Path(__file__).parent.parent
@@ -321,8 +321,8 @@ def test_a_second_store_on_the_directory_is_refused_until_the_first_lets_go(tmp_
 
 FORKING = """
 import os, sys
-from server.errors import StoreError
-from server.store.store import Store
+from leyden.server.errors import StoreError
+from leyden.server.store.store import Store
 store = Store.open(sys.argv[1])
 store.table("charges").put({"id": "before"})
 if not os.fork():
@@ -357,7 +357,7 @@ def test_a_process_made_by_fork_has_no_part_in_the_store(tmp_path: Path) -> None
 
 WRITER = """
 import sys
-from server.store.store import Store
+from leyden.server.store.store import Store
 from tests.shelves import JOURNAL, failing, files_no_longer_than, load_size, loaded_rows, rows
 with Store.open(sys.argv[1]) as store:
     charges = store.table("charges")

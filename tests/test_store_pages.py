@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tinydb.table import Document
 
-from server.store.index import Index
-from server.store.order import Order
-from server.store.store import Store
-from sim import Sandbox
+from leyden import Sandbox
+from leyden.server.store.index import Index
+from leyden.server.store.order import Order
+from leyden.server.store.store import Store
 
 COUNT = 60
 LISTED = st.fixed_dictionaries(

@@ -18,11 +18,11 @@ from tinydb.queries import QueryInstance
 from tinydb.storages import MemoryStorage, Storage
 from tinydb.table import Document, Table
 
-from server.store.rows import RowStorage
-from server.store.shelf import Shelf
-from server.store.storage import JournalStorage
-from server.store.store import Database, Store
-from server.store.table import IndexedTable
+from leyden.server.store.rows import RowStorage
+from leyden.server.store.shelf import Shelf
+from leyden.server.store.storage import JournalStorage
+from leyden.server.store.store import Database, Store
+from leyden.server.store.table import IndexedTable
 
 
 class TextStorage(Storage):

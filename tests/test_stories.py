@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from server.ports import FailedInvoice, SettledInvoice
-from sim import Sandbox
+from leyden import Sandbox
+from leyden.server.ports import FailedInvoice, SettledInvoice
 
 HOOK = "http://shop.localhost/paid"
 

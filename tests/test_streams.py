@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.streams import Stream, Streams, uuid4_from
+from leyden.streams import Stream, Streams, uuid4_from
 
 NAMES = ("ids", "preimages", "latency", "liquidity", "payers", "jitter", "faults")
 

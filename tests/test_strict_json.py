@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from server import strict_json
-from server.errors import InvalidRequest
+from leyden.server import strict_json
+from leyden.server.errors import InvalidRequest
 
 NAMES = st.sampled_from(["a", "b", "", "amount", "é", '"', "\\", "{", "\u2028"])
 NUMBERS = st.one_of(

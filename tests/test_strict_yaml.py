@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.contract.yaml12 import read_yaml
-from server.errors import ContractError
+from leyden.server.contract.yaml12 import read_yaml
+from leyden.server.errors import ContractError
 
 
 @pytest.mark.parametrize(

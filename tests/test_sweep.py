@@ -15,13 +15,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from server.errors import StoreError
-from server.version import VERSION
-from sim import Sandbox, grid, sweep
-from sim.lab.kpi import Kpi
-from sim.lab.sweep import SweepError
-from sim.lab.sweep_runs import COLUMNS, Scenario, key_of, plain, seed_for
-from sim.lab.traffic import traffic
+from leyden import Sandbox, grid, sweep
+from leyden.lab.kpi import Kpi
+from leyden.lab.sweep import SweepError
+from leyden.lab.sweep_runs import COLUMNS, Scenario, key_of, plain, seed_for
+from leyden.lab.traffic import traffic
+from leyden.server.errors import StoreError
+from leyden.server.version import VERSION
 
 OWN = list(COLUMNS)
 
@@ -272,7 +272,7 @@ def test_a_function_whose_file_was_changed_since_is_known_by_its_code(tmp_path: 
 
 def test_a_function_without_source_is_known_by_its_code_in_every_process() -> None:
     text = "f = lambda s: {'y': s.x in {'a', 'b', 'c'}}"
-    program = f"from sim.lab.sweep_runs import key_of\nexec({text!r})\nprint(key_of(f))"
+    program = f"from leyden.lab.sweep_runs import key_of\nexec({text!r})\nprint(key_of(f))"
     command = [sys.executable, "-c", program]
     seeds = ("1", "2")
     keys = {
@@ -399,7 +399,7 @@ def test_a_bar_is_shown_when_wanted_and_not_otherwise(capfd: pytest.CaptureFixtu
 
 def test_the_package_is_light_until_a_table_is_made() -> None:
     program = (
-        "import sys, sim\nfrom sim import grid, sweep\nimport sim.lab.traffic, sim.lab.kpi\n"
+        "import sys, leyden\nfrom sim import grid, sweep\nimport leyden.lab.traffic, leyden.lab.kpi\n"
         "print([name for name in ('pandas', 'numpy', 'scipy', 'loky', 'tqdm', 'distributed') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.contract.load import default_spec, load_contract
-from server.contract.shape import Contract, LifecycleTable, Row
-from server.errors import LeydenError
-from server.tables import (
+from leyden.server.contract.load import default_spec, load_contract
+from leyden.server.contract.shape import Contract, LifecycleTable, Row
+from leyden.server.errors import LeydenError
+from leyden.server.tables import (
     REFUSAL_COLUMNS,
     TRANSITION_COLUMNS,
     MarkerError,

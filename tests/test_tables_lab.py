@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.moments import to_iso
-from sim import Sandbox
-from sim.lab import tables
-from sim.lab.tables_rows import COUNT, FLAG, MSAT, SHARE, TABLES, TEXT, TIME
+from leyden import Sandbox
+from leyden.lab import tables
+from leyden.lab.tables_rows import COUNT, FLAG, MSAT, SHARE, TABLES, TEXT, TIME
+from leyden.server.moments import to_iso
 from tests.deeds import URL, Deed, deeds, do
 
 NAMES = list(TABLES)
@@ -212,7 +212,7 @@ def test_drawings_and_figures_are_at_hand_and_leave_no_trace() -> None:
 
 def test_pandas_comes_with_the_first_table() -> None:
     code = (
-        "import sys; from sim import Sandbox; sb = Sandbox(); sb.charges.create(amount='1000', description='tea'); "
+        "import sys; from leyden import Sandbox; sb = Sandbox(); sb.charges.create(amount='1000', description='tea'); "
         "sb.run(); repr(sb); sb.fork(); sb.script(); assert not {'pandas', 'numpy'} & set(sys.modules); "
         "sb.payments; assert 'pandas' in sys.modules"
     )

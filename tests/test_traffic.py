@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim import Sandbox
-from sim.lab.distributions import (
+from leyden import Sandbox
+from leyden.lab.distributions import (
     DistributionError,
     habit_law,
     msat_law,
@@ -18,10 +18,10 @@ from sim.lab.distributions import (
     seconds_law,
     span_law,
 )
-from sim.lab.kpi import Kpi, quantile
-from sim.lab.traffic import Traffic, arrivals_law, traffic
-from sim.streams import Stream
-from sim.visitors import DAY_MS, HABITS, drawn, next_arrival
+from leyden.lab.kpi import Kpi, quantile
+from leyden.lab.traffic import Traffic, arrivals_law, traffic
+from leyden.streams import Stream
+from leyden.visitors import DAY_MS, HABITS, drawn, next_arrival
 
 HOOK = "http://shop.localhost/paid"
 DAY = 1_893_456_000_000  # 2030-01-01T00:00:00Z

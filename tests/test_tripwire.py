@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 from freezegun import freeze_time
 
-from sim import Sandbox
+from leyden import Sandbox
 
 HOOK = "http://shop.localhost/paid"
 PAST = "1999-01-02T03:04:05Z"

@@ -8,8 +8,8 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
-from server.ports import Answer, Post
-from server.system_courier import HttpCourier
+from leyden.server.ports import Answer, Post
+from leyden.server.system_courier import HttpCourier
 
 HEADERS = {"content-type": "application/json", "user-agent": "leyden/9.9", "webhook-id": "m1"}
 BODY = '{"id":"c1","note":"é"}'.encode()

@@ -9,9 +9,9 @@
 # pictures.
 
 # %%
-import sim.lab.drawings  # loaded here, so that every cell below answers at once
-import sim.lab.tables
-from sim import Sandbox
+import leyden.lab.drawings  # loaded here, so that every cell below answers at once
+import leyden.lab.tables
+from leyden import Sandbox
 
 # %% tags=["parameters"]
 seed = 7

@@ -8,8 +8,8 @@
 # %%
 import pandas as pd
 
-import sim.lab.drawings
-from sim import Sandbox
+import leyden.lab.drawings
+from leyden import Sandbox
 
 # %% tags=["parameters"]
 seed = 7

@@ -12,9 +12,9 @@ import hmac
 
 import pandas as pd
 
-import sim.lab.drawings
-from sim import Sandbox
-from sim.wire.replies import Reply
+import leyden.lab.drawings
+from leyden import Sandbox
+from leyden.wire.replies import Reply
 
 # %% tags=["parameters"]
 seed = 7

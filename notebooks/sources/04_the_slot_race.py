@@ -8,9 +8,9 @@
 # %%
 import pandas as pd
 
-import sim.lab.drawings
-from sim import Sandbox
-from sim.payers import PayerError
+import leyden.lab.drawings
+from leyden import Sandbox
+from leyden.payers import PayerError
 
 # %% tags=["parameters"]
 seed = 7

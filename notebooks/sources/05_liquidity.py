@@ -8,8 +8,8 @@
 # %%
 import pandas as pd
 
-from sim import Sandbox
-from sim.lab.drawings import bars, network
+from leyden import Sandbox
+from leyden.lab.drawings import bars, network
 
 # %% tags=["parameters"]
 seed = 1

@@ -8,8 +8,8 @@
 # %%
 import pandas as pd
 
-from sim import Sandbox, grid, sweep
-from sim.lab.drawings import bars
+from leyden import Sandbox, grid, sweep
+from leyden.lab.drawings import bars
 
 # %% tags=["parameters"]
 seed = 0

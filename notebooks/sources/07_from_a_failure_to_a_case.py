@@ -10,11 +10,11 @@ import json
 
 import pandas as pd
 
-from server.contract.load import load_contract
-from sim.harness.adapters import InProcess
-from sim.harness.cases import read_case, replay
-from sim.harness.exports import as_pytest
-from sim.harness.walk import minimal, walk
+from leyden.harness.adapters import InProcess
+from leyden.harness.cases import read_case, replay
+from leyden.harness.exports import as_pytest
+from leyden.harness.walk import minimal, walk
+from leyden.server.contract.load import load_contract
 
 # %% tags=["parameters"]
 seed = 120  # where the search begins; from 0 it takes some seconds

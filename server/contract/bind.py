@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from server.contract.place import refused, suggestion
-from server.contract.shape import Contract, Operation
-from server.errors import ContractError, Problem
+from leyden.server.contract.place import refused, suggestion
+from leyden.server.contract.shape import Contract, Operation
+from leyden.server.errors import ContractError, Problem
 
 Handler = Callable[..., Any]
 Functions = Mapping[str, Any]

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from server.contract.place import below, quoted, refused, suggestion, tokens
-from server.contract.schemas import Schemas, properties
-from server.contract.shape import CallbackRule, DeliveryRule
-from server.moments import parse_duration
+from leyden.server.contract.place import below, quoted, refused, suggestion, tokens
+from leyden.server.contract.schemas import Schemas, properties
+from leyden.server.contract.shape import CallbackRule, DeliveryRule
+from leyden.server.moments import parse_duration
 
 _EXPRESSION = re.compile(r"\{\$request\.body#(/[^{}]+)\}")
 _FORMS = ("flat", "envelope")

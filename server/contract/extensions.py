@@ -8,10 +8,10 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
-from server.contract.lifecycle_rows import check_row_shapes
-from server.contract.place import beneath, quoted, refused
-from server.contract.shape import Validator
-from server.errors import ContractError
+from leyden.server.contract.lifecycle_rows import check_row_shapes
+from leyden.server.contract.place import beneath, quoted, refused
+from leyden.server.contract.shape import Validator
+from leyden.server.errors import ContractError
 
 
 class Extensions:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from server.contract.extensions import Extensions
-from server.contract.keywords import FORMATS, OBJECTS, SECTIONS, TYPES, UNSERVED, fields, required
-from server.contract.place import below, quoted, refused, suggestion
-from server.errors import ContractError
+from leyden.server.contract.extensions import Extensions
+from leyden.server.contract.keywords import FORMATS, OBJECTS, SECTIONS, TYPES, UNSERVED, fields, required
+from leyden.server.contract.place import below, quoted, refused, suggestion
+from leyden.server.errors import ContractError
 
 _KINDS = {kind: (fields(kind), required(kind)) for kind in OBJECTS}
 

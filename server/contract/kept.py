@@ -29,7 +29,7 @@ def packaged_document(file: Path, data: bytes) -> Any:
         kept = orjson.loads(place.read_bytes())
         if kept["of"] == name:
             return kept["document"]
-    from server.contract.yaml12 import read_yaml
+    from leyden.server.contract.yaml12 import read_yaml
 
     document = read_yaml(data, file.name)
     if not sys.dont_write_bytecode:

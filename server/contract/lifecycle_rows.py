@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from server.contract.place import quoted, refused, suggestion
-from server.contract.shape import LifecycleTable, Row
+from leyden.server.contract.place import quoted, refused, suggestion
+from leyden.server.contract.shape import LifecycleTable, Row
 
 CREATION = "(creation)"
 CREATED = "created"

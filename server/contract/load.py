@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from server.contract.compile import compile_contract
-from server.contract.extensions import Extensions
-from server.contract.kept import packaged_document
-from server.contract.overlay import Overlay, apply_overlay, read_overlay
-from server.contract.place import refused, suggestion
-from server.contract.shape import Contract
-from server.errors import ContractError
+import leyden.specs
+from leyden.server.contract.compile import compile_contract
+from leyden.server.contract.extensions import Extensions
+from leyden.server.contract.kept import packaged_document
+from leyden.server.contract.overlay import Overlay, apply_overlay, read_overlay
+from leyden.server.contract.place import refused, suggestion
+from leyden.server.contract.shape import Contract
+from leyden.server.errors import ContractError
 
 DOCUMENTS = ("charges", "sandbox")
 _SPEC = ".openapi.yaml"
 _OVERLAY = ".overlay.yaml"
-# Beside `server`, in the project as in an installation.
-_FOLDER = Path(__file__).parents[2] / "specs"
+_FOLDER = Path(leyden.specs.__path__[0])
 _OVERLAYS = _FOLDER / "overlays"
 
 OverlaySource = str | Path | Mapping[str, Any]
@@ -99,7 +99,7 @@ def _document(file: Path, noun: str) -> Any:
     data = _read(file, noun)
     if _FOLDER in file.parents:
         return packaged_document(file, data)
-    from server.contract.yaml12 import read_yaml
+    from leyden.server.contract.yaml12 import read_yaml
 
     return read_yaml(data, file.name)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from server.errors import ContractError
+from leyden.server.errors import ContractError
 
 
 def below(place: str, key: str | int) -> str:

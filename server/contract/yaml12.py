@@ -22,7 +22,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from server.errors import ContractError
+from leyden.server.errors import ContractError
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml where it is built in: ten times faster
 _DEEPEST = 200

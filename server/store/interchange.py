@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from server.errors import StoreError
-from server.store.journal import sync_directory
-from server.store.rows import RowStorage
-from server.store.shelf import Row
+from leyden.server.errors import StoreError
+from leyden.server.store.journal import sync_directory
+from leyden.server.store.rows import RowStorage
+from leyden.server.store.shelf import Row
 
 
 def export_tinydb(storage: RowStorage, path: str | os.PathLike[str]) -> None:

@@ -21,9 +21,9 @@ from zlib import crc32
 
 import orjson
 
-from server.errors import StoreError
-from server.store.lock import Lock
-from server.store.shelf import Row
+from leyden.server.errors import StoreError
+from leyden.server.store.lock import Lock
+from leyden.server.store.shelf import Row
 
 JOURNAL_NAME = "charges.journal"
 FORMAT, VERSION = "leyden-journal", 1
@@ -41,8 +41,8 @@ class DamagedJournal(StoreError):
             by_hand = "if this is no journal of Leyden's, choose another directory"
         super().__init__(
             f"{path}, line {line}: {what}. The {max(line - 2, 0)} commits before it are sound. To go on with what is"
-            f" sound, in Python: from server.store.journal import recover; recover({str(path.parent)!r}) (it sets the"
-            f" damaged file aside); or by hand: {by_hand}"
+            f" sound, in Python: from leyden.server.store.journal import recover; recover({str(path.parent)!r}) (it"
+            f" sets the damaged file aside); or by hand: {by_hand}"
         )
         self.line = line
         self.good_bytes = good_bytes

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from server.errors import StoreError
+from leyden.server.errors import StoreError
 
 if sys.platform != "win32":
     import fcntl

@@ -8,8 +8,8 @@ from typing import Any, Protocol, cast
 
 from tinydb.storages import Storage
 
-from server.errors import StoreError
-from server.store.shelf import Row, Shelf, ShelfState
+from leyden.server.errors import StoreError
+from leyden.server.store.shelf import Row, Shelf, ShelfState
 
 Snapshot = Mapping[str, ShelfState]
 

@@ -11,8 +11,8 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from server.store.index import Groups, Index
-from server.store.order import Order
+from leyden.server.store.index import Groups, Index
+from leyden.server.store.order import Order
 
 Row = dict[str, Any]
 

@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from server.errors import StorageUnavailable, StoreError
-from server.store.compaction import Compaction, Retired, write_all
-from server.store.journal import JOURNAL_NAME, encode, header, load, seal, sync_directory
-from server.store.lock import Lock
-from server.store.rows import RowStorage
-from server.store.shelf import Shelf, ShelfState
+from leyden.server.errors import StorageUnavailable, StoreError
+from leyden.server.store.compaction import Compaction, Retired, write_all
+from leyden.server.store.journal import JOURNAL_NAME, encode, header, load, seal, sync_directory
+from leyden.server.store.lock import Lock
+from leyden.server.store.rows import RowStorage
+from leyden.server.store.shelf import Shelf, ShelfState
 
 Policy = Literal["os", "interval", "always"]
 

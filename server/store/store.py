@@ -9,11 +9,11 @@ from typing import cast
 
 from tinydb import TinyDB
 
-from server.errors import StoreError
-from server.store import interchange
-from server.store.rows import Commit, RowStorage, Snapshot, Watcher
-from server.store.storage import JournalStorage, Policy
-from server.store.table import IndexedTable
+from leyden.server.errors import StoreError
+from leyden.server.store import interchange
+from leyden.server.store.rows import Commit, RowStorage, Snapshot, Watcher
+from leyden.server.store.storage import JournalStorage, Policy
+from leyden.server.store.table import IndexedTable
 
 
 class Database(TinyDB):

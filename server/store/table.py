@@ -9,8 +9,8 @@ from tinydb.queries import QueryLike
 from tinydb.storages import Storage
 from tinydb.table import Document, Table
 
-from server.store.rows import RowStorage, as_id, thawed
-from server.store.shelf import Row
+from leyden.server.store.rows import RowStorage, as_id, thawed
+from leyden.server.store.shelf import Row
 
 Change = Mapping[str, Any] | Callable[[MutableMapping[str, Any]], None]
 

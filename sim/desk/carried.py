@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from server.ports import Answer, Courier, Post
+from leyden.server.ports import Answer, Courier, Post
 
 
 async def carried(courier: Courier, post: Post) -> Answer:

@@ -9,17 +9,17 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from server.call import Call
-from server.contract.bind import answers
-from server.errors import Conflict, Fault, Impossible, NotFound
-from server.model import charge_resource
-from server.moments import parse_duration, parse_iso, to_iso
-from server.projects import Projects
-from server.version import VERSION
-from sim.clock import ClockError, Fired
-from sim.lightning.htlc import NotHeld
-from sim.payers import PayerError, ask_for_invoice, read_request, strip_scheme
-from sim.world import World
+from leyden.clock import ClockError, Fired
+from leyden.lightning.htlc import NotHeld
+from leyden.payers import PayerError, ask_for_invoice, read_request, strip_scheme
+from leyden.server.call import Call
+from leyden.server.contract.bind import answers
+from leyden.server.errors import Conflict, Fault, Impossible, NotFound
+from leyden.server.model import charge_resource
+from leyden.server.moments import parse_duration, parse_iso, to_iso
+from leyden.server.projects import Projects
+from leyden.server.version import VERSION
+from leyden.world import World
 
 
 class ControlPlane:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from server.attempts import attempts_of
-from server.call import Call
-from server.contract.bind import answers
-from server.deliveries import awaited, delivery_resource
-from server.errors import Conflict, Fault, Impossible, NotFound
-from server.moments import to_iso
-from sim.desk.receiver_bench import CheckRefused, Knowledge
-from sim.desk.receiver_check import check_receiver
-from sim.desk.receiver_report import report_resource
-from sim.world import World
+from leyden.desk.receiver_bench import CheckRefused, Knowledge
+from leyden.desk.receiver_check import check_receiver
+from leyden.desk.receiver_report import report_resource
+from leyden.server.attempts import attempts_of
+from leyden.server.call import Call
+from leyden.server.contract.bind import answers
+from leyden.server.deliveries import awaited, delivery_resource
+from leyden.server.errors import Conflict, Fault, Impossible, NotFound
+from leyden.server.moments import to_iso
+from leyden.world import World
 
 
 class CallbackControl:

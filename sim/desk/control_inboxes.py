@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from server.call import Call
-from server.contract.bind import answers
-from server.errors import Impossible, NotFound
-from server.moments import to_iso
-from sim.wire.faults import Wish, fault_resource
-from sim.wire.inboxes import Received
-from sim.wire.receivers import Receiver
-from sim.wire.replies import said_from
-from sim.world import World
+from leyden.server.call import Call
+from leyden.server.contract.bind import answers
+from leyden.server.errors import Impossible, NotFound
+from leyden.server.moments import to_iso
+from leyden.wire.faults import Wish, fault_resource
+from leyden.wire.inboxes import Received
+from leyden.wire.receivers import Receiver
+from leyden.wire.replies import said_from
+from leyden.world import World
 
 _LIMIT = 100
 

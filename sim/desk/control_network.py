@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from server.call import Call
-from server.contract.bind import answers
-from server.errors import Impossible, NotFound
-from server.moments import parse_duration, to_iso
-from sim.desk.control import find_payment
-from sim.world import World
+from leyden.desk.control import find_payment
+from leyden.server.call import Call
+from leyden.server.contract.bind import answers
+from leyden.server.errors import Impossible, NotFound
+from leyden.server.moments import parse_duration, to_iso
+from leyden.world import World
 
 if TYPE_CHECKING:
-    from sim.lightning.levers import NetworkLevers
+    from leyden.lightning.levers import NetworkLevers
 
 _DIRECT = "payments are direct here: serve the sandbox with --network scale-free:400"
 
@@ -54,7 +54,7 @@ class NetworkControl:
     @answers(Impossible)
     def open_channel(self, call: Call) -> dict[str, Any]:
         """A new channel from this node to another."""
-        from sim.lightning.graph import DEFAULT_POLICY
+        from leyden.lightning.graph import DEFAULT_POLICY
 
         body = call.body
         with self._moving() as levers:
@@ -111,7 +111,7 @@ class NetworkControl:
     def _levers(self) -> NetworkLevers:
         if self._world.engine is None:
             raise Impossible(_DIRECT)
-        from sim.lightning.levers import levers_of
+        from leyden.lightning.levers import levers_of
 
         return levers_of(self._world.payments)
 
@@ -119,8 +119,8 @@ class NetworkControl:
     def _moving(self) -> Iterator[NetworkLevers]:
         """A look at the network, or a change to it, as one turn. What cannot be done is told, and nothing was done."""
         levers = self._levers()
-        from sim.lightning.graph import GraphError
-        from sim.lightning.intercept import InterceptError
+        from leyden.lightning.graph import GraphError
+        from leyden.lightning.intercept import InterceptError
 
         try:
             with self._world.turn():

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 
 from starlette.types import Receive, Scope, Send
 
-from server.app import Page
-from server.errors import LeydenError, StorageUnavailable
-from sim.desk.console import CONSOLE_PATH, console
-from sim.world import World
+from leyden.desk.console import CONSOLE_PATH, console
+from leyden.server.app import Page
+from leyden.server.errors import LeydenError, StorageUnavailable
+from leyden.world import World
 
 log = logging.getLogger("leyden")
 

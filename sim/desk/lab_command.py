@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from server.errors import LeydenError
-from sim.lab.notebooks import notebook_files
+from leyden.lab.notebooks import notebook_files
+from leyden.server.errors import LeydenError
 
 
 class LabError(LeydenError):

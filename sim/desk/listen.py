@@ -11,14 +11,14 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 
-from server.egress import Egress
-from server.errors import LeydenError
-from server.moments import parse_iso
-from server.ports import Answer, Post
-from server.system import wall_ms
-from server.system_courier import HttpCourier
-from sim.desk.carried import carried
-from sim.desk.receiver_bench import mac
+from leyden.desk.carried import carried
+from leyden.desk.receiver_bench import mac
+from leyden.server.egress import Egress
+from leyden.server.errors import LeydenError
+from leyden.server.moments import parse_iso
+from leyden.server.ports import Answer, Post
+from leyden.server.system import wall_ms
+from leyden.server.system_courier import HttpCourier
 
 _PAGE = 100
 _WAIT_S = 1

@@ -12,18 +12,18 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from server.addresses import meant_address
-from server.contract.shape import Contract
-from server.errors import LeydenError
-from server.moments import to_iso
-from server.ports import Post
-from server.store.store import Store
-from server.version import VERSION
-from sim.loopback import ask
-from sim.payers import ask_for_invoice
-from sim.plans import plan_from
-from sim.streams import uuid4_from
-from sim.world import World
+from leyden.loopback import ask
+from leyden.payers import ask_for_invoice
+from leyden.plans import plan_from
+from leyden.server.addresses import meant_address
+from leyden.server.contract.shape import Contract
+from leyden.server.errors import LeydenError
+from leyden.server.moments import to_iso
+from leyden.server.ports import Post
+from leyden.server.store.store import Store
+from leyden.server.version import VERSION
+from leyden.streams import uuid4_from
+from leyden.world import World
 
 KEY = "receiver-check"
 CONNECT_TIMEOUT_MS = 3_000

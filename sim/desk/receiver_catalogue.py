@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from sim.desk.receiver_bench import Bench, Message, Shot, mac
+from leyden.desk.receiver_bench import Bench, Message, Shot, mac
 
 # What a check expects of the answers.
 TAKEN, REFUSED, ENDURED, UNREADABLE, EITHER = "taken", "refused", "endured", "unreadable", "either"

@@ -6,14 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from server.contract.shape import Contract
-from server.egress import EGRESS_NONE, LOOPBACK_ONLY, PRIVATE_NETWORK
-from server.moments import to_iso
-from server.ports import Answer, Courier
-from server.system import drawn_seed, wall_ms
-from sim.desk.carried import carried, carried_together
-from sim.desk.receiver_bench import Bench, CheckRefused, Knowledge, Shot
-from sim.desk.receiver_catalogue import (
+from leyden.desk.carried import carried, carried_together
+from leyden.desk.receiver_bench import Bench, CheckRefused, Knowledge, Shot
+from leyden.desk.receiver_catalogue import (
     AGAIN,
     CATALOGUE,
     CRITICAL,
@@ -28,6 +23,11 @@ from sim.desk.receiver_catalogue import (
     UNREADABLE,
     Check,
 )
+from leyden.server.contract.shape import Contract
+from leyden.server.egress import EGRESS_NONE, LOOPBACK_ONLY, PRIVATE_NETWORK
+from leyden.server.moments import to_iso
+from leyden.server.ports import Answer, Courier
+from leyden.server.system import drawn_seed, wall_ms
 
 GRADES = "ABCDF"
 PASS, NOTICE, FAIL, SKIPPED = "pass", "notice", "fail", "skipped"

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import orjson
 
-from server.egress import Egress
-from server.errors import LeydenError
-from server.system_courier import HttpCourier
-from sim.desk.receiver_bench import Knowledge
-from sim.desk.receiver_check import Report, check_receiver
-from sim.desk.receiver_html import report_html
-from sim.desk.receiver_report import report_resource, report_text
-from sim.plans import packaged_contract
+from leyden.desk.receiver_bench import Knowledge
+from leyden.desk.receiver_check import Report, check_receiver
+from leyden.desk.receiver_html import report_html
+from leyden.desk.receiver_report import report_resource, report_text
+from leyden.plans import packaged_contract
+from leyden.server.egress import Egress
+from leyden.server.errors import LeydenError
+from leyden.server.system_courier import HttpCourier
 
 
 def receiver_check(options: argparse.Namespace) -> int:

@@ -7,9 +7,9 @@ from html import escape
 from itertools import groupby
 from pathlib import Path
 
-from sim.desk.receiver_bench import raw_request
-from sim.desk.receiver_catalogue import SEVERITIES
-from sim.desk.receiver_check import FAIL, NOTICE, PASS, SKIPPED, Exchange, Finding, Report
+from leyden.desk.receiver_bench import raw_request
+from leyden.desk.receiver_catalogue import SEVERITIES
+from leyden.desk.receiver_check import FAIL, NOTICE, PASS, SKIPPED, Exchange, Finding, Report
 
 _WORDS = {PASS: "pass", NOTICE: "notice", FAIL: "fail", SKIPPED: "not sent"}
 

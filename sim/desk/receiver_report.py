@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator
 from textwrap import wrap
 from typing import Any
 
-from server.version import VERSION
-from sim.desk.receiver_bench import raw_request
-from sim.desk.receiver_check import FAIL, NOTICE, PASS, SKIPPED, Exchange, Finding, Report
-from sim.desk.receiver_html import report_html
+from leyden.desk.receiver_bench import raw_request
+from leyden.desk.receiver_check import FAIL, NOTICE, PASS, SKIPPED, Exchange, Finding, Report
+from leyden.desk.receiver_html import report_html
+from leyden.server.version import VERSION
 
 _MARKS = {PASS: "ok  ", NOTICE: "note", FAIL: "FAIL", SKIPPED: "-   "}
 _WIDTH = 100

@@ -10,19 +10,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from server.addresses import meant_address
-from server.egress import Egress
-from server.errors import LeydenError, StoreError
-from server.projects import check_key
-from server.store.store import Store
-from server.system import address_of, drawn_seed, machine_addresses, open_port, run_server, wall_ms
-from server.system_courier import HttpCourier
-from server.system_sync import GroupSync, SyncedCourier
-from sim.desk.console import CONSOLE_PATH
-from sim.desk.host import Host
-from sim.desk.levers import levers
-from sim.plans import network_of, plan_from
-from sim.world import World
+from leyden.desk.console import CONSOLE_PATH
+from leyden.desk.host import Host
+from leyden.desk.levers import levers
+from leyden.plans import network_of, plan_from
+from leyden.server.addresses import meant_address
+from leyden.server.egress import Egress
+from leyden.server.errors import LeydenError, StoreError
+from leyden.server.projects import check_key
+from leyden.server.store.store import Store
+from leyden.server.system import address_of, drawn_seed, machine_addresses, open_port, run_server, wall_ms
+from leyden.server.system_courier import HttpCourier
+from leyden.server.system_sync import GroupSync, SyncedCourier
+from leyden.world import World
 
 DEFAULT_KEY = "leyden"
 _READABLE_ENTRIES = 100_000

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sim.harness.acts_links import invoice, terms, verify
-from sim.harness.acts_service import create_charge, create_static, get, list_all, odd_request, patch, wallet
-from sim.harness.acts_world import (
+from leyden.harness.acts_links import invoice, terms, verify
+from leyden.harness.acts_service import create_charge, create_static, get, list_all, odd_request, patch, wallet
+from leyden.harness.acts_world import (
     advance,
     cancel,
     fail,
@@ -23,7 +23,7 @@ from sim.harness.acts_world import (
     settle,
     spare_key,
 )
-from sim.harness.run import Act
+from leyden.harness.run import Act
 
 ACTS: Mapping[str, Act] = {
     "advance": advance,

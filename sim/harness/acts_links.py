@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from sim.harness import checks
-from sim.harness.broken import Broken
-from sim.harness.model import Promise
-from sim.harness.model_records import Charge, Static
-from sim.harness.run import Run, Step
+from leyden.harness import checks
+from leyden.harness.broken import Broken
+from leyden.harness.model import Promise
+from leyden.harness.model_records import Charge, Static
+from leyden.harness.run import Run, Step
 
 
 def link_answer(promise: Promise, answer: Any, where: str) -> dict[str, Any] | None:

@@ -7,17 +7,17 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
-from sim.harness import checks
-from sim.harness.acts_links import link_answer
-from sim.harness.acts_world import restart
-from sim.harness.adapters import PROJECT, RIVAL, Answer
-from sim.harness.broken import Broken
-from sim.harness.look import look_at_wallet
-from sim.harness.model import Promise
-from sim.harness.model_door import ELSEWHERE, Odd, odd
-from sim.harness.model_records import Charge, Static
-from sim.harness.model_rules import instant
-from sim.harness.run import Run, Step, details
+from leyden.harness import checks
+from leyden.harness.acts_links import link_answer
+from leyden.harness.acts_world import restart
+from leyden.harness.adapters import PROJECT, RIVAL, Answer
+from leyden.harness.broken import Broken
+from leyden.harness.look import look_at_wallet
+from leyden.harness.model import Promise
+from leyden.harness.model_door import ELSEWHERE, Odd, odd
+from leyden.harness.model_records import Charge, Static
+from leyden.harness.model_rules import instant
+from leyden.harness.run import Run, Step, details
 
 
 def _project(step: Step) -> str:

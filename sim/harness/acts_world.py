@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sim.harness import checks
-from sim.harness.adapters import PROJECT
-from sim.harness.broken import Broken
-from sim.harness.model_callbacks import Receiver
-from sim.harness.model_faults import HOLDING, Fault
-from sim.harness.model_records import Charge, Payment
-from sim.harness.model_rules import iso
-from sim.harness.run import Run, Step
+from leyden.harness import checks
+from leyden.harness.adapters import PROJECT
+from leyden.harness.broken import Broken
+from leyden.harness.model_callbacks import Receiver
+from leyden.harness.model_faults import HOLDING, Fault
+from leyden.harness.model_records import Charge, Payment
+from leyden.harness.model_rules import iso
+from leyden.harness.run import Run, Step
 
 
 def _see_payment(payment: Payment, body: Any, where: str) -> None:

@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 import orjson
 
-from server.contract.shape import Contract
-from sim.harness.options import KEY
-from sim.loopback import ask
-from sim.sandbox import Sandbox
-from sim.wire.replies import said_from
+from leyden.harness.options import KEY
+from leyden.loopback import ask
+from leyden.sandbox import Sandbox
+from leyden.server.contract.shape import Contract
+from leyden.wire.replies import said_from
 
 RIVAL_KEY = "rival"
 PROJECT, RIVAL = "default", "rival"

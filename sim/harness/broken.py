@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from server.errors import LeydenError
+from leyden.server.errors import LeydenError
 
 # The checks by name, and what each looks after.
 CHECKS = {

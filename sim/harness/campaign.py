@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from sim.harness.adapters import InProcess, Target
-from sim.harness.cases import Case
-from sim.harness.coverage import Coverage
-from sim.harness.shrink import shrink
-from sim.harness.tour import tour
-from sim.harness.walk import minimal, walk
+from leyden.harness.adapters import InProcess, Target
+from leyden.harness.cases import Case
+from leyden.harness.coverage import Coverage
+from leyden.harness.shrink import shrink
+from leyden.harness.tour import tour
+from leyden.harness.walk import minimal, walk
 
 _BATCH = 25  # worlds that the machine is asked for at a time
 
@@ -117,7 +117,7 @@ def _walk(order: Order, report: Report) -> Iterator[bool]:
 
 
 def _machine(order: Order, report: Report) -> Iterator[bool]:
-    from sim.harness.machine import search
+    from leyden.harness.machine import search
 
     target = order.make()
     left = order.examples
@@ -137,7 +137,7 @@ def _machine(order: Order, report: Report) -> Iterator[bool]:
 
 
 def _schemathesis(order: Order, report: Report) -> Iterator[bool]:
-    from sim.harness.schemathesis_engine import examine
+    from leyden.harness.schemathesis_engine import examine
 
     for part in examine(order):
         report.coverage.add("schemathesis", part.name, part.seen, done=part.cases, unchecked=part.unchecked)

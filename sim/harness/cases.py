@@ -11,14 +11,14 @@ from typing import Any
 
 import orjson
 
-from server.errors import LeydenError
-from sim.harness.adapters import Answer, InProcess, Target
-from sim.harness.broken import Broken
-from sim.harness.model_charges import Cell
-from sim.harness.model_rules import instant, iso
-from sim.harness.run import Request, Run, Step
-from sim.harness.telling import sentence, story
-from sim.plans import packaged_contract
+from leyden.harness.adapters import Answer, InProcess, Target
+from leyden.harness.broken import Broken
+from leyden.harness.model_charges import Cell
+from leyden.harness.model_rules import instant, iso
+from leyden.harness.run import Request, Run, Step
+from leyden.harness.telling import sentence, story
+from leyden.plans import packaged_contract
+from leyden.server.errors import LeydenError
 
 FORMAT = 1
 
@@ -161,10 +161,10 @@ def play(case: Case, target: Target | None = None) -> Played:
 
 def run_on(target: Target, **world: Any) -> Run:
     """A run of the kind that goes with the target."""
-    from sim.harness.served import AnyService
+    from leyden.harness.served import AnyService
 
     if isinstance(target, AnyService):
-        from sim.harness.foreign import ForeignRun
+        from leyden.harness.foreign import ForeignRun
 
         return ForeignRun(target, **world)
     return Run(target, **world)

@@ -13,11 +13,11 @@ from typing import Any
 
 from standardwebhooks.webhooks import Webhook
 
-from sim.bolt11 import Bolt11, decode
-from sim.harness.adapters import Answer
-from sim.harness.broken import Broken, difference
-from sim.harness.model_records import Attempt, Charge, Delivery, Received, Static
-from sim.harness.model_rules import iso
+from leyden.bolt11 import Bolt11, decode
+from leyden.harness.adapters import Answer
+from leyden.harness.broken import Broken, difference
+from leyden.harness.model_records import Attempt, Charge, Delivery, Received, Static
+from leyden.harness.model_rules import iso
 
 UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _PROBLEM = ("type", "title", "status", "detail", "code", "message", "success", "errors", "request_id")

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from server.tables import markdown
-from sim.harness.model_callbacks import WORDS
-from sim.harness.model_charges import Cell
-from sim.harness.model_faults import FAULTS
-from sim.harness.options import OVERLAYS
-from sim.plans import packaged_contract
+from leyden.harness.model_callbacks import WORDS
+from leyden.harness.model_charges import Cell
+from leyden.harness.model_faults import FAULTS
+from leyden.harness.options import OVERLAYS
+from leyden.plans import packaged_contract
+from leyden.server.tables import markdown
 
 TITLES = {
     "row": "Lifecycle rows",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Protocol, TypeVar
 
-from sim.streams import Streams
+from leyden.streams import Streams
 
 T = TypeVar("T")
 

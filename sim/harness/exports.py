@@ -8,12 +8,12 @@ import shlex
 from collections.abc import Callable, Mapping
 from pprint import pformat
 
-from server.errors import LeydenError
-from sim.harness.cases import Case, play
-from sim.harness.model_rules import iso
-from sim.harness.options import KEY
-from sim.harness.run import Request
-from sim.lab.export import CODE, MARKDOWN, Cell, document, dumps
+from leyden.harness.cases import Case, play
+from leyden.harness.model_rules import iso
+from leyden.harness.options import KEY
+from leyden.harness.run import Request
+from leyden.lab.export import CODE, MARKDOWN, Cell, document, dumps
+from leyden.server.errors import LeydenError
 
 
 class ExportError(LeydenError, ValueError):
@@ -26,7 +26,7 @@ def as_pytest(case: Case) -> str:
     story = "\n".join(f"# {line}".rstrip() for line in case.tell().splitlines())
     return (
         f'"""{_one_line(case)}"""\n\n{story}\n\n'
-        "from sim.harness.cases import read_case, replay\n\n"
+        "from leyden.harness.cases import read_case, replay\n\n"
         f"CASE = {document}\n\n\n"
         "def test_the_promise_is_kept():\n"
         "    replay(read_case(CASE)).check()\n\n\n"
@@ -71,7 +71,7 @@ def as_notebook(case: Case) -> str:
         Cell(MARKDOWN, f"# {_one_line(case)}\n\n```text\n{told}\n```"),
         Cell(
             CODE,
-            "from sim.harness.adapters import InProcess\n\n"
+            "from leyden.harness.adapters import InProcess\n\n"
             "world = InProcess()\n"
             f"world.begin({case.seed}, {case.start_ms}, {list(case.overlays)!r}, disk={case.disk})\n\n\n"
             "def send(method, path, headers, body=b''):\n"
@@ -140,7 +140,7 @@ def _python(request: Request) -> str:
 def _replay_code(case: Case) -> str:
     document = json.dumps(case.document(), indent=1)
     return (
-        "import json\n\nfrom sim.harness.cases import read_case, replay\n\n"
+        "import json\n\nfrom leyden.harness.cases import read_case, replay\n\n"
         f"case = read_case(json.loads({document!r}))\nreplayed = replay(case)\n"
         "print(replayed.played.fact or 'every promise was kept')\nassert replayed.same_finding"
     )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sim.harness import checks
-from sim.harness.broken import Broken
-from sim.harness.look import look_at_messages, look_at_posts, look_at_wallet
-from sim.harness.model_records import Charge, Static
-from sim.harness.model_rules import iso
+from leyden.harness import checks
+from leyden.harness.broken import Broken
+from leyden.harness.look import look_at_messages, look_at_posts, look_at_wallet
+from leyden.harness.model_records import Charge, Static
+from leyden.harness.model_rules import iso
 
 if TYPE_CHECKING:
-    from sim.harness.run import Run
+    from leyden.harness.run import Run
 
 _PAGE = 1_000
 

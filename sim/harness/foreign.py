@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sim.harness import checks
-from sim.harness.broken import Broken
-from sim.harness.look import parsed
-from sim.harness.model_records import Charge, Static
-from sim.harness.model_rules import LINK_EXPIRY_S, instant, iso
-from sim.harness.run import Run, Step
-from sim.harness.served import AnyService
+from leyden.harness import checks
+from leyden.harness.broken import Broken
+from leyden.harness.look import parsed
+from leyden.harness.model_records import Charge, Static
+from leyden.harness.model_rules import LINK_EXPIRY_S, instant, iso
+from leyden.harness.run import Run, Step
+from leyden.harness.served import AnyService
 
 _SLACK_MS = 5_000  # between its clock, as its answers show it, and ours
 _TRIES = 50

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from sim.harness import checks
-from sim.harness.broken import Broken
-from sim.harness.model_records import Attempt, Charge, Delivery
-from sim.harness.model_rules import iso
+from leyden.harness import checks
+from leyden.harness.broken import Broken
+from leyden.harness.model_records import Attempt, Charge, Delivery
+from leyden.harness.model_rules import iso
 
 if TYPE_CHECKING:
-    from sim.harness.run import Run
+    from leyden.harness.run import Run
 
 _CLAUSE = "DECISIONS callback-delivery"
 

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from hypothesis import target as aim
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from sim.harness.adapters import InProcess, Target
-from sim.harness.broken import Broken
-from sim.harness.cases import Case, run_on
-from sim.harness.dice import Digits
-from sim.harness.model_charges import Cell
-from sim.harness.options import OVERLAYS
-from sim.harness.rules import RULES, STEPS, scene
-from sim.harness.run import Run
-from sim.harness.scene import Rule, Scene
+from leyden.harness.adapters import InProcess, Target
+from leyden.harness.broken import Broken
+from leyden.harness.cases import Case, run_on
+from leyden.harness.dice import Digits
+from leyden.harness.model_charges import Cell
+from leyden.harness.options import OVERLAYS
+from leyden.harness.rules import RULES, STEPS, scene
+from leyden.harness.run import Run
+from leyden.harness.scene import Rule, Scene
 
 LUCK = st.integers(0, Digits.SPAN - 1)
 _RARE = frozenset({"no_slot_left", "too_late", "exhausted", "stopped", "lost", "at_or_before_expiry"})

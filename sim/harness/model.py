@@ -1,6 +1,6 @@
 """The reference model: the service's rules in a few hundred lines, so that somebody knows what is right before looking.
 
-Each method is one step of `sim.harness.acts`. It changes the model and returns what the service must answer.
+Each method is one step of `leyden.harness.acts`. It changes the model and returns what the service must answer.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.harness.model_callbacks import Luck, Outbox
-from sim.harness.model_charges import Book
-from sim.harness.model_records import Charge, Payment, Static
-from sim.harness.model_rules import (
+from leyden.harness.model_callbacks import Luck, Outbox
+from leyden.harness.model_charges import Book
+from leyden.harness.model_records import Charge, Payment, Static
+from leyden.harness.model_rules import (
     KEPT_MS,
     LINK_EXPIRY_S,
     LONGEST_COMMENT,
@@ -27,7 +27,7 @@ from sim.harness.model_rules import (
     wrong_in_charge,
     wrong_in_static,
 )
-from sim.harness.model_time import Timeline
+from leyden.harness.model_time import Timeline
 
 Body = Mapping[str, Any]
 

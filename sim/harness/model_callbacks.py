@@ -13,10 +13,10 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from sim.harness.model_faults import COPYING, HOLDING, SENDING, Fault, Faults
-from sim.harness.model_records import Attempt, Charge, Delivery, Received
-from sim.harness.model_rules import ATTEMPT_MS, IN_FLIGHT, JITTER, PAUSES_MS, RETRY_AFTER_TIMES, Reading, iso
-from sim.harness.model_time import CALLBACK, Timeline
+from leyden.harness.model_faults import COPYING, HOLDING, SENDING, Fault, Faults
+from leyden.harness.model_records import Attempt, Charge, Delivery, Received
+from leyden.harness.model_rules import ATTEMPT_MS, IN_FLIGHT, JITTER, PAUSES_MS, RETRY_AFTER_TIMES, Reading, iso
+from leyden.harness.model_time import CALLBACK, Timeline
 
 # What a word from a receiver means: the error that the sender sees, and whether the receiver saw the post.
 WORDS = {

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sim.harness.model_callbacks import Outbox
-from sim.harness.model_records import Charge, Payment, Static
-from sim.harness.model_rules import Reading
-from sim.harness.model_time import EXPIRY, SETTLEMENT, Timeline
+from leyden.harness.model_callbacks import Outbox
+from leyden.harness.model_records import Charge, Payment, Static
+from leyden.harness.model_rules import Reading
+from leyden.harness.model_time import EXPIRY, SETTLEMENT, Timeline
 
 Cell = tuple[str, ...]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sim.harness.model_rules import BODY_LIMIT, DEPTH_LIMIT
+from leyden.harness.model_rules import BODY_LIMIT, DEPTH_LIMIT
 
 UNKNOWN_ID = "00000000-0000-4000-8000-000000000000"
 JSON_TYPE = "application/json"

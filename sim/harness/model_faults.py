@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sim.harness.model_records import Delivery
+from leyden.harness.model_records import Delivery
 
 # How long a fault waits if it is not told.
 FAULT_DELAYS_MS = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.harness.model_rules import iso
+from leyden.harness.model_rules import iso
 
 
 @dataclass(slots=True, eq=False)

@@ -74,19 +74,19 @@ def _add_target(command: argparse.ArgumentParser) -> None:
 
 
 def _fuzz(options: argparse.Namespace) -> int:
-    from sim.harness.command import fuzz
+    from leyden.harness.command import fuzz
 
     return fuzz(options)
 
 
 def _tour(options: argparse.Namespace) -> int:
-    from sim.harness.command import tour
+    from leyden.harness.command import tour
 
     return tour(options)
 
 
 def _replay(options: argparse.Namespace) -> int:
-    from sim.harness.command import replay_case
+    from leyden.harness.command import replay_case
 
     return replay_case(options)
 

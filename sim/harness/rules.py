@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sim.harness.dice import Dice, chance, pick
-from sim.harness.model import Model
-from sim.harness.rules_asking import ASKING
-from sim.harness.rules_paying import PAYING
-from sim.harness.rules_world import WORLD
-from sim.harness.scene import Rule, Scene, Step
+from leyden.harness.dice import Dice, chance, pick
+from leyden.harness.model import Model
+from leyden.harness.rules_asking import ASKING
+from leyden.harness.rules_paying import PAYING
+from leyden.harness.rules_world import WORLD
+from leyden.harness.scene import Rule, Scene, Step
 
 START_MS = 1_893_456_000_000  # 2030-01-01T00:00:00Z
 STEPS = 30  # of a run

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sim.harness import strategies
-from sim.harness.dice import Dice, chance, pick
-from sim.harness.model import Model
-from sim.harness.model_rules import iso
-from sim.harness.scene import Rule, Scene, Step, by_anybody, some_charge, some_static
+from leyden.harness import strategies
+from leyden.harness.dice import Dice, chance, pick
+from leyden.harness.model import Model
+from leyden.harness.model_rules import iso
+from leyden.harness.scene import Rule, Scene, Step, by_anybody, some_charge, some_static
 
 
 def _create_charge(dice: Dice, model: Model, around: Scene) -> Step | None:

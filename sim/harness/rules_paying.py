@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sim.harness.dice import Dice, chance, pick
-from sim.harness.model import Model
-from sim.harness.model_records import Charge
-from sim.harness.scene import Rule, Scene, Step, some_charge
+from leyden.harness.dice import Dice, chance, pick
+from leyden.harness.model import Model
+from leyden.harness.model_records import Charge
+from leyden.harness.scene import Rule, Scene, Step, some_charge
 
 
 def _child(dice: Dice, model: Model) -> Charge | None:

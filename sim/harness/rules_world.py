@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sim.harness.dice import Dice, pick
-from sim.harness.model import Model
-from sim.harness.model_door import odd_names
-from sim.harness.model_faults import FAULTS, HOLDING
-from sim.harness.model_rules import PAUSES_MS
-from sim.harness.scene import Rule, Scene, Step
+from leyden.harness.dice import Dice, pick
+from leyden.harness.model import Model
+from leyden.harness.model_door import odd_names
+from leyden.harness.model_faults import FAULTS, HOLDING
+from leyden.harness.model_rules import PAUSES_MS
+from leyden.harness.scene import Rule, Scene, Step
 
 HOSTS = ("r1.inbox", "r2.inbox", "r3.inbox")
 _ODD = odd_names()

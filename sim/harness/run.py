@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from sim.harness import checks
-from sim.harness.adapters import PROJECT, RIVAL, Answer, Target
-from sim.harness.broken import Broken
-from sim.harness.look import look_at_messages, look_at_posts, message_of
-from sim.harness.model import Model, Promise
-from sim.harness.model_callbacks import host_of
-from sim.harness.model_charges import Cell
-from sim.harness.model_door import OPERATIONS
-from sim.harness.model_records import Charge, Delivery, Static
-from sim.harness.model_rules import Reading, instant, iso
-from sim.harness.options import NOBODY
+from leyden.harness import checks
+from leyden.harness.adapters import PROJECT, RIVAL, Answer, Target
+from leyden.harness.broken import Broken
+from leyden.harness.look import look_at_messages, look_at_posts, message_of
+from leyden.harness.model import Model, Promise
+from leyden.harness.model_callbacks import host_of
+from leyden.harness.model_charges import Cell
+from leyden.harness.model_door import OPERATIONS
+from leyden.harness.model_records import Charge, Delivery, Static
+from leyden.harness.model_rules import Reading, instant, iso
+from leyden.harness.options import NOBODY
 
 Step = Mapping[str, Any]
 
@@ -71,7 +71,7 @@ class Run:
 
         Raises `Broken`; `KeyError` for a step in words that nobody knows.
         """
-        from sim.harness.acts import ACTS
+        from leyden.harness.acts import ACTS
 
         if step.get("by") == "rival" and not self.target.shared and step["do"] != "get":
             self.unchecked["another project's things, which a target that is served keeps in a world of their own"] = (
@@ -259,7 +259,7 @@ class Run:
 
     def finish(self) -> None:
         """Compare everything there is: every resource and message, the lists, the balances, the clock."""
-        from sim.harness.finish import look_at_everything
+        from leyden.harness.finish import look_at_everything
 
         self.rows.clear()
         look_at_everything(self)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.harness.dice import Dice, chance, pick
-from sim.harness.model import Model
-from sim.harness.model_records import Charge, Static
+from leyden.harness.dice import Dice, chance, pick
+from leyden.harness.model import Model
+from leyden.harness.model_records import Charge, Static
 
 Step = dict[str, Any]
 

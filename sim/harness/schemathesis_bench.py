@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
-from sim.harness.adapters import PROJECT, RIVAL, Answer, InProcess, Target
-from sim.harness.model_charges import Cell
-from sim.harness.model_rules import Reading
-from sim.harness.options import NOBODY
-from sim.harness.rules import START_MS
-from sim.harness.witness import Witness
-from sim.merged import merged
-from sim.plans import packaged_contract
+from leyden.harness.adapters import PROJECT, RIVAL, Answer, InProcess, Target
+from leyden.harness.model_charges import Cell
+from leyden.harness.model_rules import Reading
+from leyden.harness.options import NOBODY
+from leyden.harness.rules import START_MS
+from leyden.harness.witness import Witness
+from leyden.merged import merged
+from leyden.plans import packaged_contract
 
 _LOOKS = ["listPayments", "getPayment", "listDeliveries", "getDelivery"]
 _SEED = 5

@@ -14,13 +14,13 @@ from hypothesis import seed as seeded
 from hypothesis.errors import Unsatisfiable
 from hypothesis.stateful import run_state_machine_as_test
 
-from sim.harness.adapters import Answer
-from sim.harness.broken import Broken
-from sim.harness.model_charges import Cell
-from sim.harness.schemathesis_bench import Bench
+from leyden.harness.adapters import Answer
+from leyden.harness.broken import Broken
+from leyden.harness.model_charges import Cell
+from leyden.harness.schemathesis_bench import Bench
 
 if TYPE_CHECKING:
-    from sim.harness.campaign import Finding, Order
+    from leyden.harness.campaign import Finding, Order
 
 _EXAMPLES, _SCENARIOS, _STEPS = 15, 100, 8
 
@@ -151,8 +151,8 @@ def _linked(schema: Any, bench: Bench, seed: int) -> None:
 
 def _finding(error: BaseException, overlays: Sequence[str]) -> Finding:
     """A failure as a finding. Its requests stand in the text that Schemathesis wrote."""
-    from sim.harness.campaign import Finding
-    from sim.harness.cases import Case as Kept
+    from leyden.harness.campaign import Finding
+    from leyden.harness.cases import Case as Kept
 
     first = error
     while isinstance(first, BaseExceptionGroup):

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 import httpx2
 
-from server.errors import LeydenError
-from server.system import drawn_seed
-from sim.harness.adapters import PROJECT, RIVAL, Answer, Headers
-from sim.harness.model_rules import iso
-from sim.harness.options import KEY, NOBODY
+from leyden.harness.adapters import PROJECT, RIVAL, Answer, Headers
+from leyden.harness.model_rules import iso
+from leyden.harness.options import KEY, NOBODY
+from leyden.server.errors import LeydenError
+from leyden.server.system import drawn_seed
 
 
 class TargetError(LeydenError):

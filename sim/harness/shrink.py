@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sim.harness.adapters import Target
-from sim.harness.broken import Broken
-from sim.harness.cases import Case, Played, play, recorded
-from sim.harness.rules import START_MS
+from leyden.harness.adapters import Target
+from leyden.harness.broken import Broken
+from leyden.harness.cases import Case, Played, play, recorded
+from leyden.harness.rules import START_MS
 
 _PLAIN: dict[str, Any] = {
     "amount": "1000",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.harness.dice import Dice, chance, pick
-from sim.harness.model_rules import (
+from leyden.harness.dice import Dice, chance, pick
+from leyden.harness.model_rules import (
     LONGEST_DESCRIPTION,
     LONGEST_EXPIRY_S,
     LONGEST_INTERNAL_ID,

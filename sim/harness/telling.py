@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from server.contract.load import default_spec
-from sim.harness.broken import CHECKS, shown
+from leyden.harness.broken import CHECKS, shown
+from leyden.server.contract.load import default_spec
 
 Step = Mapping[str, Any]
 

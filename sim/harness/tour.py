@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sim.harness.adapters import Target
-from sim.harness.cases import Case, Played, play
-from sim.harness.options import OVERLAYS
-from sim.harness.rules import START_MS
-from sim.harness.tour_callbacks import (
+from leyden.harness.adapters import Target
+from leyden.harness.cases import Case, Played, play
+from leyden.harness.options import OVERLAYS
+from leyden.harness.rules import START_MS
+from leyden.harness.tour_callbacks import (
     WEEK_MS,
     Step,
     advance,
@@ -25,8 +25,8 @@ from sim.harness.tour_callbacks import (
     static,
     to,
 )
-from sim.harness.tour_charges import charge_stories, door_stories, static_stories
-from sim.harness.tour_lists import list_stories
+from leyden.harness.tour_charges import charge_stories, door_stories, static_stories
+from leyden.harness.tour_lists import list_stories
 
 
 def tour_cases(overlay: str | None = None) -> Iterator[Case]:

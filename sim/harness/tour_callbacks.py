@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sim.harness.model_faults import FAULTS
-from sim.harness.rules_world import SAYINGS
+from leyden.harness.model_faults import FAULTS
+from leyden.harness.rules_world import SAYINGS
 
 Step = dict[str, Any]
 Story = tuple[str, list[Step]]

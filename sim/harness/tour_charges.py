@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sim.harness.model_door import odd_names
-from sim.harness.model_rules import BODY_LIMIT, DEPTH_LIMIT
-from sim.harness.run import encoded
-from sim.harness.strategies import COMMENTS, wrong_bodies
-from sim.harness.tour_callbacks import DAY_MS, Step, Story, advance, charge, invoice, pay, static, to
+from leyden.harness.model_door import odd_names
+from leyden.harness.model_rules import BODY_LIMIT, DEPTH_LIMIT
+from leyden.harness.run import encoded
+from leyden.harness.strategies import COMMENTS, wrong_bodies
+from leyden.harness.tour_callbacks import DAY_MS, Step, Story, advance, charge, invoice, pay, static, to
 
 FAIL = {"do": "fail", "charge": "c1"}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sim.harness.strategies import AMOUNTS
-from sim.harness.tour_callbacks import DAY_MS, Step, Story, advance, charge, invoice, pay, static
+from leyden.harness.strategies import AMOUNTS
+from leyden.harness.tour_callbacks import DAY_MS, Step, Story, advance, charge, invoice, pay, static
 
 
 def list_stories() -> Iterator[Story]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from server.errors import ContractError
-from sim.harness.adapters import Target
-from sim.harness.broken import Broken
-from sim.harness.cases import Case, Played, run_on
-from sim.harness.dice import chance, pick, stream
-from sim.harness.model_charges import Cell
-from sim.harness.options import OVERLAYS
-from sim.harness.rules import STEPS, next_step, scene
-from sim.harness.run import Run
-from sim.harness.shrink import shrink
+from leyden.harness.adapters import Target
+from leyden.harness.broken import Broken
+from leyden.harness.cases import Case, Played, run_on
+from leyden.harness.dice import chance, pick, stream
+from leyden.harness.model_charges import Cell
+from leyden.harness.options import OVERLAYS
+from leyden.harness.rules import STEPS, next_step, scene
+from leyden.harness.run import Run
+from leyden.harness.shrink import shrink
+from leyden.server.errors import ContractError
 
 
 @dataclass(slots=True)

@@ -10,13 +10,13 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sim.harness import checks
-from sim.harness.adapters import Answer
-from sim.harness.broken import Broken
-from sim.harness.model import Model
-from sim.harness.model_charges import Cell
-from sim.harness.model_records import Charge, Static
-from sim.harness.model_rules import ATTEMPT_MS, JITTER, PAUSES_MS, RETRY_AFTER_TIMES, Reading, instant
+from leyden.harness import checks
+from leyden.harness.adapters import Answer
+from leyden.harness.broken import Broken
+from leyden.harness.model import Model
+from leyden.harness.model_charges import Cell
+from leyden.harness.model_records import Charge, Static
+from leyden.harness.model_rules import ATTEMPT_MS, JITTER, PAUSES_MS, RETRY_AFTER_TIMES, Reading, instant
 
 Ask = Callable[[str, str], Answer]
 

@@ -16,9 +16,9 @@ from datetime import timedelta
 from math import isfinite
 from typing import Any
 
-from server.errors import LeydenError
-from server.moments import parse_duration
-from sim.visitors import HABITS, Law
+from leyden.server.errors import LeydenError
+from leyden.server.moments import parse_duration
+from leyden.visitors import HABITS, Law
 
 Said = str | int | float | timedelta
 # A quantity's own words: how one value of it is read.
@@ -52,7 +52,7 @@ def seconds_law(said: Said, name: str = "expiresIn") -> Law:
 
 
 def habit_law(said: str) -> Law:
-    """What payers do, from `sim.visitors.HABITS`: `pays`, `choice(pays:9, never:1)`. Raises `DistributionError`."""
+    """What payers do, from `leyden.visitors.HABITS`: `pays`, `choice(pays:9, never:1)`. Raises `DistributionError`."""
 
     def habit(text: str) -> str:
         if text not in HABITS:

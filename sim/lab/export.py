@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from server.moments import to_iso
-from sim.lab.drawings import timeline
-from sim.lab.history import History
-from sim.lab.scripts import script_of
-from sim.world import World
+from leyden.lab.drawings import timeline
+from leyden.lab.history import History
+from leyden.lab.scripts import script_of
+from leyden.server.moments import to_iso
+from leyden.world import World
 
 MARKDOWN, CODE = "markdown", "code"
 _MOST = 3  # charges that are told and drawn one by one
@@ -60,7 +60,7 @@ def dumps(node: Any) -> str:
 def as_notebook(world: World, history: History) -> str:
     """A world as a notebook: what it is, the program that makes it anew, the proof, tables, pictures, a what-if.
 
-    Raises `sim.lab.history.HistoryError` when what was done to the world is not known in full.
+    Raises `leyden.lab.history.HistoryError` when what was done to the world is not known in full.
     """
     return dumps(document(_cells(world, script_of(world, history))))
 
@@ -93,7 +93,7 @@ def _cells(world: World, script: str) -> Iterator[Cell]:
         if resource == "Charge" or len(world.service.static_charges.static_charges):
             yield Cell(CODE, f'sb.lifecycle("{resource}")')
     if world.engine is not None:
-        yield Cell(CODE, "from sim.lab.drawings import network\n\nnetwork(sb.world)")
+        yield Cell(CODE, "from leyden.lab.drawings import network\n\nnetwork(sb.world)")
     if next(iter(world.clock.upcoming(1)), None) is not None:
         yield Cell(CODE, "sb.schedule()")
     yield Cell(

@@ -7,10 +7,10 @@ from datetime import timedelta
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
-from server.errors import LeydenError
-from server.moments import parse_duration
-from sim.clock import Fired
-from sim.world import World
+from leyden.clock import Fired
+from leyden.server.errors import LeydenError
+from leyden.server.moments import parse_duration
+from leyden.world import World
 
 # A campaign that runs for hours does not fill the memory with what it did.
 MOST_ACTS = 100_000

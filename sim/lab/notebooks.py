@@ -6,7 +6,7 @@ A source is Python with cell markers, as most editors know them:
 # %%                         code
 # %% tags=["parameters"]     code with tags
 
-`python -m sim.lab.notebooks` says which notebooks are not what their sources make of them; with `--refresh` they are
+`python -m leyden.lab.notebooks` says which notebooks are not what their sources make of them; with `--refresh` they are
 written anew. Run by a kernel, a source gives the same file to the byte.
 """
 
@@ -24,10 +24,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from server.errors import LeydenError
-from sim.lab.export import CODE, MARKDOWN, Cell, document, dumps
+import leyden.notebooks
+from leyden.lab.export import CODE, MARKDOWN, Cell, document, dumps
+from leyden.server.errors import LeydenError
 
-REFRESH = "python -m sim.lab.notebooks --refresh"
+REFRESH = "python -m leyden.lab.notebooks --refresh"
 _MARKER = re.compile(r"# %%(?: \[(markdown)\])?(?: tags=(\[.*\]))?")
 _CELL_SECONDS = 120  # a kernel that hangs is given up
 
@@ -37,9 +38,8 @@ class NotebookError(LeydenError):
 
 
 def notebooks_folder() -> Path:
-    """Where the notebooks are: beside the packages in a checkout, packed with `sim.desk` where Leyden was installed."""
-    above = Path(__file__).parents[2] / "notebooks"
-    return above if (above / "sources").is_dir() else Path(__file__).parents[1] / "desk" / "notebooks"
+    """The directory of the package `leyden.notebooks`: `notebooks/` in a checkout."""
+    return Path(leyden.notebooks.__path__[0])
 
 
 def notebook_files() -> list[Path]:
@@ -178,7 +178,7 @@ def _chosen(names: Sequence[str]) -> Iterator[Path]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Say which notebooks are not as their sources make them (1), or with `--refresh` write them (0)."""
-    parser = argparse.ArgumentParser(prog="python -m sim.lab.notebooks", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m leyden.lab.notebooks", description=main.__doc__)
     parser.add_argument("--refresh", action="store_true", help="run the sources and write the notebooks anew")
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
     options = parser.parse_args(arguments)

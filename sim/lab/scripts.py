@@ -9,10 +9,10 @@ from typing import Any
 
 import orjson
 
-from server.moments import to_iso
-from sim.lab.history import Act, History
-from sim.wire.replies import Reply, plain_reply, said_from
-from sim.world import World
+from leyden.lab.history import Act, History
+from leyden.server.moments import to_iso
+from leyden.wire.replies import Reply, plain_reply, said_from
+from leyden.world import World
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms"))
 _KINDS = {"createCharge": ("charge", "charges"), "createStaticCharge": ("code", "static_charges")}
@@ -107,8 +107,8 @@ class _Writer:
             line = f"{name} = {text}" if name in self._used or name == "sb" else text
             body += ["with suppress(Exception):", f"    {line}"] if raised else [line]
         head = ["from contextlib import suppress", ""] if any(raised for *_, raised in lines) else []
-        head += ["from sim import Sandbox"] + ["from sim.lab.traffic import Traffic"] * self._visitors
-        head += ["from sim.wire.replies import Reply"] * self._replies
+        head += ["from leyden import Sandbox"] + ["from leyden.lab.traffic import Traffic"] * self._visitors
+        head += ["from leyden.wire.replies import Reply"] * self._replies
         return "\n".join([*head, "", *body, ""])
 
     # Variables

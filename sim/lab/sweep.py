@@ -8,10 +8,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from server.errors import LeydenError
-from server.version import VERSION
-from sim.lab.sweep_runs import COLUMNS, OK, Run, Scenario, key_of, plain, run_key, seed_for
-from sim.lab.sweep_store import SweepStore
+from leyden.lab.sweep_runs import COLUMNS, OK, Run, Scenario, key_of, plain, run_key, seed_for
+from leyden.lab.sweep_store import SweepStore
+from leyden.server.errors import LeydenError
+from leyden.server.version import VERSION
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -94,7 +94,7 @@ def sweep(
                     kept.add(row)
                 tick()
 
-            from sim.lab.sweep_pools import make
+            from leyden.lab.sweep_pools import make
 
             make(fn, [(number, run) for number, run in enumerate(runs) if number not in rows], executor, workers, made)
     ordered = [rows[number] for number in range(len(runs))]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from typing import Any
 
-from sim.lab.sweep_runs import Row, Run, perform, row_of
+from leyden.lab.sweep_runs import Row, Run, perform, row_of
 
 # Processes take about so long to start and import: less work than this is done sooner without them.
 _WORTHWHILE_S = 2.0

@@ -12,7 +12,7 @@ from math import isnan
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from server.version import VERSION
+from leyden.server.version import VERSION
 
 # The columns that every sweep has; the parameters and the metrics stand between the fourth and the fifth.
 COLUMNS = ("run_id", "scenario", "replication", "seed", "status", "error", "wall_s", "version")
@@ -104,7 +104,7 @@ def plain(value: Any) -> Any:
 
 def perform(fn: Callable[..., Any], run: Run) -> Row:
     """Make one run, wherever this is called: in a worker process or here. It never raises an `Exception`."""
-    from server.system import stopwatch
+    from leyden.server.system import stopwatch
 
     elapsed_s = stopwatch()
     metrics: Mapping[str, Any] = {}

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from server.errors import StoreError
-from sim.lab.sweep_runs import COLUMNS, OK
+from leyden.lab.sweep_runs import COLUMNS, OK
+from leyden.server.errors import StoreError
 
 Row = dict[str, Any]
 _FIELDS = {*COLUMNS, "params", "metrics"}

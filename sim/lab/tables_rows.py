@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from json import JSONEncoder
 from typing import Any, NamedTuple
 
-from server.attempts import attempts_of
-from server.deliveries import BLOCKED, DELIVERED, EXHAUSTED, PENDING, STOPPED
-from sim.lightning import records
-from sim.world import World
+from leyden.lightning import records
+from leyden.server.attempts import attempts_of
+from leyden.server.deliveries import BLOCKED, DELIVERED, EXHAUSTED, PENDING, STOPPED
+from leyden.world import World
 
 Row = dict[str, Any]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.lightning.graph import Flags
-from sim.streams import Stream
+from leyden.lightning.graph import Flags
+from leyden.streams import Stream
 
 FIRST_HEIGHT = 800_000
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sim.lightning.graph import Graph
-from sim.lightning.trees import Floats, Star, Tree
+from leyden.lightning.graph import Graph
+from leyden.lightning.trees import Floats, Star, Tree
 
 # What a payer would pay to avoid things, as LND weighs them: a failed attempt costs 100 sat and 0.1 % of the amount,
 # an amount locked for a block 15 parts in a thousand millions.

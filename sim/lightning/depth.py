@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sim.lightning.conditions import Weather
-from sim.lightning.engine import Engine
-from sim.lightning.generate import generate
-from sim.lightning.graph import Graph
-from sim.lightning.keeping import check_map
-from sim.lightning.payments import Payments
-from sim.lightning.state import beside
-from sim.lightning.travel import TravellingPayments
+from leyden.lightning.conditions import Weather
+from leyden.lightning.engine import Engine
+from leyden.lightning.generate import generate
+from leyden.lightning.graph import Graph
+from leyden.lightning.keeping import check_map
+from leyden.lightning.payments import Payments
+from leyden.lightning.state import beside
+from leyden.lightning.travel import TravellingPayments
 
 
 def engine_for(

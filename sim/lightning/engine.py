@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from server.errors import LeydenError
-from sim.lightning.agenda import Agenda
-from sim.lightning.codes import PERMANENT_CHANNEL_FAILURE
-from sim.lightning.conditions import CALM, TABLE, Conditions, Weather
-from sim.lightning.graph import Graph
-from sim.lightning.htlc import FAILED, SETTLED
-from sim.lightning.hurry import RETURNING, STEP, Quick, hurry, luck_of
-from sim.lightning.policy import MOST_IN_FLIGHT, refusal
-from sim.lightning.routing import Route, Router, Terms
-from sim.lightning.shard import ALARM, BACK, FORWARD, Alarm, Shard
-from sim.lightning.undo import Undo
+from leyden.lightning.agenda import Agenda
+from leyden.lightning.codes import PERMANENT_CHANNEL_FAILURE
+from leyden.lightning.conditions import CALM, TABLE, Conditions, Weather
+from leyden.lightning.graph import Graph
+from leyden.lightning.htlc import FAILED, SETTLED
+from leyden.lightning.hurry import RETURNING, STEP, Quick, hurry, luck_of
+from leyden.lightning.policy import MOST_IN_FLIGHT, refusal
+from leyden.lightning.routing import Route, Router, Terms
+from leyden.lightning.shard import ALARM, BACK, FORWARD, Alarm, Shard
+from leyden.lightning.undo import Undo
+from leyden.server.errors import LeydenError
 
-# What a receiver says of a shard: its fate (`sim.lightning.htlc`), the code when it failed, and why.
+# What a receiver says of a shard: its fate (`leyden.lightning.htlc`), the code when it failed, and why.
 Verdict = tuple[str, int, str]
 # What somebody else makes of a shard about to be passed on at a place: ("fail", code, why), ("drop", 0, why),
 # ("delay", ms, why), or None to let it be.

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from sim.lightning.graph import Graph, GraphError, Ints, assemble
+from leyden.lightning.graph import Graph, GraphError, Ints, assemble
 
 Floats = npt.NDArray[np.float64]
 Ends = tuple[Ints, Ints]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from server.errors import LeydenError
+from leyden.server.errors import LeydenError
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from server.errors import LeydenError
-from server.moments import to_iso
+from leyden.server.errors import LeydenError
+from leyden.server.moments import to_iso
 
 # BOLT 4, "Failure Messages": PERM marks a failure that trying again cannot mend.
 PERM = 0x4000

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sim.lightning.conditions import TABLE
-from sim.lightning.htlc import SETTLED
-from sim.lightning.policy import MOST_IN_FLIGHT
-from sim.lightning.routing import Route
-from sim.lightning.shard import BACK, Shard
+from leyden.lightning.conditions import TABLE
+from leyden.lightning.htlc import SETTLED
+from leyden.lightning.policy import MOST_IN_FLIGHT
+from leyden.lightning.routing import Route
+from leyden.lightning.shard import BACK, Shard
 
 if TYPE_CHECKING:
-    from sim.lightning.engine import Engine
+    from leyden.lightning.engine import Engine
 
 # Odd, so that places in the tables of luck do not repeat early; the way back has places of its own.
 STEP, RETURNING = 40_503, 32

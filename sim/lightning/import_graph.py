@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.lightning.graph import DEFAULT_POLICY, Graph, GraphError, assemble
+from leyden.lightning.graph import DEFAULT_POLICY, Graph, GraphError, assemble
 
 # By side: base fee, proportional fee, delta, least and most msat, disabled.
 _Policy = tuple[int, int, int, int, int, int]

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from server.errors import LeydenError
-from server.ports import Clock, Journal
-from server.store.store import Store
-from sim.lightning.codes import NAMES, ONLY_FINAL, ONLY_HOPS, TEMPORARY_CHANNEL_FAILURE
-from sim.lightning.engine import Engine
-from sim.lightning.shard import Shard
+from leyden.lightning.codes import NAMES, ONLY_FINAL, ONLY_HOPS, TEMPORARY_CHANNEL_FAILURE
+from leyden.lightning.engine import Engine
+from leyden.lightning.shard import Shard
+from leyden.server.errors import LeydenError
+from leyden.server.ports import Clock, Journal
+from leyden.server.store.store import Store
 
 KINDS = ("delay", "fail", "drop", "offline")
 _MOST_DELAY_MS = 14 * 86_400_000

@@ -12,9 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from server.ports import EXPIRY, Clock, InvoiceOrder, Journal, SettledInvoice
-from server.store.store import Store
-from sim.lightning.htlc import (
+from leyden.lightning.htlc import (
     FAILED,
     HELD,
     INCORRECT_DETAILS,
@@ -27,6 +25,8 @@ from sim.lightning.htlc import (
     UnknownInvoice,
     explain,
 )
+from leyden.server.ports import EXPIRY, Clock, InvoiceOrder, Journal, SettledInvoice
+from leyden.server.store.store import Store
 
 MPP_TIMER = "mpp_timeout"
 

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
-from server.errors import StoreError
-from server.store.store import Store
-from sim.lightning.engine import Engine
-from sim.lightning.graph import Graph
-from sim.lightning.lessons import Lessons
-from sim.lightning.payer import Order
-from sim.lightning.shard import Shard
-from sim.lightning.state import due_row, engine_row, order_row, shard_row
+from leyden.lightning.engine import Engine
+from leyden.lightning.graph import Graph
+from leyden.lightning.lessons import Lessons
+from leyden.lightning.payer import Order
+from leyden.lightning.shard import Shard
+from leyden.lightning.state import due_row, engine_row, order_row, shard_row
+from leyden.server.errors import StoreError
+from leyden.server.store.store import Store
 
 TABLE = "network"
 
@@ -80,7 +80,7 @@ class Keeper:
                 self.rows.delete(key)
 
     def saved(self) -> Row | None:
-        """Everything that was written down, as `sim.lightning.state.written` has it; None where nothing was."""
+        """Everything that was written down, as `leyden.lightning.state.written` has it; None where nothing was."""
         head = self.rows.row("engine")
         if head is None:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from sim.lightning.codes import (
+from leyden.lightning.codes import (
     AMOUNT_BELOW_MINIMUM,
     CHANNEL_DISABLED,
     EXPIRY_TOO_FAR,
@@ -21,7 +21,7 @@ from sim.lightning.codes import (
     TEMPORARY_CHANNEL_FAILURE,
     UNKNOWN_NEXT_PEER,
 )
-from sim.lightning.undo import Undo
+from leyden.lightning.undo import Undo
 
 GOOD, NOTHING = "route was good", "nothing"
 _HOUR_MS = 3_600_000

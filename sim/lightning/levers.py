@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from server.errors import LeydenError
-from sim.lightning.graph import GraphError
-from sim.lightning.topology import close_channel, open_channel, rebalance
-from sim.lightning.travel import TravellingPayments
+from leyden.lightning.graph import GraphError
+from leyden.lightning.topology import close_channel, open_channel, rebalance
+from leyden.lightning.travel import TravellingPayments
+from leyden.server.errors import LeydenError
 
 _NUMBERED = re.compile("n[0-9]+")
 
@@ -118,7 +118,7 @@ class NetworkLevers:
         lasting_ms: int | None = None,
         **where: Any,
     ) -> dict[str, Any]:
-        """Add an interceptor (see `sim.lightning.intercept`), by the node's name and times counted from now.
+        """Add an interceptor (see `leyden.lightning.intercept`), by the node's name and times counted from now.
 
         Raises `InterceptError`.
         """

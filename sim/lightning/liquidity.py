@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
-from server.moments import parse_duration
-from sim.lightning.codes import NAMES
-from sim.lightning.graph import DEFAULT_POLICY, GraphError
-from sim.lightning.intercept import InterceptError
-from sim.lightning.levers import NetworkLevers
-from sim.lightning.travel import TravellingPayments
+from leyden.lightning.codes import NAMES
+from leyden.lightning.graph import DEFAULT_POLICY, GraphError
+from leyden.lightning.intercept import InterceptError
+from leyden.lightning.levers import NetworkLevers
+from leyden.lightning.travel import TravellingPayments
+from leyden.server.moments import parse_duration
 
 Span = str | float | timedelta
 # Around a change: keeps what was done, by its call and its arguments, and lets nobody else move meanwhile.
@@ -29,7 +29,7 @@ class Network:
 
     @property
     def graph(self) -> Any:
-        """The map, a `sim.lightning.graph.Graph`."""
+        """The map, a `leyden.lightning.graph.Graph`."""
         return self.engine.graph
 
     def __getitem__(self, name: str) -> NetworkNode:
@@ -52,7 +52,7 @@ class Network:
         lasting: Span | None = None,
         times: int | None = None,
     ) -> Interceptor:
-        """Let something befall the HTLCs that all of what is given describes; see `sim.lightning.intercept`.
+        """Let something befall the HTLCs that all of what is given describes; see `leyden.lightning.intercept`.
 
         `kind` is `delay` (by `delay`), `fail` (with a BOLT 4 `code`, as a number or a name), `drop` or `offline`.
         `payment` is a payment or its id; `hop` 0 is the payer, -1 the receiver; `channel` the one about to be used. It

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from hashlib import sha256
 
-from server.moments import to_iso
-from server.ports import Clock, FailedInvoice, Invoice, InvoiceOrder, Journal, SettledInvoice
-from server.store.store import Store
-from sim.bolt11 import InvoiceSigner
-from sim.lightning.invoices import Invoices, NodePolicy
-from sim.streams import Streams
+from leyden.bolt11 import InvoiceSigner
+from leyden.lightning.invoices import Invoices, NodePolicy
+from leyden.server.moments import to_iso
+from leyden.server.ports import Clock, FailedInvoice, Invoice, InvoiceOrder, Journal, SettledInvoice
+from leyden.server.store.store import Store
+from leyden.streams import Streams
 
 # BOLT 11: a field holds at most 1023 groups of five bits, which is 639 bytes.
 _LONGEST_DESCRIPTION = 639
@@ -22,7 +22,7 @@ def _no_blocks() -> int:
 
 
 class DirectNode:
-    """A `server.ports.LightningNode` that payments reach directly, without a route.
+    """A `leyden.server.ports.LightningNode` that payments reach directly, without a route.
 
     The key comes from the seed, preimages and payment secrets from the `preimages` stream. `policy` is what the node
     may choose; `height` tells the present block.

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 from zlib import crc32
 
-from sim.lightning.codes import ABOUT_CHANNELS, MPP_TIMEOUT
-from sim.lightning.engine import Engine
-from sim.lightning.htlc import SETTLED, WAITING
-from sim.lightning.lessons import Lesson, Lessons, lesson
-from sim.lightning.routing import Guide
-from sim.lightning.scripts import MOST_PARTS
-from sim.lightning.shard import Shard
-from sim.lightning.undo import Changing
+from leyden.lightning.codes import ABOUT_CHANNELS, MPP_TIMEOUT
+from leyden.lightning.engine import Engine
+from leyden.lightning.htlc import SETTLED, WAITING
+from leyden.lightning.lessons import Lesson, Lessons, lesson
+from leyden.lightning.routing import Guide
+from leyden.lightning.scripts import MOST_PARTS
+from leyden.lightning.shard import Shard
+from leyden.lightning.undo import Changing
 
 SMALLEST_SHARD_MSAT = 10_000_000
 MPP_TIMEOUT_MS = 120_000

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from server.ports import SETTLEMENT, USER, Chance, Clock, Journal
-from server.store.store import Store
-from sim.bolt11 import decode
-from sim.lightning.htlc import (
+from leyden.bolt11 import decode
+from leyden.lightning.htlc import (
     CODE_NAMES,
     FAILED,
     HELD,
@@ -19,9 +17,11 @@ from sim.lightning.htlc import (
     Htlc,
     NotHeld,
 )
-from sim.lightning.node import DirectNode
-from sim.lightning.scripts import FAILURES, PaymentError, amount_of, script_of, share
-from sim.streams import uuid4_from
+from leyden.lightning.node import DirectNode
+from leyden.lightning.scripts import FAILURES, PaymentError, amount_of, script_of, share
+from leyden.server.ports import SETTLEMENT, USER, Chance, Clock, Journal
+from leyden.server.store.store import Store
+from leyden.streams import uuid4_from
 
 TIMER = "payment"
 PATIENCE_TIMER = "payment_patience"

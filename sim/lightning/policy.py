@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sim.lightning.codes import (
+from leyden.lightning.codes import (
     AMOUNT_BELOW_MINIMUM,
     CHANNEL_DISABLED,
     EXPIRY_TOO_FAR,
@@ -14,11 +14,11 @@ from sim.lightning.codes import (
     PERMANENT_CHANNEL_FAILURE,
     TEMPORARY_CHANNEL_FAILURE,
 )
-from sim.lightning.routing import MOST_BLOCKS
+from leyden.lightning.routing import MOST_BLOCKS
 
 if TYPE_CHECKING:
-    from sim.lightning.engine import Engine
-    from sim.lightning.shard import Shard
+    from leyden.lightning.engine import Engine
+    from leyden.lightning.shard import Shard
 
 MOST_IN_FLIGHT = 483  # BOLT 2: max_accepted_htlcs
 _LEAST_BLOCKS = 2  # an HTLC that expires sooner than this cannot be claimed in time

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from server.ports import Clock
-from sim.lightning.payments import Payments
+from leyden.lightning.payments import Payments
+from leyden.server.ports import Clock
 
 if TYPE_CHECKING:
-    from sim.lightning.engine import Engine
+    from leyden.lightning.engine import Engine
 
 Row = dict[str, Any]
 
@@ -108,7 +108,7 @@ def balances_of(world: World, node: str | None = None) -> list[Row]:
     engine = world.engine
     if engine is None:
         return []
-    from sim.lightning.travel import TravellingPayments
+    from leyden.lightning.travel import TravellingPayments
 
     payments = world.payments
     assert isinstance(payments, TravellingPayments)

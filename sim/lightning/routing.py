@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sim.lightning.costs import ATTEMPT_MSAT, ATTEMPT_SHARE, Costs, bucket_of
-from sim.lightning.graph import Graph
-from sim.lightning.trees import MOST_HOPS, Lane, TooFar, Tree
+from leyden.lightning.costs import ATTEMPT_MSAT, ATTEMPT_SHARE, Costs, bucket_of
+from leyden.lightning.graph import Graph
+from leyden.lightning.trees import MOST_HOPS, Lane, TooFar, Tree
 
 # What a payer believes of a direction: it carries `low`, does not carry `high` (msat), and since when it knows.
 Bounds = tuple[int, int, int]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from server.errors import LeydenError
+from leyden.server.errors import LeydenError
 
 OUTCOMES = ("settle", "hold", "incomplete", "wrong_secret", "underpay", "overpay", "overpay_double", "fail")
 MOST_PARTS = 16

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.lightning.routing import Route
-from sim.lightning.undo import Changing
+from leyden.lightning.routing import Route
+from leyden.lightning.undo import Changing
 
 FORWARD, BACK, ALARM = 0, 1, 2
 Times = tuple[tuple[int, int | None], ...]

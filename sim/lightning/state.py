@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any
 
-from sim.lightning.agenda import Agenda
-from sim.lightning.engine import Engine
-from sim.lightning.lessons import Lessons
-from sim.lightning.payer import Order
-from sim.lightning.routing import Route
-from sim.lightning.shard import Alarm, Shard
-from sim.lightning.topology import close_channel, open_channel, opened_since
-from sim.lightning.undo import Undo
+from leyden.lightning.agenda import Agenda
+from leyden.lightning.engine import Engine
+from leyden.lightning.lessons import Lessons
+from leyden.lightning.payer import Order
+from leyden.lightning.routing import Route
+from leyden.lightning.shard import Alarm, Shard
+from leyden.lightning.topology import close_channel, open_channel, opened_since
+from leyden.lightning.undo import Undo
 
 _ORDER = (
     "id", "payer", "target", "amount_msat", "fee_limit_msat", "luck", "gives_up_at", "final_blocks", "most_parts",

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from sim.lightning.engine import Engine
-from sim.lightning.graph import DEFAULT_POLICY, Graph, GraphError, Ints
-from sim.lightning.policy import MOST_IN_FLIGHT
-from sim.lightning.routing import Router, Terms
+from leyden.lightning.engine import Engine
+from leyden.lightning.graph import DEFAULT_POLICY, Graph, GraphError, Ints
+from leyden.lightning.policy import MOST_IN_FLIGHT
+from leyden.lightning.routing import Router, Terms
 
 _MOST_CIRCLES = 16
 

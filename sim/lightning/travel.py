@@ -6,20 +6,20 @@ from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from server.ports import SETTLEMENT, Chance, Clock, Journal
-from server.store.store import Store
-from sim.lightning.codes import NAMES
-from sim.lightning.engine import Engine
-from sim.lightning.htlc import FAILED, HELD, SETTLED, Fate, Htlc
-from sim.lightning.intercept import Interceptors
-from sim.lightning.keeping import Keeper
-from sim.lightning.lessons import GOOD, Lesson
-from sim.lightning.node import DirectNode
-from sim.lightning.payer import Order, Payers
-from sim.lightning.payments import Payments
-from sim.lightning.scripts import FAILURES, share
-from sim.lightning.shard import Shard
-from sim.lightning.state import stand, written
+from leyden.lightning.codes import NAMES
+from leyden.lightning.engine import Engine
+from leyden.lightning.htlc import FAILED, HELD, SETTLED, Fate, Htlc
+from leyden.lightning.intercept import Interceptors
+from leyden.lightning.keeping import Keeper
+from leyden.lightning.lessons import GOOD, Lesson
+from leyden.lightning.node import DirectNode
+from leyden.lightning.payer import Order, Payers
+from leyden.lightning.payments import Payments
+from leyden.lightning.scripts import FAILURES, share
+from leyden.lightning.shard import Shard
+from leyden.lightning.state import stand, written
+from leyden.server.ports import SETTLEMENT, Chance, Clock, Journal
+from leyden.server.store.store import Store
 
 NETWORK_TIMER = "network"
 

@@ -1,5 +1,5 @@
 """The sandbox: what a notebook, a test or a program holds in its hand."""
 
-from sim.sandbox.sandbox import Sandbox
+from leyden.sandbox.sandbox import Sandbox
 
 __all__ = ["Sandbox"]

@@ -12,16 +12,16 @@ from urllib.parse import quote
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.call import Call
-from server.errors import LeydenError, Problem
-from sim.lab.history import History
-from sim.loopback import Header, LoopbackAnswer, ask
-from sim.world import World
+from leyden.lab.history import History
+from leyden.loopback import Header, LoopbackAnswer, ask
+from leyden.server.call import Call
+from leyden.server.errors import LeydenError, Problem
+from leyden.world import World
 
 if TYPE_CHECKING:
     import httpx2
 
-    from server.system import ServerThread
+    from leyden.server.system import ServerThread
 
 # What no answer depends on.
 _PASSED_OVER = frozenset({b"host", b"user-agent", b"accept-encoding", b"connection", b"content-length"})
@@ -201,7 +201,7 @@ class Asking:
 
     @cached_property
     def _client(self) -> httpx2.Client:
-        from sim.client import loopback_client
+        from leyden.client import loopback_client
 
         return loopback_client(self.app, {})
 
@@ -213,11 +213,11 @@ class Asking:
     def serve(self, host: str = "127.0.0.1", port: int = 0) -> str:
         """Answer HTTP on a thread beside this program and return the base URL (port 0 picks a free one).
 
-        Callbacks stay with the built-in receivers. Raises `server.system.PortTaken` when the port is taken.
+        Callbacks stay with the built-in receivers. Raises `leyden.server.system.PortTaken` when the port is taken.
         """
         if self._thread is None:
-            from server.system import ServerThread, open_port
-            from sim.desk.host import Host
+            from leyden.desk.host import Host
+            from leyden.server.system import ServerThread, open_port
 
             listener = open_port(host, port)
             app = Door(Host({self.api_key: self.world}), self, served=True)

@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields as fields_of
 from typing import TYPE_CHECKING, Any
 
-from sim.journal import Entry
-from sim.lab.history import as_json
-from sim.lab.traffic import Traffic
-from sim.sandbox.handles import Resource, warn_of_unknown
-from sim.wire.faults import Wish, fault_resource
-from sim.wire.inboxes import Inbox
-from sim.wire.receivers import Receiver
-from sim.wire.replies import Reply, Said, plain_reply, reply_resource
+from leyden.journal import Entry
+from leyden.lab.history import as_json
+from leyden.lab.traffic import Traffic
+from leyden.sandbox.handles import Resource, warn_of_unknown
+from leyden.wire.faults import Wish, fault_resource
+from leyden.wire.inboxes import Inbox
+from leyden.wire.receivers import Receiver
+from leyden.wire.replies import Reply, Said, plain_reply, reply_resource
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from sim.sandbox import Sandbox
+    from leyden.sandbox import Sandbox
 
 
 _WISHES = tuple(field.name for field in fields_of(Wish) if field.name != "kind")
@@ -47,7 +47,7 @@ class Collection:
 
     @property
     def table(self) -> DataFrame:
-        """A fresh DataFrame, a row for each, the oldest first; columns as in `sim.lab.tables`."""
+        """A fresh DataFrame, a row for each, the oldest first; columns as in `leyden.lab.tables`."""
         return self._sandbox.table(self._name)
 
     def __getitem__(self, key: str | list[str]) -> Any:
@@ -89,7 +89,7 @@ class FaultList:
         self._sandbox = sandbox
 
     def add(self, kind: str, *, charge: Resource | str | None = None, **where: Any) -> dict[str, Any]:
-        """Let something go wrong: `kind` is one of `sim.wire.faults.KINDS`, `where` is as in `sim.wire.faults.Wish`.
+        """Let something go wrong: `kind` is one of `leyden.wire.faults.KINDS`, `where` as in `leyden.wire.faults.Wish`.
 
         faults.add("drop", charge=charge, attempt=2)      the second attempt of this Charge's callback
         faults.add("duplicate", event="charge.expired", count=3)

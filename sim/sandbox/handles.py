@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sim.bolt11 import Bolt11, decode
-from sim.sandbox.asking import ApiError
-from sim.shown import html_table, plain
+from leyden.bolt11 import Bolt11, decode
+from leyden.sandbox.asking import ApiError
+from leyden.shown import html_table, plain
 
 if TYPE_CHECKING:
-    from sim.lab.drawings import Drawing
-    from sim.sandbox import Sandbox
+    from leyden.lab.drawings import Drawing
+    from leyden.sandbox import Sandbox
 
 __all__ = ["ApiError", "Charge", "Invoice", "Payment", "Resource", "StaticCharge", "warn_of_unknown"]
 
@@ -85,13 +85,13 @@ class Resource:
 
     def qr(self) -> Drawing:
         """The payment request as a QR code."""
-        from sim.lab.drawings import qr
+        from leyden.lab.drawings import qr
 
         return qr(self.request)
 
     def lifecycle(self) -> Drawing:
         """The states that there are, with the path that this one took."""
-        from sim.lab.drawings import lifecycle
+        from leyden.lab.drawings import lifecycle
 
         with self._sandbox.world.turn():
             return lifecycle(self._sandbox.world, type(self).__name__, self.id)
@@ -135,14 +135,14 @@ class Charge(Resource):
 
     def timeline(self) -> Drawing:
         """What happened to it and when, in lanes: payer, hops, node, service, callback."""
-        from sim.lab.drawings import timeline
+        from leyden.lab.drawings import timeline
 
         with self._sandbox.world.turn():
             return timeline(self._sandbox.world, self.id)
 
     def sequence(self) -> Drawing:
         """Who told whom what, as a sequence diagram."""
-        from sim.lab.drawings import sequence
+        from leyden.lab.drawings import sequence
 
         with self._sandbox.world.turn():
             return sequence(self._sandbox.world, self.id)

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from server.moments import to_iso
-from sim.sandbox.moving import Instant, instant_ms
-from sim.shown import html_table
-from sim.world import World
+from leyden.sandbox.moving import Instant, instant_ms
+from leyden.server.moments import to_iso
+from leyden.shown import html_table
+from leyden.world import World
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from sim.lab.drawings import Drawing
-    from sim.lab.kpi import Kpi
+    from leyden.lab.drawings import Drawing
+    from leyden.lab.kpi import Kpi
 
 _AHEAD = 3
 
 
 class Looking:
-    """The part of a sandbox that is looked at. Every DataFrame is fresh; the columns are those of `sim.lab.tables`."""
+    """The part of a sandbox that is looked at. Every DataFrame is fresh; `leyden.lab.tables` has the columns."""
 
     world: World
 
@@ -73,14 +73,14 @@ class Looking:
     def table(self, name: str) -> DataFrame:
         """One of the tables, by its name. Raises `ValueError` with the names when there is none such."""
         # Here and not above: most sandboxes end without a table, and pandas takes longer to import than they to run.
-        from sim.lab.tables import frame
+        from leyden.lab.tables import frame
 
         with self.world.turn():
             return frame(self.world, name)
 
     def diff(self, other: Looking) -> DataFrame:
         """Which rows and fields differ: `table`, `id`, `field`, what it is `here` and what it is `there`."""
-        from sim.lab.diff import diff
+        from leyden.lab.diff import diff
 
         with self.world.turn(), other.world.turn():
             return diff(self.world, other.world)
@@ -92,7 +92,7 @@ class Looking:
 
     def kpis(self, since: Instant | None = None, until: Instant | None = None) -> Kpi:
         """The same for the Charges created from `since` on and before `until`."""
-        from sim.lab.kpi import Kpi
+        from leyden.lab.kpi import Kpi
 
         with self.world.turn():
             return Kpi(
@@ -103,21 +103,21 @@ class Looking:
 
     def lifecycle(self, resource: str) -> Drawing:
         """The states of `Charge` or `StaticCharge`, with the ways that were taken and how often."""
-        from sim.lab.drawings import lifecycle
+        from leyden.lab.drawings import lifecycle
 
         with self.world.turn():
             return lifecycle(self.world, resource)
 
     def schedule(self) -> Drawing:
         """What is ahead, and the retries that each waiting message has left."""
-        from sim.lab.drawings import schedule
+        from leyden.lab.drawings import schedule
 
         with self.world.turn():
             return schedule(self.world)
 
     def liquidity(self) -> Drawing:
         """The network around the shop, with who holds how much in each channel."""
-        from sim.lab.drawings import network
+        from leyden.lab.drawings import network
 
         with self.world.turn():
             return network(self.world)

@@ -6,10 +6,10 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any
 
-from server.moments import parse_duration, parse_iso, to_iso
-from sim.clock import Fired
-from sim.lab.history import History
-from sim.world import World
+from leyden.clock import Fired
+from leyden.lab.history import History
+from leyden.server.moments import parse_duration, parse_iso, to_iso
+from leyden.world import World
 
 Span = str | float | timedelta
 Instant = str | int | datetime

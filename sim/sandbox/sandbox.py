@@ -8,29 +8,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from server.contract.shape import Contract
-from server.errors import StoreError
-from server.moments import to_iso
-from server.store.store import Store
-from server.version import VERSION
-from sim.desk.levers import levers
-from sim.following import first_instant, process_clock, stand_level
-from sim.forks import ForkError, twin, world_from, written
-from sim.lab.history import History, as_json
-from sim.lab.traffic import Traffic, traffic
-from sim.plans import Plan, network_of, plan_from
-from sim.sandbox.asking import Asking
-from sim.sandbox.collection import Collection, Crowd, FaultList, Shop
-from sim.sandbox.handles import Charge, StaticCharge
-from sim.sandbox.looking import Looking
-from sim.sandbox.moving import Instant, Moving, instant_ms
-from sim.sandbox.wallet import Wallet
-from sim.wire.receivers import Receiver
-from sim.world import World
+from leyden.desk.levers import levers
+from leyden.following import first_instant, process_clock, stand_level
+from leyden.forks import ForkError, twin, world_from, written
+from leyden.lab.history import History, as_json
+from leyden.lab.traffic import Traffic, traffic
+from leyden.plans import Plan, network_of, plan_from
+from leyden.sandbox.asking import Asking
+from leyden.sandbox.collection import Collection, Crowd, FaultList, Shop
+from leyden.sandbox.handles import Charge, StaticCharge
+from leyden.sandbox.looking import Looking
+from leyden.sandbox.moving import Instant, Moving, instant_ms
+from leyden.sandbox.wallet import Wallet
+from leyden.server.contract.shape import Contract
+from leyden.server.errors import StoreError
+from leyden.server.moments import to_iso
+from leyden.server.store.store import Store
+from leyden.server.version import VERSION
+from leyden.wire.receivers import Receiver
+from leyden.world import World
 
 if TYPE_CHECKING:
-    from sim.lightning.graph import Graph
-    from sim.lightning.liquidity import Network
+    from leyden.lightning.graph import Graph
+    from leyden.lightning.liquidity import Network
 
 
 class Sandbox(Asking, Moving, Looking):
@@ -43,9 +43,9 @@ class Sandbox(Asking, Moving, Looking):
     with, from the instant at which it was left; its seed, start and network are its own, and `StoreError` is raised for
     other ones. `spec` is a path to another `charges.openapi.yaml`, `overlays` are names from `specs/overlays` or paths.
     `network` is the depth of the simulated Lightning network: `direct` (the default) puts every payer one step from the
-    node; `scale-free:400`, `hub:50`, `line:4`, `star:12` or a `sim.lightning.graph.Graph` let every payment travel over
-    channels. `label` is the column `world` of every table. `clock="process"` lets time pass with the process's clock,
-    which freezegun may freeze and move: see `sim.following`.
+    node; `scale-free:400`, `hub:50`, `line:4`, `star:12` or a `leyden.lightning.graph.Graph` let every payment travel
+    over channels. `label` is the column `world` of every table. `clock="process"` lets time pass with the process's
+    clock, which freezegun may freeze and move: see `leyden.following`.
     """
 
     def __init__(
@@ -122,9 +122,9 @@ class Sandbox(Asking, Moving, Looking):
         return Wallet(self, name)
 
     def traffic(self, rate: str = "30/min", **laws: Any) -> Traffic:
-        """Let visitors come from now on, each shown a Charge of its own; `laws` are those of `sim.lab.traffic.traffic`.
+        """Let visitors come from now on, each shown a Charge of its own; `laws` as in `leyden.lab.traffic.traffic`.
 
-        Nobody comes until time moves. Raises `sim.lab.distributions.DistributionError`.
+        Nobody comes until time moves. Raises `leyden.lab.distributions.DistributionError`.
         """
         with self.history.doing(self.world, "call", call="traffic", args=[rate], named=as_json(laws)) as facts:
             facts["id"] = traffic(self.world, rate, **laws).id
@@ -140,8 +140,8 @@ class Sandbox(Asking, Moving, Looking):
         world = self.world
         if world.engine is None:
             raise ValueError("payments are direct here: make the sandbox with network='scale-free:400'")
-        from sim.lightning.liquidity import Network
-        from sim.lightning.travel import TravellingPayments
+        from leyden.lightning.liquidity import Network
+        from leyden.lightning.travel import TravellingPayments
 
         payments = world.payments
         assert isinstance(payments, TravellingPayments)
@@ -170,7 +170,7 @@ class Sandbox(Asking, Moving, Looking):
         return Sandbox._of(world, history)
 
     def snapshot(self) -> dict[str, Any]:
-        """Everything as JSON values, for `Sandbox.from_snapshot` and `restore`. Raises `sim.forks.ForkError`."""
+        """Everything as JSON values, for `Sandbox.from_snapshot` and `restore`. Raises `leyden.forks.ForkError`."""
         return {"leyden": VERSION, **written(self.world), "history": self.history.snapshot()}
 
     @classmethod
@@ -182,7 +182,7 @@ class Sandbox(Asking, Moving, Looking):
     def restore(self, snapshot: Mapping[str, Any]) -> Sandbox:
         """Stand again where the snapshot was taken; handles of what did not exist then lead nowhere.
 
-        Raises `sim.forks.ForkError` for a sandbox that is served or kept in a directory: others rely on its time.
+        Raises `leyden.forks.ForkError` for a sandbox that is served or kept in a directory: others rely on its time.
         """
         if self._thread is not None or self.world.store.lasts:
             raise ForkError(
@@ -195,14 +195,14 @@ class Sandbox(Asking, Moving, Looking):
         return self
 
     def save(self, path: str | Path) -> Path:
-        """Write the whole sandbox to a file of JSON, for `Sandbox.load`. Raises `sim.forks.ForkError`."""
+        """Write the whole sandbox to a file of JSON, for `Sandbox.load`. Raises `leyden.forks.ForkError`."""
         path = Path(path)
         path.write_text(json.dumps(self.snapshot()) + "\n", encoding="utf-8")
         return path
 
     @classmethod
     def load(cls, path: str | Path, *, label: str | None = None) -> Sandbox:
-        """The sandbox that was saved, as it stood, in memory. Raises `sim.forks.ForkError`."""
+        """The sandbox that was saved, as it stood, in memory. Raises `leyden.forks.ForkError`."""
         try:
             saved = json.loads(Path(path).read_text(encoding="utf-8"))
         except ValueError as error:
@@ -212,9 +212,9 @@ class Sandbox(Asking, Moving, Looking):
     def script(self) -> str:
         """The Python that makes this sandbox anew, as `sb`: same ids, same invoices, same journal, to the byte.
 
-        Raises `sim.lab.history.HistoryError` when what was done to it is not known in full.
+        Raises `leyden.lab.history.HistoryError` when what was done to it is not known in full.
         """
-        from sim.lab.scripts import script_of
+        from leyden.lab.scripts import script_of
 
         self.history.catch_up(self.world)
         return script_of(self.world, self.history)
@@ -222,9 +222,9 @@ class Sandbox(Asking, Moving, Looking):
     def notebook(self, path: str | Path) -> Path:
         """Write a notebook that tells this sandbox, makes it anew and shows it in tables and pictures, ready to run.
 
-        Raises `sim.lab.history.HistoryError` like `script`.
+        Raises `leyden.lab.history.HistoryError` like `script`.
         """
-        from sim.lab.export import as_notebook
+        from leyden.lab.export import as_notebook
 
         self.history.catch_up(self.world)
         path = Path(path)

@@ -7,13 +7,13 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from server.moments import parse_duration
-from sim.payers import ask_for_invoice, read_request, strip_scheme
-from sim.sandbox.handles import Charge, Payment, StaticCharge
-from sim.sandbox.moving import Span
+from leyden.payers import ask_for_invoice, read_request, strip_scheme
+from leyden.sandbox.handles import Charge, Payment, StaticCharge
+from leyden.sandbox.moving import Span
+from leyden.server.moments import parse_duration
 
 if TYPE_CHECKING:
-    from sim.sandbox import Sandbox
+    from leyden.sandbox import Sandbox
 
 
 class Wallet:
@@ -60,7 +60,7 @@ class Wallet:
     ) -> Payment:
         """Scan a Static Charge's code: ask for an invoice over `amount` msat and pay it.
 
-        Raises `sim.payers.PayerError` with the service's reason when it gives no invoice.
+        Raises `leyden.payers.PayerError` with the service's reason when it gives no invoice.
         """
         amount_msat, delay_ms = _whole_msat(amount), parse_duration(delay)
         lnurl = _shown(what)

@@ -9,9 +9,9 @@ from itertools import count
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from server.errors import StorageUnavailable
-from server.ports import Answer, Courier, Post
-from sim.wire.receivers import Receivers
+from leyden.server.errors import StorageUnavailable
+from leyden.server.ports import Answer, Courier, Post
+from leyden.wire.receivers import Receivers
 
 Answered = Callable[[Post, Answer], None]
 Told = tuple[Post, Answer, Answered]

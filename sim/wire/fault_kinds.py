@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from server.moments import parse_duration, to_iso
-from sim.wire.tampering import CONTENT_KINDS
+from leyden.server.moments import parse_duration, to_iso
+from leyden.wire.tampering import CONTENT_KINDS
 
 HOLDING_KINDS = ("delay", "reorder", "burst")  # the attempt begins later
 CARRYING_KINDS = ("drop", "duplicate", "duplicate_new_id", "simultaneous", "redeliver")

@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-from server.callbacks import Callbacks
-from server.contract.shape import Contract
-from server.errors import Problem, TooManyRequests
-from server.ports import CALLBACK, Answer, Chance, Clock, Courier, Journal, Post
-from server.projects import Projects
-from server.store.store import Store
-from sim.streams import uuid4_from
-from sim.wire.fault_kinds import (
+from leyden.server.callbacks import Callbacks
+from leyden.server.contract.shape import Contract
+from leyden.server.errors import Problem, TooManyRequests
+from leyden.server.ports import CALLBACK, Answer, Chance, Clock, Courier, Journal, Post
+from leyden.server.projects import Projects
+from leyden.server.store.store import Store
+from leyden.streams import uuid4_from
+from leyden.wire.fault_kinds import (
     CARRYING_KINDS,
     HOLDING_KINDS,
     KINDS,
@@ -24,8 +24,8 @@ from sim.wire.fault_kinds import (
     fits,
     is_spent,
 )
-from sim.wire.posts import packed, unpacked
-from sim.wire.tampering import CONTENT_KINDS, renamed, restamped, tampered
+from leyden.wire.posts import packed, unpacked
+from leyden.wire.tampering import CONTENT_KINDS, renamed, restamped, tampered
 
 __all__ = ["KINDS", "Faults", "Wish", "fault_resource"]
 
@@ -37,7 +37,7 @@ _COPY = "~"  # in the delivery id of a copy, between the delivery's, the fault's
 
 
 class Faults:
-    """A `server.ports.Courier` in front of another: what no fault is meant for passes through untouched.
+    """A `leyden.server.ports.Courier` in front of another: what no fault is meant for passes through untouched.
 
     Of the faults that fit an attempt, the oldest of those that hold it back may put it off, and the oldest of the
     others strikes it. All of it is rows and timers, so a hit is undone with the commit that it belongs to, and counts

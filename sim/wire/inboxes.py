@@ -8,8 +8,8 @@ from typing import Any, overload
 
 import orjson
 
-from server.moments import to_iso
-from server.store.store import Store
+from leyden.server.moments import to_iso
+from leyden.server.store.store import Store
 
 KEPT_POSTS = 10_000  # of each receiver
 

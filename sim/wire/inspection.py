@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from standardwebhooks.webhooks import Webhook
 
-from server.contract.shape import CallbackRule
+from leyden.server.contract.shape import CallbackRule
 
 TOLERANCE_S = 300  # Standard Webhooks: five minutes either way
 

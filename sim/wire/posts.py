@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from server.ports import Post
+from leyden.server.ports import Post
 
 
 def packed(post: Post) -> dict[str, Any]:

@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from server.contract.shape import CallbackRule
-from server.ports import CALLBACK, Answer, Clock, Journal, Post
-from server.store.store import Store
-from sim.wire.inboxes import Inbox, Posts
-from sim.wire.inspection import body_faults, signature_faults
-from sim.wire.posts import packed, unpacked
-from sim.wire.replies import NEVER_HEARD, TIMEOUT, Said, answer_from, plain_reply, reply_resource, word_of
+from leyden.server.contract.shape import CallbackRule
+from leyden.server.ports import CALLBACK, Answer, Clock, Journal, Post
+from leyden.server.store.store import Store
+from leyden.wire.inboxes import Inbox, Posts
+from leyden.wire.inspection import body_faults, signature_faults
+from leyden.wire.posts import packed, unpacked
+from leyden.wire.replies import NEVER_HEARD, TIMEOUT, Said, answer_from, plain_reply, reply_resource, word_of
 
 TIMER = "receiver_answer"
 
@@ -117,7 +117,7 @@ class Receiver:
 
 
 class Receivers:
-    """Every receiver of one sandbox; a `server.ports.Courier` that carries nothing further than this object.
+    """Every receiver of one sandbox; a `leyden.server.ports.Courier` that carries nothing further than this object.
 
     `rules` are the contract's callbacks, for the bodies' schemas; `secrets_at(instant)` gives every secret that may
     sign at that instant. What is not given is not looked at. `shop.localhost` is `shop`; a receiver is on record from

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from server.attempts import KEPT_BYTES, READ_CAP_BYTES
-from server.moments import parse_duration
-from server.ports import Answer
+from leyden.server.attempts import KEPT_BYTES, READ_CAP_BYTES
+from leyden.server.moments import parse_duration
+from leyden.server.ports import Answer
 
 TIMEOUT, RESET, REFUSED, UNRESOLVED, TLS, PROTOCOL = "timeout", "reset", "refused", "unresolved", "tls", "protocol"
 EMPTY, HUGE, ENDLESS, COMMIT_THEN_500 = "empty", "huge", "endless", "commit_then_500"

@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from server.ports import Chance, Post
-from server.signing import sign
+from leyden.server.ports import Chance, Post
+from leyden.server.signing import sign
 
 ID, STAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
 SIGNED_HEADERS = (ID, STAMP, SIGNATURE)

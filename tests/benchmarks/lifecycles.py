@@ -10,7 +10,7 @@ from functools import partial
 import httpx2
 from coincurve import PrivateKey, PublicKey
 
-from sim import Sandbox
+from leyden import Sandbox
 from tests.benchmarks.bench import FROZEN, Bench, charge_body
 from tests.benchmarks.measuring import COST, RATE, BenchmarkError, Clock, Goal, Row, compared, in_turn, seconds_each
 from tests.benchmarks.serving import KEY, leyden

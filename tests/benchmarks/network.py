@@ -16,12 +16,12 @@ from subprocess import run as started
 
 import numpy as np
 
-from sim import Sandbox
-from sim.lightning.conditions import Weather
-from sim.lightning.engine import Engine
-from sim.lightning.generate import generate
-from sim.lightning.graph import Graph
-from sim.lightning.payer import Order, Payers
+from leyden import Sandbox
+from leyden.lightning.conditions import Weather
+from leyden.lightning.engine import Engine
+from leyden.lightning.generate import generate
+from leyden.lightning.graph import Graph
+from leyden.lightning.payer import Order, Payers
 from tests.benchmarks import walks
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.measuring import COST, RATE, SIZE, BenchmarkError, Goal, Row, alone, compared, in_turn

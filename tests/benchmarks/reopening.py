@@ -10,8 +10,8 @@ from pathlib import Path
 
 import orjson
 
-from server.store.journal import JOURNAL_NAME
-from server.store.store import Store
+from leyden.server.store.journal import JOURNAL_NAME
+from leyden.server.store.store import Store
 from tests.benchmarks.bench import FROZEN, Bench, charge_requests
 from tests.benchmarks.measuring import COST, Goal, Row, compared, in_turn
 from tests.benchmarks.serving import Served, leyden, load, request

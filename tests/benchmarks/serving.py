@@ -93,7 +93,7 @@ def echo() -> Iterator[Served]:
 @contextmanager
 def leyden(*options: str) -> Iterator[Served]:
     """`leyden serve` on a free port."""
-    with _serving("sim", "serve", "--port", "0", "--api-key", KEY, *options, first="/v0/wallet") as served:
+    with _serving("leyden", "serve", "--port", "0", "--api-key", KEY, *options, first="/v0/wallet") as served:
         yield served
 
 

@@ -16,7 +16,7 @@ from tinydb.middlewares import CachingMiddleware
 from tinydb.storages import JSONStorage, MemoryStorage
 from tinydb.table import Table
 
-from server.store.store import Store
+from leyden.server.store.store import Store
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.measuring import COST, Goal, Row, Samples, compared, settled_memory
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from sim.lightning.codes import EXPIRY_TOO_SOON, TEMPORARY_CHANNEL_FAILURE
-from sim.lightning.conditions import Weather
-from sim.lightning.engine import Engine
-from sim.lightning.graph import Graph
-from sim.lightning.hurry import luck_of
-from sim.lightning.policy import MOST_IN_FLIGHT
-from sim.lightning.routing import Route
+from leyden.lightning.codes import EXPIRY_TOO_SOON, TEMPORARY_CHANNEL_FAILURE
+from leyden.lightning.conditions import Weather
+from leyden.lightning.engine import Engine
+from leyden.lightning.graph import Graph
+from leyden.lightning.hurry import luck_of
+from leyden.lightning.policy import MOST_IN_FLIGHT
+from leyden.lightning.routing import Route
 from tests.benchmarks.measuring import BenchmarkError
 
 # Everybody is up and nobody sticks: what is left is events and money.

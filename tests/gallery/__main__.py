@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 
-from sim import Sandbox
+from leyden import Sandbox
 from tests.gallery.catalogue import DEFECTS
 from tests.gallery.defect import KINDS, Defect, planted
 from tests.gallery.engines import CHOICE, LIMIT_S, document, hunts, summary, table

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sim import Sandbox
+from leyden import Sandbox
 
 Make = Callable[..., Sandbox]
 Plant = Callable[[], AbstractContextManager[Any]]

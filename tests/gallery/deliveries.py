@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from server.charges import TIMER
-from server.model import charge_resource
-from server.ports import Answer, Post
-from sim.wire.replies import Reply
+from leyden.server.charges import TIMER
+from leyden.server.model import charge_resource
+from leyden.server.ports import Answer, Post
+from leyden.wire.replies import Reply
 from tests.gallery.defect import Make, seeded
 from tests.gallery.posting import (
     SCHEDULE,

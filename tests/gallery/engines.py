@@ -13,9 +13,9 @@ from time import process_time_ns
 from typing import Any
 from unittest.mock import patch
 
-from sim.harness.campaign import Order, campaign
-from sim.harness.options import ENGINES
-from sim.harness.shrink import shrink
+from leyden.harness.campaign import Order, campaign
+from leyden.harness.options import ENGINES
+from leyden.harness.shrink import shrink
 from tests.gallery.catalogue import CATALOGUE
 from tests.gallery.defect import planted
 
@@ -85,7 +85,7 @@ def _noticing(moments: list[int]) -> Iterator[None]:
 
         return begun
 
-    with patch("sim.harness.campaign.shrink", timed(shrink)), patch("sim.harness.walk.shrink", timed(shrink)):
+    with patch("leyden.harness.campaign.shrink", timed(shrink)), patch("leyden.harness.walk.shrink", timed(shrink)):
         yield
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from server.ports import Answer, Post
-from sim import Sandbox
-from sim.wire.faults import Faults
-from sim.wire.inboxes import Received
+from leyden import Sandbox
+from leyden.server.ports import Answer, Post
+from leyden.wire.faults import Faults
+from leyden.wire.inboxes import Received
 from tests.gallery.defect import Make, Plant, seeded
 from tests.gallery.posting import headers
 from tests.gallery.probing import HOOK, inbox, new_charge, paid

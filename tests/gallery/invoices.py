@@ -6,8 +6,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from server.lnurl import encode_lnurl
-from server.static_charges import StaticChargeService
+from leyden.server.lnurl import encode_lnurl
+from leyden.server.static_charges import StaticChargeService
 from tests.gallery.defect import Make, Plant, seeded
 from tests.gallery.probing import new_charge, new_static, offer, paid
 from tests.gallery.seams import Through, attribute, changed, port

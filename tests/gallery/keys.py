@@ -6,10 +6,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from server.charges import ChargeService
-from server.errors import NotFound
-from server.projects import Projects
-from server.static_charges import StaticChargeService
+from leyden.server.charges import ChargeService
+from leyden.server.errors import NotFound
+from leyden.server.projects import Projects
+from leyden.server.static_charges import StaticChargeService
 from tests.gallery.defect import Make, seeded
 from tests.gallery.probing import (
     CHARGES,

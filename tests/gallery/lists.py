@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-from sim import Sandbox
+from leyden import Sandbox
 from tests.gallery.defect import Make, Plant, seeded
 from tests.gallery.probing import (
     CHARGES,

@@ -7,11 +7,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import server.static_charges
-from server.static_charges import StaticChargeService
-from sim.bolt11 import decode
-from sim.payers import PayerError
-from sim.sandbox.handles import ApiError
+import leyden.server.static_charges
+from leyden.bolt11 import decode
+from leyden.payers import PayerError
+from leyden.sandbox.handles import ApiError
+from leyden.server.static_charges import StaticChargeService
 from tests.gallery.defect import Make, Plant, seeded
 from tests.gallery.invoices import ordered
 from tests.gallery.probing import TIPS, fetch, new_static, offer, send
@@ -277,7 +277,7 @@ def address_given_twice(make: Make) -> bool:
     "The terms behind a Lightning address do not name the address.",
     breaks="spec: /components/schemas/PayRequest/properties/metadata",
     plant=attribute(
-        server.static_charges,
+        leyden.server.static_charges,
         "pay_metadata",
         lambda original: lambda description, identifier=None: original(description),
     ),

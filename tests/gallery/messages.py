@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from server.callbacks import Callbacks
-from server.moments import parse_iso
-from server.ports import Post
-from server.signing import sign
+from leyden.server.callbacks import Callbacks
+from leyden.server.moments import parse_iso
+from leyden.server.ports import Post
+from leyden.server.signing import sign
 from tests.gallery.defect import Make, Plant, seeded
 from tests.gallery.posting import (
     data,

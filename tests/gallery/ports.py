@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from server.charges import TIMER
+from leyden.server.charges import TIMER
 from tests.gallery.defect import Plant
 from tests.gallery.seams import Through, attribute, changed, port
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from server.callbacks import Callbacks
-from server.contract.shape import Rule
-from server.model import charge_resource, charge_update
-from server.moments import parse_iso
-from server.ports import Answer, Post
-from server.signing import sign
+from leyden.server.callbacks import Callbacks
+from leyden.server.contract.shape import Rule
+from leyden.server.model import charge_resource, charge_update
+from leyden.server.moments import parse_iso
+from leyden.server.ports import Answer, Post
+from leyden.server.signing import sign
 from tests.gallery.defect import Make, Plant
 from tests.gallery.probing import HOOK, inbox, new_charge
 from tests.gallery.seams import Document, Edit, Through, attribute, changed, port

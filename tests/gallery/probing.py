@@ -8,10 +8,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from server.lnurl import decode_lnurl
-from sim import Sandbox
-from sim.loopback import ask
-from sim.wire.inboxes import Inbox
+from leyden import Sandbox
+from leyden.loopback import ask
+from leyden.server.lnurl import decode_lnurl
+from leyden.wire.inboxes import Inbox
 from tests.gallery.defect import Make
 
 HOOK = "http://shop.localhost/hook"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import server.idempotency
+import leyden.server.idempotency
 from tests.gallery.defect import Make, Plant, seeded
 from tests.gallery.probing import (
     CHARGE,
@@ -61,7 +61,7 @@ class BlindToProject(Memory):
 
 def kept_for(span_ms: int) -> Plant:
     """Remember answers so long."""
-    return attribute(server.idempotency, "KEPT_MS", lambda true: span_ms)
+    return attribute(leyden.server.idempotency, "KEPT_MS", lambda true: span_ms)
 
 
 def post(sandbox: Any, body: Any = CHARGE, path: str = CHARGES, key: str = "leyden") -> Any:

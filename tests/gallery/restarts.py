@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from server.callbacks import Callbacks
-from server.charges import ChargeService
-from server.service import Service
-from server.static_charges import StaticChargeService
-from sim import Sandbox
-from sim.streams import Streams
+from leyden import Sandbox
+from leyden.server.callbacks import Callbacks
+from leyden.server.charges import ChargeService
+from leyden.server.service import Service
+from leyden.server.static_charges import StaticChargeService
+from leyden.streams import Streams
 from tests.gallery.defect import Make, Plant, seeded
 from tests.gallery.ports import deaf
 from tests.gallery.probing import (

@@ -15,12 +15,12 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-import server.service
-import sim.world
-from server.app import Part
-from server.contract.load import load_contract
-from server.contract.shape import Contract
-from server.service import Service
+import leyden.server.service
+import leyden.world
+from leyden.server.app import Part
+from leyden.server.contract.load import load_contract
+from leyden.server.contract.shape import Contract
+from leyden.server.service import Service
 from tests.gallery.defect import Plant
 
 Document = dict[str, Any]
@@ -88,7 +88,7 @@ def service(
 
         return build
 
-    return attribute(sim.world, "Service", make)
+    return attribute(leyden.world, "Service", make)
 
 
 def port(name: str, wrap: Callable[[Any, SimpleNamespace], Any]) -> Plant:
@@ -114,7 +114,7 @@ def gate(name: str, wrap: Callable[[Any, SimpleNamespace], Any]) -> Plant:
     return service(after=after)
 
 
-def part(name: str, module: Any = server.service, **wraps: Callable[[Any], Any]) -> Plant:
+def part(name: str, module: Any = leyden.server.service, **wraps: Callable[[Any], Any]) -> Plant:
     """Bend what a part is given when a module makes it: `part("ChargeService", clock=...)`."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -164,7 +164,7 @@ def spec(*edits: Edit, overlays: tuple[str, ...] = ()) -> Plant:
 
         return build
 
-    return both(service(contract=edited), attribute(sim.world, "build_app", build_app))
+    return both(service(contract=edited), attribute(leyden.world, "build_app", build_app))
 
 
 def schema(name: str, *fields: str, **changes: Any) -> Edit:

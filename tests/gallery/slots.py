@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import server.static_charges
-from server.charges import ChargeService
-from server.lnurl_pay import INVOICE_EXPIRY_S
-from server.static_charges import StaticChargeService
+import leyden.server.static_charges
+from leyden.server.charges import ChargeService
+from leyden.server.lnurl_pay import INVOICE_EXPIRY_S
+from leyden.server.static_charges import StaticChargeService
 from tests.gallery.defect import Make, seeded
 from tests.gallery.ports import Repeating, deaf
 from tests.gallery.probing import fetch, new_charge, new_static, paid
@@ -56,7 +56,7 @@ def slots_after(make: Make, payments: int, **fields: Any) -> tuple[int, str]:
     "A Static Charge takes one payment more than `allowedSlots`.",
     breaks="row: StaticCharge active slots_filled",
     plant=both(
-        part("Lifecycle", server.static_charges, guards=_one_more),
+        part("Lifecycle", leyden.server.static_charges, guards=_one_more),
         attribute(StaticChargeService, "close_if_full", _closes_after_one_more),
     ),
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import server.static_charges
-from server.charges import ChargeService
+import leyden.server.static_charges
+from leyden.server.charges import ChargeService
 from tests.gallery.defect import Make, seeded
 from tests.gallery.ports import (
     Backwards,
@@ -220,7 +220,7 @@ def another_default_expiry(make: Make) -> bool:
     "time",
     "A Static Charge with an `expiresIn` never expires.",
     breaks="row: StaticCharge active expiry_reached",
-    plant=timer_lost(server.static_charges.TIMER),
+    plant=timer_lost(leyden.server.static_charges.TIMER),
 )
 def static_never_expires(make: Make) -> bool:
     with make() as sandbox:

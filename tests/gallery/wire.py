@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-import sim.world
+import leyden.world
 from tests.gallery.defect import Plant
 from tests.gallery.seams import attribute
 
@@ -122,7 +122,7 @@ def app(bent: Callable[[Any], Any]) -> Plant:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *given, **named: bent(original(*given, **named))
 
-    return attribute(sim.world, "build_app", make)
+    return attribute(leyden.world, "build_app", make)
 
 
 def requests(edit: Callable[[Asked], Any], method: str = "", path: str = "") -> Plant:

@@ -90,7 +90,8 @@ class _Instead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Lets one module be imported from another text."""
 
     def __init__(self, module: str, source: str) -> None:
-        self._name = module.removesuffix(".py").replace("/", ".")
+        # `sim/` is the package itself, `server/` a part of it.
+        self._name = "leyden." + module.removeprefix("sim/").removesuffix(".py").replace("/", ".")
         self._path = str(ROOT / module)
         self._source = source
 
@@ -107,7 +108,7 @@ class _Instead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def _given(module: str, source: str, writing: int) -> None:
     """Set the engines on `module` with this text, one after the other until one complains. Each one's name goes into
     the pipe before its turn, and `survived` when there is none left."""
-    assert not any(name.partition(".")[0] in {"server", "sim"} for name in sys.modules), "nothing may be imported yet"
+    assert "leyden" not in sys.modules, "nothing may be imported yet"
     sys.meta_path.insert(0, _Instead(module, source))
     engines = [("tour", _tour_complains), ("walk", _walk_complains), ("tests", lambda: _tests_complain(module))]
     if module.startswith(TESTS_FIRST):
@@ -120,15 +121,15 @@ def _given(module: str, source: str, writing: int) -> None:
 
 
 def _tour_complains() -> bool:
-    from sim.harness.adapters import InProcess
-    from sim.harness.tour import tour
+    from leyden.harness.adapters import InProcess
+    from leyden.harness.tour import tour
 
     return any(played.broken is not None for played in tour(InProcess()))
 
 
 def _walk_complains() -> bool:
-    from sim.harness.adapters import InProcess
-    from sim.harness.walk import walk
+    from leyden.harness.adapters import InProcess
+    from leyden.harness.walk import walk
 
     target = InProcess()
     return any(walk(seed, target).broken is not None for seed in range(WALKS))

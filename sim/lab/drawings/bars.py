@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import isfinite, isnan
 from typing import TYPE_CHECKING
 
-from server.docs_markup import Html, tag
-from sim.lab.drawings.drawing import Drawing, DrawingError
-from sim.lab.drawings.ink import BAD, COLOURS, GOOD, OPEN, OTHER, WAIT, line, n, sheet, write
-from sim.lab.drawings.letters import Run, clean
+from leyden.lab.drawings.drawing import Drawing, DrawingError
+from leyden.lab.drawings.ink import BAD, COLOURS, GOOD, OPEN, OTHER, WAIT, line, n, sheet, write
+from leyden.lab.drawings.letters import Run, clean
+from leyden.server.docs_markup import Html, tag
 
 if TYPE_CHECKING:
     import pandas as pd

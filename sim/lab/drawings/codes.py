@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from server.docs_markup import tag
-from sim.lab.drawings.drawing import Drawing, DrawingError
-from sim.lab.drawings.ink import n, sheet, write
-from sim.lab.drawings.letters import Run, clean, clip
+from leyden.lab.drawings.drawing import Drawing, DrawingError
+from leyden.lab.drawings.ink import n, sheet, write
+from leyden.lab.drawings.letters import Run, clean, clip
+from leyden.server.docs_markup import tag
 
 # ISO/IEC 18004: a symbol needs four modules of quiet around it.
 _QUIET = 4

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from server.docs_markup import Html, tag
-from sim.lab.drawings.drawing import Drawing
-from sim.lab.drawings.ink import COLOURS, GOOD, OPEN, OTHER, arrow, line, n, sat, sheet, write
-from sim.lab.drawings.lanes import MARGIN
-from sim.lab.drawings.letters import Run, clean
-from sim.lab.drawings.mermaid import said
-from sim.world import World
+from leyden.lab.drawings.drawing import Drawing
+from leyden.lab.drawings.ink import COLOURS, GOOD, OPEN, OTHER, arrow, line, n, sat, sheet, write
+from leyden.lab.drawings.lanes import MARGIN
+from leyden.lab.drawings.letters import Run, clean
+from leyden.lab.drawings.mermaid import said
+from leyden.server.docs_markup import Html, tag
+from leyden.world import World
 
 _TOP, _MOST_NAMES = 100, 5
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from server.docs_markup import Html, join, tag
-from server.moments import to_iso
-from sim.lab.drawings.letters import PLAIN, Run, clean, clip, is_uncertain, lines_of, width_of
+from leyden.lab.drawings.letters import PLAIN, Run, clean, clip, is_uncertain, lines_of, width_of
+from leyden.server.docs_markup import Html, join, tag
+from leyden.server.moments import to_iso
 
 SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', Arial, sans-serif"
 MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'Liberation Mono', monospace"

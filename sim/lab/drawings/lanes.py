@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import log10
 
-from server.docs_markup import Html, tag
-from server.tables import span_in_words
-from sim.lab.drawings.ink import COLOURS, OPEN, arrow, clock_time, day, dot, line, n, write
-from sim.lab.drawings.letters import Run, clean, lines_of
-from sim.lab.drawings.mermaid import said
-from sim.lab.drawings.steps import CALLBACK, HOPS, NODE, PAYER, SERVICE, Key, Step
+from leyden.lab.drawings.ink import COLOURS, OPEN, arrow, clock_time, day, dot, line, n, write
+from leyden.lab.drawings.letters import Run, clean, lines_of
+from leyden.lab.drawings.mermaid import said
+from leyden.lab.drawings.steps import CALLBACK, HOPS, NODE, PAYER, SERVICE, Key, Step
+from leyden.server.docs_markup import Html, tag
+from leyden.server.tables import span_in_words
 
 LANES = (PAYER, HOPS, NODE, SERVICE, CALLBACK)
 

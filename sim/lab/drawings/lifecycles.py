@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from server.docs_diagram import Taken, lifecycle_svg
-from server.docs_markup import Html
-from server.lifecycle import CREATION
-from sim.lab.drawings.drawing import Drawing, DrawingError
-from sim.lab.drawings.ink import MONO, clock_time, day, n, pill, sheet, state_tone, write
-from sim.lab.drawings.letters import Run, clean, width_of
-from sim.lab.drawings.mermaid import said
-from sim.lab.drawings.story import Move, moves_of
-from sim.world import World
+from leyden.lab.drawings.drawing import Drawing, DrawingError
+from leyden.lab.drawings.ink import MONO, clock_time, day, n, pill, sheet, state_tone, write
+from leyden.lab.drawings.letters import Run, clean, width_of
+from leyden.lab.drawings.mermaid import said
+from leyden.lab.drawings.story import Move, moves_of
+from leyden.server.docs_diagram import Taken, lifecycle_svg
+from leyden.server.docs_markup import Html
+from leyden.server.lifecycle import CREATION
+from leyden.world import World
 
 _MARGIN, _TOP, _LINE = 18, 62, 17
 _MOST_NOTES = 8

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sim.world import World
+from leyden.world import World
 
 if TYPE_CHECKING:
-    from sim.lightning.engine import Engine
+    from leyden.lightning.engine import Engine
 
 # A page holds a whole network of so many nodes, and of a larger one the neighbourhood.
 _WHOLE, _NEAR = 16, 14
@@ -58,7 +58,7 @@ class Neighbourhood:
 
 def neighbourhood(world: World, engine: Engine) -> Neighbourhood:
     """What to show of the network that the world's engine runs."""
-    from sim.lightning.travel import TravellingPayments
+    from leyden.lightning.travel import TravellingPayments
 
     payments = world.payments
     assert isinstance(payments, TravellingPayments)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from math import log10
 
-from server.docs_markup import Html, tag
-from sim.lab.drawings.direct import direct
-from sim.lab.drawings.drawing import Drawing
-from sim.lab.drawings.ink import (
+from leyden.lab.drawings.direct import direct
+from leyden.lab.drawings.drawing import Drawing
+from leyden.lab.drawings.ink import (
     COLOURS,
     GOOD,
     OPEN,
@@ -22,10 +21,11 @@ from sim.lab.drawings.ink import (
     sheet,
     write,
 )
-from sim.lab.drawings.letters import PLAIN, Run, clean
-from sim.lab.drawings.mermaid import said
-from sim.lab.drawings.neighbourhood import Neighbourhood, Pair, neighbourhood
-from sim.world import World
+from leyden.lab.drawings.letters import PLAIN, Run, clean
+from leyden.lab.drawings.mermaid import said
+from leyden.lab.drawings.neighbourhood import Neighbourhood, Pair, neighbourhood
+from leyden.server.docs_markup import Html, tag
+from leyden.world import World
 
 _MARGIN, _TOP = 18, 100
 _COLUMN, _ROW = 226, 58

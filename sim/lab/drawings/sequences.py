@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from server.docs_markup import Html, tag
-from server.tables import span_in_words
-from sim.lab.drawings.drawing import Drawing
-from sim.lab.drawings.ink import (
+from leyden.lab.drawings.drawing import Drawing
+from leyden.lab.drawings.ink import (
     GOOD,
     OPEN,
     arrow,
@@ -19,12 +17,14 @@ from sim.lab.drawings.ink import (
     sheet,
     write,
 )
-from sim.lab.drawings.letters import PLAIN, Run, clean, lines_of, width_of
-from sim.lab.drawings.mermaid import said
-from sim.lab.drawings.steps import CALLBACK, CLIENT, HOPS, NODE, PAYER, SERVICE, Step
-from sim.lab.drawings.story import Story, story_of
-from sim.lab.drawings.timelines import head_of, title_of
-from sim.world import World
+from leyden.lab.drawings.letters import PLAIN, Run, clean, lines_of, width_of
+from leyden.lab.drawings.mermaid import said
+from leyden.lab.drawings.steps import CALLBACK, CLIENT, HOPS, NODE, PAYER, SERVICE, Step
+from leyden.lab.drawings.story import Story, story_of
+from leyden.lab.drawings.timelines import head_of, title_of
+from leyden.server.docs_markup import Html, tag
+from leyden.server.tables import span_in_words
+from leyden.world import World
 
 _GUTTER, _MARGIN, _TOP = 124, 18, 76
 _BOX_WIDE, _BOX_TALL = 112, 34

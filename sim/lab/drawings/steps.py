@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from server.tables import span_in_words
-from sim.lab.drawings.ink import BAD, GOOD, OPEN, WAIT, sat
-from sim.lab.drawings.letters import PLAIN, clean
+from leyden.lab.drawings.ink import BAD, GOOD, OPEN, WAIT, sat
+from leyden.lab.drawings.letters import PLAIN, clean
+from leyden.server.tables import span_in_words
 
 # The lanes. The client is the merchant's own program, which has none in a timeline.
 CLIENT, PAYER, HOPS, NODE, SERVICE, CALLBACK = "client", "payer", "hops", "node", "service", "callback"

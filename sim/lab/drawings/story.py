@@ -12,13 +12,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from server.attempts import attempts_of, made
-from server.deliveries import EXHAUSTED, PENDING
-from server.lifecycle import CREATION
-from server.tables import span_in_words
-from sim.lab.drawings.drawing import DrawingError
-from sim.lab.drawings.ink import BAD, GOOD, OPEN, OTHER, WAIT, clock_time, sat, state_tone
-from sim.lab.drawings.steps import (
+from leyden.lab.drawings.drawing import DrawingError
+from leyden.lab.drawings.ink import BAD, GOOD, OPEN, OTHER, WAIT, clock_time, sat, state_tone
+from leyden.lab.drawings.steps import (
     CALLBACK,
     CLIENT,
     NODE,
@@ -29,7 +25,11 @@ from sim.lab.drawings.steps import (
     payment_steps,
     short_name,
 )
-from sim.world import World
+from leyden.server.attempts import attempts_of, made
+from leyden.server.deliveries import EXHAUSTED, PENDING
+from leyden.server.lifecycle import CREATION
+from leyden.server.tables import span_in_words
+from leyden.world import World
 
 _MOST, _FIRST = 64, 40
 

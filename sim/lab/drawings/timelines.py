@@ -8,13 +8,13 @@
 
 from __future__ import annotations
 
-from server.docs_markup import Html
-from sim.lab.drawings.drawing import Drawing
-from sim.lab.drawings.ink import clock_time, pill, sat, sheet, state_tone, write
-from sim.lab.drawings.lanes import MARGIN, WIDTH, Rows, mermaid_timeline, passed_lines, text_lines
-from sim.lab.drawings.letters import Run, clean, clip, width_of
-from sim.lab.drawings.story import Story, story_of
-from sim.world import World
+from leyden.lab.drawings.drawing import Drawing
+from leyden.lab.drawings.ink import clock_time, pill, sat, sheet, state_tone, write
+from leyden.lab.drawings.lanes import MARGIN, WIDTH, Rows, mermaid_timeline, passed_lines, text_lines
+from leyden.lab.drawings.letters import Run, clean, clip, width_of
+from leyden.lab.drawings.story import Story, story_of
+from leyden.server.docs_markup import Html
+from leyden.world import World
 
 _LEFT_OUT = "steps are left out here"
 

@@ -1,0 +1,1 @@
+"""The notebooks: one question each, answered with a table or a drawing."""
