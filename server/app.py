@@ -18,9 +18,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from leyden.server.contract.shape import Contract
-from leyden.server.door import Gate, Handler, Intake, PathEndpoint, send_problem
+from leyden.server.contract.types import Contract
 from leyden.server.errors import MethodNotAllowed, NotFound
+from leyden.server.http.pipeline import Gate, Handler, Intake, PathEndpoint, send_problem
 
 _FOUND = "leyden.route"
 
@@ -69,7 +69,7 @@ def document_routes(part: Part, gate: Gate) -> list[Route]:
 
     def docs() -> Response:
         # Here and not above: most servers start without anybody reading their page.
-        from leyden.server.docs import docs_page
+        from leyden.server.docs.page import docs_page
 
         return HTMLResponse(docs_page(part.contract, part.document_path))
 

@@ -1,7 +1,7 @@
 """The sockets the world plugs into: what the service asks for, and what it is told.
 
-Nothing here does anything. `sim` implements every protocol; `leyden.server.system` implements those that touch the
-real clock and the real network.
+Nothing here does anything. `sim` implements every protocol; `leyden.server.system.process` implements those that touch
+the real clock and the real network.
 """
 
 from __future__ import annotations

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from leyden.server.callbacks import Callbacks
-from leyden.server.charges import ChargeService
+from leyden.server.callbacks.outbox import Callbacks
+from leyden.server.charges.charges import ChargeService
+from leyden.server.charges.lnurl_pay import LnurlPayService
+from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.contract.bind import bind
-from leyden.server.contract.shape import Contract
-from leyden.server.door import Gate
-from leyden.server.idempotency import Idempotency
-from leyden.server.lnurl_pay import LnurlPayService
+from leyden.server.contract.types import Contract
+from leyden.server.http.idempotency import Idempotency
+from leyden.server.http.pipeline import Gate
+from leyden.server.http.projects import Projects
 from leyden.server.ports import Chance, Clock, Courier, Journal, LightningNode
-from leyden.server.projects import Projects
-from leyden.server.static_charges import StaticChargeService
 from leyden.server.store.store import Store
 from leyden.server.version import VERSION
 

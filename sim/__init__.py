@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from leyden.clock import VirtualClock
-    from leyden.lab.sweep import grid, sweep
+    from leyden.lab.sweeps.sweep import grid, sweep
     from leyden.sandbox import Sandbox
+    from leyden.world.clock import VirtualClock
 
 __all__ = ["Sandbox", "VirtualClock", "grid", "sweep"]
 
 _HOMES = {
     "Sandbox": "leyden.sandbox",
-    "VirtualClock": "leyden.clock",
-    "grid": "leyden.lab.sweep",
-    "sweep": "leyden.lab.sweep",
+    "VirtualClock": "leyden.world.clock",
+    "grid": "leyden.lab.sweeps.sweep",
+    "sweep": "leyden.lab.sweeps.sweep",
 }
 
 

@@ -12,9 +12,9 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from urllib.parse import urlsplit
 
 from leyden.harness.options import COMMANDS as HARNESS
-from leyden.server.egress import MODES
+from leyden.server.callbacks.egress import MODES
 from leyden.server.errors import LeydenError
-from leyden.server.moments import parse_iso
+from leyden.server.timestamps import parse_iso
 from leyden.server.version import VERSION
 
 # What `receiver-check` signs with unless it is told: known to everybody, so good for nothing else.
@@ -186,25 +186,25 @@ def _add_reach(command: argparse.ArgumentParser) -> None:
 def _serve(options: argparse.Namespace) -> int:
     # Until it listens: there is no garbage among what is read, and looking for it takes a third of the time.
     gc.disable()
-    from leyden.desk.serve import serve
+    from leyden.devserver.serve import serve
 
     return serve(options)
 
 
 def _receiver_check(options: argparse.Namespace) -> int:
-    from leyden.desk.receiver_command import receiver_check
+    from leyden.devserver.receiver_check.command import receiver_check
 
     return receiver_check(options)
 
 
 def _listen(options: argparse.Namespace) -> int:
-    from leyden.desk.listen import listen
+    from leyden.devserver.listen import listen
 
     return listen(options)
 
 
 def _lab(options: argparse.Namespace) -> int:
-    from leyden.desk.lab_command import lab
+    from leyden.lab.lab_command import lab
 
     return lab(options)
 
@@ -213,7 +213,7 @@ def _table(options: argparse.Namespace) -> int:
     from pathlib import Path
 
     from leyden.server.contract.load import load_contract
-    from leyden.server.tables import (
+    from leyden.server.docs.tables import (
         all_tables,
         callbacks_table,
         lifecycle_tables,
@@ -241,7 +241,7 @@ def _table(options: argparse.Namespace) -> int:
 
 
 def _version(options: argparse.Namespace) -> int:
-    from leyden.plans import packaged_contract
+    from leyden.world.config import packaged_contract
 
     contract = packaged_contract("charges")
     print(f"leyden {VERSION} (contract {contract.version}, Python {sys.version.split()[0]})")

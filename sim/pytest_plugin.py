@@ -75,7 +75,7 @@ def sandbox(pytestconfig: pytest.Config) -> Iterator[Sandbox]:
 
 @pytest.fixture(scope="session")
 def _leyden_port() -> Iterator[tuple[str, _Switch]]:
-    from leyden.server.system import ServerThread, open_port
+    from leyden.server.system.process import ServerThread, open_port
 
     switch = _Switch()
     thread = ServerThread(switch, open_port("127.0.0.1", 0))
@@ -86,8 +86,8 @@ def _leyden_port() -> Iterator[tuple[str, _Switch]]:
 @pytest.fixture
 def leyden_server(pytestconfig: pytest.Config, _leyden_port: tuple[str, _Switch]) -> Iterator[LiveServer]:
     """The URL of a running Leyden, the same for all tests, with a new world behind it in each: `.sandbox`."""
-    from leyden.desk.host import Host
-    from leyden.sandbox.asking import Door
+    from leyden.devserver.multi_tenant import Host
+    from leyden.sandbox.requests import Door
 
     url, switch = _leyden_port
     with _made(pytestconfig) as made:

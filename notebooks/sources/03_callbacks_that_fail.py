@@ -14,7 +14,7 @@ import pandas as pd
 
 import leyden.lab.drawings
 from leyden import Sandbox
-from leyden.wire.replies import Reply
+from leyden.callbacks.replies import Reply
 
 # %% tags=["parameters"]
 seed = 7

@@ -10,7 +10,7 @@ import pandas as pd
 
 import leyden.lab.drawings
 from leyden import Sandbox
-from leyden.payers import PayerError
+from leyden.lightning.payer.payment_requests import PayerError
 
 # %% tags=["parameters"]
 seed = 7

@@ -10,10 +10,10 @@ import json
 
 import pandas as pd
 
-from leyden.harness.adapters import InProcess
-from leyden.harness.cases import read_case, replay
-from leyden.harness.exports import as_pytest
-from leyden.harness.walk import minimal, walk
+from leyden.harness.engines.random_walk import minimal, walk
+from leyden.harness.reports.exports import as_pytest
+from leyden.harness.runs.adapters import InProcess
+from leyden.harness.runs.cases import read_case, replay
 from leyden.server.contract.load import load_contract
 
 # %% tags=["parameters"]

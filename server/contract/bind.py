@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from leyden.server.contract.place import refused, suggestion
-from leyden.server.contract.shape import Contract, Operation
+from leyden.server.contract.json_pointer import refused, suggestion
+from leyden.server.contract.types import Contract, Operation
 from leyden.server.errors import ContractError, Problem
 
 Handler = Callable[..., Any]

@@ -9,12 +9,12 @@ from typing import Any
 from leyden.server.contract.delivery import compile_callback, is_json, json_schema
 from leyden.server.contract.examples import check_examples, media_examples
 from leyden.server.contract.extensions import Extensions
-from leyden.server.contract.grammar import Survey, survey
+from leyden.server.contract.json_pointer import below, quoted, refused
 from leyden.server.contract.lifecycle_rows import compile_lifecycle
 from leyden.server.contract.links import check_links
-from leyden.server.contract.place import below, quoted, refused
 from leyden.server.contract.schemas import Schemas, parts, properties
-from leyden.server.contract.shape import Body, CallbackRule, Contract, LifecycleTable, Operation, Parameter, Reply
+from leyden.server.contract.types import Body, CallbackRule, Contract, LifecycleTable, Operation, Parameter, Reply
+from leyden.server.contract.validate_document import Survey, survey
 
 _METHODS = ("get", "post", "put", "patch", "delete")
 _KINDS = ("string", "integer", "boolean")

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from leyden.server.contract.place import below, quoted, refused, suggestion, tokens
+from leyden.server.contract.json_pointer import below, quoted, refused, suggestion, tokens
 from leyden.server.contract.schemas import Schemas, properties
-from leyden.server.contract.shape import CallbackRule, DeliveryRule
-from leyden.server.moments import parse_duration
+from leyden.server.contract.types import CallbackRule, DeliveryRule
+from leyden.server.timestamps import parse_duration
 
 _EXPRESSION = re.compile(r"\{\$request\.body#(/[^{}]+)\}")
 _FORMS = ("flat", "envelope")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from leyden.server.contract.grammar import Survey
-from leyden.server.contract.place import below, quoted, refused
+from leyden.server.contract.json_pointer import below, quoted, refused
 from leyden.server.contract.schemas import Schemas
+from leyden.server.contract.validate_document import Survey
 
 
 def media_examples(holder: dict[str, Any], schemas: Schemas) -> tuple[Any, ...]:

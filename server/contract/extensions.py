@@ -8,9 +8,9 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
+from leyden.server.contract.json_pointer import beneath, quoted, refused
 from leyden.server.contract.lifecycle_rows import check_row_shapes
-from leyden.server.contract.place import beneath, quoted, refused
-from leyden.server.contract.shape import Validator
+from leyden.server.contract.types import Validator
 from leyden.server.errors import ContractError
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leyden.server.contract.place import quoted, refused, suggestion
-from leyden.server.contract.shape import LifecycleTable, Row
+from leyden.server.contract.json_pointer import quoted, refused, suggestion
+from leyden.server.contract.types import LifecycleTable, Row
 
 CREATION = "(creation)"
 CREATED = "created"

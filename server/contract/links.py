@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from leyden.server.contract.place import below, refused, suggestion, tokens
+from leyden.server.contract.json_pointer import below, refused, suggestion, tokens
 from leyden.server.contract.schemas import Schemas, properties
-from leyden.server.contract.shape import Operation
+from leyden.server.contract.types import Operation
 
 _PLACES = ("path", "query", "header")
 _BODY = re.compile(r"\$(request|response)\.body#((?:/[^/]+)*)")

@@ -9,10 +9,10 @@ from typing import Any
 import leyden.specs
 from leyden.server.contract.compile import compile_contract
 from leyden.server.contract.extensions import Extensions
-from leyden.server.contract.kept import packaged_document
+from leyden.server.contract.json_pointer import refused, suggestion
 from leyden.server.contract.overlay import Overlay, apply_overlay, read_overlay
-from leyden.server.contract.place import refused, suggestion
-from leyden.server.contract.shape import Contract
+from leyden.server.contract.parse_cache import packaged_document
+from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError
 
 DOCUMENTS = ("charges", "sandbox")
@@ -99,7 +99,7 @@ def _document(file: Path, noun: str) -> Any:
     data = _read(file, noun)
     if _FOLDER in file.parents:
         return packaged_document(file, data)
-    from leyden.server.contract.yaml12 import read_yaml
+    from leyden.server.contract.yaml_loader import read_yaml
 
     return read_yaml(data, file.name)
 

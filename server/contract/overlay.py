@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from leyden.server.contract.place import quoted, refused, suggestion
+from leyden.server.contract.json_pointer import quoted, refused, suggestion
 
 _FIELDS = {"overlay": str, "info": dict, "extends": str, "actions": list}
 _INFO = ("title", "version", "description")

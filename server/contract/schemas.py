@@ -7,9 +7,9 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
+from leyden.server.contract.json_pointer import beneath, quoted, refused, tokens
 from leyden.server.contract.keywords import fields
-from leyden.server.contract.place import beneath, quoted, refused, tokens
-from leyden.server.contract.shape import Path, Rule, Validator
+from leyden.server.contract.types import Path, Rule, Validator
 
 _BELOW = {key: form for key, form in fields("schema").items() if "schema" in form}
 _ANNOTATIONS = frozenset(

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from leyden.server.store.journal import encode, header, seal
-from leyden.server.store.shelf import Shelf
+from leyden.server.store.table_data import Shelf
 
 ROWS_A_STEP = 128
 RETIRED_A_STEP = 1 << 20  # bytes

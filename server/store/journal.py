@@ -23,7 +23,7 @@ import orjson
 
 from leyden.server.errors import StoreError
 from leyden.server.store.lock import Lock
-from leyden.server.store.shelf import Row
+from leyden.server.store.table_data import Row
 
 JOURNAL_NAME = "charges.journal"
 FORMAT, VERSION = "leyden-journal", 1

@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 from tinydb.storages import Storage
 
 from leyden.server.errors import StoreError
-from leyden.server.store.shelf import Row, Shelf, ShelfState
+from leyden.server.store.table_data import Row, Shelf, ShelfState
 
 Snapshot = Mapping[str, ShelfState]
 

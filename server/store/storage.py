@@ -15,7 +15,7 @@ from leyden.server.store.compaction import Compaction, Retired, write_all
 from leyden.server.store.journal import JOURNAL_NAME, encode, header, load, seal, sync_directory
 from leyden.server.store.lock import Lock
 from leyden.server.store.rows import RowStorage
-from leyden.server.store.shelf import Shelf, ShelfState
+from leyden.server.store.table_data import Shelf, ShelfState
 
 Policy = Literal["os", "interval", "always"]
 

@@ -10,7 +10,7 @@ from typing import cast
 from tinydb import TinyDB
 
 from leyden.server.errors import StoreError
-from leyden.server.store import interchange
+from leyden.server.store import tinydb_export as interchange
 from leyden.server.store.rows import Commit, RowStorage, Snapshot, Watcher
 from leyden.server.store.storage import JournalStorage, Policy
 from leyden.server.store.table import IndexedTable

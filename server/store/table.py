@@ -10,7 +10,7 @@ from tinydb.storages import Storage
 from tinydb.table import Document, Table
 
 from leyden.server.store.rows import RowStorage, as_id, thawed
-from leyden.server.store.shelf import Row
+from leyden.server.store.table_data import Row
 
 Change = Mapping[str, Any] | Callable[[MutableMapping[str, Any]], None]
 

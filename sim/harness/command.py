@@ -13,15 +13,15 @@ from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 
-from leyden.harness.adapters import InProcess, Target
-from leyden.harness.campaign import Finding, Order, Report, campaign, share
-from leyden.harness.cases import CaseError, read_case, replay
-from leyden.harness.coverage import Coverage
-from leyden.harness.exports import FORMS
+from leyden.harness.engines.campaign import Finding, Order, Report, campaign, share
 from leyden.harness.options import USUAL_SECONDS
+from leyden.harness.reports.coverage import Coverage
+from leyden.harness.reports.exports import FORMS
+from leyden.harness.runs.adapters import InProcess, Target
+from leyden.harness.runs.cases import CaseError, read_case, replay
+from leyden.server.docs.tables import replace_between_markers
 from leyden.server.errors import LeydenError
-from leyden.server.system import wall_ms
-from leyden.server.tables import replace_between_markers
+from leyden.server.system.process import wall_ms
 
 _ENDINGS = {"pytest": ".py", "curl": ".sh", "notebook": ".ipynb"}
 
@@ -112,10 +112,10 @@ def _maker(options: argparse.Namespace) -> Callable[[], Target]:
             raise HarnessError("--levers are for a service at a URL: give one")
         return InProcess
     if options.levers is None:
-        from leyden.harness.served import ServedLeyden
+        from leyden.harness.runs.served import ServedLeyden
 
         return partial(ServedLeyden, options.target, options.api_key, options.rival_key)
-    from leyden.harness.served import AnyService
+    from leyden.harness.runs.served import AnyService
 
     return partial(AnyService, options.target, options.api_key, options.rival_key, levers=_levers(options.levers))
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from leyden.lab.tables_rows import TABLES, TIME, Table
-from leyden.world import World
+from leyden.lab.table_rows import TABLES, TIME, Table
+from leyden.world.world import World
 
 COLUMNS = ("table", "id", "field", "here", "there")
 

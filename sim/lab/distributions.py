@@ -17,8 +17,8 @@ from math import isfinite
 from typing import Any
 
 from leyden.server.errors import LeydenError
-from leyden.server.moments import parse_duration
-from leyden.visitors import HABITS, Law
+from leyden.server.timestamps import parse_duration
+from leyden.world.traffic import HABITS, Law
 
 Said = str | int | float | timedelta
 # A quantity's own words: how one value of it is read.
@@ -52,7 +52,9 @@ def seconds_law(said: Said, name: str = "expiresIn") -> Law:
 
 
 def habit_law(said: str) -> Law:
-    """What payers do, from `leyden.visitors.HABITS`: `pays`, `choice(pays:9, never:1)`. Raises `DistributionError`."""
+    """What payers do, from `leyden.world.traffic.HABITS`: `pays`, `choice(pays:9, never:1)`. Raises
+    `DistributionError`.
+    """
 
     def habit(text: str) -> str:
         if text not in HABITS:

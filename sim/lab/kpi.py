@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
-from leyden.server.attempts import made
-from leyden.server.deliveries import DELIVERED, PENDING
-from leyden.server.moments import parse_duration, to_iso
+from leyden.server.callbacks.attempts import made
+from leyden.server.callbacks.deliveries import DELIVERED, PENDING
+from leyden.server.timestamps import parse_duration, to_iso
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
     import pandas as pd
 
-    from leyden.world import World
+    from leyden.world.world import World
 
 Row = Mapping[str, Any]
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from leyden.lab.tables_rows import COUNT, FLAG, MSAT, SHARE, TABLES, TIME, states_of
-from leyden.world import World
+from leyden.lab.table_rows import COUNT, FLAG, MSAT, SHARE, TABLES, TIME, states_of
+from leyden.world.world import World
 
 _NOT_A_TIME = np.iinfo(np.int64).min
 
@@ -68,7 +68,7 @@ def journal(world: World) -> pd.DataFrame:
 
 
 def frame(world: World, name: str) -> pd.DataFrame:
-    """The table of this name (`leyden.lab.tables_rows.TABLES`). Raises `ValueError` when there is none."""
+    """The table of this name (`leyden.lab.table_rows.TABLES`). Raises `ValueError` when there is none."""
     if name not in TABLES:
         raise ValueError(f"there is no table {name!r}: choose one of {', '.join(TABLES)}")
     columns, _, find = TABLES[name]

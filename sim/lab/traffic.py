@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from leyden.lab.distributions import DistributionError, Said, habit_law, msat_law, payer_law, seconds_law, span_law
-from leyden.server.moments import parse_duration, to_iso
-from leyden.visitors import DAY_MS, Law
+from leyden.server.timestamps import parse_duration, to_iso
+from leyden.world.traffic import DAY_MS, Law
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from leyden.world import World
+    from leyden.world.world import World
 
 HOUR_MS = 3_600_000
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*/\s*([a-z0-9.]+)")
@@ -80,13 +80,13 @@ def traffic(
     `amount` is in msat. `hesitation` is the time from seeing the Charge to paying it; who needs longer than their
     `patience`, counted from the same moment, goes without paying, and a payment that still seeks its way then is given
     up (`patience=None`: never). `expiresIn` is in seconds. All of these are distributions (`leyden.lab.distributions`).
-    `habits` are those of `leyden.visitors.HABITS`, `pays` or for example `choice(pays:90, late:4, never:3, twice:3)`.
-    `payers` is a number of wallets or their names; each visitor comes with one of them.
+    `habits` are those of `leyden.world.traffic.HABITS`, `pays` or for example `choice(pays:90, late:4, never:3,
+    twice:3)`. `payers` is a number of wallets or their names; each visitor comes with one of them.
 
     Visitors come for `duration` (None: for ever, and then `run()` finds no end) and at most `count` of them. An amount
     that the service does not take is refused and counted, as a real shop would find out.
-    All luck is drawn from the stream `traffic/<id>`: see `leyden.visitors.Visitors` for what stays the same when the
-    laws change. Raises `DistributionError` for a text that cannot be read.
+    All luck is drawn from the stream `traffic/<id>`: see `leyden.world.traffic.Visitors` for what stays the same when
+    the laws change. Raises `DistributionError` for a text that cannot be read.
     """
     if count is not None and (type(count) is not int or count < 1):
         raise DistributionError(f"count: {count!r} visitors cannot come: give a whole number from 1, or None")

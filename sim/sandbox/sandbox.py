@@ -8,29 +8,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from leyden.desk.levers import levers
-from leyden.following import first_instant, process_clock, stand_level
-from leyden.forks import ForkError, twin, world_from, written
-from leyden.lab.history import History, as_json
+from leyden.callbacks.receivers import Receiver
+from leyden.devserver.control.handlers import levers
+from leyden.lab.action_log import History, as_json
 from leyden.lab.traffic import Traffic, traffic
-from leyden.plans import Plan, network_of, plan_from
-from leyden.sandbox.asking import Asking
-from leyden.sandbox.collection import Collection, Crowd, FaultList, Shop
-from leyden.sandbox.handles import Charge, StaticCharge
-from leyden.sandbox.looking import Looking
-from leyden.sandbox.moving import Instant, Moving, instant_ms
+from leyden.sandbox.collections import Collection, Crowd, FaultList, Shop
+from leyden.sandbox.requests import Asking
+from leyden.sandbox.resources import Charge, StaticCharge
+from leyden.sandbox.time_control import Instant, Moving, instant_ms
+from leyden.sandbox.views import Looking
 from leyden.sandbox.wallet import Wallet
-from leyden.server.contract.shape import Contract
+from leyden.server.contract.types import Contract
 from leyden.server.errors import StoreError
-from leyden.server.moments import to_iso
 from leyden.server.store.store import Store
+from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
-from leyden.wire.receivers import Receiver
-from leyden.world import World
+from leyden.world.config import Plan, network_of, plan_from
+from leyden.world.process_clock import first_instant, process_clock, stand_level
+from leyden.world.snapshots import ForkError, twin, world_from, written
+from leyden.world.world import World
 
 if TYPE_CHECKING:
-    from leyden.lightning.graph import Graph
-    from leyden.lightning.liquidity import Network
+    from leyden.lightning.network.network import Network
+    from leyden.lightning.topology.graph import Graph
 
 
 class Sandbox(Asking, Moving, Looking):
@@ -43,9 +43,9 @@ class Sandbox(Asking, Moving, Looking):
     with, from the instant at which it was left; its seed, start and network are its own, and `StoreError` is raised for
     other ones. `spec` is a path to another `charges.openapi.yaml`, `overlays` are names from `specs/overlays` or paths.
     `network` is the depth of the simulated Lightning network: `direct` (the default) puts every payer one step from the
-    node; `scale-free:400`, `hub:50`, `line:4`, `star:12` or a `leyden.lightning.graph.Graph` let every payment travel
-    over channels. `label` is the column `world` of every table. `clock="process"` lets time pass with the process's
-    clock, which freezegun may freeze and move: see `leyden.following`.
+    node; `scale-free:400`, `hub:50`, `line:4`, `star:12` or a `leyden.lightning.topology.graph.Graph` let every payment
+    travel over channels. `label` is the column `world` of every table. `clock="process"` lets time pass with the
+    process's clock, which freezegun may freeze and move: see `leyden.world.process_clock`.
     """
 
     def __init__(
@@ -140,8 +140,8 @@ class Sandbox(Asking, Moving, Looking):
         world = self.world
         if world.engine is None:
             raise ValueError("payments are direct here: make the sandbox with network='scale-free:400'")
-        from leyden.lightning.liquidity import Network
-        from leyden.lightning.travel import TravellingPayments
+        from leyden.lightning.network.network import Network
+        from leyden.lightning.payer.routed_payments import TravellingPayments
 
         payments = world.payments
         assert isinstance(payments, TravellingPayments)
@@ -170,7 +170,9 @@ class Sandbox(Asking, Moving, Looking):
         return Sandbox._of(world, history)
 
     def snapshot(self) -> dict[str, Any]:
-        """Everything as JSON values, for `Sandbox.from_snapshot` and `restore`. Raises `leyden.forks.ForkError`."""
+        """Everything as JSON values, for `Sandbox.from_snapshot` and `restore`. Raises
+        `leyden.world.snapshots.ForkError`.
+        """
         return {"leyden": VERSION, **written(self.world), "history": self.history.snapshot()}
 
     @classmethod
@@ -182,7 +184,8 @@ class Sandbox(Asking, Moving, Looking):
     def restore(self, snapshot: Mapping[str, Any]) -> Sandbox:
         """Stand again where the snapshot was taken; handles of what did not exist then lead nowhere.
 
-        Raises `leyden.forks.ForkError` for a sandbox that is served or kept in a directory: others rely on its time.
+        Raises `leyden.world.snapshots.ForkError` for a sandbox that is served or kept in a directory: others rely on
+        its time.
         """
         if self._thread is not None or self.world.store.lasts:
             raise ForkError(
@@ -195,14 +198,14 @@ class Sandbox(Asking, Moving, Looking):
         return self
 
     def save(self, path: str | Path) -> Path:
-        """Write the whole sandbox to a file of JSON, for `Sandbox.load`. Raises `leyden.forks.ForkError`."""
+        """Write the whole sandbox to a file of JSON, for `Sandbox.load`. Raises `leyden.world.snapshots.ForkError`."""
         path = Path(path)
         path.write_text(json.dumps(self.snapshot()) + "\n", encoding="utf-8")
         return path
 
     @classmethod
     def load(cls, path: str | Path, *, label: str | None = None) -> Sandbox:
-        """The sandbox that was saved, as it stood, in memory. Raises `leyden.forks.ForkError`."""
+        """The sandbox that was saved, as it stood, in memory. Raises `leyden.world.snapshots.ForkError`."""
         try:
             saved = json.loads(Path(path).read_text(encoding="utf-8"))
         except ValueError as error:
@@ -212,9 +215,9 @@ class Sandbox(Asking, Moving, Looking):
     def script(self) -> str:
         """The Python that makes this sandbox anew, as `sb`: same ids, same invoices, same journal, to the byte.
 
-        Raises `leyden.lab.history.HistoryError` when what was done to it is not known in full.
+        Raises `leyden.lab.action_log.HistoryError` when what was done to it is not known in full.
         """
-        from leyden.lab.scripts import script_of
+        from leyden.lab.script_writer import script_of
 
         self.history.catch_up(self.world)
         return script_of(self.world, self.history)
@@ -222,9 +225,9 @@ class Sandbox(Asking, Moving, Looking):
     def notebook(self, path: str | Path) -> Path:
         """Write a notebook that tells this sandbox, makes it anew and shows it in tables and pictures, ready to run.
 
-        Raises `leyden.lab.history.HistoryError` like `script`.
+        Raises `leyden.lab.action_log.HistoryError` like `script`.
         """
-        from leyden.lab.export import as_notebook
+        from leyden.lab.notebook_writer import as_notebook
 
         self.history.catch_up(self.world)
         path = Path(path)

@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from leyden.payers import ask_for_invoice, read_request, strip_scheme
-from leyden.sandbox.handles import Charge, Payment, StaticCharge
-from leyden.sandbox.moving import Span
-from leyden.server.moments import parse_duration
+from leyden.lightning.payer.payment_requests import ask_for_invoice, read_request, strip_scheme
+from leyden.sandbox.resources import Charge, Payment, StaticCharge
+from leyden.sandbox.time_control import Span
+from leyden.server.timestamps import parse_duration
 
 if TYPE_CHECKING:
     from leyden.sandbox import Sandbox
@@ -60,7 +60,7 @@ class Wallet:
     ) -> Payment:
         """Scan a Static Charge's code: ask for an invoice over `amount` msat and pay it.
 
-        Raises `leyden.payers.PayerError` with the service's reason when it gives no invoice.
+        Raises `leyden.lightning.payer.payment_requests.PayerError` with the service's reason when it gives no invoice.
         """
         amount_msat, delay_ms = _whole_msat(amount), parse_duration(delay)
         lnurl = _shown(what)

@@ -16,14 +16,14 @@ try:
 except ImportError:  # It is no library of ours: only the goal is set in its terms.
     httpx = None  # type: ignore[assignment]
 
-from leyden.plans import plan_from
 from leyden.server.contract.load import default_spec, load_contract
-from leyden.server.contract.shape import Contract
-from leyden.server.contract.yaml12 import read_yaml
+from leyden.server.contract.types import Contract
+from leyden.server.contract.yaml_loader import read_yaml
 from leyden.server.ports import Answer, Post
 from leyden.server.store.store import Store
-from leyden.server.system_courier import HttpCourier
-from leyden.world import World
+from leyden.server.system.http_transport import HttpCourier
+from leyden.world.config import plan_from
+from leyden.world.world import World
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.loops import new_loop
 from tests.benchmarks.measuring import RATE, BenchmarkError, Goal, Row, compared, in_turn, settled_memory

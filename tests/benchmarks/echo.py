@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from leyden.server.system import address_of, open_port, run_server
+from leyden.server.system.process import address_of, open_port, run_server
 
 
 async def echo(request: Request) -> JSONResponse:

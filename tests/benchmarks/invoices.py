@@ -10,7 +10,7 @@ from typing import Any
 
 from coincurve import PrivateKey, PublicKey
 
-from leyden.bolt11 import InvoiceSigner, decode
+from leyden.lightning.bolt11.codec import InvoiceSigner, decode
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.measuring import COST, Goal, Row, compared, in_turn, seconds_each
 

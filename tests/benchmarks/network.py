@@ -17,11 +17,11 @@ from subprocess import run as started
 import numpy as np
 
 from leyden import Sandbox
-from leyden.lightning.conditions import Weather
-from leyden.lightning.engine import Engine
-from leyden.lightning.generate import generate
-from leyden.lightning.graph import Graph
-from leyden.lightning.payer import Order, Payers
+from leyden.lightning.engine.engine import Engine
+from leyden.lightning.engine.network_conditions import Weather
+from leyden.lightning.payer.payment_session import Order, Payers
+from leyden.lightning.topology.generate import generate
+from leyden.lightning.topology.graph import Graph
 from tests.benchmarks import walks
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.measuring import COST, RATE, SIZE, BenchmarkError, Goal, Row, alone, compared, in_turn
@@ -145,7 +145,7 @@ def _room(bench: Bench) -> Iterator[Row]:
                 spans.append(time.process_time() - began)
     yield Row(PART, "fork of 10,000 nodes", COST, (median(spans),), "", (), (), goal=Goal("at most", 1, absolute=True))
     story = (
-        "from pathlib import Path\nfrom sim import Sandbox\nsandbox = Sandbox(seed=1, network='{}')\n"
+        "from pathlib import Path\nfrom leyden import Sandbox\nsandbox = Sandbox(seed=1, network='{}')\n"
         "sandbox.wallet('ana').pay(sandbox.charges.create(amount='250000', description='tea', expiresIn=60))\n"
         "sandbox.run('1m')\nprint(Path('/proc/self/status').read_text().split('VmRSS:')[1].split()[0] + '000')"
     )

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from leyden.lightning.codes import EXPIRY_TOO_SOON, TEMPORARY_CHANNEL_FAILURE
-from leyden.lightning.conditions import Weather
-from leyden.lightning.engine import Engine
-from leyden.lightning.graph import Graph
-from leyden.lightning.hurry import luck_of
-from leyden.lightning.policy import MOST_IN_FLIGHT
-from leyden.lightning.routing import Route
+from leyden.lightning.engine.engine import Engine
+from leyden.lightning.engine.fast_path import luck_of
+from leyden.lightning.engine.forwarding_checks import MOST_IN_FLIGHT
+from leyden.lightning.engine.network_conditions import Weather
+from leyden.lightning.failure_codes import EXPIRY_TOO_SOON, TEMPORARY_CHANNEL_FAILURE
+from leyden.lightning.routing.pathfinding import Route
+from leyden.lightning.topology.graph import Graph
 from tests.benchmarks.measuring import BenchmarkError
 
 # Everybody is up and nobody sticks: what is left is events and money.

@@ -34,56 +34,73 @@ HEAVY = ("coincurve", "httpx2", "hypothesis", "jsonschema_rs", "orjson", "pytest
 
 # The fast ones first. A server in a process of its own runs the text that is on the disk: such a test sees no mutant.
 _CHARGES = (
-    "test_static_charges",
-    "test_lists",
-    "test_overlays",
-    "test_edited_spec",
-    "test_lnurl_pay",
-    "test_store_pages",
-    "test_stories",
-    "test_tables_lab",
-    "test_durability",
-    "test_forks",
-    "test_restart",
+    "server/test_static_charges",
+    "server/test_lists",
+    "server/test_overlays",
+    "server/test_edited_spec",
+    "server/test_lnurl_pay",
+    "server/test_store_pages",
+    "integration/test_stories",
+    "lab/test_tables",
+    "integration/test_durability",
+    "world/test_snapshots",
+    "integration/test_restart",
 )
 _CALLBACKS = (
-    "test_attempts",
-    "test_exchange",
-    "test_store_pages",
-    "test_edited_spec",
-    "test_faults",
-    "test_callbacks",
-    "test_hostile_receivers",
-    "test_control_callbacks",
-    "test_restart",
-    "test_disk_faults",
-    "test_callback_machine",
+    "server/test_attempts",
+    "callbacks/test_transport",
+    "server/test_store_pages",
+    "server/test_edited_spec",
+    "callbacks/test_faults",
+    "server/test_outbox",
+    "server/test_hostile_receivers",
+    "devserver/test_control_callbacks",
+    "integration/test_restart",
+    "integration/test_disk_faults",
+    "integration/test_callback_machine",
 )
-_ROWS = ("test_store", "test_store_pages", "test_store_disk", "test_store_journal", "test_store_table")
-_FILES = (*_ROWS, "test_durability", "test_disk_faults")
-_BOLT11 = ("test_bolt11_vectors", "test_bolt11", "test_lnurl_pay")
+_ROWS = (
+    "server/test_store",
+    "server/test_store_pages",
+    "server/test_store_disk",
+    "server/test_store_journal",
+    "server/test_store_table",
+)
+_FILES = (*_ROWS, "integration/test_durability", "integration/test_disk_faults")
+_BOLT11 = ("lightning/test_bolt11_vectors", "lightning/test_bolt11", "server/test_lnurl_pay")
 TESTS = {
-    "server/lifecycle.py": _CHARGES,
-    "server/charges.py": _CHARGES,
-    "server/static_charges.py": _CHARGES,
-    "server/callbacks.py": _CALLBACKS,
-    "server/deliveries.py": _CALLBACKS,
-    "server/attempts.py": _CALLBACKS,
-    "server/lnurl.py": ("test_lnurl_codec", "test_lnurl_pay", "test_bolt11_vectors", "test_bolt11"),
-    "server/money.py": ("test_ground",),
+    "server/charges/lifecycle.py": _CHARGES,
+    "server/charges/charges.py": _CHARGES,
+    "server/charges/static_charges.py": _CHARGES,
+    "server/callbacks/outbox.py": _CALLBACKS,
+    "server/callbacks/deliveries.py": _CALLBACKS,
+    "server/callbacks/attempts.py": _CALLBACKS,
+    "server/charges/lnurl.py": (
+        "server/test_lnurl",
+        "server/test_lnurl_pay",
+        "lightning/test_bolt11_vectors",
+        "lightning/test_bolt11",
+    ),
+    "server/money.py": ("server/test_money_and_timestamps",),
     "server/store/table.py": _ROWS,
-    "server/store/shelf.py": _ROWS,
+    "server/store/table_data.py": _ROWS,
     "server/store/rows.py": _FILES,
     "server/store/index.py": _ROWS,
-    "server/store/order.py": _ROWS,
+    "server/store/id_order.py": _ROWS,
     "server/store/journal.py": _FILES,
     "server/store/storage.py": _FILES,
-    "sim/bolt11.py": _BOLT11,
-    "sim/bolt11_fields.py": _BOLT11,
-    "sim/diary.py": ("test_restart", "test_network_kept"),
-    "sim/clock.py": ("test_clock", "test_sandbox", "test_process_clock", "test_forks", "test_restart"),
+    "sim/lightning/bolt11/codec.py": _BOLT11,
+    "sim/lightning/bolt11/fields.py": _BOLT11,
+    "sim/world/persistence.py": ("integration/test_restart", "lightning/test_network_store"),
+    "sim/world/clock.py": (
+        "world/test_clock",
+        "sandbox/test_sandbox",
+        "world/test_process_clock",
+        "world/test_snapshots",
+        "integration/test_restart",
+    ),
 }
-TESTS_FIRST = ("server/store/", "sim/bolt11", "sim/diary")
+TESTS_FIRST = ("server/store/", "sim/lightning/bolt11/", "sim/world/persistence")
 
 
 class _Instead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -121,15 +138,15 @@ def _given(module: str, source: str, writing: int) -> None:
 
 
 def _tour_complains() -> bool:
-    from leyden.harness.adapters import InProcess
-    from leyden.harness.tour import tour
+    from leyden.harness.conformance.conformance import tour
+    from leyden.harness.runs.adapters import InProcess
 
     return any(played.broken is not None for played in tour(InProcess()))
 
 
 def _walk_complains() -> bool:
-    from leyden.harness.adapters import InProcess
-    from leyden.harness.walk import walk
+    from leyden.harness.engines.random_walk import walk
+    from leyden.harness.runs.adapters import InProcess
 
     target = InProcess()
     return any(walk(seed, target).broken is not None for seed in range(WALKS))

@@ -6,10 +6,10 @@ Each takes a world and returns a `Drawing`: SVG for a page, Mermaid source for a
 from __future__ import annotations
 
 from leyden.lab.drawings.bars import bars
-from leyden.lab.drawings.codes import qr
 from leyden.lab.drawings.drawing import Drawing, DrawingError
 from leyden.lab.drawings.lifecycles import lifecycle
 from leyden.lab.drawings.networks import network
+from leyden.lab.drawings.qr import qr
 from leyden.lab.drawings.schedules import schedule
 from leyden.lab.drawings.sequences import sequence
 from leyden.lab.drawings.timelines import timeline

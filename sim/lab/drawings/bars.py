@@ -6,9 +6,9 @@ from math import isfinite, isnan
 from typing import TYPE_CHECKING
 
 from leyden.lab.drawings.drawing import Drawing, DrawingError
-from leyden.lab.drawings.ink import BAD, COLOURS, GOOD, OPEN, OTHER, WAIT, line, n, sheet, write
-from leyden.lab.drawings.letters import Run, clean
-from leyden.server.docs_markup import Html, tag
+from leyden.lab.drawings.svg import BAD, COLOURS, GOOD, OPEN, OTHER, WAIT, line, n, sheet, write
+from leyden.lab.drawings.text_metrics import Run, clean
+from leyden.server.html import Html, tag
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from leyden.lab.drawings.drawing import Drawing
-from leyden.lab.drawings.ink import COLOURS, GOOD, OPEN, OTHER, arrow, line, n, sat, sheet, write
 from leyden.lab.drawings.lanes import MARGIN
-from leyden.lab.drawings.letters import Run, clean
 from leyden.lab.drawings.mermaid import said
-from leyden.server.docs_markup import Html, tag
-from leyden.world import World
+from leyden.lab.drawings.svg import COLOURS, GOOD, OPEN, OTHER, arrow, line, n, sat, sheet, write
+from leyden.lab.drawings.text_metrics import Run, clean
+from leyden.server.html import Html, tag
+from leyden.world.world import World
 
 _TOP, _MOST_NAMES = 100, 5
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leyden.server.docs_markup import Html, tag
 from leyden.server.errors import LeydenError
+from leyden.server.html import Html, tag
 
 _INK, _PAPER = "#1d1f24", "#ffffff"
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import log10
 
-from leyden.lab.drawings.ink import COLOURS, OPEN, arrow, clock_time, day, dot, line, n, write
-from leyden.lab.drawings.letters import Run, clean, lines_of
 from leyden.lab.drawings.mermaid import said
-from leyden.lab.drawings.steps import CALLBACK, HOPS, NODE, PAYER, SERVICE, Key, Step
-from leyden.server.docs_markup import Html, tag
-from leyden.server.tables import span_in_words
+from leyden.lab.drawings.payment_events import CALLBACK, HOPS, NODE, PAYER, SERVICE, Key, Step
+from leyden.lab.drawings.svg import COLOURS, OPEN, arrow, clock_time, day, dot, line, n, write
+from leyden.lab.drawings.text_metrics import Run, clean, lines_of
+from leyden.server.docs.tables import span_in_words
+from leyden.server.html import Html, tag
 
 LANES = (PAYER, HOPS, NODE, SERVICE, CALLBACK)
 

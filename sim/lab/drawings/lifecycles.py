@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from leyden.lab.drawings.charge_events import Move, moves_of
 from leyden.lab.drawings.drawing import Drawing, DrawingError
-from leyden.lab.drawings.ink import MONO, clock_time, day, n, pill, sheet, state_tone, write
-from leyden.lab.drawings.letters import Run, clean, width_of
 from leyden.lab.drawings.mermaid import said
-from leyden.lab.drawings.story import Move, moves_of
-from leyden.server.docs_diagram import Taken, lifecycle_svg
-from leyden.server.docs_markup import Html
-from leyden.server.lifecycle import CREATION
-from leyden.world import World
+from leyden.lab.drawings.svg import MONO, clock_time, day, n, pill, sheet, state_tone, write
+from leyden.lab.drawings.text_metrics import Run, clean, width_of
+from leyden.server.charges.lifecycle import CREATION
+from leyden.server.docs.lifecycle_diagram import Taken, lifecycle_svg
+from leyden.server.html import Html
+from leyden.world.world import World
 
 _MARGIN, _TOP, _LINE = 18, 62, 17
 _MOST_NOTES = 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from leyden.lab.drawings.letters import clean
+from leyden.lab.drawings.text_metrics import clean
 
 # Everything else in ASCII is written as an entity: quotes, semicolons, `#`, `<`, `%%`, backticks, `$$`, `@{`.
 _UNSAFE = re.compile(r"[^\w .,/+=?!'():-]", re.ASCII)

@@ -10,7 +10,9 @@ from math import log10
 
 from leyden.lab.drawings.direct import direct
 from leyden.lab.drawings.drawing import Drawing
-from leyden.lab.drawings.ink import (
+from leyden.lab.drawings.mermaid import said
+from leyden.lab.drawings.subgraph import Neighbourhood, Pair, neighbourhood
+from leyden.lab.drawings.svg import (
     COLOURS,
     GOOD,
     OPEN,
@@ -21,11 +23,9 @@ from leyden.lab.drawings.ink import (
     sheet,
     write,
 )
-from leyden.lab.drawings.letters import PLAIN, Run, clean
-from leyden.lab.drawings.mermaid import said
-from leyden.lab.drawings.neighbourhood import Neighbourhood, Pair, neighbourhood
-from leyden.server.docs_markup import Html, tag
-from leyden.world import World
+from leyden.lab.drawings.text_metrics import PLAIN, Run, clean
+from leyden.server.html import Html, tag
+from leyden.world.world import World
 
 _MARGIN, _TOP = 18, 100
 _COLUMN, _ROW = 226, 58

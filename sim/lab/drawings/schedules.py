@@ -6,19 +6,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from leyden.lab.drawings.charge_events import host_of
 from leyden.lab.drawings.drawing import Drawing
-from leyden.lab.drawings.ink import BAD, GOOD, OPEN, OTHER, WAIT, clock_time, day, dot, line, sat, sheet, write
 from leyden.lab.drawings.lanes import MARGIN, WIDTH, Rows, mermaid_timeline, text_lines
-from leyden.lab.drawings.letters import PLAIN, Run, clean
-from leyden.lab.drawings.steps import CALLBACK, HOPS, NODE, PAYER, SERVICE, Step
-from leyden.lab.drawings.story import host_of
-from leyden.server.attempts import Attempt, attempts_of, made
-from leyden.server.contract.shape import DeliveryRule
-from leyden.server.deliveries import LOST, PENDING
-from leyden.server.docs_markup import Html, tag
-from leyden.server.tables import span_in_words
-from leyden.server.timers import Timer
-from leyden.world import World
+from leyden.lab.drawings.payment_events import CALLBACK, HOPS, NODE, PAYER, SERVICE, Step
+from leyden.lab.drawings.svg import BAD, GOOD, OPEN, OTHER, WAIT, clock_time, day, dot, line, sat, sheet, write
+from leyden.lab.drawings.text_metrics import PLAIN, Run, clean
+from leyden.server.callbacks.attempts import Attempt, attempts_of, made
+from leyden.server.callbacks.deliveries import LOST, PENDING
+from leyden.server.contract.types import DeliveryRule
+from leyden.server.docs.tables import span_in_words
+from leyden.server.html import Html, tag
+from leyden.world.timers import Timer
+from leyden.world.world import World
 
 _MOST, _MOST_DELIVERIES = 20, 5
 _BEFORE, _SPOTS = 8, 12

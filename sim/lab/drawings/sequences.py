@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from leyden.lab.drawings.charge_events import Story, story_of
 from leyden.lab.drawings.drawing import Drawing
-from leyden.lab.drawings.ink import (
+from leyden.lab.drawings.mermaid import said
+from leyden.lab.drawings.payment_events import CALLBACK, CLIENT, HOPS, NODE, PAYER, SERVICE, Step
+from leyden.lab.drawings.svg import (
     GOOD,
     OPEN,
     arrow,
@@ -17,14 +20,11 @@ from leyden.lab.drawings.ink import (
     sheet,
     write,
 )
-from leyden.lab.drawings.letters import PLAIN, Run, clean, lines_of, width_of
-from leyden.lab.drawings.mermaid import said
-from leyden.lab.drawings.steps import CALLBACK, CLIENT, HOPS, NODE, PAYER, SERVICE, Step
-from leyden.lab.drawings.story import Story, story_of
+from leyden.lab.drawings.text_metrics import PLAIN, Run, clean, lines_of, width_of
 from leyden.lab.drawings.timelines import head_of, title_of
-from leyden.server.docs_markup import Html, tag
-from leyden.server.tables import span_in_words
-from leyden.world import World
+from leyden.server.docs.tables import span_in_words
+from leyden.server.html import Html, tag
+from leyden.world.world import World
 
 _GUTTER, _MARGIN, _TOP = 124, 18, 76
 _BOX_WIDE, _BOX_TALL = 112, 34

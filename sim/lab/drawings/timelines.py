@@ -8,13 +8,13 @@
 
 from __future__ import annotations
 
+from leyden.lab.drawings.charge_events import Story, story_of
 from leyden.lab.drawings.drawing import Drawing
-from leyden.lab.drawings.ink import clock_time, pill, sat, sheet, state_tone, write
 from leyden.lab.drawings.lanes import MARGIN, WIDTH, Rows, mermaid_timeline, passed_lines, text_lines
-from leyden.lab.drawings.letters import Run, clean, clip, width_of
-from leyden.lab.drawings.story import Story, story_of
-from leyden.server.docs_markup import Html
-from leyden.world import World
+from leyden.lab.drawings.svg import clock_time, pill, sat, sheet, state_tone, write
+from leyden.lab.drawings.text_metrics import Run, clean, clip, width_of
+from leyden.server.html import Html
+from leyden.world.world import World
 
 _LEFT_OUT = "steps are left out here"
 

@@ -1,0 +1,266 @@
+"""Charges: an amount, an invoice, and the one row that says what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from leyden.server.callbacks.outbox import Callbacks
+from leyden.server.charges.lifecycle import Lifecycle, Verdict
+from leyden.server.charges.lists import page
+from leyden.server.charges.wire_model import charge_resource, charge_update, echo, envelope, static_charge_update
+from leyden.server.contract.bind import answers
+from leyden.server.contract.types import CallbackRule, Contract
+from leyden.server.errors import NotFound
+from leyden.server.http.request import Call
+from leyden.server.money import parse_msat
+from leyden.server.ports import EXPIRY, Clock, FailedInvoice, InvoiceOrder, Journal, LightningNode, SettledInvoice
+from leyden.server.store.store import Store
+
+TIMER = "charge_expiry"
+
+_KNOWN = frozenset({"amount", "description", "internalId", "callbackUrl", "expiresIn", "id", "status", "invoice"})
+
+
+class ChargeService:
+    """Creates Charges and moves them through the lifecycle of the spec's `Charge` table.
+
+    A Charge asked for through a Static Charge's LNURL is an ordinary Charge with a `static_charge_id`; the parent is
+    told of its settlement through `on_child_settled` before the Charge completes, so that its callback shows the slots
+    as they then stand.
+    """
+
+    def __init__(
+        self,
+        contract: Contract,
+        store: Store,
+        clock: Clock,
+        node: LightningNode,
+        callbacks: Callbacks,
+        journal: Journal,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._clock = clock
+        self._node = node
+        self._callbacks = callbacks
+        self._new_id = new_id
+        self._echoed = tuple(name for name in contract.operations["createCharge"].echoed if name not in _KNOWN)
+        self._own_rule = _rule(contract, "createCharge")
+        self._child_rule = _rule(contract, "createStaticCharge")
+        self.charges = store.table(
+            "charges",
+            key="id",
+            indexes=("payment_hash", "project", "internal_id", "status", "static_charge_id"),
+        )
+        self._wallets = store.table("wallets", key="id")
+        self._parents = store.table("static_charges", key="id")
+        self.guards = {
+            "before_expiry": lambda row, at: at < row["expires_at"],
+            "at_or_before_expiry": lambda row, at: at <= row["expires_at"],
+        }
+        self.effects = {
+            "issue_invoice": self._issue_invoice,
+            "cancel_invoice": lambda draft, at: self._node.cancel(draft["payment_hash"]),
+            "notify": self._notify,
+        }
+        self.lifecycle = Lifecycle(
+            contract.lifecycles["Charge"],
+            guards=self.guards,
+            effects=self.effects,
+            put=self.charges.put,
+            journal=journal,
+        )
+        # The node must stop accepting exactly where the table stops: ask the table about the instant of expiry itself.
+        probe = {"status": self.lifecycle.table.initial, "expires_at": 0}
+        self._grace_ms = 0 if self.lifecycle.decide(probe, "payment_settled", 0).to is not None else -1
+        self.on_child_settled: Callable[[Mapping[str, Any], int], None]
+        self.after_child_settled: Callable[[Mapping[str, Any], int], None]
+        clock.on(TIMER, self.expire)
+        node.on_settled(self.invoice_settled)
+        node.on_failed(self.invoice_failed)
+
+    # What clients ask
+
+    @answers()
+    def create_charge(self, call: Call) -> dict[str, Any]:
+        """Issue an invoice and store a pending Charge."""
+        body = call.body
+        charge = self.issue(
+            project=call.project,
+            amount_msat=parse_msat(body["amount"]),
+            description=body["description"],
+            expiry_s=int(body["expiresIn"]),
+            internal_id=body.get("internalId"),
+            callback_url=body.get("callbackUrl"),
+            extra=echo(self._echoed, body),
+        )
+        return envelope("Charge created", charge_resource(charge))
+
+    @answers(NotFound)
+    def get_charge_details(self, call: Call) -> dict[str, Any]:
+        """One Charge of the caller's project."""
+        return envelope("Charge found", charge_resource(self.find(call.project, call.path["id"])))
+
+    @answers()
+    def list_charges(self, call: Call) -> dict[str, Any]:
+        """The project's Charges, those of its Static Charges included."""
+        return page(self.charges, call, charge_resource, "charge")
+
+    @answers()
+    def get_wallet(self, call: Call) -> dict[str, Any]:
+        """What the project's invoices have received."""
+        return envelope("Wallet", {"unit": "msats", "balance": str(self.balance_msat(call.project))})
+
+    # What the world reports
+
+    def invoice_settled(self, settled: SettledInvoice) -> None:
+        """The node was paid: take a slot of the parent if there is one, then complete the Charge."""
+        charge = self._by_hash(settled.payment_hash)
+        if charge["static_charge_id"] is not None:
+            self.on_child_settled(charge, settled.settled_at)
+        verdict = self._apply(
+            charge,
+            "payment_settled",
+            settled.settled_at,
+            confirmed_at=settled.settled_at,
+            received_msat=settled.amount_msat,
+            preimage=settled.preimage,
+        )
+        if not verdict.refused:
+            balance = self.balance_msat(charge["project"]) + settled.amount_msat
+            self._wallets.put({"id": charge["project"], "balance_msat": balance})
+        if charge["static_charge_id"] is not None:
+            self.after_child_settled(charge, settled.settled_at)
+
+    def invoice_failed(self, failed: FailedInvoice) -> None:
+        """The node cannot honour the invoice."""
+        self._apply(self._by_hash(failed.payment_hash), "invoice_failed", failed.failed_at, failure=failed.reason)
+
+    def expire(self, charge_id: str) -> None:
+        """The Charge's time is up."""
+        self._apply(self.charges.existing(charge_id), "expiry_reached", self._clock.now())
+
+    def resume(self) -> None:
+        """Set the timers of every Charge that still waits, oldest first: for a store that was just opened."""
+        for row in self.charges.find("status", self.lifecycle.table.initial):
+            self._clock.call_at(row["expires_at"], EXPIRY, TIMER, row["id"])
+
+    # What the house uses
+
+    def issue(
+        self,
+        *,
+        project: str,
+        amount_msat: int,
+        description: str,
+        expiry_s: int,
+        internal_id: str | None = None,
+        callback_url: str | None = None,
+        static_charge_id: str | None = None,
+        description_hash: bytes | None = None,
+        comment: str | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Bring a Charge into being: `expiry_s` whole seconds from the invoice's own timestamp, which is in whole
+        seconds (BOLT11) and therefore also the Charge's creation time."""
+        created_at = self._clock.now() // 1_000 * 1_000
+        row = {
+            "id": self._new_id(),
+            "project": project,
+            "amount_msat": amount_msat,
+            "description": description,
+            "internal_id": internal_id,
+            "callback_url": callback_url,
+            "created_at": created_at,
+            "expires_at": created_at + expiry_s * 1_000,
+            "confirmed_at": None,
+            "static_charge_id": static_charge_id,
+        }
+        # What is seldom there is left out: the garbage collector passes over a row of nothing but plain values.
+        if extra:
+            row["extra"] = dict(extra)
+        if description_hash is not None:
+            row["description_hash"] = description_hash.hex()
+        if comment:
+            row["comment"] = comment
+        charge = self.lifecycle.apply(row, "created", created_at).resource
+        self._clock.call_at(charge["expires_at"], EXPIRY, TIMER, charge["id"])
+        return charge
+
+    def find(self, project: str, charge_id: str) -> dict[str, Any]:
+        """The project's Charge, or `NotFound`: an id of another project's is as unknown as one never given out."""
+        row: dict[str, Any] | None = self.charges.row(charge_id)
+        if row is None or row["project"] != project:
+            raise NotFound("there is nothing with this id for this key: check it and the apikey")
+        return row
+
+    def cancel_outstanding(self, static_charge_id: str) -> None:
+        """Close every unpaid invoice of a Static Charge; the Charges themselves expire in their own time."""
+        for row in self.outstanding(static_charge_id):
+            self._node.cancel(row["payment_hash"])
+            self.charges.put({**row, "closed": True})
+
+    def outstanding(self, static_charge_id: str) -> list[dict[str, Any]]:
+        """The Static Charge's Charges that wait to be paid and still can be."""
+        waiting, children = self.lifecycle.table.initial, self.charges.find("static_charge_id", static_charge_id)
+        return [row for row in children if row["status"] == waiting and "closed" not in row]
+
+    def balance_msat(self, project: str) -> int:
+        """What the project's settled invoices received, in msat."""
+        wallet = self._wallets.row(project)
+        return 0 if wallet is None else int(wallet["balance_msat"])
+
+    def _apply(self, charge: Mapping[str, Any], trigger: str, at: int, **changes: Any) -> Verdict:
+        verdict = self.lifecycle.apply(charge, trigger, at, **changes)
+        if verdict.resource["status"] in self.lifecycle.table.terminal:
+            self._clock.cancel(TIMER, charge["id"])
+        return verdict
+
+    def _issue_invoice(self, draft: dict[str, Any], at: int) -> None:
+        fixed_hash = draft.pop("description_hash", None)
+        invoice = self._node.issue(
+            InvoiceOrder(
+                amount_msat=draft["amount_msat"],
+                description=draft["description"],
+                description_hash=None if fixed_hash is None else bytes.fromhex(fixed_hash),
+                timestamp_s=draft["created_at"] // 1_000,
+                expiry_s=(draft["expires_at"] - draft["created_at"]) // 1_000,
+                payable_until_ms=draft["expires_at"] + self._grace_ms,
+            )
+        )
+        draft["payment_hash"] = invoice.payment_hash
+        draft["request"] = invoice.request
+
+    def _notify(self, draft: dict[str, Any], at: int) -> None:
+        url = draft["callback_url"]
+        rule = self._own_rule if draft["static_charge_id"] is None else self._child_rule
+        event = rule.delivery.events.get(draft["status"])
+        if not url or event is None:
+            return
+        if draft["static_charge_id"] is None:
+            data = charge_update(draft)
+        else:
+            data = static_charge_update(draft, self._parents.existing(draft["static_charge_id"]))
+        draft["sequence"] = draft.get("sequence", 0) + 1
+        self._callbacks.enqueue(
+            resource_id=draft["id"],
+            endpoint_id=draft["static_charge_id"] or draft["id"],
+            project=draft["project"],
+            url=url,
+            rule=rule,
+            event=event,
+            sequence=draft["sequence"],
+            data=data,
+            at=at,
+        )
+
+    def _by_hash(self, payment_hash: str) -> dict[str, Any]:
+        rows = self.charges.find("payment_hash", payment_hash)
+        if not rows:
+            raise LookupError(f"no charge has an invoice with payment hash {payment_hash}")
+        row: dict[str, Any] = rows[0]
+        return row
+
+
+def _rule(contract: Contract, operation_id: str) -> CallbackRule:
+    return contract.operations[operation_id].callbacks[0]

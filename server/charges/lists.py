@@ -1,0 +1,48 @@
+"""Lists: newest first, a page at a time, with the filters the spec declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from leyden.server.http.request import Call
+from leyden.server.timestamps import parse_iso
+
+
+def _instant(text: str | None) -> int | None:
+    return None if text is None else parse_iso(text, clamp=True)
+
+
+def _cursor(position: int) -> str:
+    return f"{position:016x}"
+
+
+def page(table: Any, call: Call, show: Callable[[Any], Any], noun: str, **fixed: Any) -> dict[str, Any]:
+    """Answer one page of `table` for the call's project: `limit` rows after the cursor, matching every filter.
+
+    `fixed` are further exact matches on row fields. `createdAfter` is inclusive, `createdBefore` exclusive. `next` is
+    null on the last page.
+    """
+    query = call.query
+    filters = {"project": call.project, **fixed}
+    if query.get("status") is not None:
+        filters["status"] = query["status"]
+    if query.get("internalId") is not None:
+        filters["internal_id"] = query["internalId"]
+    after = query.get("after")
+    limit = query["limit"]
+    rows = table.page(
+        filters,
+        after=None if after is None else int(after, 16),
+        limit=limit + 1,
+        since_ms=_instant(query.get("createdAfter")),
+        until_ms=_instant(query.get("createdBefore")),
+    )
+    more = len(rows) > limit
+    rows = rows[:limit]
+    return {
+        "success": True,
+        "message": f"{len(rows)} {noun}{'' if len(rows) == 1 else 's'}",
+        "data": [show(row) for row in rows],
+        "next": _cursor(rows[-1].doc_id) if more else None,
+    }

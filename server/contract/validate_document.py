@@ -1,0 +1,181 @@
+"""Refuses what a document may not say: one walk against the table of keywords, and every slip is named with its place.
+
+Whatever is not in the table is refused, so a spelling mistake, or a keyword that would be ignored in silence, never
+reaches a server. The walk also gathers what the compiler needs: every object by its place, and every `$ref`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from leyden.server.contract.extensions import Extensions
+from leyden.server.contract.json_pointer import below, quoted, refused, suggestion
+from leyden.server.contract.keywords import FORMATS, OBJECTS, SECTIONS, TYPES, UNSERVED, fields, required
+from leyden.server.errors import ContractError
+
+_KINDS = {kind: (fields(kind), required(kind)) for kind in OBJECTS}
+
+
+@dataclass(slots=True)
+class Survey:
+    """A document seen once: each object by its place with its kind, and each `$ref` with the kind it must lead to."""
+
+    root: str
+    objects: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
+    references: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def of(self, *kinds: str) -> list[tuple[str, dict[str, Any]]]:
+        """The objects of these kinds with their places, in the document's order."""
+        return [(place, node) for place, (kind, node) in self.objects.items() if kind in kinds]
+
+
+def survey(document: Any, root: str, extensions: Extensions) -> Survey:
+    """Walk `document` against the table; `root` is the place of its root in errors, such as `charges.openapi.yaml#`.
+
+    Raises `ContractError` at the first thing that is not allowed where it stands.
+    """
+    walk = _Walk(Survey(root), extensions)
+    walk.visit(document, "document", root)
+    for place, kind, target in walk.survey.references:
+        walk.check_reference(place, kind, target)
+    return walk.survey
+
+
+class _Walk:
+    def __init__(self, seen: Survey, extensions: Extensions) -> None:
+        self.survey = seen
+        self._extensions = extensions
+
+    def visit(self, value: Any, form: str, place: str) -> None:
+        if form == "text":
+            if type(value) is not str:
+                raise refused(place, f"must be a text, not {quoted(value)}")
+        elif form == "any":
+            return
+        elif form[0] == "{":
+            for key, item in self._mapping(value, place).items():
+                self.visit(item, form[1:-1], below(place, key))
+        elif form[0] == "[":
+            if type(value) is not list:
+                raise refused(place, f"must be a list, not {quoted(value)}")
+            for index, item in enumerate(value):
+                self.visit(item, form[1:-1], f"{place}/{index}")
+        elif form in _PLAIN:
+            test, expected = _PLAIN[form]
+            if not test(value):
+                raise refused(place, f"must be {expected}, not {quoted(value)}")
+        elif form == "schema?":
+            if type(value) is not bool:
+                self._object(value, "schema", place)
+        else:
+            self._object(value, form, place)
+
+    def _object(self, value: Any, kind: str, place: str) -> None:
+        node = self._mapping(value, place)
+        if kind == "callback":
+            if self._is_reference(node, kind, place):
+                return
+            self.survey.objects[place] = (kind, node)
+            for expression, item in node.items():
+                self._object(item, "callbackItem", below(place, expression))
+            return
+        if kind != "schema" and self._is_reference(node, kind, place):
+            return
+        self.survey.objects[place] = (kind, node)
+        forms, needed = _KINDS[kind]
+        for key, item in node.items():
+            form = forms.get(key)
+            if form is None:
+                raise self._unknown(kind, key, place)
+            if form == "x":
+                self._extensions.check(key, item, below(place, key))
+            else:
+                self.visit(item, form, below(place, key))
+        for key in needed:
+            if key not in node:
+                raise refused(place, f"{key} is missing; every {kind} has one")
+        if node.get("x-basis") == "house" and "x-decision" not in node:
+            raise refused(place, "x-basis: house needs x-decision, the heading in DECISIONS.md that gives the reason")
+        if "x-decision" in node and "x-basis" not in node:
+            raise refused(place, "x-decision without x-basis; add x-basis: house")
+        if kind == "schema":
+            self._schema(node, place)
+        elif "example" in node and "examples" in node:
+            raise refused(place, "has both example and examples; keep one of them")
+
+    def _schema(self, node: dict[str, Any], place: str) -> None:
+        if "$ref" in node:
+            self.survey.references.append((place, "schema", node["$ref"]))
+        if node.get("format", "uuid") not in FORMATS:
+            raise refused(
+                place, f"format {node['format']!r} is not checked by anything" + suggestion(node["format"], FORMATS)
+            )
+        for word in ("enum", "allOf", "anyOf", "oneOf", "type"):
+            if node.get(word) == []:
+                raise refused(place, f"{word} is empty; list at least one, or leave it out")
+
+    def _is_reference(self, node: dict[str, Any], kind: str, place: str) -> bool:
+        if "$ref" not in node:
+            return False
+        if kind not in SECTIONS:
+            raise refused(place, f"$ref cannot stand here; write the {kind} out")
+        for key in node:
+            if key not in {"$ref", "summary", "description"}:
+                raise refused(place, f"{key!r} beside $ref would be ignored; move it to what the reference names")
+        self.visit(node["$ref"], "text", f"{place}/$ref")
+        self.survey.references.append((place, kind, node["$ref"]))
+        return True
+
+    def check_reference(self, place: str, kind: str, target: str) -> None:
+        """A reference stays in the document and leads to an object of the right kind."""
+        prefix = f"#/components/{SECTIONS[kind]}/"
+        if not target.startswith(prefix):
+            raise refused(
+                place, f"$ref {quoted(target)} must begin with {prefix!r}: references are local and lead to a {kind}"
+            )
+        found = self.survey.objects.get(self.survey.root + target[1:])
+        if found is None or found[0] != kind:
+            if any(other == self.survey.root + target[1:] for other, _, _ in self.survey.references):
+                raise refused(place, f"$ref {quoted(target)} leads to another $ref; name what that one leads to")
+            names = [
+                other[len(self.survey.root) :]
+                for other, (its_kind, _) in self.survey.objects.items()
+                if its_kind == kind and other.startswith(self.survey.root + prefix[1:])
+            ]
+            raise refused(
+                place, f"$ref {quoted(target)} leads nowhere" + suggestion(target, [f"#{name}" for name in names])
+            )
+
+    def _unknown(self, kind: str, key: str, place: str) -> ContractError:
+        instead = UNSERVED.get(kind, {}).get(key)
+        if instead:
+            return refused(place, f"{key!r} is not honoured here: {instead}")
+        if key.startswith("x-"):
+            places = sorted(name for name, (table, _) in _KINDS.items() if key in table)
+            if places:
+                return refused(place, f"{key!r} does not belong on a {kind}; it stands on: {', '.join(places)}")
+            keys = {name for table, _ in _KINDS.values() for name in table if name.startswith("x-")}
+            return refused(place, f"unknown key {key!r}" + suggestion(key, keys))
+        return refused(place, f"unknown key {key!r}" + suggestion(key, _KINDS[kind][0]))
+
+    def _mapping(self, value: Any, place: str) -> dict[str, Any]:
+        if type(value) is not dict:
+            raise refused(place, f"must be a mapping, not {quoted(value)}")
+        for key in value:
+            if type(key) is not str:
+                raise refused(place, f"the key {key!r} must be a text")
+        return value
+
+
+def _is_types(value: Any) -> bool:
+    names = value if type(value) is list else [value]
+    return all(type(name) is str and name in TYPES for name in names)
+
+
+_PLAIN: dict[str, tuple[Any, str]] = {
+    "flag": (lambda value: type(value) is bool, "true or false"),
+    "count": (lambda value: type(value) is int and value >= 0, "a whole number from 0"),
+    "number": (lambda value: type(value) in (int, float), "a number"),
+    "types": (_is_types, f"one or a list of {', '.join(sorted(TYPES))}"),
+}

@@ -1,0 +1,1 @@
+"""The documentation page and the Markdown tables, generated from the contract."""

@@ -1,0 +1,242 @@
+"""The contract as tables: which routes there are, what may become of a charge, and who is told.
+
+The text is aligned for a terminal and is a Markdown table as well, so that the README, the documentation and
+`leyden table` all hold the same lines. The columns of a lifecycle are the specification's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leyden.server.contract.types import CallbackRule, Contract, LifecycleTable, Row
+from leyden.server.errors import LeydenError
+
+ROUTE_COLUMNS = ("Method", "Path", "Operation", "Key", "Basis")
+TRANSITION_COLUMNS = ("State", "Trigger", "Condition", "Next state", "Also happens", "Basis")
+REFUSAL_COLUMNS = ("State", "Trigger", "Condition", "Refused", "Because", "Basis")
+CALLBACK_COLUMNS = ("Callback", "On", "Events", "Attempts", "Success", "Timeout")
+
+_UNITS = ((3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
+
+
+class MarkerError(LeydenError, ValueError):
+    """A text whose table markers are missing, doubled or never closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One printed row: its cells in the order of the columns, and the decision behind it when it is the house's."""
+
+    cells: tuple[str, ...]
+    decision: str | None = None
+
+
+def basis_in_words(basis: str, decision: str | None) -> str:
+    """`specification`, or `house: <slug of the decision>`."""
+    return "specification" if basis == "seed" else f"house: {decision}" if decision else "house"
+
+
+def span_in_words(span_ms: int) -> str:
+    """Milliseconds in their two largest units: 300000 -> `5 min`, 5400000 -> `1 h 30 min`, 0 -> `0 s`."""
+    parts: list[str] = []
+    rest = span_ms
+    for size, unit in _UNITS:
+        whole, rest = divmod(rest, size)
+        if whole:
+            parts.append(f"{whole} {unit}")
+    return " ".join(parts[:2]) or "0 s"
+
+
+def schedule_in_words(pauses_ms: Sequence[int], jitter: float) -> str:
+    """When a callback is attempted: `10 attempts: at once, then after 5 s, 5 min, ... (each wait varies by 20 %)`."""
+    if not pauses_ms:
+        return "never"
+    first, *later = pauses_ms
+    start = "at once" if first == 0 else f"after {span_in_words(first)}"
+    if not later:
+        return f"1 attempt: {start}"
+    waits = ", ".join(span_in_words(pause) for pause in later)
+    varied = f" (each wait varies by {jitter * 100:g} %)" if jitter else ""
+    return f"{len(pauses_ms)} attempts: {start}, then after {waits}{varied}"
+
+
+def route_lines(contract: Contract) -> list[Line]:
+    """The operations in the document's order, under `ROUTE_COLUMNS`."""
+    return [
+        Line(
+            (
+                operation.method.upper(),
+                operation.path,
+                operation.operation_id,
+                "yes" if operation.secured else "no",
+                basis_in_words(operation.basis, operation.decision),
+            ),
+            operation.decision,
+        )
+        for operation in contract.operations.values()
+    ]
+
+
+def transition_lines(table: LifecycleTable) -> list[Line]:
+    """The rows that move a resource, under `TRANSITION_COLUMNS`."""
+    conditions = _conditions(table)
+    return [
+        Line(
+            (
+                row.source,
+                row.trigger,
+                conditions[index],
+                row.to,
+                ", ".join(row.effects),
+                basis_in_words(row.basis, row.decision),
+            ),
+            row.decision,
+        )
+        for index, row in enumerate(table.rows)
+        if row.to is not None
+    ]
+
+
+def refusal_lines(table: LifecycleTable) -> list[Line]:
+    """The written refusals, under `REFUSAL_COLUMNS`; triggers that a state refuses alike share a line."""
+    conditions = _conditions(table)
+    merged: dict[tuple[str, str, str, str, str], tuple[Row, list[str]]] = {}
+    for index, row in enumerate(table.rows):
+        if row.to is None:
+            basis = basis_in_words(row.basis, row.decision)
+            key = (row.source, conditions[index], row.refuse or "", row.because or "", basis)
+            merged.setdefault(key, (row, []))[1].append(row.trigger)
+    return [
+        Line((source, ", ".join(triggers), condition, code, because, basis), row.decision)
+        for (source, condition, code, because, basis), (row, triggers) in merged.items()
+    ]
+
+
+def callback_lines(contract: Contract) -> list[Line]:
+    """The callbacks of every operation, under `CALLBACK_COLUMNS`."""
+    return [
+        Line(
+            (
+                callback.name,
+                operation.operation_id,
+                ", ".join(callback.delivery.events.values()),
+                schedule_in_words(callback.delivery.pauses_ms, callback.delivery.jitter),
+                success_in_words(contract, callback),
+                f"{span_in_words(callback.delivery.timeout_ms)}"
+                f" ({span_in_words(callback.delivery.connect_timeout_ms)} to connect)",
+            )
+        )
+        for operation in contract.operations.values()
+        for callback in operation.callbacks
+    ]
+
+
+def success_in_words(contract: Contract, callback: CallbackRule) -> str:
+    """The receiver's answers that count as delivered: the statuses that the callback's `responses` declare."""
+    statuses = [str(status) for status in callback_item(contract, callback).get("post", {}).get("responses", {})]
+    good = [status for status in statuses if status.startswith("2")]
+    return ", ".join(f"any {s[0]}xx" if s.upper().endswith("XX") else s for s in good) or "any 2xx"
+
+
+def callback_item(contract: Contract, callback: CallbackRule) -> Mapping[str, Any]:
+    """The callback's path item in the document; empty when the document does not hold it."""
+    for item in contract.document["paths"].values():
+        for operation in item.values():
+            if isinstance(operation, Mapping) and operation.get("operationId") == callback.operation_id:
+                expressions: Mapping[str, Any] = operation.get("callbacks", {}).get(callback.name, {})
+                return next((found for found in expressions.values() if isinstance(found, Mapping)), {})
+    return {}
+
+
+def lifecycle_sentence(table: LifecycleTable) -> str:
+    """How a resource begins and ends: `starts pending; completed and expired are final`."""
+    final = table.terminal
+    if not final:
+        return f"starts {table.initial}; no state is final"
+    names = final[0] if len(final) == 1 else f"{', '.join(final[:-1])} and {final[-1]}"
+    return f"starts {table.initial}; {names} {'is' if len(final) == 1 else 'are'} final"
+
+
+def routes_table(contract: Contract) -> str:
+    """Every operation: method, path, operationId, whether a key is needed, and where the rule comes from."""
+    return markdown(ROUTE_COLUMNS, (line.cells for line in route_lines(contract)))
+
+
+def lifecycle_tables(contract: Contract) -> str:
+    """Two tables for each resource with a lifecycle: what moves it, and what it refuses. Empty when there is none."""
+    parts: list[str] = []
+    for table in contract.lifecycles.values():
+        parts.append(f"**{table.resource}** {lifecycle_sentence(table)}.")
+        parts.append(markdown(TRANSITION_COLUMNS, (line.cells for line in transition_lines(table))))
+        refusals = refusal_lines(table)
+        if refusals:
+            parts.append(f"{table.resource} refuses:")
+            parts.append(markdown(REFUSAL_COLUMNS, (line.cells for line in refusals)))
+    return "\n\n".join(parts)
+
+
+def callbacks_table(contract: Contract) -> str:
+    """Every callback: who sends it, its events, its attempts, what counts as success. Empty when there is none."""
+    lines = callback_lines(contract)
+    return markdown(CALLBACK_COLUMNS, (line.cells for line in lines)) if lines else ""
+
+
+def all_tables(contracts: Sequence[Contract]) -> str:
+    """The three tables of each contract under headings, as `leyden table` prints them; ends without a newline."""
+    parts: list[str] = []
+    for contract in contracts:
+        parts.append(f"# {_cell(contract.title)} {_cell(contract.version)}")
+        sections = (
+            ("Routes", routes_table(contract)),
+            ("Lifecycles", lifecycle_tables(contract)),
+            ("Callbacks", callbacks_table(contract)),
+        )
+        parts.extend(f"## {heading}\n\n{text}" for heading, text in sections if text)
+    return "\n\n".join(parts)
+
+
+def replace_between_markers(text: str, name: str, table: str) -> str:
+    """Put `table` between `<!-- leyden:table NAME -->` and the `<!-- leyden:end -->` after it; the rest stays as it is.
+
+    Doing it twice changes nothing more. Raises `MarkerError` when the opening marker is not there exactly once, or
+    when the next marker is not an end.
+    """
+    opening, closing = f"<!-- leyden:table {name} -->", "<!-- leyden:end -->"
+    count = text.count(opening)
+    if count != 1:
+        raise MarkerError(f"the marker {opening} stands {count} times: write it once, with {closing} after it")
+    before, _, rest = text.partition(opening)
+    inside, found, after = rest.partition(closing)
+    if not found or "<!-- leyden:table " in inside:
+        raise MarkerError(f"the marker {opening} is never closed: write {closing} on a line after it")
+    return f"{before}{opening}\n{table}\n{closing}{after}"
+
+
+def _conditions(table: LifecycleTable) -> list[str]:
+    """Each row's condition: its guard, `otherwise` after guarded rows of the same pair, or nothing."""
+    guarded: set[tuple[str, str]] = set()
+    conditions = []
+    for row in table.rows:
+        pair = (row.source, row.trigger)
+        conditions.append(row.when or ("otherwise" if pair in guarded else ""))
+        if row.when is not None:
+            guarded.add(pair)
+    return conditions
+
+
+def _cell(text: str) -> str:
+    """A text that cannot end its cell, its line or the markers around its table."""
+    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+
+
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table whose columns stand under one another."""
+    cells = [[_cell(cell) for cell in row] for row in rows]
+    widths = [max(len(row[at]) for row in [list(columns), *cells]) for at in range(len(columns))]
+
+    def line(row: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
+
+    return "\n".join([line(columns), "|" + "|".join("-" * (width + 2) for width in widths) + "|", *map(line, cells)])

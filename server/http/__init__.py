@@ -1,0 +1,1 @@
+"""The request pipeline: parsing, validation, API keys and idempotency."""

@@ -1,0 +1,149 @@
+"""The kinds of faults: what can go wrong on purpose, and how a wish for it is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from leyden.callbacks.mutations import CONTENT_KINDS
+from leyden.server.timestamps import parse_duration, to_iso
+
+HOLDING_KINDS = ("delay", "reorder", "burst")  # the attempt begins later
+CARRYING_KINDS = ("drop", "duplicate", "duplicate_new_id", "simultaneous", "redeliver")
+RATE_LIMIT = "rate_limit"
+KINDS = (*HOLDING_KINDS, *CARRYING_KINDS, *CONTENT_KINDS, RATE_LIMIT)
+
+# The kinds that take a delay, with the delay that they have otherwise, in ms.
+DELAYS = {
+    "delay": 3_600_000,
+    "reorder": 3_600_000,
+    "burst": 60_000,
+    "duplicate": 1_000,
+    "duplicate_new_id": 1_000,
+    "redeliver": 86_400_000,
+    "stale_timestamp": 600_000,
+    "future_timestamp": 600_000,
+    RATE_LIMIT: 30_000,
+}
+_VALUES = ("wrong_content_type", "unknown_field", "unknown_status")
+_LONGEST_MS = 31_622_400_000  # a leap year
+_LONGEST_VALUE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What shall go wrong: with the next `count` attempts (None: every one until it is cleared) that fit all of
+
+    `operation` (a callback of the spec; for `rate_limit` an operation of the service), `event`, `charge` (a Charge or a
+    Static Charge, by its id) and `attempt` (1 is the first). `delay` is a text such as "90s" or a number of seconds;
+    `headers` and `value` tell some kinds of bad messages more closely.
+    """
+
+    kind: str
+    operation: str | None = None
+    event: str | None = None
+    charge: str | None = None
+    attempt: int | None = None
+    count: int | None = 1
+    delay: str | float | None = None
+    headers: Sequence[str] | None = None
+    value: str | None = None
+
+    def row(self, fault_id: str, now: int, known: Mapping[str, Collection[str]]) -> dict[str, Any]:
+        """The fault as it is stored. `known` lists the spec's `callbacks`, `events` and `operations`.
+
+        Raises `ValueError`, with the mend, for what could never strike.
+        """
+        kind, headers, value = self.kind, self.headers, self.value
+        if kind not in KINDS:
+            raise ValueError(f"{str(kind)[:60]!r} is no kind of fault: choose one of {', '.join(KINDS)}")
+        limits = kind == RATE_LIMIT
+        _one_of("operation", self.operation, known["operations"] if limits else known["callbacks"])
+        _one_of("event", self.event, known["events"])
+        if limits and (self.event, self.charge, self.attempt) != (None, None, None):
+            raise ValueError("rate_limit refuses requests, not callbacks: address it by operation alone")
+        _at_least_one("attempt", self.attempt)
+        _at_least_one("count", self.count)
+        if headers is not None and (kind != "missing_headers" or isinstance(headers, str) or not headers):
+            raise ValueError("headers is a list of names for missing_headers: leave it out otherwise")
+        if value is not None and (kind not in _VALUES or not _is_header_text(value)):
+            raise ValueError(
+                f"value is a text of 1 to {_LONGEST_VALUE} printable ASCII characters for {', '.join(_VALUES)}: leave"
+                " it out otherwise"
+            )
+        return {
+            "id": fault_id,
+            "kind": kind,
+            "operation": self.operation,
+            "event": self.event,
+            "charge": self.charge,
+            "attempt": self.attempt,
+            "count": self.count,
+            "delay_ms": _delay_ms(kind, self.delay),
+            "headers": None if headers is None else list(headers),
+            "value": value,
+            "hits": 0,
+            "created_at": now,
+        }
+
+
+def is_spent(fault: Mapping[str, Any]) -> bool:
+    """Whether the fault has struck as often as it was to."""
+    return fault["count"] is not None and fault["hits"] >= fault["count"]
+
+
+def fits(fault: Mapping[str, Any], delivery: Mapping[str, Any], number: int) -> bool:
+    """Whether the fault is meant for attempt `number` of this delivery row."""
+    return (
+        fault["operation"] in (None, delivery["rule"])
+        and fault["event"] in (None, delivery["event"])
+        and fault["charge"] in (None, delivery["resource_id"], delivery.get("endpoint_id"))
+        and fault["attempt"] in (None, number)
+    )
+
+
+def fault_resource(fault: Mapping[str, Any]) -> dict[str, Any]:
+    """A fault as the control plane shows it; `delay` is in seconds."""
+    return {
+        "id": fault["id"],
+        "kind": fault["kind"],
+        "operation": fault["operation"],
+        "event": fault["event"],
+        "chargeId": fault["charge"],
+        "attempt": fault["attempt"],
+        "count": fault["count"],
+        "hits": fault["hits"],
+        "delay": None if fault["delay_ms"] is None else fault["delay_ms"] / 1_000,
+        "headers": fault["headers"],
+        "value": fault["value"],
+        "createdAt": to_iso(fault["created_at"]),
+    }
+
+
+def _delay_ms(kind: str, delay: str | float | None) -> int | None:
+    if delay is None:
+        return DELAYS.get(kind)
+    if kind not in DELAYS:
+        raise ValueError(f"{kind} takes no delay: leave it out")
+    if not isinstance(delay, str | float | int | timedelta):
+        raise ValueError(f'{delay!r} is no delay: give a number of seconds or a text such as "90s"')
+    delay_ms = parse_duration(delay)
+    if not 0 <= delay_ms <= _LONGEST_MS:
+        raise ValueError(f"a delay of {delay!r} is out of bounds: give 0 to 366 days")
+    return delay_ms
+
+
+def _one_of(what: str, name: str | None, known: Collection[str]) -> None:
+    if name is not None and name not in known:
+        raise ValueError(f"there is no {what} {name[:60]!r} that this could strike: choose one of {', '.join(known)}")
+
+
+def _at_least_one(what: str, number: int | None) -> None:
+    if number is not None and (type(number) is not int or number < 1):
+        raise ValueError(f"{what} is {number!r}: give a whole number from 1, or None for every one")
+
+
+def _is_header_text(value: object) -> bool:
+    return isinstance(value, str) and value.isascii() and value.isprintable() and 1 <= len(value) <= _LONGEST_VALUE

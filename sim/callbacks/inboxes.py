@@ -1,0 +1,121 @@
+"""Inboxes: the posts that reached the built-in receivers, kept as rows; of very many the oldest are given up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import orjson
+
+from leyden.server.store.store import Store
+from leyden.server.timestamps import to_iso
+
+KEPT_POSTS = 10_000  # of each receiver
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One post as it reached a receiver at instant `at`, and how it was answered: a status or an error word.
+
+    `repeated` says that the same `webhook-id` was here before; `commits`, that the receiver acted on this post,
+    whatever it answered. `verdict` lists what a careful receiver would object to; empty means that nothing is wrong.
+    """
+
+    at: int
+    url: str
+    path: str
+    headers: Mapping[str, str]
+    body: str
+    attempt: int
+    answer: int | str
+    repeated: bool
+    commits: bool
+    verdict: Sequence[str]
+
+    @property
+    def json(self) -> Any:
+        """The body, parsed; None when it is not JSON."""
+        try:
+            return orjson.loads(self.body)
+        except orjson.JSONDecodeError:
+            return None
+
+    @property
+    def webhook_id(self) -> str:
+        """The message's identity, the same in all its attempts."""
+        return self.headers.get("webhook-id", "")
+
+    @property
+    def event(self) -> str:
+        """What happened, for example `charge.completed`."""
+        return self.headers.get("leyden-event", "")
+
+
+class Posts:
+    """What all receivers of a world were sent, by the receiver's name and a number that counts from 1.
+
+    A row is a `Received`, and `acknowledged`: the post was answered with 2xx, and the sender heard it.
+    """
+
+    def __init__(self, store: Store, kept: int = KEPT_POSTS) -> None:
+        self.kept = kept
+        self._rows = store.table("received", key="id", indexes=("webhook_id",))
+
+    def add(self, name: str, number: int, got: Mapping[str, Any]) -> None:
+        """Keep one more post, and give up the one that is one too many."""
+        webhook_id = got["headers"].get("webhook-id", "")
+        self._rows.put({**got, "id": f"{name}#{number}", "webhook_id": webhook_id, "acknowledged": False})
+        self._rows.delete(f"{name}#{number - self.kept}")
+
+    def first(self, name: str, webhook_id: str) -> dict[str, Any] | None:
+        """The receiver's first post under this identity, of those that are kept."""
+        begins = f"{name}#"
+        return next((row for row in self._rows.find("webhook_id", webhook_id) if row["id"].startswith(begins)), None)
+
+    def acknowledge(self, name: str, webhook_id: str) -> None:
+        """The sender heard that the message was taken."""
+        first = self.first(name, webhook_id)
+        if first is not None and not first["acknowledged"]:
+            self._rows.put({**first, "acknowledged": True})
+
+    def received(self, name: str, number: int) -> Received:
+        """One post. Raises `LookupError` when it is not kept."""
+        row = self._rows.existing(f"{name}#{number}")
+        return Received(**{field: row[field] for field in Received.__slots__})
+
+
+class Inbox(Sequence[Received]):
+    """What a receiver got, oldest first: the latest 10,000 posts. `total` counts those given up too."""
+
+    def __init__(self, name: str, posts: Posts, total: int) -> None:
+        self._name = name
+        self._posts = posts
+        self.total = total
+
+    def __len__(self) -> int:
+        return min(self.total, self._posts.kept)
+
+    @overload
+    def __getitem__(self, place: int) -> Received: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Received]: ...
+    def __getitem__(self, place: int | slice) -> Received | list[Received]:
+        given_up = self.total - len(self)
+        numbers = range(given_up + 1, self.total + 1)
+        if isinstance(place, slice):
+            return [self._posts.received(self._name, number) for number in numbers[place]]
+        if not -len(self) <= place < len(self):
+            came = f"{len(self)} came" if len(self) else "nothing came yet: let time run"
+            raise IndexError(f"{self._name} holds no post {place}: {came}")
+        return self._posts.received(self._name, numbers[place])
+
+    def after(self, number: int, limit: int) -> Iterator[tuple[int, Received]]:
+        """At most `limit` posts with a number above `number`, each with its number: the first ever has 1."""
+        first = max(number, self.total - len(self)) + 1
+        for one in range(first, min(first + limit, self.total + 1)):
+            yield one, self._posts.received(self._name, one)
+
+    def __repr__(self) -> str:
+        lines = [f"{to_iso(got.at)} {got.event} attempt {got.attempt} -> {got.answer}" for got in self[-5:]]
+        return f"<Inbox of {len(self)}: {'; '.join(lines) or 'nothing came yet, advance the clock'}>"

@@ -1,0 +1,62 @@
+"""Inspection: what a careful receiver looks at before it believes a callback."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from standardwebhooks.webhooks import Webhook
+
+from leyden.server.contract.types import CallbackRule
+
+TOLERANCE_S = 300  # Standard Webhooks: five minutes either way
+
+
+def signature_faults(secrets: Sequence[str], headers: Mapping[str, str], body: str, now_s: int) -> list[str]:
+    """What a Standard Webhooks receiver whose clock shows `now_s` would refuse."""
+    missing = [name for name in ("webhook-id", "webhook-timestamp", "webhook-signature") if not headers.get(name)]
+    if missing:
+        return [f"header missing: {name}" for name in missing]
+    text = headers["webhook-timestamp"]
+    if not (text.isascii() and text.isdigit() and len(text) <= 11):
+        return [f"webhook-timestamp {text!r} is not a number of seconds"]
+    stamp_s = int(text)
+    faults = []
+    if abs(stamp_s - now_s) > TOLERANCE_S:
+        faults.append(f"webhook-timestamp is {abs(stamp_s - now_s)} s {'old' if stamp_s < now_s else 'in the future'}")
+    # The package's own verify() compares with the computer's clock; ours is the sandbox's.
+    moment = datetime.fromtimestamp(stamp_s, UTC)
+    expected = [Webhook(secret).sign(headers["webhook-id"], moment, body) for secret in secrets]
+    given = headers["webhook-signature"].split(" ")
+    if not any(hmac.compare_digest(one.encode(), other.encode()) for one in expected for other in given):
+        faults.append("no signature matches a valid secret")
+    return faults
+
+
+def body_faults(rules: Mapping[str, CallbackRule], headers: Mapping[str, str], body: bytes) -> list[str]:
+    """How a body breaks the contract: not JSON, an event nobody announced, or a shape that the spec does not allow."""
+    faults = []
+    kind = headers.get("content-type", "")
+    if kind.partition(";")[0].strip().lower() != "application/json":
+        faults.append(f"content-type is {kind!r}, not application/json")
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        return [*faults, f"the body is not JSON: {error}"]
+    event = headers.get("leyden-event", "")
+    fitting = [rule for rule in rules.values() if event in rule.delivery.events.values()]
+    if not fitting:
+        return [*faults, f"leyden-event {event!r} is not in the spec"]
+    # Two callbacks may share an event: the body must be one of theirs.
+    if any(rule.rule.validator.is_valid(value) for rule in fitting):
+        return faults
+    objections = [list(_objections(rule, value)) for rule in fitting]
+    return [*faults, *min(objections, key=len)]
+
+
+def _objections(rule: CallbackRule, value: Any) -> Iterator[str]:
+    for error in rule.rule.validator.iter_errors(value):
+        yield f"{''.join(f'/{step}' for step in error.instance_path) or 'the body'}: {error.message}"

@@ -1,0 +1,103 @@
+"""Tampering: a sound callback turned into a bad one, in each of the ways in which callbacks go bad."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from leyden.server.callbacks.signing import sign
+from leyden.server.ports import Chance, Post
+
+ID, STAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
+SIGNED_HEADERS = (ID, STAMP, SIGNATURE)
+OFF_MS = 600_000  # twice what Standard Webhooks lets a clock be wrong
+
+CONTENT_KINDS = (
+    "truncated_body",
+    "wrong_content_type",
+    "unknown_field",
+    "unknown_status",
+    "bad_signature",
+    "changed_body",
+    "missing_headers",
+    "stale_timestamp",
+    "future_timestamp",
+    "old_secret",
+    "two_signatures",
+    "unknown_version",
+)
+
+
+def tampered(fault: Mapping[str, Any], post: Post, secrets: Sequence[str], old: str | None, chance: Chance) -> Post:
+    """The post, gone bad in the way that the fault's kind (one of `CONTENT_KINDS`) names.
+
+    `secrets` are those that sign now; `old` is the one that `old_secret` signs with (None: one that nobody was ever
+    given). The fault's `delay_ms` is how far a timestamp is off (default ten minutes), its `headers` are those that go
+    missing (default: the three of the signature), its `value` is the content type, the extra field's name or the
+    status. Raises `ValueError` for any other kind.
+    """
+    kind, headers, value = fault["kind"], fault["headers"], fault["value"]
+    stamp_s = int(post.headers[STAMP])
+    off_s = (OFF_MS if fault["delay_ms"] is None else fault["delay_ms"]) // 1_000
+    match kind:
+        case "truncated_body":
+            return replace(post, body=post.body[: len(post.body) // 2])
+        case "wrong_content_type":
+            return _with(post, "content-type", value or "text/plain")
+        case "unknown_field":
+            return restamped(_told(post, "", value or "surprise", "sent on request"), secrets, stamp_s)
+        case "unknown_status":
+            return restamped(_told(post, "status", "status", value or "refunded"), secrets, stamp_s)
+        case "bad_signature":
+            return _with(post, SIGNATURE, "v1," + base64.b64encode(chance.bytes(32)).decode())
+        case "changed_body":
+            return _told(post, "amount", "amount", "999000")
+        case "missing_headers":
+            missing = {name.lower() for name in (SIGNED_HEADERS if headers is None else headers)}
+            kept = {name: text for name, text in post.headers.items() if name.lower() not in missing}
+            return replace(post, headers=kept)
+        case "stale_timestamp":
+            return restamped(post, secrets, max(0, stamp_s - off_s))
+        case "future_timestamp":
+            return restamped(post, secrets, stamp_s + off_s)
+        case "old_secret":
+            return restamped(post, [old or invented_secret(chance)], stamp_s)
+        case "two_signatures":
+            return restamped(post, [invented_secret(chance), *secrets], stamp_s)
+        case "unknown_version":
+            return _with(post, SIGNATURE, post.headers.get(SIGNATURE, "").replace("v1,", "v2,"))
+    raise ValueError(f"{kind!r} is no way to change a callback: choose one of {', '.join(CONTENT_KINDS)}")
+
+
+def restamped(post: Post, secrets: Sequence[str], stamp_s: int) -> Post:
+    """The same message as if it had been signed at `stamp_s`, with these secrets."""
+    signature = sign(secrets, post.headers[ID], stamp_s, post.body.decode())
+    return _with(_with(post, STAMP, str(stamp_s)), SIGNATURE, signature)
+
+
+def renamed(post: Post, secrets: Sequence[str], webhook_id: str) -> Post:
+    """The same body as another message, signed as such."""
+    return restamped(_with(post, ID, webhook_id), secrets, int(post.headers[STAMP]))
+
+
+def invented_secret(chance: Chance) -> str:
+    """A secret that nobody was given."""
+    return "whsec_" + base64.b64encode(chance.bytes(32)).decode()
+
+
+def _with(post: Post, name: str, text: str) -> Post:
+    return replace(post, headers={**post.headers, name: text})
+
+
+def _told(post: Post, beside: str, name: str, value: Any) -> Post:
+    """The post with another field: beside the field `beside`, which an envelope has one floor down."""
+    body = orjson.loads(post.body)
+    if beside and beside not in body and isinstance(body.get("data"), dict):
+        body["data"] = {**body["data"], name: value}
+    else:
+        body[name] = value
+    return replace(post, body=orjson.dumps(body))

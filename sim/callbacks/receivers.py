@@ -1,0 +1,294 @@
+"""Receivers: the shops that callbacks are for, played on the spot; they answer as told and look closely at the post.
+
+receivers["shop"].answers([500, TIMEOUT, Reply(200, delay="2s")])    # then 200 again
+receivers["shop"].inbox[-1].json["status"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from leyden.callbacks.callback_rows import packed, unpacked
+from leyden.callbacks.inboxes import Inbox, Posts
+from leyden.callbacks.inspection import body_faults, signature_faults
+from leyden.callbacks.replies import NEVER_HEARD, TIMEOUT, Said, answer_from, plain_reply, reply_resource, word_of
+from leyden.server.contract.types import CallbackRule
+from leyden.server.ports import CALLBACK, Answer, Clock, Journal, Post
+from leyden.server.store.store import Store
+
+TIMER = "receiver_answer"
+
+_FRESH: Mapping[str, Any] = MappingProxyType(
+    {"script": [], "rules": [], "default": plain_reply(200), "secret": None, "received": 0, "objections": 0}
+)
+
+
+class Receiver:
+    """One endpoint's owner. Until told otherwise it answers 200."""
+
+    def __init__(self, name: str, all_of_them: Callable[[], Receivers]) -> None:
+        self.name = name
+        self._all = all_of_them  # asked each time: what is in hand must still be right after a reset
+
+    @property
+    def _state(self) -> Mapping[str, Any]:
+        return self._all().state(self.name)
+
+    def _now(self, **changes: Any) -> Receiver:
+        self._all().change(self.name, **changes)
+        return self
+
+    def answers(self, script: Sequence[Said]) -> Receiver:
+        """Answer the next posts so, one after another, and then as `always` says. Replaces what was left of a script.
+
+        An element is a status, an error word (`TIMEOUT`, `RESET`, ...) or a `Reply`; `ValueError` for anything else.
+        """
+        return self._now(script=[plain_reply(said) for said in script])
+
+    def always(self, said: Said) -> Receiver:
+        """Answer so whenever there is no script. Raises `ValueError` like `answers`."""
+        return self._now(default=plain_reply(said))
+
+    def when(
+        self,
+        said: Said,
+        *,
+        event: str | None = None,
+        charge: str | None = None,
+        attempt: int | None = None,
+        count: int | None = 1,
+    ) -> Receiver:
+        """Answer so the next `count` posts (None: every one) that fit all that is given, before script and `always`.
+
+        `charge` is the id of a Charge or of its Static Charge, `attempt` 1 for the first. Of several that fit, the
+        first said answers. Raises `ValueError` like `answers`.
+        """
+        for what, number in (("attempt", attempt), ("count", count)):
+            if number is not None and (type(number) is not int or number < 1):
+                raise ValueError(f"{what} is {number!r}: give a whole number from 1, or None for every one")
+        rule = {"reply": plain_reply(said), "event": event, "charge": charge, "attempt": attempt, "count": count}
+        return self._now(rules=[*self._state["rules"], rule])
+
+    @property
+    def rules(self) -> list[dict[str, Any]]:
+        """What `when` said and has not been used up: `said`, `event`, `charge`, `attempt` and the `count` left."""
+        return [
+            {"said": reply_resource(rule["reply"]), **{name: rule[name] for name in rule if name != "reply"}}
+            for rule in self._state["rules"]
+        ]
+
+    @property
+    def script(self) -> list[dict[str, Any]]:
+        """What is left of the script, in the form that `said_from` reads."""
+        return [reply_resource(reply) for reply in self._state["script"]]
+
+    @property
+    def usual(self) -> dict[str, Any]:
+        """What is answered when nothing else was said, in the form that `said_from` reads."""
+        return reply_resource(self._state["default"])
+
+    def forget(self) -> Receiver:
+        """Forget the script and the rules; `always` holds."""
+        return self._now(script=[], rules=[])
+
+    def trusts(self, secret: str | None) -> Receiver:
+        """Verify signatures with this `whsec_` secret alone; None: with those that are valid in the sandbox."""
+        return self._now(secret=secret)
+
+    @property
+    def inbox(self) -> Inbox:
+        """Everything received so far, oldest first."""
+        return self._all().inbox(self.name)
+
+    @property
+    def objections(self) -> int:
+        """How many posts ever gave cause for complaint."""
+        return int(self._state["objections"])
+
+    def __repr__(self) -> str:
+        waiting = len(self._state["script"])
+        told = f"then {waiting} scripted answers" if waiting else f"answers {word_of(self._state['default'])}"
+        return f"<Receiver {self.name!r}: {self._state['received']} received, {told}>"
+
+
+class Receivers:
+    """Every receiver of one sandbox; a `leyden.server.ports.Courier` that carries nothing further than this object.
+
+    `rules` are the contract's callbacks, for the bodies' schemas; `secrets_at(instant)` gives every secret that may
+    sign at that instant. What is not given is not looked at. `shop.localhost` is `shop`; a receiver is on record from
+    the first thing that it was told or sent. Scripts, inboxes and answers on their way are rows: they are written down
+    with what caused them, or not at all. Late answers go to whoever posted last; `answered` is who that is at first.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        journal: Journal,
+        answered: Callable[[Post, Answer], None],
+        *,
+        rules: Mapping[str, CallbackRule] | None = None,
+        secrets_at: Callable[[int], Sequence[str]] | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._journal = journal
+        self._answered = answered
+        self._rules = rules
+        self._secrets_at = secrets_at
+        self._states = store.table("receivers", key="id")
+        self._late = store.table("late_answers", key="id")
+        self._posts = Posts(store)
+        clock.on(TIMER, self._answer_late)
+
+    def __getitem__(self, name: str) -> Receiver:
+        return self.receiver(name)
+
+    def __iter__(self) -> Iterator[Receiver]:
+        return (self.receiver(row["id"]) for row in list(self._states))
+
+    def receiver(self, name: str, *, answers: Sequence[Said] | None = None, always: Said | None = None) -> Receiver:
+        """The receiver of this name or host, with a script if one is given."""
+        receiver = Receiver(_name(name), lambda: self)
+        if answers is not None:
+            receiver.answers(answers)
+        if always is not None:
+            receiver.always(always)
+        return receiver
+
+    def state(self, name: str) -> Mapping[str, Any]:
+        """What a receiver was told, and how many posts it was sent."""
+        return self._states.row(name) or {"id": name, **_FRESH}
+
+    def change(self, name: str, **changes: Any) -> None:
+        """Write down what became different about a receiver."""
+        self._states.put({**self.state(name), **changes})
+
+    def inbox(self, name: str) -> Inbox:
+        """What the receiver was sent."""
+        return Inbox(name, self._posts, self.state(name)["received"])
+
+    # The port
+
+    def post(self, post: Post, answered: Callable[[Post, Answer], None]) -> None:
+        """Hand the post to its host's receiver. The answer comes at once, or through the clock if it is late."""
+        self._answered = answered
+        parts = urlsplit(post.url)
+        name = _name(parts.hostname or "")
+        with self._store.commit():
+            reply = self._chosen(name, post)
+            wait_ms = reply["delay_ms"]
+            if reply["error"] == TIMEOUT or wait_ms >= post.timeout_ms:
+                wait_ms = post.timeout_ms
+                reply = {**reply, "delay_ms": wait_ms, "error": TIMEOUT, "word": reply["word"] or TIMEOUT}
+            if reply["error"] not in NEVER_HEARD:
+                path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+                self._receive(name, post, path, reply)
+            if wait_ms:
+                key = f"{post.delivery_id}#{post.attempt}"
+                self._late.put({"id": key, "receiver": name, "post": packed(post), "reply": reply})
+                self._clock.call_at(self._clock.now() + wait_ms, CALLBACK, TIMER, key)
+            else:
+                self._tell(name, post, reply, answered)
+
+    def wall_seconds(self, url: str) -> int:
+        """Sandbox seconds: these receivers live in the sandbox's time."""
+        return self._clock.now() // 1_000
+
+    def resume(self) -> None:
+        """Take up the work of a store that was just opened: answers that were on their way then reach nobody."""
+        for row in list(self._late):
+            self._late.delete(row["id"])
+
+    # Inside
+
+    def _chosen(self, name: str, post: Post) -> dict[str, Any]:
+        """The reply to this post: the first rule's that fits it, else the script's next, else the usual one."""
+        state = self.state(name)
+        for place, rule in enumerate(state["rules"]):
+            if (
+                rule["event"] in (None, post.headers.get("leyden-event"))
+                and rule["attempt"] in (None, post.attempt)
+                and (rule["charge"] is None or rule["charge"] in _charges_of(post))
+            ):
+                if rule["count"] is not None:
+                    left = [{**rule, "count": rule["count"] - 1}] if rule["count"] > 1 else []
+                    self.change(name, rules=[*state["rules"][:place], *left, *state["rules"][place + 1 :]])
+                chosen: dict[str, Any] = rule["reply"]
+                return chosen
+        if state["script"]:
+            chosen, *rest = state["script"]
+            self.change(name, script=rest)
+            return chosen
+        usual: dict[str, Any] = state["default"]
+        return usual
+
+    def _receive(self, name: str, post: Post, path: str, reply: Mapping[str, Any]) -> None:
+        state = self.state(name)
+        answer = reply["word"] or reply["status"]
+        headers = {key.lower(): value for key, value in post.headers.items()}
+        body = post.body.decode("utf-8", "replace")
+        webhook_id = headers.get("webhook-id", "")
+        verdict: list[str] = []
+        secrets = [state["secret"]] if state["secret"] is not None else self._valid_secrets()
+        if secrets is not None:
+            verdict += signature_faults(secrets, headers, body, self._clock.now() // 1_000)
+        if self._rules is not None:
+            verdict += body_faults(self._rules, headers, post.body)
+        first = self._posts.first(name, webhook_id)
+        if first is not None:
+            if first["body"] != body:
+                verdict.append("the same webhook-id came with another body")
+            if first["acknowledged"]:
+                verdict.append("the same webhook-id came again after it was acknowledged")
+        number = state["received"] + 1
+        got = {
+            "at": self._clock.now(),
+            "url": post.url,
+            "path": path,
+            "headers": headers,
+            "body": body,
+            "attempt": post.attempt,
+            "answer": answer,
+            "repeated": first is not None,
+            "commits": reply["commits"],
+            "verdict": verdict,
+        }
+        self._posts.add(name, number, got)
+        self.change(name, received=number, objections=state["objections"] + bool(verdict))
+        self._journal.note(
+            "callback_received", name, delivery=webhook_id, attempt=post.attempt, answer=answer, verdict=verdict
+        )
+
+    def _valid_secrets(self) -> Sequence[str] | None:
+        return None if self._secrets_at is None else self._secrets_at(self._clock.now())
+
+    def _answer_late(self, key: str) -> None:
+        late = self._late.existing(key)
+        self._late.delete(key)
+        self._tell(late["receiver"], unpacked(late["post"]), late["reply"], self._answered)
+
+    def _tell(self, name: str, post: Post, reply: Mapping[str, Any], answered: Callable[[Post, Answer], None]) -> None:
+        if reply["error"] is None and 200 <= reply["status"] <= 299:
+            self._posts.acknowledge(name, post.headers.get("webhook-id", ""))
+        answered(post, answer_from(reply, name))
+
+
+def _name(host: str) -> str:
+    name = host.lower().rstrip(".")
+    return name.removesuffix(".localhost")
+
+
+def _charges_of(post: Post) -> list[Any]:
+    """The ids of the Charge and the Static Charge that a body tells of, in an envelope or not."""
+    try:
+        body = orjson.loads(post.body)
+    except orjson.JSONDecodeError:
+        return []
+    data = body.get("data", body) if isinstance(body, dict) else {}
+    return [data.get("id"), data.get("staticChargeId")] if isinstance(data, dict) else []

@@ -1,0 +1,139 @@
+"""Replies: what a built-in receiver can be told to answer, and how that is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES
+from leyden.server.ports import Answer
+from leyden.server.timestamps import parse_duration
+
+TIMEOUT, RESET, REFUSED, UNRESOLVED, TLS, PROTOCOL = "timeout", "reset", "refused", "unresolved", "tls", "protocol"
+EMPTY, HUGE, ENDLESS, COMMIT_THEN_500 = "empty", "huge", "endless", "commit_then_500"
+
+NEVER_HEARD = frozenset({REFUSED, UNRESOLVED, TLS})  # the request does not reach the receiver at all
+HUGE_BYTES = 10_000_000
+_LONGEST_BODY = 1_000_000_000
+
+# What the outbox makes of a word, where that is not the word itself.
+_MEANT: Mapping[str, Mapping[str, Any]] = {
+    TIMEOUT: {"error": TIMEOUT},
+    RESET: {"error": RESET},
+    REFUSED: {"error": REFUSED},
+    UNRESOLVED: {"error": UNRESOLVED},
+    TLS: {"error": TLS},
+    PROTOCOL: {"error": PROTOCOL},
+    EMPTY: {"error": RESET},
+    HUGE: {"error": None, "status": 200, "size": HUGE_BYTES, "commits": True},
+    ENDLESS: {"error": TIMEOUT, "commits": True},
+    COMMIT_THEN_500: {"error": None, "status": 500, "commits": True},
+}
+WORDS = tuple(_MEANT)
+_NAMES = ("status", "headers", "body", "delay", "error", "commits", "size")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a receiver answers: `status` with `headers` and `body`, or the `error` word instead, after `delay` of
+    sandbox time (a number of seconds or a text such as "2s"). A delay of the attempt's timeout or more is a timeout.
+
+    `size` asks for a body of so many bytes in place of `body`. `commits` says whether the receiver acts on the message
+    whatever it answers; by default it does if it means to answer 2xx, however late.
+    """
+
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: str = ""
+    delay: str | float = 0
+    error: str | None = None
+    commits: bool | None = None
+    size: int | None = None
+
+
+Said = int | str | Reply
+
+
+def said_from(value: Any) -> Said:
+    """What a JSON value says: a status, a word, or an object with a `Reply`'s fields. Raises `ValueError` otherwise."""
+    said = value
+    if isinstance(value, dict):
+        for name in value:
+            if name not in _NAMES:
+                raise ValueError(f"a reply has no {str(name)[:60]!r}: give some of {', '.join(_NAMES)}")
+        said = Reply(**value)
+    plain_reply(said)
+    return said if isinstance(said, Reply | str) else int(said)
+
+
+def plain_reply(said: Said) -> dict[str, Any]:
+    """What was said as JSON values. Raises `ValueError` with the mend when it is no answer."""
+    reply = said
+    if isinstance(reply, str):
+        reply = Reply(error=reply)
+    elif not isinstance(reply, Reply):
+        reply = Reply(status=reply)
+    if reply.error is not None and reply.error not in WORDS:
+        raise ValueError(f"{reply.error!r} is no answer: say a status, a Reply, or one of {', '.join(sorted(WORDS))}")
+    if type(reply.status) is not int or not 200 <= reply.status <= 599:
+        raise ValueError(f"{reply.status!r} is no final HTTP status: say a whole number from 200 to 599")
+    if reply.size is not None and (type(reply.size) is not int or not 0 <= reply.size <= _LONGEST_BODY):
+        raise ValueError(f"{reply.size!r} is no size of a body: say 0 to {_LONGEST_BODY} bytes")
+    if reply.commits not in (None, True, False):
+        raise ValueError(f"commits is {reply.commits!r}: say true, false, or leave it out")
+    if not isinstance(reply.body, str) or not isinstance(reply.headers, Mapping):
+        raise ValueError("a reply's body is a text and its headers are an object of texts")
+    if not all(isinstance(text, str) for pair in reply.headers.items() for text in pair):
+        raise ValueError("the names and values of a reply's headers are texts")
+    if not isinstance(reply.delay, str | float | int | timedelta):
+        raise ValueError(f'{reply.delay!r} is no delay: say a number of seconds or a text such as "2s"')
+    delay_ms = parse_duration(reply.delay)
+    if delay_ms < 0:
+        raise ValueError(f"a receiver cannot answer {reply.delay!r} before it is asked: give a delay of 0 or more")
+    plain = {
+        "status": reply.status,
+        "headers": {key.lower(): value for key, value in reply.headers.items()},
+        "body": reply.body,
+        "delay_ms": delay_ms,
+        "error": None,
+        "word": reply.error,
+        "size": reply.size,
+        "commits": reply.error is None and 200 <= reply.status <= 299,
+        **({} if reply.error is None else _MEANT[reply.error]),
+    }
+    return plain if reply.commits is None else {**plain, "commits": reply.commits}
+
+
+def reply_resource(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """A plain reply in the form that `said_from` reads; `delay` is in seconds."""
+    return {
+        "status": plain["status"],
+        "headers": plain["headers"],
+        "body": plain["body"],
+        "delay": plain["delay_ms"] / 1_000,
+        "error": plain["word"],
+        "commits": plain["commits"],
+        "size": plain["size"],
+    }
+
+
+def word_of(plain: Mapping[str, Any]) -> str:
+    """A plain reply in a word: the one that was said, or the status."""
+    return str(plain["word"] or plain["status"])
+
+
+def answer_from(plain: Mapping[str, Any], name: str) -> Answer:
+    """What the outbox sees of receiver `name`'s reply: no more of a body than would be read and kept of a real one."""
+    latency_ms = plain["delay_ms"]
+    if plain["error"] is not None:
+        note = f"the receiver {name!r} was told to answer so"
+        if plain["word"] not in (None, plain["error"]):
+            note = f"{note}: {plain['word']}"
+        return Answer(error=plain["error"], note=note, latency_ms=latency_ms)
+    body = plain["body"].encode() if plain["size"] is None else b"x" * min(plain["size"], READ_CAP_BYTES + 1)
+    note = f"reading stopped after {READ_CAP_BYTES} bytes" if len(body) > READ_CAP_BYTES else ""
+    return Answer(
+        status=plain["status"], headers=plain["headers"], body=body[:KEPT_BYTES], note=note, latency_ms=latency_ms
+    )

@@ -1,0 +1,1 @@
+"""The console: one static page that operates a served sandbox."""

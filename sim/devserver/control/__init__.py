@@ -1,0 +1,1 @@
+"""The control plane: the operations of `specs/sandbox.openapi.yaml`."""

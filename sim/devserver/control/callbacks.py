@@ -1,0 +1,160 @@
+"""The control plane, callbacks: what was sent, sending it again, waiting for it, and the secret that signs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from leyden.devserver.receiver_check.check import check_receiver
+from leyden.devserver.receiver_check.report import report_resource
+from leyden.devserver.receiver_check.session import CheckRefused, Knowledge
+from leyden.server.callbacks.attempts import attempts_of
+from leyden.server.callbacks.deliveries import awaited, delivery_resource
+from leyden.server.contract.bind import answers
+from leyden.server.errors import Conflict, Fault, Impossible, NotFound
+from leyden.server.http.request import Call
+from leyden.server.timestamps import to_iso
+from leyden.world.world import World
+
+
+class CallbackControl:
+    """Handlers of the sandbox document for one world's callbacks."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    # Deliveries
+
+    @answers()
+    def list_deliveries(self, call: Call) -> list[dict[str, Any]]:
+        """The callbacks that fit, the oldest first."""
+        return [_shown(row, self._world) for row in self._fitting(call.query)]
+
+    @answers(NotFound)
+    def get_delivery(self, call: Call) -> dict[str, Any]:
+        """One callback, to the byte."""
+        return _shown(self._find(call.path["id"]), self._world)
+
+    @answers(NotFound, Conflict)
+    def replay_delivery(self, call: Call) -> dict[str, Any]:
+        """Send one message again."""
+        row = self._find(call.path["id"])
+        if awaited(row):
+            raise Conflict("an attempt of this delivery is under way: wait for its answer, then ask again")
+        return _shown(self._world.service.callbacks.replay(row["id"]), self._world)
+
+    @answers()
+    def replay_deliveries(self, call: Call) -> dict[str, Any]:
+        """Send again whatever fits and is not on its way."""
+        callbacks = self._world.service.callbacks
+        ids = [row["id"] for row in self._fitting(call.body) if not awaited(row)]
+        for delivery_id in ids:
+            callbacks.replay(delivery_id)
+        return {"replayed": len(ids), "ids": ids}
+
+    @answers(Impossible)
+    async def wait_for_deliveries(self, call: Call) -> dict[str, Any]:
+        """Wait, in real time, until enough deliveries fit. A world that nobody serves has nothing to wait for."""
+        world, wanted = self._world, call.body["count"]
+        charge = call.body.get("chargeId")
+        if charge is not None and not self._knows(charge):
+            detail = "no Charge and no Static Charge has this id, so no delivery ever will: check it"
+            raise Impossible(detail, faults=[Fault("/chargeId", detail)])
+        counted = self._counter(call.body)
+        if world.until is not None:
+            await world.until(lambda: counted() >= wanted, call.body["timeout"])
+        count = counted()
+        return {"reached": count >= wanted, "count": count}
+
+    # The secret
+
+    @answers()
+    def get_webhook_secret(self, call: Call) -> dict[str, Any]:
+        """The secrets that sign now."""
+        now = self._world.clock.now()
+        secrets = [
+            {
+                "secret": secret["secret"],
+                "since": to_iso(secret["from_ms"]),
+                "until": None if secret["until_ms"] is None else to_iso(secret["until_ms"]),
+            }
+            for secret in reversed(self._world.service.projects.secrets(call.project))
+            if secret["until_ms"] is None or now < secret["until_ms"]
+        ]
+        return {"current": secrets[0]["secret"], "secrets": secrets}
+
+    @answers()
+    def rotate_webhook_secret(self, call: Call) -> dict[str, Any]:
+        """Change the secret; the old one signs too for a while."""
+        self._world.service.projects.rotate_secret(call.project)
+        return self.get_webhook_secret(call)
+
+    # The integrator's own endpoint
+
+    @answers(Impossible)
+    async def check_receiver(self, call: Call) -> dict[str, Any]:
+        """Grade an endpoint on the real network."""
+        world, body = self._world, call.body
+        if world.outside is None:
+            raise Impossible(
+                "a sandbox that is not served reaches no endpoint: use `leyden receiver-check URL` or `leyden serve`"
+            )
+        secret = body.get("secret") or world.service.projects.secrets_of(call.project, world.clock.now())[0]
+        try:
+            report = await check_receiver(
+                body["url"],
+                world.outside,
+                secret=secret,
+                contract=world.plan.contract,
+                knows=Knowledge(body.get("internalId"), body["amount"], body.get("chargeId")),
+                only=body.get("only"),
+                timeout_s=body["timeout"],
+            )
+        except CheckRefused as refused:
+            raise Impossible(str(refused)) from None
+        return report_resource(report, body["include"])
+
+    # Inside
+
+    def _find(self, delivery_id: str) -> dict[str, Any]:
+        row = self._world.service.callbacks.delivery(delivery_id)
+        if row is None:
+            raise NotFound("there is no delivery with this id in this sandbox: list them to see which there are")
+        return row
+
+    def _knows(self, charge_id: str) -> bool:
+        service = self._world.service
+        tables = (service.charges.charges, service.static_charges.static_charges)
+        return any(table.row(charge_id) is not None for table in tables)
+
+    def _fitting(self, wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The rows that a filter lets through, in the order of their creation."""
+        status, event, charge = wanted.get("status"), wanted.get("event"), wanted.get("chargeId")
+        rows = self._world.service.callbacks.deliveries(charge)
+        return [row for row in rows if status in (None, row["status"]) and event in (None, row["event"])]
+
+    def _counter(self, wanted: Mapping[str, Any]) -> Callable[[], int]:
+        """How many deliveries fit at present. Rows are looked at again only when something has happened."""
+        counted: list[tuple[object, int, int]] = []
+
+        def count() -> int:
+            world = self._world
+            with world.lock:
+                journal, length = world.journal, len(world.journal)
+                if not counted or counted[0][0] is not journal or counted[0][1] != length:
+                    counted[:] = [(journal, length, len(self._fitting(wanted)))]
+            return counted[0][2]
+
+        return count
+
+
+def _shown(row: Mapping[str, Any], world: World) -> dict[str, Any]:
+    resource = delivery_resource(row, world.service.callbacks.signature)
+    for shown, attempt in zip(resource["attempts"], attempts_of(row), strict=True):
+        hit = world.faults.hit(row["id"], shown["number"])
+        shown["dueAt"] = to_iso(attempt.due_at)
+        shown["answeredAt"] = None if attempt.ended_at is None else to_iso(attempt.ended_at)
+        shown["answer"] = attempt.answer
+        shown["fault"] = None if hit is None else hit["kind"]
+        shown["sent"] = None if hit is None else hit["sent"]
+    return resource

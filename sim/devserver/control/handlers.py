@@ -1,0 +1,19 @@
+"""The levers: everything that the sandbox document lets an integrator pull, for one world."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from leyden.world.world import World
+
+
+def levers(world: World) -> list[object]:
+    """The objects whose methods answer the document's operations."""
+    # Here and not above: they are wanted only when somebody pulls one.
+    from leyden.devserver.control.callbacks import CallbackControl
+    from leyden.devserver.control.inboxes import InboxControl
+    from leyden.devserver.control.network import NetworkControl
+    from leyden.devserver.control.operations import ControlPlane
+
+    return [ControlPlane(world), CallbackControl(world), InboxControl(world), NetworkControl(world)]

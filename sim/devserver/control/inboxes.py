@@ -1,0 +1,148 @@
+"""The control plane, both ends of the wire: how the built-in inboxes answer, and what goes wrong on our own side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from leyden.callbacks.faults import Wish, fault_resource
+from leyden.callbacks.inboxes import Received
+from leyden.callbacks.receivers import Receiver
+from leyden.callbacks.replies import said_from
+from leyden.server.contract.bind import answers
+from leyden.server.errors import Impossible, NotFound
+from leyden.server.http.request import Call
+from leyden.server.timestamps import to_iso
+from leyden.world.world import World
+
+_LIMIT = 100
+
+
+class InboxControl:
+    """Handlers of the sandbox document for one world's inboxes and faults."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    # Inboxes
+
+    @answers()
+    def list_inboxes(self, call: Call) -> list[dict[str, Any]]:
+        """Every inbox in a line."""
+        return [_summary(receiver) for receiver in self._world.receivers]
+
+    @answers(NotFound)
+    def get_inbox(self, call: Call) -> dict[str, Any]:
+        """One inbox and its posts."""
+        receiver = self._find(call.path["name"])
+        if receiver is None:
+            raise NotFound("there is no inbox of this name yet: it begins with its first post or its first script")
+        return _inbox(receiver, call.query["after"], call.query["limit"])
+
+    @answers(NotFound, Impossible)
+    def script_inbox(self, call: Call) -> dict[str, Any]:
+        """Say how an inbox answers."""
+        body = call.body
+        world, name = self._world, call.path["name"].lower().removesuffix(".localhost")
+        if world.outside is not None and name != "inbox" and not name.endswith(".inbox"):
+            raise Impossible(
+                f"callbacks for {name} leave this sandbox: its own inboxes are inbox and those below it, such as "
+                "shop.inbox"
+            )
+        try:
+            rules = [(said_from(rule["say"]), rule) for rule in body["rules"]]
+            said = [said_from(value) for value in body["answers"]]
+            always = said_from(body["always"])
+        except ValueError as error:
+            raise Impossible(str(error)) from None
+        receiver = world.receivers.receiver(name).forget().always(always).answers(said)
+        for say, rule in rules:
+            receiver.when(
+                say,
+                event=rule.get("event"),
+                charge=rule.get("chargeId"),
+                attempt=rule.get("attempt"),
+                count=rule.get("count", 1),
+            )
+        return _inbox(receiver, 0, _LIMIT)
+
+    def _find(self, name: str) -> Receiver | None:
+        name = name.lower().removesuffix(".localhost")
+        return next((receiver for receiver in self._world.receivers if receiver.name == name), None)
+
+    # Faults
+
+    @answers()
+    def list_faults(self, call: Call) -> list[dict[str, Any]]:
+        """The faults that were not cleared."""
+        return [fault_resource(row) for row in self._world.faults.rows]
+
+    @answers(Impossible)
+    def add_fault(self, call: Call) -> dict[str, Any]:
+        """Let something go wrong."""
+        wanted: Mapping[str, Any] = call.body
+        try:
+            # Whatever the document lets through is a wish's own name, but for this one.
+            named = {"charge" if name == "chargeId" else name: value for name, value in wanted.items()}
+            row = self._world.faults.add(Wish(**named))
+        except ValueError as error:
+            raise Impossible(str(error)) from None
+        return fault_resource(row)
+
+    @answers()
+    def clear_faults(self, call: Call) -> dict[str, Any]:
+        """Let everything go right."""
+        return {"cleared": self._world.faults.clear()}
+
+    @answers(NotFound)
+    def clear_fault(self, call: Call) -> dict[str, Any]:
+        """Take one fault away."""
+        faults, fault_id = self._world.faults, call.path["id"]
+        if faults.row(fault_id) is None:
+            raise NotFound("there is no fault with this id in this sandbox: list them to see which there are")
+        return {"cleared": faults.clear(fault_id)}
+
+
+def _summary(receiver: Receiver) -> dict[str, Any]:
+    return {
+        "name": receiver.name,
+        "received": receiver.inbox.total,
+        "objections": receiver.objections,
+    }
+
+
+def _inbox(receiver: Receiver, after: int, limit: int) -> dict[str, Any]:
+    return {
+        **_summary(receiver),
+        "script": {
+            "rules": [
+                {
+                    "say": rule["said"],
+                    "event": rule["event"],
+                    "chargeId": rule["charge"],
+                    "attempt": rule["attempt"],
+                    "count": rule["count"],
+                }
+                for rule in receiver.rules
+            ],
+            "answers": receiver.script,
+            "always": receiver.usual,
+        },
+        "posts": [_post(number, got) for number, got in receiver.inbox.after(after, limit)],
+    }
+
+
+def _post(number: int, got: Received) -> dict[str, Any]:
+    return {
+        "number": number,
+        "at": to_iso(got.at),
+        "url": got.url,
+        "event": got.event,
+        "attempt": got.attempt,
+        "headers": dict(got.headers),
+        "body": got.body,
+        "answer": got.answer,
+        "committed": got.commits,
+        "repeated": got.repeated,
+        "verdict": list(got.verdict),
+    }

@@ -1,0 +1,184 @@
+"""The control plane's network: who holds how much, what may be moved, and what shall go wrong on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from leyden.devserver.control.operations import find_payment
+from leyden.server.contract.bind import answers
+from leyden.server.errors import Impossible, NotFound
+from leyden.server.http.request import Call
+from leyden.server.timestamps import parse_duration, to_iso
+from leyden.world.world import World
+
+if TYPE_CHECKING:
+    from leyden.lightning.network.control_operations import NetworkLevers
+
+_DIRECT = "payments are direct here: serve the sandbox with --network scale-free:400"
+
+
+class NetworkControl:
+    """Handlers for the network of one world; where payments are direct they all say so."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    @answers(NotFound)
+    def list_attempts(self, call: Call) -> list[dict[str, Any]]:
+        """Every attempt of one payment."""
+        return [_attempt(row) for row in find_payment(self._world, call)["attempts"]]
+
+    @answers(Impossible)
+    def get_network_node(self, call: Call) -> dict[str, Any]:
+        """A node and its channels."""
+        with self._moving() as levers:
+            return _node(levers, call.path["name"])
+
+    @answers(Impossible)
+    def drain_node(self, call: Call) -> dict[str, Any]:
+        """Use up what the node could receive, or send."""
+        with self._moving() as levers:
+            levers.drain(levers.node(call.path["name"]), call.body["inbound"], call.body["outbound"])
+        return _node(levers, call.path["name"])
+
+    @answers(Impossible)
+    def rebalance_node(self, call: Call) -> dict[str, Any]:
+        """Send an amount in a circle."""
+        body = call.body
+        with self._moving() as levers:
+            node = levers.node(call.path["name"])
+            return {"fee": str(levers.rebalance(node, int(body["amount"]), body.get("out"), body.get("into")))}
+
+    @answers(Impossible)
+    def open_channel(self, call: Call) -> dict[str, Any]:
+        """A new channel from this node to another."""
+        from leyden.lightning.topology.graph import DEFAULT_POLICY
+
+        body = call.body
+        with self._moving() as levers:
+            node = levers.node(call.path["name"])
+            local = None if body.get("local") is None else int(body["local"])
+            base_msat, ppm = DEFAULT_POLICY[:2]
+            channel = levers.open_channel(node, levers.node(body["peer"]), int(body["capacity"]), local, base_msat, ppm)
+        return next(row for row in _node(levers, call.path["name"])["channels"] if row["channel"] == channel)
+
+    @answers(Impossible, NotFound)
+    def close_channel(self, call: Call) -> dict[str, Any]:
+        """No more payments over this channel."""
+        number = int(call.path["channel"])
+        with self._moving() as levers:
+            if number >= levers.engine.graph.channels or number in levers.engine.closed:
+                raise NotFound("there is no open channel of this number: they are listed with their nodes")
+            levers.close_channel(number)
+        return {"cleared": 1}
+
+    @answers(Impossible)
+    def list_interceptors(self, call: Call) -> list[dict[str, Any]]:
+        """Everything that was asked to go wrong on the network."""
+        levers = self._levers()
+        return [_interceptor(levers, row) for row in levers.payments.interceptors.rows]
+
+    @answers(Impossible)
+    def add_interceptor(self, call: Call) -> dict[str, Any]:
+        """Let something go wrong on the network."""
+        body = call.body
+        spans = {name: None if body.get(name) is None else parse_duration(body[name]) for name in _SPANS}
+        with self._moving() as levers:
+            row = levers.intercept(
+                body["kind"],
+                node=body.get("node"),
+                after_ms=spans["after"] or 0,
+                lasting_ms=spans["lasting"],
+                delay_ms=spans["delay"],
+                **{name: body.get(name) for name in ("payment", "hop", "channel", "code", "times")},
+            )
+        return _interceptor(levers, row)
+
+    @answers(Impossible, NotFound)
+    def remove_interceptor(self, call: Call) -> dict[str, Any]:
+        """Let one act no more."""
+        with self._moving() as levers:
+            interceptors = levers.payments.interceptors
+            if interceptors.rows.row(call.path["id"]) is None:
+                raise NotFound("there is no interceptor with this id in this sandbox: list them to see which there are")
+            interceptors.remove(call.path["id"])
+        return {"cleared": 1}
+
+    # Inside
+
+    def _levers(self) -> NetworkLevers:
+        if self._world.engine is None:
+            raise Impossible(_DIRECT)
+        from leyden.lightning.network.control_operations import levers_of
+
+        return levers_of(self._world.payments)
+
+    @contextmanager
+    def _moving(self) -> Iterator[NetworkLevers]:
+        """A look at the network, or a change to it, as one turn. What cannot be done is told, and nothing was done."""
+        levers = self._levers()
+        from leyden.lightning.engine.interceptors import InterceptError
+        from leyden.lightning.topology.graph import GraphError
+
+        try:
+            with self._world.turn():
+                yield levers
+        except (GraphError, InterceptError) as refused:
+            raise Impossible(str(refused)) from None
+
+
+_SPANS = ("after", "lasting", "delay")
+
+
+def _attempt(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "attempt": row["part"],
+        "at": to_iso(row["at"]),
+        "amount": str(row["amount_msat"]),
+        "fee": str(row.get("fee_msat", 0)),
+        "route": row.get("route", []),
+        "status": row["status"],
+        "hop": row.get("hop"),
+        "source": row["source"],
+        "code": row["code"],
+        "name": row["name"],
+        "retried": row["retried"],
+        "learned": row["learned"],
+        "reason": row["reason"],
+        "resolvedAt": None if row["resolved_at"] is None else to_iso(row["resolved_at"]),
+    }
+
+
+def _node(levers: NetworkLevers, name: str) -> dict[str, Any]:
+    node = levers.node(name)
+    return {
+        "name": levers.engine.graph.names[node],
+        "shop": node == levers.payments.shop,
+        "outbound": str(levers.outbound_msat(node)),
+        "inbound": str(levers.inbound_msat(node)),
+        "channels": [
+            {
+                "channel": row["channel"],
+                "peer": row["peer"],
+                "capacity": str(row["capacity_msat"]),
+                "local": str(row["local_msat"]),
+                "remote": str(row["remote_msat"]),
+                "inFlight": str(row["in_flight_msat"]),
+                "closed": row["closed"],
+            }
+            for row in levers.channels(node)
+        ],
+    }
+
+
+def _interceptor(levers: NetworkLevers, row: Mapping[str, Any]) -> dict[str, Any]:
+    plain = {name: row[name] for name in ("id", "kind", "payment", "hop", "channel", "code", "times", "acted")}
+    return {
+        **plain,
+        "node": None if row["node"] is None else levers.engine.graph.names[row["node"]],
+        "delay": None if row["delay_ms"] is None else row["delay_ms"] / 1_000,
+        "from": None if row["from_ms"] is None else to_iso(row["from_ms"]),
+        "until": None if row["until_ms"] is None else to_iso(row["until_ms"]),
+    }

@@ -1,0 +1,238 @@
+"""The control plane: the world's own levers, as operations of `specs/sandbox.openapi.yaml`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from leyden.lightning.engine.htlc import NotHeld
+from leyden.lightning.payer.payment_requests import PayerError, ask_for_invoice, read_request, strip_scheme
+from leyden.server.charges.wire_model import charge_resource
+from leyden.server.contract.bind import answers
+from leyden.server.errors import Conflict, Fault, Impossible, NotFound
+from leyden.server.http.projects import Projects
+from leyden.server.http.request import Call
+from leyden.server.timestamps import parse_duration, parse_iso, to_iso
+from leyden.server.version import VERSION
+from leyden.world.clock import ClockError, Fired
+from leyden.world.world import World
+
+
+class ControlPlane:
+    """Handlers of the sandbox document for one world. `reset` rebuilds that world; `replaced` tells its host."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    # The sandbox itself
+
+    @answers()
+    def get_sandbox(self, call: Call) -> dict[str, Any]:
+        """What this sandbox is made of and where it stands."""
+        world = self._world
+        charges = world.service.charges.charges
+        return {
+            "version": VERSION,
+            "contract": world.plan.contract.version,
+            "seed": world.plan.seed,
+            "start": to_iso(world.plan.start_ms),
+            **self._clock(),
+            "overlays": list(world.plan.contract.overlays),
+            "charges": dict(sorted(Counter(row["status"] for row in charges).items())),
+            "pending": len(world.clock),
+            "journalHash": world.journal.hash,
+            "publicUrl": world.public_url,
+        }
+
+    @answers()
+    def reset(self, call: Call) -> dict[str, Any]:
+        """Forget everything and start a fresh world, under the same key and contract."""
+        start = call.body.get("start")
+        self._world.reset(seed=call.body.get("seed"), start_ms=None if start is None else parse_iso(start))
+        return self.get_sandbox(call)
+
+    # Keys
+
+    @answers(Impossible)
+    def create_api_key(self, call: Call) -> dict[str, Any]:
+        """One more key for the project."""
+        return self._new_key(call, lambda projects, key: projects.give_key(call.project, key))
+
+    @answers(Impossible)
+    def rotate_api_key(self, call: Call) -> dict[str, Any]:
+        """Another key in the place of one, which opens nothing from now on."""
+        replaces = call.body["replaces"]
+        return self._new_key(call, lambda projects, key: projects.rotate_key(call.project, key, replaces=replaces))
+
+    # Time
+
+    @answers()
+    def get_clock(self, call: Call) -> dict[str, Any]:
+        """The instant and the rate."""
+        return self._clock()
+
+    @answers(Impossible)
+    def set_clock(self, call: Call) -> dict[str, Any]:
+        """Freeze the clock (0), or let it run that many times as fast as real time."""
+        try:
+            self._world.move(lambda clock: clock.set_rate(call.body["rate"]))
+        except ClockError:
+            detail = "time stands still in a sandbox that is not served: move it with advance, or use `leyden serve`"
+            raise Impossible(detail, faults=[Fault("/rate", detail)]) from None
+        return self._clock()
+
+    @answers()
+    async def advance_clock(self, call: Call) -> dict[str, Any]:
+        """Move time, and answer when everything that fell due on the way was done and every callback attempted."""
+        [given] = call.body  # exactly one, says the spec
+        world = self._world
+        value = call.body[given]
+        if given == "by":
+            fired = await world.walk_to(world.clock.now() + parse_duration(value))
+        elif given == "to":
+            fired = await world.walk_to(parse_iso(value))
+        elif value == "idle":
+            fired = await world.walk_until_idle()
+        else:
+            fired = await world.walk_to(world.clock.next_due())
+        return {"now": to_iso(world.clock.now()), "fired": [_fired(event) for event in fired]}
+
+    # Payments
+
+    @answers()
+    async def create_payment(self, call: Call) -> dict[str, Any]:
+        """Pay an invoice or an LNURL as a wallet would; a payment that cannot be made is a failed payment."""
+        body = call.body
+        world = self._world
+        text = strip_scheme(body["request"])
+        amount_msat = None if body.get("amount") is None else int(body["amount"])
+        refusal = None
+        try:
+            if read_request(text) == "lnurl":
+                # The wallet's own requests come first and by themselves, as they would from outside.
+                text = ask_for_invoice(text, amount_msat, body.get("comment") or "", self._fetch, or_least=True)
+                amount_msat = None
+        except ValueError as error:
+            refusal = str(error)
+        with world.turn():
+            try:
+                if refusal is not None:
+                    return _payment(world.payments.refused(text, amount_msat, refusal))
+                payment = world.payments.pay(
+                    text, amount_msat=amount_msat, outcome=body["outcome"], delay_ms=parse_duration(body["delay"])
+                )
+            except ValueError as error:
+                # Raised before anything was sent: an unreadable invoice, an amount that cannot be said.
+                payment = world.payments.refused(text, amount_msat, str(error))
+        return _payment(payment)
+
+    @answers()
+    def list_payments(self, call: Call) -> list[dict[str, Any]]:
+        """Every payment, the newest first."""
+        return [_payment(row) for row in self._world.payments.rows][::-1]
+
+    @answers(NotFound)
+    def get_payment(self, call: Call) -> dict[str, Any]:
+        """One payment."""
+        return _payment(find_payment(self._world, call))
+
+    @answers(NotFound, Conflict)
+    def settle_payment(self, call: Call) -> dict[str, Any]:
+        """Let the node take a held payment."""
+        return self._resolve(call, self._world.payments.settle)
+
+    @answers(NotFound, Conflict)
+    def cancel_payment(self, call: Call) -> dict[str, Any]:
+        """Let the node fail a held payment."""
+        return self._resolve(call, self._world.payments.cancel)
+
+    # Charges, journal
+
+    @answers(NotFound, Conflict)
+    def fail_charge(self, call: Call) -> dict[str, Any]:
+        """Let the node lose the Charge's invoice."""
+        world = self._world
+        service = world.service.charges
+        charge = service.find(call.project, call.path["id"])
+        rule = service.lifecycle.decide(charge, "invoice_failed", world.clock.now())
+        if rule.to is None:
+            raise Conflict(f"this charge is {charge['status']}: {rule.because}")
+        if not world.node.fail_invoice(charge["payment_hash"], call.body.get("reason") or "failed on request"):
+            raise Conflict("the invoice of this charge is closed already, and it will expire: fail it before that")
+        return charge_resource(service.find(call.project, charge["id"]))
+
+    @answers()
+    def get_journal(self, call: Call) -> list[dict[str, Any]]:
+        """What happened, in order, after entry number `after`."""
+        entries = self._world.journal.entries(after=call.query["after"], limit=call.query["limit"])
+        return [
+            {
+                "sequence": entry.sequence,
+                "at": to_iso(entry.at_ms),
+                "kind": entry.kind,
+                "subject": entry.subject,
+                "facts": entry.facts,
+            }
+            for entry in entries
+        ]
+
+    # Inside
+
+    def _new_key(self, call: Call, make: Callable[[Projects, str | None], str]) -> dict[str, Any]:
+        projects, wanted = self._world.service.projects, call.body.get("key")
+        try:
+            if wanted is not None and self._world.key_taken(wanted):
+                raise ValueError(f"the key {wanted!r} was given out before: choose one that never was")
+            key = make(projects, wanted)
+        except ValueError as error:
+            raise Impossible(str(error)) from None
+        return {"key": key, "keys": projects.keys(call.project)}
+
+    def _clock(self) -> dict[str, Any]:
+        return {"now": to_iso(self._world.clock.now()), "rate": self._world.clock.rate}
+
+    def _fetch(self, url: str) -> Mapping[str, Any]:
+        base = self._world.public_url
+        if not url.startswith(base + "/"):
+            raise PayerError(f"this LNURL leads to {urlsplit(url).netloc}, not to this sandbox at {base}")
+        answer: Mapping[str, Any] = orjson.loads(self._world.ask("GET", url.removeprefix(base)).body)
+        return answer
+
+    def _resolve(self, call: Call, resolve: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+        payment = find_payment(self._world, call)
+        if payment["status"] != "held":
+            raise Conflict(f"this payment is {payment['status']}: only a held one can be settled or cancelled")
+        try:
+            return _payment(resolve(payment["id"]))
+        except NotHeld as refused:  # over a network the payer hears only later that the shop holds it no more
+            raise Conflict(str(refused)) from None
+
+
+def _fired(event: Fired) -> dict[str, Any]:
+    return {"at": to_iso(event.at_ms), "kind": event.kind, "id": event.key}
+
+
+def _payment(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "id": row["id"],
+        "status": row["status"],
+        "reason": row["reason"],
+        "amount": str(row["amount_msat"] or 0),
+        "paymentHash": row["payment_hash"],
+        "request": row["request"],
+        "createdAt": to_iso(row["created_at"]),
+        "resolvedAt": None if row["resolved_at"] is None else to_iso(row["resolved_at"]),
+        "preimage": row["preimage"],
+    }
+
+
+def find_payment(world: World, call: Call) -> dict[str, Any]:
+    """The payment named in the path. Raises `NotFound` when there is none."""
+    row: dict[str, Any] | None = world.payments.rows.row(call.path["id"])
+    if row is None:
+        raise NotFound("there is no payment with this id in this sandbox: list them to see which there are")
+    return row

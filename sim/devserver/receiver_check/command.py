@@ -1,0 +1,61 @@
+"""`leyden receiver-check URL`: the receiver check without a server, and its report where you want it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+import orjson
+
+from leyden.devserver.receiver_check.check import Report, check_receiver
+from leyden.devserver.receiver_check.report import report_resource, report_text
+from leyden.devserver.receiver_check.report_html import report_html
+from leyden.devserver.receiver_check.session import Knowledge
+from leyden.server.callbacks.egress import Egress
+from leyden.server.errors import LeydenError
+from leyden.server.system.http_transport import HttpCourier
+from leyden.world.config import packaged_contract
+
+
+def receiver_check(options: argparse.Namespace) -> int:
+    """Check an endpoint and return 0 when it reaches the wanted grade, 1 when it does not.
+
+    Raises `LeydenError` when the check cannot be made, or a report cannot be written.
+    """
+    report = asyncio.run(_checked(options))
+    if "-" not in (options.json, options.html):
+        print(report_text(report), end="")
+    _write(options.json, orjson.dumps(report_resource(report), option=orjson.OPT_INDENT_2).decode() + "\n")
+    _write(options.html, report_html(report))
+    return 0 if report.reaches(options.grade) else 1
+
+
+async def _checked(options: argparse.Namespace) -> Report:
+    egress = Egress(options.egress, allow=options.egress_allow)
+    courier = HttpCourier(allow=egress, screen=egress.screen)
+    try:
+        return await check_receiver(
+            options.url,
+            courier,
+            secret=options.secret,
+            contract=packaged_contract("charges", tuple(options.overlay)),
+            knows=Knowledge(options.internal_id, options.amount, options.charge_id),
+            only=options.only,
+            timeout_s=options.timeout,
+        )
+    finally:
+        await courier.close()
+
+
+def _write(place: str | None, text: str) -> None:
+    if place is None:
+        return
+    if place == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(place).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise LeydenError(f"{place}: {error.strerror}; choose another file for the report") from None

@@ -1,0 +1,98 @@
+"""The receiver check's report as a page: complete in itself, without scripts, by day and by night."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from itertools import groupby
+from pathlib import Path
+
+from leyden.devserver.receiver_check.cases import SEVERITIES
+from leyden.devserver.receiver_check.check import FAIL, NOTICE, PASS, SKIPPED, Exchange, Finding, Report
+from leyden.devserver.receiver_check.session import raw_request
+
+_WORDS = {PASS: "pass", NOTICE: "notice", FAIL: "fail", SKIPPED: "not sent"}
+
+_STYLE = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
+
+
+def report_html(report: Report) -> str:
+    """The page. Everything shown is escaped: what an endpoint answers is a stranger's text."""
+    return "".join(_page(report))
+
+
+def _page(report: Report) -> Iterator[str]:
+    yield '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    # Nothing on this page loads or runs anything, whatever an endpoint may have answered.
+    yield "<meta http-equiv=\"content-security-policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+    yield f"<title>{escape(report.grade)}: receiver check of {escape(report.url)}</title>"
+    yield f'<style>{_STYLE}</style></head><body><header><div class="top">'
+    yield f'<div class="grade {escape(report.grade)}" aria-hidden="true">{escape(report.grade)}</div>'
+    yield f'<div><h1>Receiver check</h1><p class="where">{escape(report.url)}</p>'
+    yield f"<p><strong>Grade {escape(report.grade)}</strong>: {escape(report.why)}</p></div></div>"
+    yield '<ul class="counts">'
+    for verdict, word in _WORDS.items():
+        if report.count(verdict):
+            yield f'<li class="tag {verdict}">{report.count(verdict)} {word}</li>'
+    yield "</ul>"
+    for hint in report.hints:
+        yield f'<p class="hint">{escape(hint)}</p>'
+    yield "</header><main>"
+    yield from _worst_first(report)
+    for group, members in groupby(report.findings, lambda finding: finding.check.group):
+        findings = list(members)
+        failed = sum(finding.verdict == FAIL for finding in findings)
+        told = f" <small>{failed} of {len(findings)} fail</small>" if failed else ""
+        yield f"<section><h2>{escape(group)}{told}</h2>"
+        for finding in findings:
+            yield from _details(finding)
+        yield "</section>"
+    yield f"</main><footer>Signed with <code>{escape(report.secret)}</code>, begun {escape(report.started_at)}. "
+    yield "A: nothing fails. B: only small things do. C: something serious does. D: four serious things or more. "
+    yield "F: it takes forged messages, refuses sound ones, or cannot be reached.</footer></body></html>\n"
+
+
+def _worst_first(report: Report) -> Iterator[str]:
+    failed = [finding for finding in report.findings if finding.verdict == FAIL]
+    if not failed:
+        return
+    yield "<section><h2>What to mend, the worst first</h2>"
+    for severity in SEVERITIES:
+        some = [finding.check for finding in failed if finding.severity == severity]
+        if some:
+            links = "; ".join(f'<a href="#{escape(check.name)}">{escape(check.title)}</a>' for check in some)
+            yield f"<p><strong>{severity.capitalize()}</strong>: {links}.</p>"
+    yield "</section>"
+
+
+def _details(finding: Finding) -> Iterator[str]:
+    check, verdict = finding.check, finding.verdict
+    yield f'<details id="{escape(check.name)}"{" open" if verdict == FAIL else ""}><summary>'
+    yield f'<span class="tag {verdict}">{_WORDS[verdict]}</span>'
+    yield f'<span class="title">{escape(check.title)}</span><code>{escape(check.name)}</code></summary>'
+    yield f'<div class="inside"><dl><dt>A good receiver</dt><dd>{escape(check.good)}</dd>'
+    yield f"<dt>This one</dt><dd>{escape(finding.found.removeprefix('it '))}</dd>"
+    if verdict in (FAIL, NOTICE):
+        yield f"<dt>To mend it</dt><dd>{escape(check.mend)}</dd>"
+    if verdict == FAIL:
+        yield f"<dt>Weight</dt><dd>{escape(finding.severity)}</dd>"
+    yield "</dl>"
+    for number, exchange in enumerate(finding.exchanges, 1):
+        yield from _exchange(exchange, f"Request {number} of {len(finding.exchanges)}")
+    yield "</div></details>"
+
+
+def _exchange(exchange: Exchange, title: str) -> Iterator[str]:
+    request = raw_request(exchange.shot.post).decode("utf-8", "backslashreplace").replace("\r\n", "\n")
+    body = exchange.answer.body.decode("utf-8", "replace")
+    yield f"<details><summary>{title}<span>{escape(exchange.said)} in {exchange.answer.latency_ms} ms</span></summary>"
+    yield f'<div class="inside"><pre>{_shown(request)}</pre>'
+    if body:
+        yield f"<h3>Answer</h3><pre>{_shown(body)}</pre>"
+    yield "</div></details>"
+
+
+def _shown(text: str) -> str:
+    # Direction marks and other invisible characters are shown as what they are, so that they cannot play tricks.
+    return escape("".join(char if char.isprintable() or char == "\n" else f"\\u{ord(char):04x}" for char in text))

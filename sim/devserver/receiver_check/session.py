@@ -1,0 +1,279 @@
+"""The bench of the receiver check: a little world of its own, whose callbacks are signed, bent and handed over."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from leyden.lightning.payer.payment_requests import ask_for_invoice
+from leyden.server.callbacks.ip_addresses import meant_address
+from leyden.server.contract.types import Contract
+from leyden.server.errors import LeydenError
+from leyden.server.ports import Post
+from leyden.server.store.store import Store
+from leyden.server.timestamps import to_iso
+from leyden.server.version import VERSION
+from leyden.world.config import plan_from
+from leyden.world.loopback import ask
+from leyden.world.rng import uuid4_from
+from leyden.world.world import World
+
+KEY = "receiver-check"
+CONNECT_TIMEOUT_MS = 3_000
+_HEAD_START_MS = 6 * 3_600_000  # the messages tell of the last few hours, never of the future
+
+
+class CheckRefused(LeydenError):
+    """The check cannot be made as it was asked for; the text says what to ask instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What the endpoint knows: an `internalId`, the amount in msat that it expects, the id of a Charge."""
+
+    internal_id: str | None = None
+    amount: str = "250000"
+    charge_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A callback as the service would send it: its id, its event and its exact bytes."""
+
+    id: str
+    event: str
+    body: bytes
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """What it says."""
+        value: dict[str, Any] = orjson.loads(self.body)
+        return value
+
+    @property
+    def charge(self) -> dict[str, Any]:
+        """What it says of its Charge, which an envelope has one floor down."""
+        value = self.json
+        inner = value.get("data")
+        return inner if isinstance(inner, dict) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """One request of a check. `must_ignore`: whoever acts on it has made a mistake."""
+
+    post: Post
+    must_ignore: bool = False
+
+
+class Bench:
+    """Makes messages and shots for one endpoint.
+
+    `now` tells the real time in ms, `secret` is what the endpoint verifies with. Whatever makes a message raises
+    `CheckRefused` when the contract does not take the URL for a `callbackUrl`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        contract: Contract,
+        secret: str,
+        knows: Knowledge,
+        now: Callable[[], int],
+        seed: int,
+        timeout_ms: int,
+    ) -> None:
+        self.url = url
+        self.secret = secret
+        self._knows = knows
+        self._now = now
+        self._timeout_ms = timeout_ms
+        self._contract = contract
+        plan = plan_from(seed=seed, start_ms=now() - _HEAD_START_MS, spec=contract, api_key=KEY, control=False)
+        self._world = World(plan, Store.memory())
+        self._luck = self._world.streams.stream("receiver-check")
+        self.foreign_secret = "whsec_" + base64.b64encode(self._luck.bytes(32)).decode()
+
+    @property
+    def now_s(self) -> int:
+        """The real time in seconds, as timestamps have it."""
+        return self._now() // 1_000
+
+    @property
+    def knows_its_orders(self) -> bool:
+        """Whether messages have to carry an `internalId` that the endpoint knows."""
+        return self._knows.internal_id is not None
+
+    # Messages
+
+    def paid(self, **fields: Any) -> Message:
+        """A Charge was created and paid."""
+        charge = self._created(**fields)
+        self._pay(charge["invoice"]["request"])
+        return self._last()
+
+    def expired(self) -> Message:
+        """A Charge was created, and nobody paid."""
+        self._created(expiresIn=60)
+        self._world.move(lambda clock: clock.advance(61_000))
+        return self._last()
+
+    def failed(self) -> Message:
+        """A Charge was created, and the node lost its invoice."""
+        charge = self._created()
+        world = self._world
+        with world.turn():
+            row = world.service.charges.find(world.plan.project, charge["id"])
+            world.node.fail_invoice(row["payment_hash"], "lost")
+        world.catch_up()
+        return self._last()
+
+    def tips(self, count: int) -> list[Message]:
+        """A Static Charge was paid, `count` times."""
+        amount = self._knows.amount
+        static = self._ask("createStaticCharge", minAmount=amount, maxAmount=amount, description="Tips")
+        messages = []
+        for _ in range(count):
+            invoice = ask_for_invoice(static["invoice"]["request"], None, "", self._fetch)
+            self._pay(invoice)
+            messages.append(self._last())
+        return messages
+
+    def told(self, message: Message, event: str | None = None, **fields: Any) -> Message:
+        """Another message like this one, with some fields of its Charge changed; None takes a field away."""
+        value = message.json
+        charge = value["data"] if isinstance(value.get("data"), dict) else value
+        for name, field in fields.items():
+            charge[name] = field
+            if field is None:
+                del charge[name]
+        if charge is not value and event is not None and "type" in value:
+            value["type"] = event
+        return Message(self.new_id(), event or message.event, orjson.dumps(value))
+
+    def new_id(self) -> str:
+        """An id that nothing has had."""
+        return uuid4_from(self._luck)
+
+    # Shots
+
+    def shot(
+        self,
+        message: Message,
+        *,
+        secrets: Sequence[str] | None = None,
+        stamp: str | int | None = None,
+        signed: Message | None = None,
+        signature: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        drop: Sequence[str] = (),
+        spell: Callable[[str], str] = str,
+        attempt: int = 1,
+        later_ms: int = 0,
+        over_ms: int = 0,
+        must_ignore: bool = False,
+    ) -> Shot:
+        """The message as a request: signed with `secrets` (the endpoint's) for `stamp` (now).
+
+        `signed` is the message that the signature is made for, if not this one; `signature` replaces it altogether.
+        `headers` are put over the usual ones, `drop` names those left out, `spell` writes their names. `later_ms` is
+        how much later the sandbox's clock says it is.
+        """
+        stamp = str(self.now_s if stamp is None else stamp)
+        covered = signed or message
+        if signature is None:
+            keys = [self.secret] if secrets is None else secrets
+            signature = " ".join(f"v1,{mac(key, covered.id, stamp, covered.body)}" for key in keys)
+        whole = {
+            "content-type": "application/json",
+            "user-agent": f"leyden/{VERSION}",
+            "webhook-id": message.id,
+            "webhook-timestamp": stamp,
+            "webhook-signature": signature,
+            "leyden-event": message.event,
+            "leyden-attempt": str(attempt),
+            "leyden-time": to_iso(self._now() + later_ms),
+            **(headers or {}),
+        }
+        post = Post(
+            delivery_id=message.id,
+            attempt=attempt,
+            url=self.url,
+            headers={spell(name): text for name, text in whole.items() if name not in drop},
+            body=message.body,
+            connect_timeout_ms=CONNECT_TIMEOUT_MS,
+            timeout_ms=self._timeout_ms + over_ms,
+            over_ms=over_ms,
+        )
+        # When every message is about the same Charge, what a receiver did with one says nothing about the next.
+        return Shot(post, must_ignore and self._knows.charge_id is None)
+
+    # Inside
+
+    def _created(self, **fields: Any) -> dict[str, Any]:
+        body = {"amount": self._knows.amount, "description": "Flat white, table 7", **fields}
+        return self._ask("createCharge", **body)
+
+    def _ask(self, operation: str, **fields: Any) -> dict[str, Any]:
+        body = {"callbackUrl": self.url, "internalId": self._knows.internal_id, **fields}
+        headers = ((b"apikey", KEY.encode()), (b"content-type", b"application/json"))
+        path = self._contract.operations[operation].path
+        answer = ask(self._world.app, "POST", path, headers, orjson.dumps(body))
+        value = orjson.loads(answer.body)
+        if answer.status != 200:
+            raise CheckRefused(f"no Charge can be created for this check: {value['detail']}")
+        data: dict[str, Any] = value["data"]
+        return data
+
+    def _fetch(self, url: str) -> Mapping[str, Any]:
+        parts = urlsplit(url)
+        target = parts.path + (f"?{parts.query}" if parts.query else "")
+        answer: Mapping[str, Any] = orjson.loads(ask(self._world.app, "GET", target).body)
+        return answer
+
+    def _pay(self, request: str) -> None:
+        world = self._world
+        world.move(lambda clock: clock.advance(4_000))
+        with world.turn():
+            world.payments.pay(request)
+        world.catch_up()
+
+    def _last(self) -> Message:
+        row = self._world.service.callbacks.deliveries()[-1]
+        message = Message(row["id"], row["event"], row["body"].encode())
+        if self._knows.charge_id is not None:
+            known = self.told(message, id=self._knows.charge_id)
+            return replace(known, id=message.id)
+        return message
+
+
+def mac(secret: str, webhook_id: str, stamp: str, body: bytes) -> str:
+    """The signature of exactly these bytes, in base64: HMAC-SHA256 over `id.timestamp.body` (Standard Webhooks 1.0).
+
+    Unlike the package's own it signs whatever it is given, bytes that are no text and timestamps that are no time.
+    """
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    covered = b".".join((webhook_id.encode(), stamp.encode(), body))
+    return base64.b64encode(hmac.new(key, covered, hashlib.sha256).digest()).decode()
+
+
+def raw_request(post: Post) -> bytes:
+    """The request to the byte, as the courier sends it."""
+    parts = urlsplit(post.url)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    default = {"http": 80, "https": 443}[parts.scheme.lower()]
+    host = parts.netloc if parts.port != default else parts.netloc.rpartition(":")[0] or parts.netloc
+    meant = meant_address(parts.hostname or "")
+    odd = meant is not None and str(meant) != parts.hostname  # then the courier says whom it means by itself
+    lines = [f"POST {target} HTTP/1.1", f"{'host' if odd else 'Host'}: {host}"]
+    lines += [f"{name}: {text}" for name, text in post.headers.items()]
+    lines += [f"Content-Length: {len(post.body)}", "", ""]
+    return "\r\n".join(lines).encode("latin-1", "replace") + post.body

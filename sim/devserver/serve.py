@@ -1,0 +1,151 @@
+"""`leyden serve`: the sandbox on a port, until it is told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import hashlib
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from leyden.devserver.console.console import CONSOLE_PATH
+from leyden.devserver.control.handlers import levers
+from leyden.devserver.multi_tenant import Host
+from leyden.server.callbacks.egress import Egress
+from leyden.server.callbacks.ip_addresses import meant_address
+from leyden.server.errors import LeydenError, StoreError
+from leyden.server.http.projects import check_key
+from leyden.server.store.store import Store
+from leyden.server.system.group_commit import GroupSync, SyncedCourier
+from leyden.server.system.http_transport import HttpCourier
+from leyden.server.system.process import address_of, drawn_seed, machine_addresses, open_port, run_server, wall_ms
+from leyden.world.config import network_of, plan_from
+from leyden.world.world import World
+
+DEFAULT_KEY = "leyden"
+_READABLE_ENTRIES = 100_000
+# A request leaves no cycles behind, but a dozen objects that stay. Python would look for garbage after every sixtieth
+# request; after every thousandth it finds as much, and each request costs a twentieth less.
+_YOUNG_OBJECTS = 10_000
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def serve(options: argparse.Namespace) -> int:
+    """Build a world for each key and serve them. Raises `LeydenError` with one clear line when it cannot."""
+    keys = options.api_key or [DEFAULT_KEY]
+    for key in keys:
+        try:
+            check_key(key)
+        except ValueError as error:
+            raise LeydenError(str(error)) from None
+    if len(set(keys)) != len(keys):
+        raise LeydenError("an API key is given twice: each project needs its own")
+    listener = open_port(options.host, options.port)
+    url = address_of(listener)
+    public_url = options.public_url or url
+    egress = _egress(options, url, public_url)
+    worlds: dict[str, World] = {}
+    try:
+        for index, key in enumerate(keys):
+            worlds[key] = _world(options, key, index, public_url, egress)
+        host = Host(worlds, sync_by=wall_ms if options.durability == "interval" else None)
+        gc.freeze()  # what was read is here to stay: the collector need not look at it again and again
+        gc.set_threshold(_YOUNG_OBJECTS)
+        gc.enable()
+        run_server(host, listener, ready=lambda: _announce(options, url, worlds))
+    finally:
+        listener.close()
+        for world in worlds.values():
+            world.store.close()
+    return 0
+
+
+def _announce(options: argparse.Namespace, url: str, worlds: Mapping[str, World]) -> None:
+    """The one line that programs wait for; and, beside it, what a person needs for the first request."""
+    print(f"Leyden listening on {url}", flush=True)
+    world = next(iter(worlds.values()))
+    plan = world.plan
+    # A key that was given is its holder's secret; the default one is not, unless it was changed since.
+    secret = options.api_key or world.service.projects.owner(DEFAULT_KEY) is None
+    key = "" if secret else f", apikey: {DEFAULT_KEY}"
+    kept = "in memory" if options.data == ":memory:" else f"in {options.data}"
+    pages = f"documentation: {url}/docs" + ("" if plan.control is None else f", console: {url}{CONSOLE_PATH}")
+    print(f"{pages}{key}, seed: {plan.seed}, {kept}", file=sys.stderr, flush=True)
+
+
+def _egress(options: argparse.Namespace, *urls: str) -> Egress:
+    """Where the callbacks of every world may go; never to one of these `urls`, at which the server itself is reached,
+    nor, when it listens everywhere, to any address of this machine at its port."""
+    own = [(parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme]) for parts in map(urlsplit, urls)]
+    listened = meant_address(own[0][0])
+    if listened is not None and listened.is_unspecified:
+        own += [(address, own[0][1]) for address in machine_addresses()]
+    local = listened is not None and listened.is_loopback
+    return Egress(options.egress or ("loopback" if local else "public"), allow=options.egress_allow, own=own)
+
+
+def _world(options: argparse.Namespace, key: str, index: int, public_url: str, egress: Egress) -> World:
+    store = _store(options, key)
+    try:
+        return _on(store, options, key, index, public_url, egress)
+    except BaseException:
+        store.close()
+        raise
+
+
+def _on(store: Store, options: argparse.Namespace, key: str, index: int, public_url: str, egress: Egress) -> World:
+    saved = World.saved(store)
+    if saved is not None and options.seed is not None and options.seed != saved["given_seed"]:
+        raise StoreError(
+            f"{options.data} was begun with --seed {saved['given_seed']}: leave --seed out, or use a new --data"
+        )
+    if saved is not None and options.start is not None and options.start != saved["given_start"]:
+        raise StoreError(f"{options.data} was begun at another --start: leave --start out, or use a new --data")
+    if saved is not None:
+        given_seed, seed = saved["given_seed"], saved["seed"]
+        given_start_ms, start_ms = saved["given_start"], saved["start"]
+    else:
+        given_seed = drawn_seed() if options.seed is None else options.seed
+        seed = _seed_for(given_seed, key, index)
+        given_start_ms = start_ms = wall_ms() if options.start is None else options.start
+    rate = options.rate
+    if rate is None:
+        rate = 1.0 if saved is None else saved["rate"]
+    plan = plan_from(
+        seed=seed,
+        start_ms=start_ms,
+        spec=options.spec,
+        overlays=options.overlay,
+        api_key=key,
+        rate=rate,
+        wall=wall_ms,
+        control=not options.no_control,
+        keep=_READABLE_ENTRIES,
+        mock_unbound=options.mock_unbound,
+        network=network_of(saved, options.network),
+        given_seed=given_seed,
+        given_start_ms=given_start_ms,
+    )
+    courier = HttpCourier(allow=egress, screen=egress.screen)
+    if options.durability != "always" or not store.lasts:
+        return World(plan, store, levers=levers, outside=courier, public_url=public_url)
+    settled = GroupSync(store).settled
+    outside = SyncedCourier(courier, settled)
+    return World(plan, store, levers=levers, outside=outside, settled=settled, public_url=public_url)
+
+
+def _store(options: argparse.Namespace, key: str) -> Store:
+    if options.data == ":memory:":
+        return Store.memory()
+    # A folder per key: each is a whole sandbox of its own, whatever keys are given next time and in what order.
+    folder = Path(options.data) / hashlib.sha256(key.encode()).hexdigest()[:16]
+    return Store.open(folder, policy=options.durability, group_commit=options.durability == "always")
+
+
+def _seed_for(seed: int, key: str, index: int) -> int:
+    """The first project's world has the given seed; further ones have seeds of their own, so that no ids repeat."""
+    if index == 0:
+        return seed
+    return int.from_bytes(hashlib.sha256(f"{seed} {key}".encode()).digest()[:6], "big")

@@ -1,0 +1,1 @@
+"""Checks: one response, one observation or a whole run compared with the reference model."""

@@ -1,0 +1,1 @@
+"""The conformance run: a fixed list of cases that covers every declared item."""

@@ -1,0 +1,1 @@
+"""Generators: which step comes next, and with which values."""

@@ -1,0 +1,1 @@
+"""Reports: coverage, exported cases, and findings in words."""

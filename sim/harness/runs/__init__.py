@@ -1,0 +1,1 @@
+"""Runs: the service under test, its configuration, and cases saved as files."""

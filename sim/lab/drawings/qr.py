@@ -1,0 +1,82 @@
+"""QR codes: a request to be scanned from the screen, always dark on light, because that is what cameras expect."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from leyden.lab.drawings.drawing import Drawing, DrawingError
+from leyden.lab.drawings.svg import n, sheet, write
+from leyden.lab.drawings.text_metrics import Run, clean, clip
+from leyden.server.html import tag
+
+# ISO/IEC 18004: a symbol needs four modules of quiet around it.
+_QUIET = 4
+_MODULE, _LARGEST = 6.0, 460.0
+_SCHEME = "lightning:"
+_BECH32 = ("ln", "lightning:ln")
+
+
+def qr(text: str) -> Drawing:
+    """A text as a QR code. A Lightning request is written in capitals, as BOLT 11 advises: the code gets smaller.
+
+    Raises `DrawingError` for an empty text, and for one that no QR code can hold (2,953 bytes).
+    """
+    import segno
+
+    if not text:
+        raise DrawingError("there is nothing to draw: give a payment request, a link or any other text")
+    lower = text.lower()
+    request = (
+        lower.startswith(_BECH32)
+        and lower.isascii()
+        and lower.removeprefix(_SCHEME).isalnum()
+        and text in (lower, lower.upper())
+    )
+    written = text.upper() if request else text
+    try:
+        code = segno.make_qr(
+            written.encode("utf-8", "replace") if not written.isascii() else written, boost_error=False
+        )
+    except segno.DataOverflowError:
+        raise DrawingError(
+            f"a QR code holds at most 2,953 bytes, not the {len(written.encode())} of this text"
+        ) from None
+    matrix = [[bool(module) for module in row] for row in code.matrix]
+    return Drawing(_svg(matrix, text), None, _text(matrix, text))
+
+
+def _svg(matrix: list[list[bool]], text: str) -> str:
+    across = len(matrix) + 2 * _QUIET
+    module = min(_MODULE, _LARGEST / across)
+    side = across * module
+    path: list[str] = []
+    for y, row in enumerate(matrix):
+        x = 0
+        for dark, stretch in groupby(row):
+            wide = len(list(stretch))
+            if dark:
+                path.append(f"M{x} {y}h{wide}v1h-{wide}z")
+            x += wide
+    card = tag("rect", x="8", y="8", width=n(side), height=n(side), rx="10", fill="#fff")
+    shift = n(8 + _QUIET * module)
+    dots = tag("path", d="".join(path), fill="#000", transform=f"translate({shift} {shift}) scale({module:.4f})")
+    label = [Run(text, mono=True, soft=True)]
+    caption = write(8 + side / 2, side + 26, label, room=side, size=11, anchor="middle")
+    edges = {"shape_rendering": "crispEdges"}
+    return sheet(
+        side + 16, side + 38, f"QR code of {clip(clean(text), 400, 10)}", card, tag("g", dots, **edges), caption
+    )
+
+
+def _text(matrix: list[list[bool]], text: str) -> str:
+    """Two rows of modules to a line; what is light is drawn, for terminals that write light on dark."""
+    across = len(matrix[0]) + 4
+    quiet = [False] * across
+    rows = [quiet, quiet, *([False, False, *row, False, False] for row in matrix), quiet, quiet]
+    if len(rows) % 2:
+        rows.append(quiet)
+    glyphs = {(False, False): "█", (False, True): "▀", (True, False): "▄", (True, True): " "}
+    lines = [
+        "".join(glyphs[pair] for pair in zip(*both, strict=True)) for both in zip(rows[::2], rows[1::2], strict=True)
+    ]
+    return "\n".join([*lines, clean(text)])

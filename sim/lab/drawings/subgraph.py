@@ -1,0 +1,166 @@
+"""The part of a network that fits on a page: the shop, who stands near it, and the way of whoever pays there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from leyden.world.world import World
+
+if TYPE_CHECKING:
+    from leyden.lightning.engine.engine import Engine
+
+# A page holds a whole network of so many nodes, and of a larger one the neighbourhood.
+_WHOLE, _NEAR = 16, 14
+_MOST_PEERS, _MOST_PAYERS, _FARTHEST = 9, 4, 5
+
+
+@dataclass(slots=True)
+class Pair:
+    """All channels between two neighbours as one: `near` is closer to the shop, or has the lower number.
+
+    `forward_msat` lies at `far` and can flow towards the shop; the rest of the capacity lies at `near` or is in flight.
+    """
+
+    far: int
+    near: int
+    capacity_msat: int = 0
+    forward_msat: int = 0
+    in_flight_msat: int = 0
+    channels: int = 0
+    disabled: bool = True
+
+
+@dataclass(slots=True)
+class Neighbourhood:
+    """What is shown, and what is not.
+
+    `hops` is how far each shown node is from the shop, `pairs` the channels among them. `payers` are the wallets by
+    their node, `distant` those whose node is too far away to be shown.
+    """
+
+    shop: int
+    names: list[str]
+    channels: int
+    hops: dict[int, int]
+    pairs: list[Pair]
+    payers: dict[int, list[str]]
+    offline: set[int]
+    inbound_msat: int = 0
+    outbound_msat: int = 0
+    hidden_nodes: int = 0
+    hidden_channels: int = 0
+    hidden_peers: int = 0
+    hidden_inbound_msat: int = 0
+    distant: list[tuple[str, str, int | None]] = field(default_factory=list)
+
+
+def neighbourhood(world: World, engine: Engine) -> Neighbourhood:
+    """What to show of the network that the world's engine runs."""
+    from leyden.lightning.payer.routed_payments import TravellingPayments
+
+    payments = world.payments
+    assert isinstance(payments, TravellingPayments)
+    shop, names = payments.shop, engine.graph.names
+    hops = _distances(engine, shop)
+    homes: dict[str, int] = {}
+    for row in reversed(list(payments.rows)):
+        if row["payer"] not in homes and len(homes) < _MOST_PAYERS:
+            homes[row["payer"]] = payments.home_of(row["payer"])
+    shown = _chosen(engine, shop, hops, homes.values())
+    payers: dict[int, list[str]] = {}
+    for payer in sorted(homes):
+        if homes[payer] in shown:
+            payers.setdefault(homes[payer], []).append(payer)
+    pairs = _pairs(engine, shown, hops)
+    drawn = Neighbourhood(
+        shop,
+        names,
+        engine.graph.channels,
+        {node: hops[node] for node in sorted(shown)},
+        pairs,
+        payers,
+        {node for node in shown if not engine.conditions.up(node, world.clock.now())},
+    )
+    drawn.hidden_nodes = len(names) - len(shown)
+    drawn.hidden_channels = engine.graph.channels - sum(pair.channels for pair in pairs)
+    drawn.distant = [(payer, names[home], hops.get(home)) for payer, home in sorted(homes.items()) if home not in shown]
+    hidden: set[int] = set()
+    for edge in engine.router.out_edges(shop):
+        peer, inbound = engine.terms.target[edge], engine.balance[edge ^ 1]
+        drawn.inbound_msat += inbound
+        drawn.outbound_msat += engine.balance[edge]
+        if peer not in shown:
+            hidden.add(peer)
+            drawn.hidden_inbound_msat += inbound
+    drawn.hidden_peers = len(hidden)
+    return drawn
+
+
+def _distances(engine: Engine, shop: int) -> dict[int, int]:
+    """How many channels each node is away from the shop; one that no way leads to is not among them."""
+    hops, layer = {shop: 0}, [shop]
+    while layer:
+        following: list[int] = []
+        for node in layer:
+            for edge in engine.router.out_edges(node):
+                peer = engine.terms.target[edge]
+                if peer not in hops:
+                    hops[peer] = hops[node] + 1
+                    following.append(peer)
+        layer = following
+    return hops
+
+
+def _chosen(engine: Engine, shop: int, hops: dict[int, int], homes: Iterable[int]) -> set[int]:
+    """The nodes to show: all of a small network; else the payers' ways, the largest peers, and the next ring's."""
+    if len(engine.graph.names) <= _WHOLE:
+        return {node for node, far in hops.items() if far <= _FARTHEST}
+    shown = {shop}
+    for home in homes:
+        node = home
+        if hops.get(home, _FARTHEST + 1) > _FARTHEST:
+            continue
+        while node not in shown:
+            shown.add(node)
+            node = _nearer(engine, node, hops)
+    for far in range(1, _FARTHEST + 1):
+        rooms = min(_NEAR - len(shown), _MOST_PEERS)
+        ring = _by_capacity(engine, [node for node in shown if hops[node] == far - 1], shown, hops)
+        shown.update(ring[: max(0, rooms)])
+    return shown
+
+
+def _nearer(engine: Engine, node: int, hops: dict[int, int]) -> int:
+    """The neighbour that is closer to the shop and can send most of what it is given."""
+    edges = [e for e in engine.router.out_edges(node) if hops[engine.terms.target[e]] < hops[node]]
+    return engine.terms.target[max(edges, key=lambda edge: (engine.balance[edge], -edge))]
+
+
+def _by_capacity(engine: Engine, ring: list[int], shown: set[int], hops: dict[int, int]) -> list[int]:
+    """The nodes one step farther than the ring that are not shown yet, those with the largest channels to it first."""
+    room: dict[int, int] = {}
+    for node in ring:
+        for edge in engine.router.out_edges(node):
+            peer = engine.terms.target[edge]
+            if peer not in shown and hops[peer] == hops[node] + 1:
+                room[peer] = room.get(peer, 0) + engine.capacity[edge >> 1]
+    return sorted(room, key=lambda peer: (-room[peer], peer))
+
+
+def _pairs(engine: Engine, shown: set[int], hops: dict[int, int]) -> list[Pair]:
+    """The channels among the shown nodes."""
+    pairs: dict[tuple[int, int], Pair] = {}
+    for node in sorted(shown):
+        for edge in engine.router.out_edges(node):
+            peer = engine.terms.target[edge]
+            if peer not in shown or (hops[node], node) < (hops[peer], peer):
+                continue
+            pair = pairs.setdefault((node, peer), Pair(node, peer))
+            pair.capacity_msat += engine.capacity[edge >> 1]
+            pair.forward_msat += engine.balance[edge]
+            pair.in_flight_msat += engine.in_flight[edge >> 1]
+            pair.channels += 1
+            pair.disabled = pair.disabled and engine.terms.disabled[edge]
+    return list(pairs.values())

@@ -1,0 +1,171 @@
+"""Notebooks, written: a world that somebody should see, as pages that tell it, make it anew and show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from leyden.lab.action_log import History
+from leyden.lab.drawings import timeline
+from leyden.lab.script_writer import script_of
+from leyden.server.timestamps import to_iso
+from leyden.world.world import World
+
+MARKDOWN, CODE = "markdown", "code"
+_MOST = 3  # charges that are told and drawn one by one
+_MOST_LINES = 60  # of what is told of each
+
+_CHARGES = ["status", "amount_sat", "description", "created_at", "expires_at", "confirmed_at"]
+_STATIC = ["status", "slots", "allowed_slots", "description"]
+_PAYMENTS = ["payer", "amount_sat", "status", "outcome", "reason", "created_at", "resolved_at"]
+_ATTEMPTS = ["payment", "at", "route", "hop", "name", "retried", "learned"]
+_CALLBACKS = ["event", "attempt", "at", "http_status", "error", "latency_ms"]
+
+
+class Cell(NamedTuple):
+    """One cell: its `kind`, `markdown` or `code`, its text, and its tags."""
+
+    kind: str
+    source: str
+    tags: tuple[str, ...] = ()
+
+
+def document(cells: Iterable[Cell]) -> Any:
+    """Cells as a notebook (an `nbformat` node, format 4.5) without outputs.
+
+    A cell's id is its place, not chance: the same cells are the same file.
+    """
+    from nbformat import v4
+
+    made: Any = v4  # its functions have no types
+    written = []
+    for number, cell in enumerate(cells, 1):
+        new = made.new_markdown_cell if cell.kind == MARKDOWN else made.new_code_cell
+        node = new(cell.source, id=f"cell-{number:02d}")
+        if cell.tags:
+            node["metadata"]["tags"] = list(cell.tags)
+        written.append(node)
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    return made.new_notebook(cells=written, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
+
+
+def dumps(node: Any) -> str:
+    """A notebook as the text of its file."""
+    from nbformat import writes
+
+    said: Any = writes
+    return str(said(node)).rstrip("\n") + "\n"
+
+
+def as_notebook(world: World, history: History) -> str:
+    """A world as a notebook: what it is, the program that makes it anew, the proof, tables, pictures, a what-if.
+
+    Raises `leyden.lab.action_log.HistoryError` when what was done to the world is not known in full.
+    """
+    return dumps(document(_cells(world, script_of(world, history))))
+
+
+def _cells(world: World, script: str) -> Iterator[Cell]:
+    charges = list(world.service.charges.charges)
+    chosen = sorted(charges, key=lambda row: _interest(world, row), reverse=True)[:_MOST]
+    yield Cell(MARKDOWN, _opening(world, len(charges)))
+    if chosen:
+        yield Cell(MARKDOWN, _story(world, [row["id"] for row in chosen]))
+    yield Cell(
+        MARKDOWN, "## The world, made anew\n\nThese lines make it from nothing; every id and invoice is the same."
+    )
+    yield Cell(CODE, script.rstrip("\n") + "\n\nsb")
+    proof = (
+        f'assert sb.journal_hash == "{world.journal.hash}"\nprint("the same world, to the last byte of its journal")'
+    )
+    yield Cell(
+        MARKDOWN, "The journal's hash depends on everything that happened. If it is the same, this is that world."
+    )
+    yield Cell(CODE, proof)
+    yield Cell(MARKDOWN, "## Tables")
+    for shown, names in _tables(world):
+        yield Cell(CODE, f"sb.{shown}[{_listed(names)}]")
+    yield Cell(MARKDOWN, "## Pictures")
+    for row in chosen:
+        yield Cell(CODE, f'charge = sb.charges["{row["id"]}"]\ncharge.timeline()')
+        yield Cell(CODE, "charge.sequence()")
+    for resource in ("Charge", "StaticCharge"):
+        if resource == "Charge" or len(world.service.static_charges.static_charges):
+            yield Cell(CODE, f'sb.lifecycle("{resource}")')
+    if world.engine is not None:
+        yield Cell(CODE, "from leyden.lab.drawings import network\n\nnetwork(sb.world)")
+    if next(iter(world.clock.upcoming(1)), None) is not None:
+        yield Cell(CODE, "sb.schedule()")
+    yield Cell(
+        MARKDOWN,
+        "## What if?\n\nA fork stands where this world stands and goes its own way: same luck, other decision. Put "
+        "yours between the two lines; the table is what it changed.",
+    )
+    yield Cell(CODE, 'other = sb.fork("what if")\nother.advance("1h")\nsb.diff(other)')
+
+
+def _opening(world: World, count: int) -> str:
+    plan = world.plan
+    states: dict[str, int] = {}
+    for row in world.service.charges.charges:
+        states[row["status"]] = states.get(row["status"], 0) + 1
+    counted = ", ".join(f"{number} {status}" for status, number in sorted(states.items()))
+    failed = sum(row["status"] == "failed" for row in world.payments.rows)
+    deliveries = list(world.service.callbacks.deliveries())
+    unheard = sum(row["status"] not in ("pending", "delivered") for row in deliveries)
+    payments = len(world.payments.rows)
+    said = [
+        f"It began at {to_iso(plan.start_ms)} with seed {plan.seed} and stands at {to_iso(world.clock.now())}.",
+        f"It holds {_counted(count, 'charge')}{f': {counted}' if counted else ''}.",
+    ]
+    if payments:
+        said.append(f"Wallets made {_counted(payments, 'payment')}, of which {failed or 'none'} failed.")
+    if deliveries:
+        said.append(
+            f"There was cause for {_counted(len(deliveries), 'callback')}, and {unheard or 'none'} was given up."
+        )
+    return "# A world to look at\n\n" + "\n".join(said)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _story(world: World, ids: list[str]) -> str:
+    told = []
+    for charge_id in ids:
+        lines = timeline(world, charge_id).text.splitlines()
+        left = len(lines) - _MOST_LINES
+        told += [*lines[:_MOST_LINES], *([f"... and {left} lines more"] if left > 0 else []), ""]
+    # Indented, nothing in it can end the block, whatever a customer wrote.
+    text = "\n".join(f"    {_plain(line)}".rstrip() for line in told)
+    return f"## What happened\n\n{text}"
+
+
+def _plain(line: str) -> str:
+    """A line without control characters."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in line)
+
+
+def _interest(world: World, row: Any) -> tuple[int, int, int]:
+    """What went wrong comes first, then what was tried most, then what is newest."""
+    paid = list(world.payments.rows.find("payment_hash", row["payment_hash"]))
+    wrong = {"error": 3, "expired": 2, "pending": 1}.get(row["status"], 0)
+    failed = sum(payment["status"] == "failed" for payment in paid)
+    return (3 * failed + wrong if paid else wrong, len(paid), row["created_at"])
+
+
+def _tables(world: World) -> Iterator[tuple[str, list[str]]]:
+    yield "charges", _CHARGES
+    if len(world.service.static_charges.static_charges):
+        yield "static_charges", _STATIC
+    if len(world.payments.rows):
+        yield "payments", _PAYMENTS
+        if world.engine is not None:
+            yield "attempts", _ATTEMPTS
+    if next(iter(world.service.callbacks.deliveries()), None) is not None:
+        yield "callbacks", _CALLBACKS
+
+
+def _listed(names: list[str]) -> str:
+    return "[" + ", ".join(f'"{name}"' for name in names) + "]"

@@ -1,0 +1,1 @@
+"""Sweeps: one function run over a grid of scenarios."""

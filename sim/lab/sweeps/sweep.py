@@ -1,0 +1,211 @@
+"""Sweeps: the same question asked of many worlds, one row for each answer, and a failure is a row too."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leyden.lab.sweeps.runs import COLUMNS, OK, Run, Scenario, key_of, plain, run_key, seed_for
+from leyden.lab.sweeps.store import SweepStore
+from leyden.server.errors import LeydenError
+from leyden.server.version import VERSION
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    import pandas as pd
+
+Row = dict[str, Any]
+
+log = logging.getLogger("leyden")
+
+
+class SweepError(LeydenError, ValueError):
+    """A sweep that cannot begin; the text says what to ask for instead."""
+
+
+def grid(**params: Iterable[Any]) -> list[Scenario]:
+    """Every combination of the values, the last parameter varying fastest: `grid(amount=[10**6, 10**7])`.
+
+    Raises `SweepError` for a parameter without values, or one named like a column of the sweep's own.
+    """
+    scenarios = [Scenario()]
+    for name, values in params.items():
+        if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+            raise SweepError(f"{name}={values!r} is one value: write {name}=[{values!r}]")
+        listed = list(values)
+        if not listed:
+            raise SweepError(f"{name} has no values, so there is no scenario: give at least one")
+        scenarios = [Scenario(**vars(scenario), **{name: value}) for scenario in scenarios for value in listed]
+    _check_names(params)
+    return scenarios
+
+
+def sweep(
+    fn: Callable[[Scenario], Mapping[str, Any]],
+    scenarios: Iterable[Scenario | Mapping[str, Any]],
+    replications: int = 1,
+    executor: Executor | None = None,
+    store: str | Path | None = None,
+    progress: bool | None = None,
+    seed: int = 0,
+    *,
+    workers: int | None = None,
+) -> pd.DataFrame:
+    """Call `fn(scenario)` for every scenario and replication, and return one row per run, scenario by scenario.
+
+    `fn` makes its world from `scenario.seed` and returns a dict of metrics. It may be defined in a notebook. A run that
+    raises is a row with `status` "failed" and its `error`, and the first one is logged; `status` is "ok" otherwise.
+
+    **Common random numbers.** `scenario.seed` depends on `seed` and the replication alone: replication 3 has the same
+    luck in every scenario, so that two scenarios differ by their parameters, and a difference needs fewer replications
+    to show. Compare them pairwise, replication by replication.
+
+    Runs go to `executor` (any `concurrent.futures.Executor`; `client.get_executor()` for a Dask cluster). Without one,
+    the first run is made here, and if what is left would take long, processes on this machine share it: `workers`, or
+    as many as there are cores. `workers=1` keeps everything here. The rows are the same wherever they are made, but
+    for `wall_s`.
+
+    `store` names a file that keeps each row as soon as it is there, as a line of JSON. A sweep that finds it goes on
+    where it was interrupted: runs of the same source text, parameters, seed and version of Leyden are read and not made
+    again, unless they failed. What `fn` reads from around it is not in its text: hand it over as a parameter.
+
+    `progress` shows a bar; None: only where somebody is watching, at a terminal or in a notebook.
+
+    Columns: `run_id, scenario, replication, seed`, the parameters, the metrics, `status, error, wall_s, version`.
+    Raises `SweepError` when there is nothing to run or a name is taken.
+    """
+    runs = _runs(fn, scenarios, replications, seed)
+    kept = SweepStore(Path(store)) if store is not None else None
+    with kept if kept is not None else nullcontext():
+        rows: dict[int, Row] = {}
+        known = {} if kept is None else kept.rows
+        for number, run in enumerate(runs):
+            if (row := known.get(run.run_id)) is not None:
+                rows[number] = {**row, "scenario": run.scenario, "replication": run.replication}
+        with _Bar(progress, len(runs), len(rows)) as tick:
+
+            def made(number: int, row: Row) -> None:
+                rows[number] = row
+                if kept is not None:
+                    kept.add(row)
+                tick()
+
+            from leyden.lab.sweeps.pools import make
+
+            make(fn, [(number, run) for number, run in enumerate(runs) if number not in rows], executor, workers, made)
+    ordered = [rows[number] for number in range(len(runs))]
+    failed = [row for row in ordered if row["status"] != OK]
+    if failed:
+        log.warning("%s of %s runs failed, the first with %s", len(failed), len(runs), failed[0]["error"])
+    return frame(ordered, [list(run.params) for run in runs])
+
+
+def frame(rows: list[Row], parameters: list[list[str]]) -> pd.DataFrame:
+    """The rows as a table with columns of their own kinds: whole numbers stay whole where some are missing."""
+    import pandas as pd
+
+    named = list(dict.fromkeys(name for names in parameters for name in names))
+    metrics = list(dict.fromkeys(name for row in rows for name in row["metrics"]))
+    columns: dict[str, Any] = {name: [row[name] for row in rows] for name in COLUMNS[:4]}
+    columns |= {name: [row["params"].get(name) for row in rows] for name in named}
+    columns |= {name: [row["metrics"].get(name) for row in rows] for name in metrics}
+    columns |= {name: [row[name] for row in rows] for name in COLUMNS[4:]}
+    kinds = {name: "str" if name == "error" else _kind(values) for name, values in columns.items()}
+    return pd.DataFrame({name: pd.Series(values, dtype=kinds[name]) for name, values in columns.items()})
+
+
+def _kind(values: list[Any]) -> str:
+    present = [value for value in values if value is not None]
+    kinds = {type(value) for value in present}
+    if kinds == {bool}:
+        return "bool" if len(present) == len(values) else "boolean"
+    if kinds == {int} and all(-(2**63) <= value < 2**63 for value in present):
+        return "int64" if len(present) == len(values) else "Int64"
+    if kinds and kinds <= {int, float}:
+        return "float64"
+    if kinds == {str}:
+        return "str"
+    return "object" if kinds else "float64"
+
+
+def _runs(
+    fn: Callable[..., Any], scenarios: Iterable[Scenario | Mapping[str, Any]], replications: int, seed: int
+) -> list[Run]:
+    if type(replications) is not int or replications < 1:
+        raise SweepError(f"replications={replications!r}: give a whole number from 1")
+    if not callable(fn):
+        raise SweepError(f"{fn!r} cannot be called: give a function of one scenario that returns a dict of metrics")
+    text = key_of(fn)
+    runs = []
+    for number, scenario in enumerate(scenarios):
+        params = dict(scenario) if isinstance(scenario, Mapping) else dict(vars(scenario))
+        _check_names(params)
+        kept = {name: plain(value) for name, value in params.items()}
+        for replication in range(replications):
+            its_seed = seed_for(seed, replication)
+            run_id = run_key(text, params, its_seed, VERSION)
+            runs.append(Run(run_id, number, replication, its_seed, params, kept))
+    if not runs:
+        raise SweepError("there is no scenario to run: write for example grid(expiresIn=[60, 300])")
+    return _told_apart(runs)
+
+
+def _told_apart(runs: list[Run]) -> list[Run]:
+    """The runs with a name each: a scenario that is given twice runs twice, as its own row."""
+    seen: dict[str, int] = {}
+    apart = []
+    for run in runs:
+        count = seen[run.run_id] = seen.get(run.run_id, 0) + 1
+        apart.append(run if count == 1 else run._replace(run_id=f"{run.run_id}-{count}"))
+    return apart
+
+
+def _check_names(params: Iterable[str]) -> None:
+    taken = sorted(set(params) & {*COLUMNS, "params", "metrics"})
+    if taken:
+        raise SweepError(
+            f"{taken[0]} is a column of the sweep's own: name the parameter otherwise"
+            + (", and ask for other luck with sweep(..., seed=...)" if taken[0] == "seed" else "")
+        )
+
+
+class _Bar:
+    """A progress bar while the runs are made; entering gives what to call for each one."""
+
+    def __init__(self, wanted: bool | None, total: int, done: int) -> None:
+        self._wanted = _watched() if wanted is None else wanted
+        self._total = total
+        self._done = done
+        self._shown: Any = None
+
+    def __enter__(self) -> Callable[[], None]:
+        if not self._wanted:
+            return lambda: None
+        import warnings
+
+        with warnings.catch_warnings():
+            # Without ipywidgets tqdm says so, and draws its bar in text: that is good enough.
+            warnings.simplefilter("ignore")
+            from tqdm.auto import tqdm
+
+            self._shown = tqdm(total=self._total, initial=self._done, unit="run")
+        return self._advance
+
+    def _advance(self) -> None:
+        self._shown.update()
+
+    def __exit__(self, *raised: object) -> None:
+        if self._shown is not None:
+            self._shown.close()
+
+
+def _watched() -> bool:
+    import sys
+
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return hasattr(shell, "kernel") or bool(getattr(sys.stderr, "isatty", lambda: False)())

@@ -1,0 +1,201 @@
+"""What stands in each table: plain rows, a value for every column, before pandas makes a frame of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from json import JSONEncoder
+from typing import Any, NamedTuple
+
+from leyden.lightning.network import network_tables as records
+from leyden.server.callbacks.attempts import attempts_of
+from leyden.server.callbacks.deliveries import BLOCKED, DELIVERED, EXHAUSTED, PENDING, STOPPED
+from leyden.world.world import World
+
+Row = dict[str, Any]
+
+TEXT, MSAT, TIME, COUNT, FLAG, SHARE = "text", "msat", "time", "count", "flag", "share"
+
+_json = JSONEncoder(sort_keys=True, ensure_ascii=False).encode
+
+# States that no contract names: the simulation's own words, in the order in which they may follow one another.
+_STATES = {
+    "payment": ("in_flight", "held", "succeeded", "failed"),
+    "outcome": (
+        "SUCCEEDED", "TIMEOUT", "NO_ROUTE", "INCORRECT_PAYMENT_DETAILS", "INSUFFICIENT_BALANCE", "CANCELED", "ERROR",
+    ),
+    "attempt": ("in_flight", "waiting", "held", "settled", "failed"),
+    "htlc": ("in_flight", "settled", "failed"),
+    "delivery": (PENDING, DELIVERED, EXHAUSTED, STOPPED, BLOCKED),
+    "account": ("project", "node", "channel"),
+    "channel": ("open", "disabled", "closed"),
+}  # fmt: skip
+
+
+class Table(NamedTuple):
+    """A table: its columns as (name, kind), what sets its rows apart, and how they are found.
+
+    A kind is one of those above, or the name of a set of states (`states_of`). A column of kind `msat` has `_msat` at
+    the end of its name, and a `_sat` column beside it in a frame.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    key: tuple[str, ...]
+    rows: Callable[[World], Iterable[Mapping[str, Any]]]
+
+
+def states_of(world: World, kind: str) -> tuple[str, ...] | None:
+    """All the states that a column of this kind may show, in order; None for a kind without states."""
+    lifecycle = world.plan.contract.lifecycles.get(kind)
+    return _STATES.get(kind) if lifecycle is None else lifecycle.states
+
+
+def _charges(world: World) -> list[Row]:
+    fields = [name for name, _ in CHARGES]
+    return [{name: row.get(name) for name in fields} for row in world.service.charges.charges]
+
+
+def _static_charges(world: World) -> list[Row]:
+    statics = world.service.static_charges
+    fields = [name for name, _ in STATIC_CHARGES]
+    return [
+        {**{name: row.get(name) for name in fields}, "request": statics.show(row)["invoice"]["request"]}
+        for row in statics.static_charges
+    ]
+
+
+def _payments(world: World) -> list[Row]:
+    fields = [name for name, _ in PAYMENTS]
+    charges = {row["payment_hash"]: row["id"] for row in world.service.charges.charges}
+    return [
+        {
+            **{name: row.get(name) for name in fields},
+            "charge_id": charges.get(row["payment_hash"]),
+            "script": None if row["script"] is None else row["script"]["outcome"],
+            "attempts": len(row["attempts"]),
+            "fees_msat": sum(
+                attempt.get("fee_msat", 0) for attempt in row["attempts"] if attempt["status"] == "settled"
+            ),
+        }
+        for row in world.payments.rows
+    ]
+
+
+def _attempts(world: World) -> list[Row]:
+    return [{**row, "route": " > ".join(row["route"])} for row in records.attempts_of(world)]
+
+
+def _deliveries(world: World) -> list[Row]:
+    fields = [name for name, _ in DELIVERIES]
+    rows = []
+    for row in world.service.callbacks.deliveries():
+        attempts = attempts_of(row)
+        over = row["status"] != PENDING and bool(attempts)
+        rows.append(
+            {
+                **{name: row.get(name) for name in fields},
+                "charge_id": row["resource_id"],
+                "attempts": len(attempts),
+                "finished_at": attempts[-1].ended_at if over else None,
+            }
+        )
+    return rows
+
+
+def _callbacks(world: World) -> list[Row]:
+    return [
+        {
+            "delivery_id": row["id"],
+            "charge_id": row["resource_id"],
+            "event": row["event"],
+            "url": row["url"],
+            "attempt": number,
+            "due_at": attempt.due_at,
+            "at": attempt.at,
+            "answered_at": attempt.ended_at,
+            "http_status": attempt.status,
+            "error": attempt.error,
+            "latency_ms": None if attempt.ended_at is None else attempt.latency_ms,
+            "note": attempt.note,
+            "answer": attempt.answer,
+        }
+        for row in world.service.callbacks.deliveries()
+        for number, attempt in enumerate(attempts_of(row), 1)
+    ]
+
+
+def _balances(world: World) -> list[Row]:
+    now = world.clock.now()
+    blank: Row = {name: None for name, _ in BALANCES} | {"at": now}
+    projects = [row["id"] for row in world.service.projects.projects]
+    charges = world.service.charges
+    rows = [
+        {**blank, "kind": "project", "account": name, "balance_msat": charges.balance_msat(name)} for name in projects
+    ]
+    rows.append({**blank, "kind": "node", "account": "shop", "balance_msat": world.node.balance_msat})
+    for row in records.balances_of(world):
+        shown = {name: row[name] for name, _ in BALANCES if name in row}
+        rows.append({**blank, **shown, "kind": "channel", "account": row["node"], "balance_msat": row["local_msat"]})
+    return rows
+
+
+def _journal(world: World) -> list[Row]:
+    return [
+        {"sequence": sequence, "at": at_ms, "kind": kind, "subject": subject, "facts": _json(facts)}
+        for sequence, at_ms, kind, subject, facts in world.journal.entries()
+    ]
+
+
+CHARGES = (
+    ("id", TEXT), ("status", "Charge"), ("amount_msat", MSAT), ("description", TEXT), ("internal_id", TEXT),
+    ("created_at", TIME), ("expires_at", TIME), ("confirmed_at", TIME), ("received_msat", MSAT), ("failure", TEXT),
+    ("static_charge_id", TEXT), ("callback_url", TEXT), ("payment_hash", TEXT), ("request", TEXT),
+)  # fmt: skip
+STATIC_CHARGES = (
+    ("id", TEXT), ("status", "StaticCharge"), ("min_msat", MSAT), ("max_msat", MSAT), ("description", TEXT),
+    ("slots", COUNT), ("allowed_slots", COUNT), ("internal_id", TEXT), ("created_at", TIME), ("expires_at", TIME),
+    ("identifier", TEXT), ("success_message", TEXT), ("callback_url", TEXT), ("request", TEXT),
+)  # fmt: skip
+PAYMENTS = (
+    ("id", TEXT), ("payer", TEXT), ("status", "payment"), ("outcome", "outcome"), ("reason", TEXT),
+    ("amount_msat", MSAT), ("received_msat", MSAT), ("fees_msat", MSAT), ("attempts", COUNT), ("created_at", TIME),
+    ("resolved_at", TIME), ("gives_up_at", TIME), ("charge_id", TEXT), ("script", TEXT), ("payment_hash", TEXT),
+    ("preimage", TEXT), ("request", TEXT),
+)  # fmt: skip
+ATTEMPTS = (
+    ("payment", TEXT), ("attempt", COUNT), ("payer", TEXT), ("at", TIME), ("resolved_at", TIME), ("status", "attempt"),
+    ("amount_msat", MSAT), ("fee_msat", MSAT), ("hops", COUNT), ("route", TEXT), ("hop", COUNT), ("source", TEXT),
+    ("code", COUNT), ("name", TEXT), ("retried", FLAG), ("learned", TEXT), ("why", TEXT), ("reason", TEXT),
+    ("payment_hash", TEXT),
+)  # fmt: skip
+HTLCS = (
+    ("payment", TEXT), ("attempt", COUNT), ("hop", COUNT), ("at", TIME), ("resolved_at", TIME), ("status", "htlc"),
+    ("source", TEXT), ("target", TEXT), ("channel", COUNT), ("amount_msat", MSAT), ("fee_msat", MSAT),
+    ("cltv_expiry", COUNT),
+)  # fmt: skip
+DELIVERIES = (
+    ("id", TEXT), ("charge_id", TEXT), ("event", TEXT), ("status", "delivery"), ("sequence", COUNT),
+    ("attempts", COUNT), ("created_at", TIME), ("due_at", TIME), ("finished_at", TIME), ("url", TEXT), ("body", TEXT),
+)  # fmt: skip
+CALLBACKS = (
+    ("delivery_id", TEXT), ("charge_id", TEXT), ("event", TEXT), ("attempt", COUNT), ("due_at", TIME), ("at", TIME),
+    ("answered_at", TIME), ("http_status", COUNT), ("error", TEXT), ("latency_ms", COUNT), ("note", TEXT),
+    ("answer", TEXT), ("url", TEXT),
+)  # fmt: skip
+BALANCES = (
+    ("at", TIME), ("kind", "account"), ("account", TEXT), ("balance_msat", MSAT), ("peer", TEXT), ("channel", COUNT),
+    ("capacity_msat", MSAT), ("remote_msat", MSAT), ("in_flight_msat", MSAT), ("before_msat", MSAT),
+    ("change_msat", MSAT), ("share", SHARE), ("status", "channel"), ("shop", FLAG),
+)  # fmt: skip
+JOURNAL = (("sequence", COUNT), ("at", TIME), ("kind", TEXT), ("subject", TEXT), ("facts", TEXT))
+
+TABLES: Mapping[str, Table] = {
+    "charges": Table(CHARGES, ("id",), _charges),
+    "static_charges": Table(STATIC_CHARGES, ("id",), _static_charges),
+    "payments": Table(PAYMENTS, ("id",), _payments),
+    "attempts": Table(ATTEMPTS, ("payment", "attempt"), _attempts),
+    "htlcs": Table(HTLCS, ("payment", "attempt", "hop"), records.htlcs_of),
+    "deliveries": Table(DELIVERIES, ("id",), _deliveries),
+    "callbacks": Table(CALLBACKS, ("delivery_id", "attempt"), _callbacks),
+    "balances": Table(BALANCES, ("kind", "account", "channel"), _balances),
+    "journal": Table(JOURNAL, ("sequence",), _journal),
+}

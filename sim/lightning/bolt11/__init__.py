@@ -1,0 +1,1 @@
+"""BOLT 11 invoices: encoding, signing and decoding."""

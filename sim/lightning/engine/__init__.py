@@ -1,0 +1,1 @@
+"""The network engine: HTLCs that move from hop to hop, event by event."""

@@ -1,0 +1,35 @@
+"""The depth of the network: from what was asked for (`scale-free:400`, your own map) to an engine ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from leyden.lightning.engine.engine import Engine
+from leyden.lightning.engine.network_conditions import Weather
+from leyden.lightning.network.network_snapshot import beside
+from leyden.lightning.network.network_store import check_map
+from leyden.lightning.payer.payments import Payments
+from leyden.lightning.payer.routed_payments import TravellingPayments
+from leyden.lightning.topology.generate import generate
+from leyden.lightning.topology.graph import Graph
+
+
+def engine_for(
+    network: str | Graph, start_ms: int, secret: Callable[[str], bytes], *, map_kept: str | None = None
+) -> tuple[Engine, int]:
+    """The engine for a network and the number of the shop's node; `map_kept` is the fingerprint of the map on which a
+    directory was begun. Raises `GraphError` for what is no network, `StoreError` for another map.
+    """
+    graph = network
+    if isinstance(graph, str):
+        graph = generate(graph, int.from_bytes(secret("graph"), "big"))
+    if map_kept is not None:
+        check_map(graph, map_kept)
+    shop = int(graph.degree.argmax()) if graph.shop is None else graph.shop
+    return Engine(graph, start_ms, secret, weather=Weather(), trace=True), shop
+
+
+def engine_beside(payments: Payments) -> tuple[Engine, int]:
+    """The same for a world that is to go on where the one with these payments stands."""
+    assert isinstance(payments, TravellingPayments)
+    return beside(payments.engine), payments.shop

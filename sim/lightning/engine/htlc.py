@@ -1,0 +1,110 @@
+"""What arrives at the receiver, what becomes of it, and the sentence that says why.
+
+A payer is told one code for every refusal. The word in `Fate.why` and the sentence in `Fate.reason` are for the journal
+and for the analyst: they never travel back along the route.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from leyden.server.errors import LeydenError
+from leyden.server.timestamps import to_iso
+
+# BOLT 4, "Failure Messages": PERM marks a failure that trying again cannot mend.
+PERM = 0x4000
+INCORRECT_DETAILS = PERM | 15
+MPP_TIMEOUT = 23
+CODE_NAMES = {INCORRECT_DETAILS: "incorrect_or_unknown_payment_details", MPP_TIMEOUT: "mpp_timeout"}
+
+# What becomes of an HTLC. `waiting` and `held` are not the end: waiting for the other parts, held for the word.
+WAITING, HELD, SETTLED, FAILED = "waiting", "held", "settled", "failed"
+
+
+class UnknownInvoice(LeydenError, LookupError):
+    """The service named an invoice that this node never issued."""
+
+
+class NotHeld(LeydenError):
+    """Nothing is held that could be released or failed back; the text says what the state is."""
+
+
+class Htlc(NamedTuple):
+    """One part of a payment at the final node. Hashes and secrets are hex; amounts are msat.
+
+    `total_msat` is what the payer says the whole set will bring. `hold` asks the receiver to keep the preimage back
+    until told. `cltv_expiry` is a block height.
+    """
+
+    id: str
+    payment_hash: str
+    payment_secret: str | None
+    amount_msat: int
+    total_msat: int
+    cltv_expiry: int
+    hold: bool = False
+
+
+class Fate(NamedTuple):
+    """What became of an HTLC so far. `code` is what the payer sees when `kind` is failed; `preimage` when settled."""
+
+    htlc_id: str
+    payment_hash: str
+    kind: str
+    code: int | None = None
+    why: str = ""
+    reason: str = ""
+    preimage: str | None = None
+
+
+def explain(why: str, row: Mapping[str, Any] | None, htlc: Htlc, now_ms: int, *, needed_cltv: int) -> str:
+    """The sentence behind a refusal: what the receiver found, and what would have been accepted.
+
+    `row` is the invoice as it stood, None when there is none; `why` is a word from `SENTENCES`.
+    """
+    return SENTENCES[why](row or {}, htlc, now_ms, needed_cltv)
+
+
+def _late(row: Mapping[str, Any], htlc: Htlc, now_ms: int, needed_cltv: int) -> str:
+    until = row["payable_until_ms"]
+    return f"the invoice could be paid until {to_iso(until)} and this came {now_ms - until} ms later: pay before then"
+
+
+Sentence = Callable[[Mapping[str, Any], Htlc, int, int], str]
+
+SENTENCES: dict[str, Sentence] = {
+    "unknown": lambda row, htlc, now, cltv: (
+        "this node has no invoice with this payment hash: pay a request that this sandbox issued"
+        if not row
+        else "the payment carries no payment secret: send the one in the invoice's s field"
+    ),
+    "settled": lambda row, htlc, now, cltv: (
+        f"the invoice was already paid at {to_iso(row['settled_at'])}: an invoice is paid once, ask for a new one"
+    ),
+    "accepted": lambda row, htlc, now, cltv: (
+        f"another payment of this invoice is held since {to_iso(row['accepted_at'])}: settle or cancel that one"
+    ),
+    "expired": _late,
+    "canceled": lambda row, htlc, now, cltv: (
+        f"the invoice was closed at {to_iso(row['closed_at'])} ({row['closed_because']}): ask for a new one"
+    ),
+    "secret": lambda row, htlc, now, cltv: (
+        "the payment secret is not the invoice's: send the one in the invoice's s field"
+    ),
+    "nothing": lambda row, htlc, now, cltv: f"the payment announces {htlc.total_msat} msat: a total must be above zero",
+    "underpaid": lambda row, htlc, now, cltv: (
+        f"the payment brings {htlc.total_msat} msat in total and the invoice asks {row['amount_msat']}: "
+        f"{row['amount_msat'] - htlc.total_msat} msat too little"
+    ),
+    "overpaid": lambda row, htlc, now, cltv: (
+        f"the payment brings more than twice the {row['amount_msat']} msat that the invoice asks: "
+        "pay less, or set the node's policy to overpay=lnd"
+    ),
+    "other_total": lambda row, htlc, now, cltv: (
+        f"this part announces {htlc.total_msat} msat in total and the parts before it another total: they must agree"
+    ),
+    "cltv": lambda row, htlc, now, cltv: (
+        f"the part expires at block {htlc.cltv_expiry} and this node needs at least {cltv}: give it more blocks"
+    ),
+}

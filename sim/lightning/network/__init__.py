@@ -1,0 +1,1 @@
+"""The network as a user holds it: balances, operations, tables, snapshots and its rows on disk."""

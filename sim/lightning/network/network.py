@@ -1,0 +1,244 @@
+"""The network in your hand: who has how much where, what you may move, and what shall go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from typing import Any
+
+from leyden.lightning.engine.interceptors import InterceptError
+from leyden.lightning.failure_codes import NAMES
+from leyden.lightning.network.control_operations import NetworkLevers
+from leyden.lightning.payer.routed_payments import TravellingPayments
+from leyden.lightning.topology.graph import DEFAULT_POLICY, GraphError
+from leyden.server.timestamps import parse_duration
+
+Span = str | float | timedelta
+# Around a change: keeps what was done, by its call and its arguments, and lets nobody else move meanwhile.
+Doing = Callable[[str, list[Any], dict[str, Any]], AbstractContextManager[Any]]
+
+
+class Network:
+    """A world's network: `network["shop"]` is the shop's node, `network[name]` the one of that name or of a wallet."""
+
+    def __init__(self, payments: TravellingPayments, doing: Doing) -> None:
+        self.levers = NetworkLevers(payments)
+        self.engine = payments.engine
+        self._doing = doing
+
+    @property
+    def graph(self) -> Any:
+        """The map, a `leyden.lightning.topology.graph.Graph`."""
+        return self.engine.graph
+
+    def __getitem__(self, name: str) -> NetworkNode:
+        return NetworkNode(self.levers, name, self._doing)
+
+    def __len__(self) -> int:
+        return len(self.graph.names)
+
+    def intercept(
+        self,
+        kind: str,
+        *,
+        payment: Any = None,
+        hop: int | None = None,
+        node: str | None = None,
+        channel: int | None = None,
+        code: int | str | None = None,
+        delay: Span | None = None,
+        after: Span = 0,
+        lasting: Span | None = None,
+        times: int | None = None,
+    ) -> Interceptor:
+        """Let something befall the HTLCs that all of what is given describes; see
+        `leyden.lightning.engine.interceptors`.
+
+        `kind` is `delay` (by `delay`), `fail` (with a BOLT 4 `code`, as a number or a name), `drop` or `offline`.
+        `payment` is a payment or its id; `hop` 0 is the payer, -1 the receiver; `channel` the one about to be used. It
+        acts from `after` a while, `lasting` so long (default: for good), at most so many `times`.
+        Raises `InterceptError`.
+        """
+        words = {
+            "payment": getattr(payment, "id", payment), "hop": hop, "node": node, "channel": channel,
+            "code": code, "delay": None if delay is None else parse_duration(delay) / 1_000,
+            "after": parse_duration(after) / 1_000 or None,
+            "lasting": None if lasting is None else parse_duration(lasting) / 1_000, "times": times,
+        }  # fmt: skip
+        named = {name: value for name, value in words.items() if value is not None}
+        with self._doing(".intercept", [kind], named):
+            row = self.levers.intercept(
+                kind,
+                payment=words["payment"],
+                hop=hop,
+                node=node,
+                channel=channel,
+                code=code_of(code),
+                delay_ms=None if delay is None else parse_duration(delay),
+                after_ms=parse_duration(after),
+                lasting_ms=None if lasting is None else parse_duration(lasting),
+                times=times,
+            )
+        return Interceptor(self.levers, row["id"], self._doing)
+
+    @property
+    def interceptors(self) -> list[Interceptor]:
+        """Those that were added and not removed, oldest first."""
+        return [Interceptor(self.levers, row["id"], self._doing) for row in self.levers.payments.interceptors.rows]
+
+    def remove(self, interceptor_id: str) -> None:
+        """Let an interceptor act no more. Raises `InterceptError`."""
+        with self._doing(".remove", [interceptor_id], {}):
+            self.levers.payments.interceptors.remove(interceptor_id)
+
+    def close_channel(self, channel: int) -> None:
+        """No payment passes this channel any more; those in it run their course. Raises `GraphError`."""
+        with self._doing(".close_channel", [channel], {}):
+            self.levers.close_channel(channel)
+
+    def __repr__(self) -> str:
+        flying = sum(self.engine.in_flight)
+        total = sum(self.engine.capacity)
+        return (
+            f"Network of {len(self)} nodes and {self.graph.channels} channels, {total // 1_000} sat, "
+            f"{flying} msat in flight\n  shop: {self['shop']!r}"
+        )
+
+
+class Interceptor:
+    """Something that was asked to go wrong."""
+
+    def __init__(self, levers: NetworkLevers, interceptor_id: str, doing: Doing) -> None:
+        self._levers = levers
+        self._doing = doing
+        self.id = interceptor_id
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """All about it. Raises `InterceptError` once it was removed."""
+        row = self._levers.payments.interceptors.rows.row(self.id)
+        if row is None:
+            raise InterceptError(f"{self.id} was removed")
+        return dict(row)
+
+    @property
+    def acted(self) -> int:
+        """How often it has acted."""
+        return int(self.row["acted"])
+
+    def remove(self) -> None:
+        """Let it act no more. Raises `InterceptError`."""
+        with self._doing(".remove", [self.id], {}):
+            self._levers.payments.interceptors.remove(self.id)
+
+    def __repr__(self) -> str:
+        row = {name: value for name, value in self.row.items() if value is not None and name not in ("id", "acted")}
+        return f"Interceptor({self.id}: {row}, acted {self.acted} times)"
+
+
+class NetworkNode:
+    """One node with its channels, as they stand now. Amounts are msat."""
+
+    def __init__(self, levers: NetworkLevers, called: str, doing: Doing) -> None:
+        self._levers = levers
+        self._engine = levers.engine
+        self._doing = doing
+        self._call = f'["{called}"]'
+        self._called = called
+        self.number = levers.node(called)
+        self.name = self._engine.graph.names[self.number]
+
+    @property
+    def outbound_msat(self) -> int:
+        """What the node itself holds in its open channels."""
+        return self._levers.outbound_msat(self.number)
+
+    @property
+    def inbound_msat(self) -> int:
+        """What its peers hold in them: the most that could be received."""
+        return self._levers.inbound_msat(self.number)
+
+    @property
+    def channels(self) -> list[dict[str, Any]]:
+        """Every channel: the peer, the capacity, and the balance of either side."""
+        return self._levers.channels(self.number)
+
+    def drain(self, *, inbound: float = 0.0, outbound: float = 0.0) -> NetworkNode:
+        """Use up shares (0 to 1) of what could be received, or sent, in each channel. Raises `ValueError`.
+
+        Nothing is lost: it lies on the other side of the same channels then, as after many payments.
+        """
+        for share in (inbound, outbound):
+            if not 0 <= share <= 1:
+                raise ValueError(f"{share} is not a share: drain(inbound=0.98) uses up 98 % of it")
+        with self._doing(f"{self._call}.drain", [], {"inbound": inbound, "outbound": outbound}):
+            self._levers.drain(self.number, inbound, outbound)
+        return self
+
+    def rebalance(self, amount: int, *, out: str | None = None, into: str | None = None) -> int:
+        """Send an amount (msat) around in a circle, out over the channel to one peer and in over that of another, and
+        return the fee. What the node can receive in all only grows by the fee: for more, have a channel opened to it.
+
+        Raises `GraphError` when no circle carries it, and `ValueError` for an amount that is not whole.
+        """
+        _check_whole(amount=amount)
+        with self._doing(f"{self._call}.rebalance", [amount], _given(out=out, into=into)):
+            return self._levers.rebalance(self.number, amount, out, into)
+
+    def open_channel(
+        self,
+        peer: str,
+        capacity: int,
+        *,
+        local: int | None = None,
+        base_msat: int = DEFAULT_POLICY[0],
+        ppm: int = DEFAULT_POLICY[1],
+    ) -> int:
+        """Open a channel of so many msat to a peer and return its number. The node that opens it holds all of it, or
+        `local` of it: `network["n5"].open_channel("shop", 5_000_000_000)` is inbound liquidity for the shop.
+
+        Raises `GraphError`, and `ValueError` for an amount that is not whole.
+        """
+        _check_whole(capacity=capacity, local=local, base_msat=base_msat)
+        named = _given(local=local, base_msat=base_msat, ppm=ppm)
+        with self._doing(f"{self._call}.open_channel", [peer, capacity], named):
+            return self._levers.open_channel(self.number, self._levers.node(peer), capacity, local, base_msat, ppm)
+
+    def offline(self, lasting: Span | None = None) -> Interceptor:
+        """Nothing reaches the node, and it sends nothing, for a while (default: until the interceptor is removed)."""
+        named = _given(lasting=None if lasting is None else parse_duration(lasting) / 1_000)
+        with self._doing(f"{self._call}.offline", [], named):
+            lasting_ms = None if lasting is None else parse_duration(lasting)
+            row = self._levers.intercept("offline", node=self._called, lasting_ms=lasting_ms)
+        return Interceptor(self._levers, row["id"], self._doing)
+
+    def __repr__(self) -> str:
+        whose = "" if self._called in (self.name, "shop") else f", the node of the wallet {self._called!r},"
+        return (
+            f"{self.name}{whose} with {len(self.channels)} channels, outbound {self.outbound_msat // 1_000} sat, "
+            f"inbound {self.inbound_msat // 1_000} sat"
+        )
+
+
+def code_of(code: int | str | None) -> int | None:
+    """A failure code by its number or its name in BOLT 4. Raises `InterceptError`."""
+    if not isinstance(code, str):
+        return code
+    found = {name: number for number, name in NAMES.items()}.get(code)
+    if found is None:
+        raise InterceptError(f"{code!r} is no failure of BOLT 4; these are: {', '.join(sorted(NAMES.values()))}")
+    return found
+
+
+def _check_whole(**amounts: int | None) -> None:
+    for name, amount in amounts.items():
+        if amount is not None and (isinstance(amount, bool) or not isinstance(amount, int)):
+            raise ValueError(f"{name}={amount!r} is no amount: give whole millisatoshis, such as 5_000_000_000")
+
+
+def _given(**named: Any) -> dict[str, Any]:
+    return {name: value for name, value in named.items() if value is not None}
+
+
+__all__ = ["GraphError", "InterceptError", "Interceptor", "Network", "NetworkNode", "code_of"]

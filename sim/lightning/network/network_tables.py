@@ -1,0 +1,189 @@
+"""The network's books, as plain rows: what was tried, what is locked where, and who holds how much.
+
+Three functions, each a list of flat dictionaries that has all columns named here, in this order, in every row. Amounts
+are msat, instants whole milliseconds since 1970; `None` stands for "not known" and "not yet". A world with direct
+payments has attempts, and HTLCs of one hop, but no channels.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from leyden.lightning.payer.payments import Payments
+from leyden.server.ports import Clock
+
+if TYPE_CHECKING:
+    from leyden.lightning.engine.engine import Engine
+
+Row = dict[str, Any]
+
+
+class World(Protocol):
+    """What the books need of a world."""
+
+    @property
+    def clock(self) -> Clock:
+        """Its time."""
+
+    @property
+    def payments(self) -> Payments:
+        """What its payers did."""
+
+    @property
+    def engine(self) -> Engine | None:
+        """Its network; None where payments are direct."""
+
+
+# One row for each attempt of each part. `attempt` numbers those of a payment from 0. `status` is in_flight, waiting
+# (for other parts), held, settled or failed. `hop` is where the answer came from: 0 is the payer itself, `hops` the
+# receiver; `source` the name of that node, or "final". `code` and `name` are what the payer was told (BOLT 4),
+# `retried` and `learned` what it made of that; `why` is a word and `reason` a sentence that no payer ever hears.
+ATTEMPT_COLUMNS = (
+    "at", "payment", "payer", "payment_hash", "attempt", "amount_msat", "fee_msat", "hops", "route", "status", "hop",
+    "source", "code", "name", "retried", "learned", "why", "reason", "resolved_at",
+)  # fmt: skip
+
+# One row for each HTLC that was offered: a hop of an attempt, `hop` 0 being the payer's own channel. `at` is when it
+# was offered, `resolved_at` when it was undone or made good; `status` in_flight, settled or failed. `fee_msat` is what
+# the node that offers it keeps of what it was offered itself.
+HTLC_COLUMNS = (
+    "at", "payment", "attempt", "hop", "channel", "source", "target", "amount_msat", "fee_msat", "cltv_expiry",
+    "status", "resolved_at",
+)  # fmt: skip
+
+# Two rows for each channel, one for either side's view. `local_msat` is now, `before_msat` at the beginning (or when
+# the channel was opened), `change_msat` the difference. `share` is local of capacity. `shop` says whose row it is.
+# A closed channel shows what lay in it.
+BALANCE_COLUMNS = (
+    "at", "node", "peer", "channel", "capacity_msat", "local_msat", "remote_msat", "in_flight_msat", "before_msat",
+    "change_msat", "share", "status", "shop",
+)  # fmt: skip
+
+
+def attempts_of(world: World) -> list[Row]:
+    """Every attempt of every payment, in the order in which payments were made, then attempts; `ATTEMPT_COLUMNS`."""
+    return [
+        {
+            "at": attempt["at"],
+            "payment": payment["id"],
+            "payer": payment["payer"],
+            "payment_hash": payment["payment_hash"],
+            "attempt": attempt["part"],
+            "amount_msat": attempt["amount_msat"],
+            "fee_msat": attempt.get("fee_msat", 0),
+            "hops": len(attempt.get("route", ())) or 1,
+            "route": attempt.get("route", []),
+            "status": attempt["status"],
+            "hop": attempt.get("hop"),
+            "source": attempt["source"],
+            "code": attempt["code"],
+            "name": attempt["name"],
+            "retried": attempt["retried"],
+            "learned": attempt["learned"],
+            "why": attempt["why"],
+            "reason": attempt["reason"],
+            "resolved_at": attempt["resolved_at"],
+        }
+        for payment in world.payments.rows
+        for attempt in payment["attempts"]
+    ]
+
+
+def htlcs_of(world: World) -> list[Row]:
+    """Every HTLC on every hop, by payment, attempt and hop; `HTLC_COLUMNS`. Those that were never offered are not
+    there: an attempt that failed at its second hop has one."""
+    found: list[Row] = []
+    for payment in world.payments.rows:
+        for attempt in payment["attempts"]:
+            if "hops" in attempt:
+                found += _travelled(world, payment, attempt)
+            else:
+                found.append(_direct(payment, attempt))
+    return found
+
+
+def balances_of(world: World, node: str | None = None) -> list[Row]:
+    """Both sides of every channel as they stand, or the sides of one node ("shop", a node's or a wallet's name);
+    `BALANCE_COLUMNS`. Empty where payments are direct."""
+    engine = world.engine
+    if engine is None:
+        return []
+    from leyden.lightning.payer.routed_payments import TravellingPayments
+
+    payments = world.payments
+    assert isinstance(payments, TravellingPayments)
+    names, terms = engine.graph.names, engine.terms
+    if node is None:
+        edges: Any = range(len(engine.balance))
+    else:
+        edges = engine.edges_of(payments.shop if node == "shop" else payments.home_of(node))
+    now = world.clock.now()
+    return [
+        {
+            "at": now,
+            "node": names[terms.source[edge]],
+            "peer": names[terms.target[edge]],
+            "channel": edge >> 1,
+            "capacity_msat": engine.capacity[edge >> 1],
+            "local_msat": engine.balance[edge],
+            "remote_msat": engine.balance[edge ^ 1],
+            "in_flight_msat": engine.in_flight[edge >> 1],
+            "before_msat": engine.begun[edge],
+            "change_msat": engine.balance[edge] - engine.begun[edge],
+            "share": engine.balance[edge] / engine.capacity[edge >> 1],
+            "status": "closed" if edge >> 1 in engine.closed else "disabled" if terms.disabled[edge] else "open",
+            "shop": terms.source[edge] == payments.shop,
+        }
+        for edge in edges
+    ]
+
+
+def _travelled(world: World, payment: Row, attempt: Row) -> list[Row]:
+    """The hops of one attempt: `hops` in its row are `[channel, source, target, amount, expiry]` each, `times` what
+    the network wrote down: when each hop that was reached was locked and unlocked."""
+    times, settled = attempt["times"], attempt["status"] == "settled"
+    if times is None:  # it is still on its way
+        assert world.engine is not None
+        live = world.engine.live.values()
+        shard = next(one for one in live if one.owner.id == payment["id"] and one.number == attempt["part"])
+        times, settled = shard.times, bool(shard.answer)
+    rows = []
+    before_msat = None
+    for place, (hop, (offered, resolved)) in enumerate(zip(attempt["hops"], times, strict=False)):
+        channel, source, target, amount_msat, expiry = hop
+        rows.append(
+            {
+                "at": offered,
+                "payment": payment["id"],
+                "attempt": attempt["part"],
+                "hop": place,
+                "channel": channel,
+                "source": source,
+                "target": target,
+                "amount_msat": amount_msat,
+                "fee_msat": 0 if before_msat is None else before_msat - amount_msat,
+                "cltv_expiry": expiry,
+                "status": "in_flight" if resolved is None else "settled" if settled else "failed",
+                "resolved_at": resolved,
+            }
+        )
+        before_msat = amount_msat
+    return rows
+
+
+def _direct(payment: Row, attempt: Row) -> Row:
+    status = attempt["status"]
+    return {
+        "at": attempt["at"],
+        "payment": payment["id"],
+        "attempt": attempt["part"],
+        "hop": 0,
+        "channel": None,
+        "source": payment["payer"],
+        "target": "shop",
+        "amount_msat": attempt["amount_msat"],
+        "fee_msat": 0,
+        "cltv_expiry": payment["script"]["cltv_expiry"],
+        "status": status if status in ("settled", "failed") else "in_flight",
+        "resolved_at": attempt["resolved_at"],
+    }

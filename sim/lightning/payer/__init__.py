@@ -1,0 +1,1 @@
+"""Payers: payment requests, payment sessions and scripted payments."""

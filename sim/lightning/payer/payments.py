@@ -1,0 +1,287 @@
+"""Payments, as the payer sees them: a request, a script of what shall go wrong, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from leyden.lightning.bolt11.codec import decode
+from leyden.lightning.engine.htlc import (
+    CODE_NAMES,
+    FAILED,
+    HELD,
+    MPP_TIMEOUT,
+    SETTLED,
+    WAITING,
+    Fate,
+    Htlc,
+    NotHeld,
+)
+from leyden.lightning.payer.payment_scripts import FAILURES, PaymentError, amount_of, script_of, share
+from leyden.lightning.receiver.node import DirectNode
+from leyden.server.ports import SETTLEMENT, USER, Chance, Clock, Journal
+from leyden.server.store.store import Store
+from leyden.world.rng import uuid4_from
+
+TIMER = "payment"
+PATIENCE_TIMER = "payment_patience"
+
+_IN_FLIGHT, _SUCCEEDED = "in_flight", "succeeded"
+
+Row = dict[str, Any]
+
+
+class Payments:
+    """Payments that reach a node directly, each with a scripted course, in the store's `payments` table.
+
+    A payment's `status` is `in_flight`, `held`, `succeeded` or `failed`; its `outcome`, once it has ended, `SUCCEEDED`,
+    `TIMEOUT`, `NO_ROUTE`, `INCORRECT_PAYMENT_DETAILS`, `INSUFFICIENT_BALANCE`, `CANCELED` or `ERROR`. `reason` says in
+    words what really happened, which a real payer would not be told. `chance` gives the ids.
+    """
+
+    def __init__(self, store: Store, clock: Clock, node: DirectNode, chance: Chance, journal: Journal) -> None:
+        self.rows = store.table("payments", key="id", indexes=("payment_hash", "status", "payer"))
+        self._clock = clock
+        self._node = node
+        self._chance = chance
+        self._journal = journal
+        clock.on(TIMER, self._send)
+        clock.on(PATIENCE_TIMER, self._give_up)
+        node.invoices.on_fate(self._learn)
+
+    def pay(
+        self,
+        request: str,
+        *,
+        payer: str = "wallet",
+        amount_msat: int | None = None,
+        outcome: str = "settle",
+        failure: str = "NO_ROUTE",
+        delay_ms: int = 0,
+        parts: int = 1,
+        gap_ms: int = 0,
+        payment_secret: bytes | None = None,
+        cltv_blocks: int | None = None,
+        patience_ms: int | None = 60_000,
+        scheduled: bool = False,
+    ) -> Row:
+        """Pay a BOLT11 request and return the payment's row.
+
+        `outcome` is the script: `settle`; `hold` (the receiver keeps the preimage back until `settle` or `cancel`);
+        `incomplete` (the last of at least two parts never comes); `wrong_secret`; `underpay` (1 msat too little);
+        `overpay` (half as much again); `overpay_double` (1 msat more than twice); `fail` (never reaches the receiver,
+        and ends with `failure`). A given `amount_msat` is sent whatever the script.
+        The first of 1 to 16 `parts` arrives after `delay_ms`, each other one `gap_ms` after the one before it.
+        `payment_secret` replaces the invoice's; `cltv_blocks` is how many blocks the parts live.
+        `patience_ms` after the first part the payer gives up (None: never); what has left the wallet may still arrive.
+        Without a delay the payment arrives before this returns, unless `scheduled`: then as soon as time moves.
+        Raises `Bolt11Error` for what is not an invoice, `PaymentError` for a script that cannot be played.
+        """
+        invoice = decode(request)
+        sent_msat = amount_of(outcome, invoice.amount_msat, amount_msat)
+        if delay_ms < 0 or gap_ms < 0 or (patience_ms is not None and patience_ms < 0):
+            raise PaymentError("delay_ms, gap_ms and patience_ms are spans of time: 0 or more")
+        # The payer adds the invoice's own delta to the present height (BOLT 11, field c).
+        blocks = invoice.min_final_cltv if cltv_blocks is None else cltv_blocks
+        script = script_of(outcome, failure, sent_msat, parts, gap_ms, payment_secret or invoice.payment_secret)
+        now = self._clock.now()
+        row = self._new_row(request, payer, sent_msat, now)
+        row["payment_hash"] = invoice.payment_hash.hex()
+        row["script"] = {**script, "cltv_expiry": self._node.invoices.height() + blocks, "blocks": blocks}
+        later = scheduled or delay_ms > 0
+        row["next_part_at"] = now + delay_ms
+        row["gives_up_at"] = None if patience_ms is None else now + delay_ms + patience_ms
+        self.rows.put(row)
+        self._journal.note(
+            "payment_started", row["id"], payment_hash=row["payment_hash"], amount_msat=sent_msat, payer=payer
+        )
+        if later:
+            self._clock.call_at(now + delay_ms, SETTLEMENT, TIMER, row["id"])
+        else:
+            self._send(row["id"])
+            row = self._present(row["id"])
+        if row["gives_up_at"] is not None and row["outcome"] is None:
+            self._clock.call_at(row["gives_up_at"], USER, PATIENCE_TIMER, row["id"])
+        return row
+
+    def refused(self, request: str, amount_msat: int | None, reason: str, *, payer: str = "wallet") -> Row:
+        """Record a payment that the wallet itself would not start, with its reason."""
+        now = self._clock.now()
+        row = self._new_row(request, payer, amount_msat, now)
+        return self._end(row, FAILED, "ERROR", reason)
+
+    def settle(self, payment_id: str) -> Row:
+        """Let the receiver take a held payment. Raises `NotHeld` for one that is not held, or too late to be taken."""
+        row = self._present(payment_id)
+        if row["status"] != HELD:
+            raise NotHeld(f"payment {payment_id} is {row['status']}: only a held one can be settled")
+        self._node.invoices.release(row["payment_hash"])
+        return self._present(payment_id)
+
+    def cancel(self, payment_id: str) -> Row:
+        """Undo a payment that has not ended. Raises `NotHeld` for one that has.
+
+        A held one is failed by the receiver's node, which reports its invoice as failed. One that has not left yet
+        stays with the payer, and parts that wait for others go back: the invoice stays open in both cases.
+        """
+        row = self._present(payment_id)
+        if row["status"] == HELD:
+            self._node.fail_invoice(row["payment_hash"], "the node failed the payment it held")
+        elif row["status"] != _IN_FLIGHT:
+            raise NotHeld(f"payment {payment_id} has already {row['status']}: nothing is left to cancel")
+        elif any(attempt["status"] == WAITING for attempt in row["attempts"]):
+            self._node.invoices.give_back(row["payment_hash"], "the payment was cancelled before all its parts arrived")
+        else:
+            self._end(row, FAILED, "CANCELED", "the payment was cancelled before it reached the receiver")
+        return self._present(payment_id)
+
+    def resume(self) -> None:
+        """Set the timers of the payments that have not ended: for a store that was just opened."""
+        for status in (_IN_FLIGHT, HELD):
+            for row in self.rows.find("status", status):
+                if row["next_part_at"] is not None:
+                    self._clock.call_at(row["next_part_at"], SETTLEMENT, TIMER, row["id"])
+                if row["gives_up_at"] is not None and row["gave_up_at"] is None:
+                    self._clock.call_at(row["gives_up_at"], USER, PATIENCE_TIMER, row["id"])
+
+    def stand_again(self, secret: Callable[[str], bytes]) -> None:
+        """Before `resume`: go on with what is not in the payments' own rows. For direct ones nothing is."""
+
+    def write_down(self) -> None:
+        """At the end of a commit: write down what is not in the payments' own rows. For direct ones nothing is."""
+
+    # What time and the receiver bring
+
+    def _send(self, payment_id: str) -> None:
+        """The next part reaches the receiver, and with no gap between them all the others too."""
+        while True:
+            row = self._present(payment_id)
+            script, number = row["script"], len(row["attempts"])
+            if row["next_part_at"] is None:
+                return
+            if script["outcome"] == "fail":
+                self._end(row, FAILED, script["failure"], FAILURES[script["failure"]])
+                return
+            now, last = self._clock.now(), number + 1 >= script["sent_parts"]
+            htlc = Htlc(
+                id=f"{payment_id}:{number}",
+                payment_hash=row["payment_hash"],
+                payment_secret=script["payment_secret"],
+                amount_msat=share(row["amount_msat"], script["parts"], number),
+                total_msat=row["amount_msat"],
+                cltv_expiry=script["cltv_expiry"],
+                hold=script["outcome"] == "hold",
+            )
+            attempt = {
+                "part": number,
+                "at": now,
+                "amount_msat": htlc.amount_msat,
+                "status": _IN_FLIGHT,
+                "source": None,
+                "code": None,
+                "name": None,
+                "why": None,
+                "reason": None,
+                "retried": False,
+                "learned": None,
+                "resolved_at": None,
+            }
+            next_at = None if last else now + script["gap_ms"]
+            self.rows.put({**row, "attempts": [*row["attempts"], attempt], "next_part_at": next_at})
+            self._learn(self._node.invoices.arrive(htlc))
+            if next_at is not None and next_at > now:
+                if self._present(payment_id)["next_part_at"] is not None:
+                    self._clock.call_at(next_at, SETTLEMENT, TIMER, payment_id)
+                return
+
+    def _learn(self, fate: Fate) -> None:
+        """One of the parts was decided, or has to wait."""
+        payment_id, _, number = fate.htlc_id.rpartition(":")
+        found = self.rows.row(payment_id)
+        if found is None:
+            return  # somebody else's HTLC
+        now = self._clock.now()
+        attempts = list(found["attempts"])
+        attempt = attempts[int(number)] = {**attempts[int(number)], "status": fate.kind}
+        if fate.kind in {SETTLED, FAILED}:
+            attempt["resolved_at"] = now
+        row = {**found, "attempts": attempts}
+        if fate.kind == FAILED:
+            # BOLT 4: only the final node sends these two codes, so the route is known to be good.
+            attempt.update(
+                source="final", code=fate.code, name=CODE_NAMES.get(fate.code or 0), learned="route was good"
+            )
+            attempt.update(why=fate.why, reason=fate.reason)
+            row["next_part_at"] = None  # a refusal by the receiver itself is not mended by sending more
+            row["reason"] = row["reason"] or fate.reason
+        elif fate.kind == SETTLED:
+            row["preimage"] = fate.preimage
+            row["received_msat"] += attempt["amount_msat"]
+            row["next_part_at"] = None  # whoever has the preimage has paid
+        self._judge(row, fate)
+
+    def _judge(self, row: Row, fate: Fate) -> None:
+        """Store what the parts together mean for the payment."""
+        kinds = {attempt["status"] for attempt in row["attempts"]}
+        if kinds & {_IN_FLIGHT, WAITING, HELD} or row["next_part_at"] is not None:
+            held = HELD in kinds and not kinds & {_IN_FLIGHT, WAITING}
+            if held and row["status"] != HELD:
+                self._journal.note("payment_held", row["id"])
+            self.rows.put({**row, "status": HELD if held else _IN_FLIGHT})
+        elif SETTLED in kinds:
+            # The HTLC has the last word: who gave up has paid all the same.
+            self._end(row, _SUCCEEDED, "SUCCEEDED", None)
+        elif row["gave_up_at"] is not None or fate.code == MPP_TIMEOUT:
+            self._end(row, FAILED, "TIMEOUT", row["reason"])
+        else:
+            self._end(row, FAILED, "INCORRECT_PAYMENT_DETAILS", row["reason"])
+
+    def _give_up(self, payment_id: str) -> None:
+        """The payer's own timer: no further part is sent, but what is on its way decides."""
+        row = self._present(payment_id)
+        self.rows.put({**row, "gave_up_at": self._clock.now(), "next_part_at": None})
+        self._clock.cancel(TIMER, payment_id)
+        self._journal.note("payment_given_up", payment_id)
+
+    def _end(self, row: Row, status: str, outcome: str, reason: str | None) -> Row:
+        ended = {
+            **row,
+            "status": status,
+            "outcome": outcome,
+            "reason": reason,
+            "resolved_at": self._clock.now(),
+            "next_part_at": None,
+        }
+        self._clock.cancel(TIMER, row["id"])
+        self._clock.cancel(PATIENCE_TIMER, row["id"])
+        self.rows.put(ended)
+        facts = {"received_msat": row["received_msat"]} if status == _SUCCEEDED else {"reason": reason}
+        self._journal.note(f"payment_{status}", row["id"], outcome=outcome, **facts)
+        return ended
+
+    def _new_row(self, request: str, payer: str, amount_msat: int | None, now: int) -> Row:
+        return {
+            "id": uuid4_from(self._chance),
+            "payer": payer,
+            "request": request,
+            "payment_hash": None,
+            "amount_msat": amount_msat,
+            "received_msat": 0,
+            "status": _IN_FLIGHT,
+            "outcome": None,
+            "reason": None,
+            "preimage": None,
+            "created_at": now,
+            "resolved_at": None,
+            "gives_up_at": None,
+            "gave_up_at": None,
+            "next_part_at": None,
+            "script": None,
+            "attempts": [],
+        }
+
+    def _present(self, payment_id: str) -> Row:
+        row = self.rows.row(payment_id)
+        if row is None:
+            raise PaymentError(f"there is no payment {payment_id}: list the payments to see which there are")
+        return row

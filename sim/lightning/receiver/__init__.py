@@ -1,0 +1,1 @@
+"""The receiver: the shop's node and its invoices."""

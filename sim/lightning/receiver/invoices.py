@@ -1,0 +1,301 @@
+"""Invoices at the receiver: what arrives is checked in a fixed order, kept, refused, or settled once and for all.
+
+OPEN ----- complete -------------------------> SETTLED
+  |------- complete, but held --> ACCEPTED --> SETTLED   (released)
+  |                                  |-------> CANCELED  (cancelled: every held part goes back)
+  `------- cancelled ------------------------> CANCELED
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leyden.lightning.engine.htlc import (
+    FAILED,
+    HELD,
+    INCORRECT_DETAILS,
+    MPP_TIMEOUT,
+    SETTLED,
+    WAITING,
+    Fate,
+    Htlc,
+    NotHeld,
+    UnknownInvoice,
+    explain,
+)
+from leyden.server.ports import EXPIRY, Clock, InvoiceOrder, Journal, SettledInvoice
+from leyden.server.store.store import Store
+
+MPP_TIMER = "mpp_timeout"
+
+# BOLT 2 and BOLT 11 give a final delta of 18; nodes today refuse less than one block more.
+_LEAST_FINAL_CLTV = 19
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NodePolicy:
+    """What receivers may choose. Raises `ValueError` for what BOLT 4 forbids.
+
+    `overpay`: `bolt` refuses a payment of more than twice the amount, `lnd` takes it. `mpp_timeout_ms` bounds the wait
+    for the missing parts of a set (BOLT 4: at least 60 s). `min_final_cltv` is the invoice's `c`, in blocks.
+    """
+
+    overpay: str = "bolt"
+    mpp_timeout_ms: int = 120_000
+    min_final_cltv: int = 80
+
+    def __post_init__(self) -> None:
+        if self.overpay not in {"bolt", "lnd"}:
+            raise ValueError(
+                f"overpay is bolt (refuse more than twice the amount) or lnd (take it), not {self.overpay!r}"
+            )
+        if self.mpp_timeout_ms < 60_000:
+            raise ValueError(f"mpp_timeout_ms must be at least 60000 (BOLT 4), not {self.mpp_timeout_ms}")
+        if self.min_final_cltv < 1:
+            raise ValueError(f"min_final_cltv must be at least 1 block, not {self.min_final_cltv}")
+
+
+class Invoices:
+    """The invoices of one node, in the store's `invoices` table by payment hash.
+
+    `height` tells the present block. Whoever sends HTLCs learns the fate of the one that arrives from `arrive`, and of
+    those that had to wait through `on_fate`.
+    """
+
+    def __init__(
+        self, store: Store, clock: Clock, journal: Journal, policy: NodePolicy, height: Callable[[], int]
+    ) -> None:
+        self.policy = policy
+        self.height = height
+        self._clock = clock
+        self._journal = journal
+        self._table = store.table("invoices", key="payment_hash", indexes=("state",))
+        self._settled: list[Callable[[SettledInvoice], None]] = []
+        self._fates: list[Callable[[Fate], None]] = []
+        clock.on(MPP_TIMER, self._mpp_timed_out)
+
+    def on_settled(self, listener: Callable[[SettledInvoice], None]) -> None:
+        """Say who is told of settlements, in the order of asking."""
+        self._settled.append(listener)
+
+    def on_fate(self, listener: Callable[[Fate], None]) -> None:
+        """Say who is told what became of parts that waited or were held. Others' ids are to be ignored."""
+        self._fates.append(listener)
+
+    def row(self, payment_hash: str) -> Row | None:
+        """The stored invoice, or None."""
+        found = self._table.row(payment_hash)
+        return None if found is None else {**found, "parts": _parts(found)}
+
+    def open(self, order: InvoiceOrder, payment_hash: str, preimage: str, payment_secret: str, request: str) -> Row:
+        """Store a new invoice: it can be paid from now until `order.payable_until_ms`, that instant included."""
+        row = {
+            "payment_hash": payment_hash,
+            "payment_secret": payment_secret,
+            "preimage": preimage,
+            "request": request,
+            "amount_msat": order.amount_msat,
+            "payable_until_ms": order.payable_until_ms,
+            "expires_at": (order.timestamp_s + order.expiry_s) * 1_000,
+            "state": "OPEN",
+            "received_msat": 0,
+            "opened_at": self._clock.now(),
+            "accepted_at": None,
+            "settled_at": None,
+            "closed_at": None,
+            "closed_because": None,
+            "mpp_due_at": None,
+        }
+        self._table.put(row)
+        self._journal.note("invoice_issued", payment_hash, amount_msat=order.amount_msat)
+        return row
+
+    def arrive(self, htlc: Htlc) -> Fate:
+        """An HTLC reaches this node: check it, in the order that payers can observe, and do what follows.
+
+        Raises `ValueError` for a part of no value, which no channel carries (BOLT 2).
+        """
+        if htlc.amount_msat <= 0:
+            raise ValueError(f"HTLC {htlc.id} carries {htlc.amount_msat} msat: a part must carry something")
+        found = self._table.row(htlc.payment_hash)
+        why = self._refusal(found, htlc)
+        if found is None or why is not None:
+            return self._refuse(found, htlc, why or "unknown")
+        now = self._clock.now()
+        part = {
+            "id": htlc.id,
+            "amount_msat": htlc.amount_msat,
+            "total_msat": htlc.total_msat,
+            "cltv_expiry": htlc.cltv_expiry,
+            "hold": htlc.hold,
+            "arrived_at": now,
+            "state": HELD,
+        }
+        waiting = _held(found)
+        row: Row = {**found, "parts": [*_parts(found), part]}
+        # BOLT 4: a set is complete when its parts bring the announced total; they may bring more.
+        if sum(held["amount_msat"] for held in waiting) + htlc.amount_msat < htlc.total_msat:
+            if row["mpp_due_at"] is None:
+                # BOLT 4: the wait is counted from the first part, and later ones do not lengthen it.
+                row["mpp_due_at"] = due_at = now + self.policy.mpp_timeout_ms
+                self._clock.call_at(due_at, EXPIRY, MPP_TIMER, htlc.payment_hash)
+            self._table.put(row)
+            self._journal.note("htlc_waiting", htlc.payment_hash, htlc=htlc.id, amount_msat=htlc.amount_msat)
+            return Fate(htlc.id, htlc.payment_hash, WAITING)
+        if row["mpp_due_at"] is not None:
+            row["mpp_due_at"] = None
+            self._clock.cancel(MPP_TIMER, htlc.payment_hash)
+        if htlc.hold or any(held["hold"] for held in waiting):
+            self._table.put({**row, "state": "ACCEPTED", "accepted_at": now})
+            self._journal.note("invoice_accepted", htlc.payment_hash, parts=len(waiting) + 1)
+            self._tell(waiting, htlc.payment_hash, HELD)
+            return Fate(htlc.id, htlc.payment_hash, HELD)
+        self._settle(row, now, waiting)
+        return Fate(htlc.id, htlc.payment_hash, SETTLED, preimage=row["preimage"])
+
+    def release(self, payment_hash: str) -> None:
+        """Give the preimage for a held (ACCEPTED) invoice: it settles.
+
+        Raises `NotHeld` when it is in another state, or when the last instant at which it may be paid has passed:
+        its charge then expires at this very instant, and only one of the two may win.
+        """
+        row = self._known(payment_hash)
+        now = self._clock.now()
+        if row["state"] != "ACCEPTED":
+            raise NotHeld(f"the invoice is {row['state']}, not ACCEPTED: only a held payment can be settled")
+        if now > row["payable_until_ms"]:
+            raise NotHeld(
+                "the invoice can no longer be paid: its held payment goes back to the payer; settle it earlier"
+            )
+        self._settle(row, now, _held(row))
+
+    def close(self, payment_hash: str, because: str) -> bool:
+        """Cancel an OPEN or ACCEPTED invoice; what is held goes back. False, and nothing happens, in a final state.
+
+        `because` completes the sentence "the invoice was closed: ...". Raises `UnknownInvoice`.
+        """
+        row = self._known(payment_hash)
+        if row["state"] not in {"OPEN", "ACCEPTED"}:
+            return False
+        row = {**row, "state": "CANCELED", "closed_at": self._clock.now(), "closed_because": because}
+        self._journal.note("invoice_canceled", payment_hash, because=because)
+        self._fail_set(row, INCORRECT_DETAILS, "canceled", f"the receiver closed the invoice: {because}")
+        return True
+
+    def give_back(self, payment_hash: str, reason: str) -> None:
+        """Fail an incomplete set back to the payer; the invoice stays OPEN. Raises `NotHeld` when no part waits."""
+        row = self._known(payment_hash)
+        if row["state"] != "OPEN" or not _held(row):
+            raise NotHeld(f"no part of a payment waits at this invoice, which is {row['state']}")
+        self._fail_set(row, INCORRECT_DETAILS, "given_back", reason)
+
+    def resume(self) -> None:
+        """Set the timers of the incomplete sets: for a store that was just opened."""
+        for row in self._table.find("state", "OPEN"):
+            if row["mpp_due_at"] is not None:
+                self._clock.call_at(row["mpp_due_at"], EXPIRY, MPP_TIMER, row["payment_hash"])
+
+    def needed_cltv(self) -> int:
+        """The lowest block height at which a part that arrives now may expire."""
+        return self.height() + max(_LEAST_FINAL_CLTV, self.policy.min_final_cltv)
+
+    def _refusal(self, row: Row | None, htlc: Htlc) -> str | None:
+        """The first check that fails, as a word of `htlc.SENTENCES`. Their order is what a payer's timing can tell."""
+        if row is None or htlc.payment_secret is None:
+            return "unknown"
+        if row["state"] != "OPEN":
+            # An expired invoice is also closed; that it expired is what the analyst wants to read.
+            late = row["state"] == "CANCELED" and row["closed_at"] >= row["expires_at"]
+            return "expired" if late else str(row["state"]).lower()
+        if self._clock.now() > row["payable_until_ms"]:
+            return "expired"
+        if htlc.payment_secret != row["payment_secret"]:
+            return "secret"
+        if htlc.total_msat <= 0:
+            return "nothing"
+        asked, held = row["amount_msat"], _held(row)
+        if htlc.total_msat < asked:
+            return "underpaid"
+        # BOLT 4: fail what brings more than twice the amount expected; the payer must have mistaken it.
+        brought = sum(part["amount_msat"] for part in held) + htlc.amount_msat
+        if self.policy.overpay == "bolt" and max(htlc.total_msat, brought) > 2 * asked:
+            return "overpaid"
+        if held and htlc.total_msat != held[0]["total_msat"]:
+            return "other_total"
+        if htlc.cltv_expiry < self.needed_cltv():
+            return "cltv"
+        return None
+
+    def _refuse(self, row: Row | None, htlc: Htlc, why: str) -> Fate:
+        reason = explain(why, row, htlc, self._clock.now(), needed_cltv=self.needed_cltv())
+        self._journal.note("htlc_refused", htlc.payment_hash, htlc=htlc.id, why=why, code=INCORRECT_DETAILS)
+        if why == "underpaid" and row is not None and _held(row):
+            # Too little in total condemns the whole set, the parts that already wait included.
+            self._fail_set(row, INCORRECT_DETAILS, why, reason)
+        return Fate(htlc.id, htlc.payment_hash, FAILED, INCORRECT_DETAILS, why, reason)
+
+    def _settle(self, row: Row, now: int, earlier: Sequence[Row]) -> None:
+        """Store the settlement and report it; `earlier` are the parts whose senders still wait for an answer."""
+        parts = [{**part, "state": SETTLED} if part["state"] == HELD else part for part in _parts(row)]
+        brought = [part["amount_msat"] for part in parts if part["state"] == SETTLED]
+        received = sum(brought)
+        payment_hash, preimage = row["payment_hash"], row["preimage"]
+        self._table.put({**row, "state": "SETTLED", "settled_at": now, "received_msat": received, "parts": parts})
+        self._journal.note("invoice_settled", payment_hash, received_msat=received, parts=len(brought))
+        settled = SettledInvoice(payment_hash, received, now, preimage)
+        for listener in self._settled:
+            listener(settled)
+        self._tell(earlier, payment_hash, SETTLED, preimage=preimage)
+
+    def _fail_set(self, row: Row, code: int, why: str, reason: str) -> None:
+        """Store the row with its held parts failed, and tell their senders."""
+        held = _held(row)
+        row = {**row, "mpp_due_at": None}
+        if held:
+            row["parts"] = [{**part, "state": FAILED} if part["state"] == HELD else part for part in _parts(row)]
+        self._clock.cancel(MPP_TIMER, row["payment_hash"])
+        self._table.put(row)
+        for part in held:
+            self._journal.note("htlc_failed_back", row["payment_hash"], htlc=part["id"], why=why, code=code)
+        self._tell(held, row["payment_hash"], FAILED, code=code, why=why, reason=reason)
+
+    def _mpp_timed_out(self, payment_hash: str) -> None:
+        span_s = self.policy.mpp_timeout_ms / 1_000
+        reason = f"not all parts of the payment arrived within {span_s:g} s of the first: send the missing ones sooner"
+        self._fail_set(self._known(payment_hash), MPP_TIMEOUT, "mpp_timeout", reason)
+
+    def _tell(
+        self,
+        parts: Sequence[Row],
+        payment_hash: str,
+        kind: str,
+        *,
+        code: int | None = None,
+        why: str = "",
+        reason: str = "",
+        preimage: str | None = None,
+    ) -> None:
+        for part in parts:
+            fate = Fate(part["id"], payment_hash, kind, code, why, reason, preimage)
+            for listener in self._fates:
+                listener(fate)
+
+    def _known(self, payment_hash: str) -> Row:
+        row = self._table.row(payment_hash)
+        if row is None:
+            raise UnknownInvoice(f"this node never issued an invoice with payment hash {payment_hash}")
+        return row
+
+
+def _parts(row: Row) -> list[Row]:
+    # Left out while none has arrived: the garbage collector passes over a row of nothing but plain values.
+    parts: list[Row] = row.get("parts", [])
+    return parts
+
+
+def _held(row: Row) -> list[Row]:
+    return [part for part in _parts(row) if part["state"] == HELD]

@@ -1,0 +1,1 @@
+"""Routing: edge costs, paths, and what payers remember of failures."""

@@ -1,0 +1,1 @@
+"""Topologies: channel graphs, generated or imported, and channels that open and close."""

@@ -1,0 +1,139 @@
+"""Real networks, read from what nodes print: LND's `describegraph` and Core Lightning's `listchannels`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from leyden.lightning.topology.graph import DEFAULT_POLICY, Graph, GraphError, assemble
+
+# By side: base fee, proportional fee, delta, least and most msat, disabled.
+_Policy = tuple[int, int, int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A network that was read, and what of the file could not be used: `dropped` counts by reason."""
+
+    graph: Graph
+    channels_read: int
+    dropped: Mapping[str, int]
+
+    def __repr__(self) -> str:
+        lost = "; ".join(f"{count} x {why}" for why, count in self.dropped.items()) or "nothing"
+        return f"Imported({self.graph!r} of {self.channels_read} channels read; dropped or closed: {lost})"
+
+
+def import_graph(document: Mapping[str, Any], *, seed: int = 0) -> Imported:
+    """Read a parsed `describegraph` (it has `edges`) or `listchannels` (it has `channels`).
+
+    No such file tells balances: they are drawn from `seed`, every division of a channel equally likely. A direction
+    without a policy cannot be used and is closed; a channel without any, without a size or without two ends is dropped.
+    Raises `GraphError` when the document is neither of the two, or when nothing in it can be used.
+    """
+    dropped: Counter[str] = Counter()
+    if isinstance(document.get("edges"), Sequence):
+        rows = [_of_lnd(edge, dropped) for edge in document["edges"]]
+    elif isinstance(document.get("channels"), Sequence):
+        rows = _of_cln(document["channels"], dropped)
+    else:
+        raise GraphError(
+            "this is neither LND's describegraph (with a list of edges) nor Core Lightning's listchannels (of channels)"
+        )
+    found = sorted((row for row in rows if row is not None), key=lambda row: row[:3])
+    if not found:
+        raise GraphError(f"no channel of this file can be used: {dict(dropped) or 'it is empty'}")
+    names = sorted({end for row in found for end in row[1:3]})
+    numbers = {name: number for number, name in enumerate(names)}
+    capacity = np.array([row[3] for row in found], dtype=np.int64)
+    reserve = capacity // 100
+    chance = np.random.default_rng(seed)
+    local = reserve + ((capacity - 2 * reserve) * chance.random(len(found))).astype(np.int64)
+    sides = [side for row in found for side in row[4:]]
+    graph = assemble(
+        names,
+        np.array([numbers[row[1]] for row in found], dtype=np.int64),
+        np.array([numbers[row[2]] for row in found], dtype=np.int64),
+        capacity,
+        local,
+        [np.array([side[place] for side in sides], dtype=np.int64) for place in range(6)],
+    )
+    return Imported(graph, len(rows), dict(sorted(dropped.items())))
+
+
+_Row = tuple[str, str, str, int, _Policy, _Policy]
+
+
+def _of_lnd(edge: Mapping[str, Any], dropped: Counter[str]) -> _Row | None:
+    capacity = _whole(edge.get("capacity")) * 1_000
+    sides = []
+    for name in ("node1_policy", "node2_policy"):
+        policy = edge.get(name)
+        sides.append(
+            None
+            if not policy
+            else (
+                _whole(policy.get("fee_base_msat")),
+                _whole(policy.get("fee_rate_milli_msat")),
+                _whole(policy.get("time_lock_delta")) or DEFAULT_POLICY[2],
+                _whole(policy.get("min_htlc")),
+                _whole(policy.get("max_htlc_msat")) or capacity,
+                int(bool(policy.get("disabled"))),
+            )
+        )
+    return _kept(
+        str(edge.get("channel_id", "")), edge.get("node1_pub"), edge.get("node2_pub"), capacity, sides, dropped
+    )
+
+
+def _of_cln(channels: Sequence[Mapping[str, Any]], dropped: Counter[str]) -> list[_Row | None]:
+    """Core Lightning prints each direction by itself; the two of a channel share its short id."""
+    pairs: dict[str, dict[tuple[Any, Any], Mapping[str, Any]]] = {}
+    for half in channels:
+        ends = (half.get("source"), half.get("destination"))
+        pairs.setdefault(str(half.get("short_channel_id", "")), {})[ends] = half
+    rows = []
+    for name, halves in pairs.items():
+        (a, b), first = next(iter(halves.items()))
+        capacity = _whole(first.get("amount_msat", _whole(first.get("satoshis")) * 1_000))
+        sides = [None if half is None else _cln_policy(half, capacity) for half in (first, halves.get((b, a)))]
+        rows.append(_kept(name, a, b, capacity, sides, dropped))
+    return rows
+
+
+def _cln_policy(half: Mapping[str, Any], capacity: int) -> _Policy:
+    return (
+        _whole(half.get("base_fee_millisatoshi")),
+        _whole(half.get("fee_per_millionth")),
+        _whole(half.get("delay")) or DEFAULT_POLICY[2],
+        _whole(half.get("htlc_minimum_msat")),
+        _whole(half.get("htlc_maximum_msat")) or capacity,
+        int(half.get("active") is False),
+    )
+
+
+def _kept(
+    name: str, a: Any, b: Any, capacity: int, sides: Sequence[_Policy | None], dropped: Counter[str]
+) -> _Row | None:
+    if not a or not b or a == b:
+        dropped["channel without two ends"] += 1
+        return None
+    if capacity <= 0:
+        dropped["channel without a size"] += 1
+        return None
+    if sides == [None, None]:
+        dropped["channel without any policy"] += 1
+        return None
+    dropped.update(["direction without a policy, closed"] * sides.count(None))
+    closed = (*DEFAULT_POLICY, capacity, 1)
+    return name, str(a), str(b), capacity, sides[0] or closed, sides[1] or closed
+
+
+def _whole(value: Any) -> int:
+    """A count as these files write it: a number, digits in a text, or `1000msat`; 0 when it cannot be read."""
+    text = str(value if value is not None else 0).removesuffix("msat")
+    return int(text) if text.isascii() and text.isdigit() else 0

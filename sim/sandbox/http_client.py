@@ -1,0 +1,27 @@
+"""A real HTTP client whose requests never leave the process."""
+
+from __future__ import annotations
+
+import httpx2
+from starlette.types import ASGIApp
+
+from leyden.world.loopback import ask
+
+
+class LoopbackTransport(httpx2.BaseTransport):
+    """The way out of an `httpx2.Client` that leads into an application instead of a network."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Answer one request from the application."""
+        headers = tuple((name.lower(), value) for name, value in request.headers.raw)
+        target = request.url.raw_path.decode("ascii")
+        answer = ask(self._app, request.method, target, headers, request.read())
+        return httpx2.Response(answer.status, headers=list(answer.headers), content=answer.body, request=request)
+
+
+def loopback_client(app: ASGIApp, headers: dict[str, str]) -> httpx2.Client:
+    """An `httpx2.Client` on an ASGI application, as `http://localhost`, sending `headers` with every request."""
+    return httpx2.Client(transport=LoopbackTransport(app), base_url="http://localhost", headers=headers)

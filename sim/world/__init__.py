@@ -1,0 +1,1 @@
+"""One simulated world: its configuration, clock, random streams, event journal, transactions and snapshots."""

@@ -1,0 +1,108 @@
+"""Plans: from what a person asks for (a seed, a spec, some overlays) to what a world is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leyden.server.contract.load import default_spec, load_contract
+from leyden.server.contract.types import Contract
+from leyden.server.errors import StoreError
+
+if TYPE_CHECKING:
+    from leyden.lightning.topology.graph import Graph
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a world is made from. `control` compiles the contract of its control plane, when somebody first uses it.
+
+    `given_seed` and `given_start_ms` are what was asked for at first, where `seed` was derived from it or a reset chose
+    others; `keep` bounds the readable journal.
+    """
+
+    contract: Contract
+    control: Callable[[], Contract] | None
+    seed: int = 0
+    start_ms: int = 0
+    rate: float = 0
+    api_key: str = "leyden"
+    project: str = "default"
+    given_seed: int | None = None
+    given_start_ms: int | None = None
+    keep: int | None = None
+    mock_unbound: bool = False
+    network: str | Graph = "direct"
+    wall: Callable[[], int] | None = field(default=None, compare=False)
+
+    def written_network(self) -> Any:
+        """The network as JSON values."""
+        return self.network if isinstance(self.network, str) else self.network.written()
+
+
+@lru_cache(maxsize=16)
+def packaged_contract(name: str, overlays: tuple[str | Path, ...] = ()) -> Contract:
+    """A document that travels with Leyden, compiled once in a process: contracts are values, and never change."""
+    return load_contract(default_spec(name), overlays=overlays)
+
+
+def network_of(saved: Mapping[str, Any] | None, asked: str | Graph | None) -> str | Graph:
+    """The network of a world that is begun, or of one that goes on where `saved` says; `asked` may be left out then.
+
+    Raises `StoreError` for another one than it was begun with.
+    """
+    if saved is None:
+        return "direct" if asked is None else asked
+    begun = saved.get("network", "direct")
+    if asked is not None and begun != (asked if isinstance(asked, str) else asked.written()):
+        named = begun if isinstance(begun, str) else f"a map of {len(begun['names'])} nodes"
+        raise StoreError(f"this directory was begun with network {named}: leave network out, or use a new directory")
+    return begun if isinstance(begun, str) else _graph(begun)
+
+
+def _graph(saved: Mapping[str, Any]) -> Graph:
+    from leyden.lightning.topology.graph import Graph
+
+    return Graph.read(saved)
+
+
+def plan_from(
+    *,
+    seed: int,
+    start_ms: int,
+    spec: str | Path | Contract | None = None,
+    overlays: Sequence[str | Path] = (),
+    api_key: str = "leyden",
+    rate: float = 0,
+    wall: Callable[[], int] | None = None,
+    control: bool = True,
+    keep: int | None = None,
+    mock_unbound: bool = False,
+    given_seed: int | None = None,
+    given_start_ms: int | None = None,
+    network: str | Graph = "direct",
+) -> Plan:
+    """Compile the contract and put the plan together. Raises `ContractError` when the spec or an overlay is wrong."""
+    if isinstance(spec, Contract):
+        contract = spec
+    elif spec is None and not mock_unbound:
+        contract = packaged_contract("charges", tuple(overlays))
+    else:
+        contract = load_contract(spec, overlays=overlays, mock_unbound=mock_unbound, known_as="charges.openapi.yaml")
+    return Plan(
+        contract=contract,
+        control=partial(packaged_contract, "sandbox") if control else None,
+        seed=seed,
+        given_seed=given_seed,
+        given_start_ms=given_start_ms,
+        start_ms=start_ms,
+        rate=rate,
+        api_key=api_key,
+        keep=keep,
+        mock_unbound=mock_unbound,
+        network=network,
+        wall=wall,
+    )

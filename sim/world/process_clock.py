@@ -1,0 +1,61 @@
+"""Following the process's clock: a sandbox for tests that freeze and move time themselves.
+
+    with freeze_time("2030-01-01 09:00") as frozen:
+        sb = Sandbox(clock="process")
+        charge = sb.charges.create(amount="1000", description="tea", expiresIn=60)
+        frozen.tick(timedelta(seconds=60))
+        charge.status                                       # expired
+
+- The sandbox's present is the process's, to the millisecond, frozen or running. When that jumps, what fell due on the
+  way happens in order, each thing at its own instant, the next time anybody looks: with a request, `sb.now`, anything
+  read through a handle, or `sb.run()`, which here brings the sandbox up to the present and no further.
+- A process clock that is set back is waited for: a sandbox's time never goes back.
+- `advance`, `advance_to` and `step` still move time, and then the sandbox is ahead of the process by that much for
+  good. In a test that freezes time, move the frozen clock instead.
+- freezegun stops the clock that event loops wait by, too: under a plain `freeze_time`, `asyncio.sleep` and all timeouts
+  of asyncio wait for ever, in your own code and in servers and clients that you run beside it. Write
+  `freeze_time(..., real_asyncio=True)` where there is a loop. The sandbox itself has none, and is safe either way;
+  served with `sb.serve()` it runs on uvloop where that is installed, which has a clock of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from leyden.server.timestamps import parse_iso
+from leyden.world.clock import VirtualClock
+
+DEFAULT_START = "2030-01-01T00:00:00Z"
+
+Wall = Callable[[], int]
+
+
+def process_clock(clock: str, start: object) -> Wall | None:
+    """The process's clock (ms), if `clock` asks for it; None for a clock that stands until it is moved.
+
+    Raises `ValueError` for another word, and for a start that is not the process's.
+    """
+    if clock == "virtual":
+        return None
+    if clock != "process":
+        raise ValueError(f"clock is 'virtual' (it stands until you move it) or 'process', not {clock!r}")
+    if start is not None:
+        raise ValueError("clock='process' begins at the process's present: leave start out, or freeze that instant")
+    from leyden.server.system.process import SystemClock
+
+    return SystemClock().now
+
+
+def stand_level(clock: VirtualClock) -> None:
+    """Let a clock that follows the process show its very present: putting a world together has taken a moment. One that
+    is ahead stays so."""
+    now, then = clock.standing()
+    if then is not None:
+        clock.owe(max(0, then - now))
+
+
+def first_instant(begun_at: int | None, wall: Wall | None) -> int:
+    """Where a sandbox begins (ms): where it once began, or at the process's present, or at the usual start."""
+    if begun_at is not None:
+        return begun_at
+    return parse_iso(DEFAULT_START) if wall is None else wall()

@@ -1,0 +1,464 @@
+"""Faults of our own sending: each strikes where it was told to, as often as it was told to, and leaves a note."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from freezegun import freeze_time
+from hypothesis import given
+from hypothesis import strategies as st
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+
+from leyden import Sandbox
+from leyden.callbacks.fault_kinds import DELAYS, KINDS, RATE_LIMIT
+from leyden.callbacks.inboxes import Received
+from leyden.callbacks.mutations import CONTENT_KINDS
+from leyden.callbacks.replies import Reply
+from leyden.sandbox.resources import Charge
+from leyden.server.timestamps import parse_iso, to_iso
+
+START = parse_iso("2030-01-01T09:00:00Z")
+HOOK = "http://shop.localhost/hook"
+HOUR, DAY = 3_600_000, 86_400_000
+SENDING_KINDS = [kind for kind in KINDS if kind != RATE_LIMIT]
+
+
+def expiring(sandbox: Sandbox, after_s: int = 60, **fields: Any) -> Charge:
+    given_ = {"amount": "21000", "description": "tea", "callbackUrl": HOOK, "expiresIn": after_s, **fields}
+    charge: Charge = sandbox.charges.create(**given_)
+    return charge
+
+
+def inbox(sandbox: Sandbox) -> list[Received]:
+    return list(sandbox.receiver("shop").inbox)
+
+
+def secret_of(sandbox: Sandbox) -> str:
+    return str(sandbox.world.service.projects.secrets_of("default", sandbox.world.clock.now())[0])
+
+
+def verified(got: Received, *secrets: str) -> bool:
+    """Whether the public verifier, with its clock at the receiver's, takes the post with any of these secrets."""
+    for secret in secrets:
+        with freeze_time(to_iso(got.at)):
+            try:
+                Webhook(secret).verify(got.body, dict(got.headers))
+            except (WebhookVerificationError, ValueError):
+                continue
+            return True
+    return False
+
+
+# Where and how often
+
+
+def test_the_second_attempt_of_one_charge(sandbox: Sandbox) -> None:
+    sandbox.receiver("shop").answers([500, 500])
+    one, other = expiring(sandbox), expiring(sandbox)
+    sandbox.faults.add("bad_signature", charge=one, attempt=2)
+    sandbox.run()
+    wrong = [(got.json["id"], got.attempt) for got in inbox(sandbox) if got.verdict]
+    assert wrong == [(one.id, 2)]
+    assert {(got.json["id"], got.attempt) for got in inbox(sandbox)} == {
+        (charge.id, attempt) for charge in (one, other) for attempt in (1, 2)
+    }
+
+
+def test_the_next_three_and_then_no_more(sandbox: Sandbox) -> None:
+    sandbox.faults.add("wrong_content_type", count=3)
+    for _ in range(5):
+        expiring(sandbox)
+    sandbox.run()
+    assert [got.headers["content-type"] for got in inbox(sandbox)] == ["text/plain"] * 3 + ["application/json"] * 2
+    [fault] = sandbox.faults
+    assert (fault["hits"], fault["count"]) == (3, 3)
+    assert [(hit.subject, hit.facts["hit"]) for hit in sandbox.faults.hits] == [(fault["id"], n) for n in (1, 2, 3)]
+
+
+def test_by_event_by_operation_and_for_a_static_charge_and_its_payments(sandbox: Sandbox) -> None:
+    static = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="tips", callbackUrl=HOOK)
+    paid, left = expiring(sandbox), expiring(sandbox)
+    sandbox.faults.add("wrong_content_type", event="charge.expired", count=None, value="a/expired")
+    sandbox.faults.add("wrong_content_type", operation="chargePaid", count=None, value="a/tip")
+    sandbox.faults.add("wrong_content_type", charge=static, count=None, value="never/reached")
+    sandbox.wallet("ana").pay(paid)
+    for amount in (1_000, 2_000):
+        sandbox.wallet("bob").scan(static, amount=amount)
+    sandbox.run()
+    told = {got.json["id"]: got.headers["content-type"] for got in inbox(sandbox)}
+    tips = {charge.id: "a/tip" for charge in static.charges}
+    assert told == {paid.id: "application/json", left.id: "a/expired", **tips}
+
+    sandbox.faults.clear(next(fault["id"] for fault in sandbox.faults if fault["value"] == "a/tip"))
+    sandbox.wallet("bob").scan(static, amount=3_000)
+    sandbox.run()
+    assert inbox(sandbox)[-1].headers["content-type"] == "never/reached"
+    assert sandbox.faults.clear() == 2
+    assert len(sandbox.faults) == 0
+
+
+def test_a_fault_that_could_never_strike_is_refused_with_the_mend(sandbox: Sandbox) -> None:
+    for wrong, mend in (
+        ({"kind": "explode"}, "truncated_body"),
+        ({"kind": "drop", "event": "charge.eaten"}, "charge.completed"),
+        ({"kind": "drop", "operation": "createCharge"}, "chargeUpdated"),
+        ({"kind": RATE_LIMIT, "operation": "chargeUpdated"}, "createCharge"),
+        ({"kind": RATE_LIMIT, "attempt": 2}, "operation alone"),
+        ({"kind": "drop", "attempt": 0}, "whole number from 1"),
+        ({"kind": "drop", "count": True}, "whole number from 1"),
+        ({"kind": "drop", "delay": "1s"}, "leave it out"),
+        ({"kind": "delay", "delay": "-1s"}, "0 to 366 days"),
+        ({"kind": "delay", "delay": ["1s"]}, "number of seconds"),
+        ({"kind": "drop", "headers": ["webhook-id"]}, "missing_headers"),
+        ({"kind": "missing_headers", "headers": []}, "list of names"),
+        ({"kind": "drop", "value": "x"}, "leave it"),
+        ({"kind": "unknown_field", "value": "a\nb"}, "printable"),
+    ):
+        with pytest.raises(ValueError, match=mend):
+            sandbox.faults.add(**wrong)
+    assert len(sandbox.faults) == 0
+
+
+# How it travels
+
+
+def test_a_dropped_attempt_looks_like_a_timeout_and_is_made_again_on_schedule(sandbox: Sandbox) -> None:
+    charge = expiring(sandbox)
+    sandbox.faults.add("drop", charge=charge, count=2)
+    sandbox.run()
+    [got] = inbox(sandbox)
+    assert (got.attempt, got.verdict) == (3, [])
+    [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")
+    assert [(attempt["status"], attempt["error"]) for attempt in delivery["attempts"]] == [
+        (None, "timeout"),
+        (None, "timeout"),
+        (200, None),
+    ]
+    assert [attempt["latencyMs"] for attempt in delivery["attempts"]] == [15_000, 15_000, 0]
+
+
+def test_whoever_drops_everything_lets_the_delivery_run_out(sandbox: Sandbox) -> None:
+    expiring(sandbox)
+    sandbox.faults.add("drop", count=None)
+    sandbox.run()
+    assert [delivery["status"] for delivery in sandbox.ask("GET", "/sandbox/v1/deliveries")] == ["exhausted"]
+    assert inbox(sandbox) == []
+
+
+@pytest.mark.parametrize(("delay", "later"), [(None, HOUR), ("90s", 90_000), (0, 0)])
+def test_a_delayed_callback_comes_later_and_is_freshly_signed(sandbox: Sandbox, delay: Any, later: int) -> None:
+    expiring(sandbox)
+    sandbox.faults.add("delay", delay=delay)
+    sandbox.run()
+    [got] = inbox(sandbox)
+    assert (got.at, got.attempt, got.verdict) == (START + 60_000 + later, 1, [])
+
+
+def test_a_duplicate_is_the_same_to_the_byte(sandbox: Sandbox) -> None:
+    expiring(sandbox)
+    sandbox.faults.add("duplicate")
+    sandbox.run()
+    first, second = inbox(sandbox)
+    assert (second.headers, second.body, second.repeated) == (first.headers, first.body, True)
+    assert second.at - first.at == 1_000
+    assert second.verdict == ["the same webhook-id came again after it was acknowledged"]
+    assert len(sandbox.ask("GET", "/sandbox/v1/deliveries")[0]["attempts"]) == 1, "a copy is not an attempt"
+    for kind in ("fault_sent", "fault_answered"):
+        [entry] = sandbox.world.journal.entries(kind=kind)
+        assert entry.facts["delivery"] == first.webhook_id
+
+
+def test_a_duplicate_under_another_id_is_signed_as_the_other(sandbox: Sandbox) -> None:
+    expiring(sandbox)
+    sandbox.faults.add("duplicate_new_id")
+    sandbox.run()
+    first, second = inbox(sandbox)
+    assert second.body == first.body
+    assert second.webhook_id != first.webhook_id
+    assert not second.repeated
+    assert second.verdict == []
+    assert verified(second, secret_of(sandbox))
+
+
+def test_two_at_once_are_at_one_instant(sandbox: Sandbox) -> None:
+    sandbox.receiver("shop").always(Reply(delay="2s"))
+    expiring(sandbox)
+    sandbox.faults.add("simultaneous")
+    sandbox.run()
+    first, second = inbox(sandbox)
+    assert (first.at, first.headers, first.body) == (second.at, second.headers, second.body)
+    assert second.verdict == [], "the first was not acknowledged when the second came"
+    assert sandbox.ask("GET", "/sandbox/v1/deliveries")[0]["status"] == "delivered"
+
+
+def test_a_day_later_it_comes_again_freshly_signed(sandbox: Sandbox) -> None:
+    expiring(sandbox)
+    sandbox.faults.add("redeliver")
+    sandbox.run()
+    first, second = inbox(sandbox)
+    assert second.at - first.at == DAY
+    assert (second.webhook_id, second.body) == (first.webhook_id, first.body)
+    assert second.verdict == ["the same webhook-id came again after it was acknowledged"]
+    assert verified(second, secret_of(sandbox))
+
+
+def test_a_reordered_callback_waits_for_the_next_to_overtake_it(sandbox: Sandbox) -> None:
+    one, two, three = (expiring(sandbox, after_s) for after_s in (60, 61, 62))
+    sandbox.faults.add("reorder", charge=one)
+    sandbox.run()
+    assert [got.json["id"] for got in inbox(sandbox)] == [two.id, one.id, three.id]
+    assert all(got.verdict == [] for got in inbox(sandbox))
+
+
+def test_a_reordered_callback_that_nothing_overtakes_goes_in_the_end(sandbox: Sandbox) -> None:
+    expiring(sandbox)
+    sandbox.faults.add("reorder", delay="10m")
+    sandbox.run()
+    assert [got.at for got in inbox(sandbox)] == [START + 660_000]
+
+
+def test_a_callback_that_is_dropped_overtakes_nobody(sandbox: Sandbox) -> None:
+    one, two = expiring(sandbox, 60), expiring(sandbox, 61)
+    sandbox.faults.add("reorder", charge=one)
+    sandbox.faults.add("drop", charge=two)
+    sandbox.run()
+    assert [(got.json["id"], got.attempt) for got in inbox(sandbox)] == [(two.id, 2), (one.id, 1)]
+
+
+@pytest.mark.parametrize(("count", "together_at"), [(None, 120_000), (5, 64_000)])
+def test_a_burst_comes_all_at_one_instant(sandbox: Sandbox, count: int | None, together_at: int) -> None:
+    charges = [expiring(sandbox, 60 + place) for place in range(5)]
+    sandbox.faults.add("burst", count=count)
+    sandbox.run()
+    assert {got.at for got in inbox(sandbox)} == {START + together_at}
+    assert [got.json["id"] for got in inbox(sandbox)] == [charge.id for charge in charges]
+    assert all((got.attempt, got.verdict) == (1, []) for got in inbox(sandbox))
+
+
+# What it says
+
+
+def bad(sandbox: Sandbox, kind: str, **options: Any) -> Received:
+    """The first post of a charge that expires while this fault strikes; the journal has the bytes that were sent."""
+    expiring(sandbox)
+    sandbox.faults.add(kind, **options)
+    sandbox.run()
+    got = inbox(sandbox)[0]
+    [hit] = sandbox.faults.hits
+    assert hit.facts["sent"] == [{"headers": dict(got.headers), "body": got.body}]
+    return got
+
+
+@pytest.mark.parametrize(
+    ("kind", "complaint", "genuine"),
+    [
+        ("truncated_body", "no signature matches", False),
+        ("wrong_content_type", "content-type", True),
+        ("unknown_field", "surprise", True),
+        ("unknown_status", "refunded", True),
+        ("bad_signature", "no signature matches", False),
+        ("changed_body", "no signature matches", False),
+        ("missing_headers", "header missing: webhook-id", False),
+        ("stale_timestamp", "600 s old", False),
+        ("future_timestamp", "600 s in the future", False),
+        ("old_secret", "no signature matches", False),
+        ("two_signatures", "", True),
+        ("unknown_version", "no signature matches", False),
+    ],
+)
+def test_each_bad_message_is_what_it_says_and_nothing_else(
+    sandbox: Sandbox, kind: str, complaint: str, genuine: bool
+) -> None:
+    got = bad(sandbox, kind)
+    assert bool(got.verdict) == bool(complaint)
+    assert complaint in (got.verdict or [""])[0]
+    assert verified(got, secret_of(sandbox)) is genuine
+    assert len(inbox(sandbox)) == 1
+
+
+def test_every_kind_of_bad_message_is_in_the_table_above() -> None:
+    [mark] = test_each_bad_message_is_what_it_says_and_nothing_else.pytestmark
+    assert [case[0] for case in mark.args[1]] == list(CONTENT_KINDS)
+
+
+def test_bad_messages_can_be_told_more_closely(sandbox: Sandbox) -> None:
+    assert "webhook-id" in bad(sandbox, "missing_headers", headers=["Webhook-Signature"]).headers
+
+
+@pytest.mark.parametrize(("by", "fine"), [("5m", True), ("301s", False)])
+def test_a_timestamp_can_be_off_by_as_much_as_one_likes(sandbox: Sandbox, by: str, fine: bool) -> None:
+    assert (bad(sandbox, "stale_timestamp", delay=by).verdict == []) is fine
+
+
+def test_the_old_secret_alone_is_no_longer_enough_once_the_rotation_is_over(sandbox: Sandbox) -> None:
+    projects = sandbox.world.service.projects
+    old = secret_of(sandbox)
+    new = projects.rotate_secret("default")
+    sandbox.faults.add("old_secret", count=None)
+    expiring(sandbox)
+    sandbox.advance("24h")
+    expiring(sandbox, 1)
+    sandbox.advance("1s")
+    during, after = inbox(sandbox)
+    assert verified(during, old)
+    assert verified(after, old)
+    assert not verified(during, new)
+    assert during.verdict == []
+    assert after.verdict == ["no signature matches a valid secret"]
+
+
+def test_an_envelope_is_opened_for_the_status() -> None:
+    with Sandbox(seed=7, overlays=["callback-envelope"]) as sandbox:
+        got = bad(sandbox, "unknown_status", value="lost")
+        assert (got.json["type"], got.json["data"]["status"]) == ("charge.expired", "lost")
+
+
+# Our own API
+
+
+def test_a_rate_limit_refuses_as_often_as_asked_and_says_when_to_come_back(sandbox: Sandbox) -> None:
+    sandbox.faults.add(RATE_LIMIT, operation="createCharge", count=2, delay="90.5s")
+    charge = {"amount": "1000", "description": "tea"}
+    for _ in range(2):
+        answer = sandbox.http.post("/v0/charges", json=charge, headers={"idempotency-key": "once"})
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "91")
+        assert answer.json()["code"] == "too_many_requests"
+    assert sandbox.http.get("/v0/charges").json()["data"] == []
+    assert sandbox.http.post("/v0/charges", json=charge, headers={"idempotency-key": "once"}).status_code == 200
+    assert [hit.facts for hit in sandbox.faults.hits] == [
+        {"fault": RATE_LIMIT, "operation": "createCharge", "hit": hit} for hit in (1, 2)
+    ]
+
+
+def test_a_rate_limit_on_everything_leaves_the_control_plane_and_strangers_alone(sandbox: Sandbox) -> None:
+    static = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="tips")
+    sandbox.faults.add(RATE_LIMIT, count=None)
+    assert {sandbox.http.get(path).status_code for path in ("/v0/charges", "/v0/wallet")} == {429}
+    assert sandbox.http.get("/v0/wallet", headers={"apikey": "nobody's"}).status_code == 401
+    assert sandbox.http.get(f"/lnurlp/{static.id}").json()["reason"].startswith("too many requests")
+    assert sandbox.http.get("/sandbox/v1/clock").status_code == 200
+    sandbox.faults.clear()
+    assert sandbox.http.get("/v0/wallet").status_code == 200
+
+
+# The rest of the world
+
+
+@pytest.mark.parametrize("kind", SENDING_KINDS)
+def test_every_kind_strikes_once_and_the_delivery_still_ends_well(sandbox: Sandbox, kind: str) -> None:
+    one, other = expiring(sandbox, 60), expiring(sandbox, 61)
+    sandbox.faults.add(kind, charge=one)
+    sandbox.run()
+    assert len(sandbox.faults.hits) == 1
+    deliveries = sandbox.ask("GET", "/sandbox/v1/deliveries")
+    assert [delivery["status"] for delivery in deliveries] == ["delivered", "delivered"]
+    assert {got.json["id"] for got in inbox(sandbox) if got.json} >= {other.id}
+    assert len(sandbox.world.clock) == 0
+
+
+@pytest.mark.parametrize("kind", SENDING_KINDS)
+def test_faults_change_no_luck_but_their_own(kind: str) -> None:
+    def story(with_fault: bool) -> tuple[list[str], dict[str, int]]:
+        with Sandbox(seed=9) as sandbox:
+            if with_fault:
+                sandbox.faults.add(kind)
+            charges = [expiring(sandbox, 60 + place) for place in range(3)]
+            sandbox.run()
+            luck = sandbox.world.streams.snapshot()
+            return [charge.request for charge in charges], {"ids": luck["ids"], "secrets": luck["secrets"]}
+
+    assert story(True) == story(False)
+
+
+@given(
+    seed=st.integers(0, 99),
+    wishes=st.lists(
+        st.tuples(st.sampled_from(SENDING_KINDS), st.sampled_from([None, 1, 2]), st.sampled_from([None, 1, 3])),
+        max_size=5,
+    ),
+)
+def test_the_same_wishes_give_the_same_run(seed: int, wishes: list[tuple[str, int | None, int | None]]) -> None:
+    def story() -> tuple[str, list[str]]:
+        with Sandbox(seed=seed) as sandbox:
+            sandbox.receiver("shop").answers([500, "reset", 200, "timeout"])
+            for kind, attempt, count in wishes:
+                sandbox.faults.add(kind, attempt=attempt, count=count)
+            for place in range(3):
+                expiring(sandbox, 60 + place)
+            sandbox.run()
+            deliveries = sandbox.ask("GET", "/sandbox/v1/deliveries")
+            return sandbox.world.journal.hash, [delivery["status"] for delivery in deliveries]
+
+    once, again = story(), story()
+    assert once == again
+    assert set(once[1]) <= {"delivered", "exhausted"}
+
+
+def test_faults_and_what_waits_for_them_outlive_the_process(tmp_path: Path) -> None:
+    with Sandbox(seed=7, data=tmp_path) as sandbox:
+        sandbox.faults.add("redeliver", event="charge.expired")
+        sandbox.faults.add("delay", event="charge.completed")
+        sandbox.faults.add("truncated_body", count=2)
+        one, two = expiring(sandbox, 60), expiring(sandbox, 600)
+        sandbox.wallet("ana").pay(two)
+        sandbox.advance("2m")
+        assert [got.json["id"] for got in inbox(sandbox)] == [one.id]
+    with Sandbox(data=tmp_path) as again:
+        assert [(fault["kind"], fault["hits"]) for fault in again.faults] == [
+            ("redeliver", 1),
+            ("delay", 1),
+            ("truncated_body", 0),
+        ]
+        again.run()
+        first, late, redelivered = inbox(again)
+        assert first.json["id"] == one.id
+        assert late.json is None, "the delayed one, truncated on its way out"
+        assert (redelivered.json["id"], redelivered.repeated) == (one.id, True)
+        assert redelivered.at == late.at - HOUR + 60_000 + DAY
+
+
+def test_a_dropped_attempt_is_lost_in_a_restart_and_made_again(tmp_path: Path) -> None:
+    with Sandbox(seed=7, data=tmp_path) as sandbox:
+        sandbox.faults.add("drop")
+        expiring(sandbox)
+        sandbox.advance("70s")
+    with Sandbox(data=tmp_path) as again:
+        again.run()
+        assert [got.attempt for got in inbox(again)] == [2]
+        [delivery] = again.ask("GET", "/sandbox/v1/deliveries")
+        assert [attempt["error"] for attempt in delivery["attempts"]] == ["lost", None]
+
+
+def test_a_reset_takes_the_faults_along(sandbox: Sandbox) -> None:
+    sandbox.faults.add("drop", count=None)
+    sandbox.ask("POST", "/sandbox/v1/reset", {})
+    assert len(sandbox.faults) == 0
+    expiring(sandbox)
+    sandbox.run()
+    assert len(inbox(sandbox)) == 1
+
+
+def test_faults_show_themselves(sandbox: Sandbox) -> None:
+    assert "add one" in repr(sandbox.faults)
+    shown = sandbox.faults.add("delay", delay="90s", event="charge.expired")
+    assert shown == next(iter(sandbox.faults))
+    assert {name: shown[name] for name in shown if name != "id"} == {
+        "kind": "delay",
+        "operation": None,
+        "event": "charge.expired",
+        "chargeId": None,
+        "attempt": None,
+        "count": 1,
+        "hits": 0,
+        "delay": 90.0,
+        "headers": None,
+        "value": None,
+        "createdAt": to_iso(START),
+    }
+    assert "delay: 0 of 1 hits" in repr(sandbox.faults)
+
+
+def test_the_delays_are_those_of_kinds_that_exist() -> None:
+    assert set(DELAYS) <= set(KINDS)

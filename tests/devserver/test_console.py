@@ -1,0 +1,268 @@
+"""The console: every story here is told by a browser that presses its buttons and reads what it shows."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import shlex
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+
+from leyden import Sandbox
+from tests.support import browser
+from tests.support.browser import Tab
+from tests.support.served import leyden
+
+needs_browser = pytest.mark.skipif(browser.found() is None, reason="no browser here: install chromium")
+START = "2030-01-01T09:00:00.000Z"
+CHARGES = "document.getElementById('charges')"
+DETAIL = "document.getElementById('detail')"
+STATUSES = f"[...{CHARGES}.querySelectorAll('.pill')].map((one) => one.textContent).join()"
+VERDICT = "document.getElementById('verdict').textContent"
+
+
+@pytest.fixture(scope="module")
+def anywhere() -> Iterator[Tab]:
+    with browser.tab("about:blank") as tab:
+        yield tab
+
+
+@pytest.fixture
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(seed=7, start=START) as made:
+        made.serve()
+        yield made
+
+
+@pytest.fixture
+def console(anywhere: Tab, sandbox: Sandbox) -> Tab:
+    assert sandbox.api_key == "leyden"
+    anywhere.open(f"{sandbox.serve()}/console")
+    anywhere.until("document.getElementById('now').textContent === '2030-01-01 09:00:00'")
+    return anywhere
+
+
+def fill(tab: Tab, **fields: str) -> None:
+    for name, value in fields.items():
+        tab(f"document.querySelector('#charge [name={name}]').value = {value!r}")
+
+
+def choose(tab: Tab, place: str, value: str) -> None:
+    tab.until(f"!!{place}.querySelector('select')")
+    tab(
+        f"(() => {{ const one = {place}.querySelector('select');"
+        f" one.value = {value!r}; one.dispatchEvent(new Event('change')); }})()"
+    )
+
+
+# The page itself
+
+
+def test_the_page_needs_no_key_and_may_run_its_own_script_alone(sandbox: Sandbox) -> None:
+    url = f"{sandbox.serve()}/console"
+    answer = httpx2.get(url)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    policy = answer.headers["content-security-policy"]
+    for kind in ("style", "script"):
+        (written,) = re.findall(rf"<{kind}>(.*?)</{kind}>", answer.text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(written.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert not re.search(r"(?:src|href)=\"(?:https?:)?//", answer.text)
+    assert httpx2.head(url).status_code == 200
+    refused = httpx2.post(url)
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
+
+
+def test_without_a_control_plane_there_is_no_console() -> None:
+    with leyden("--no-control") as client:
+        assert client("GET", "/console")[0] == 404
+
+
+def test_serving_says_where_the_console_is() -> None:
+    with leyden() as client:
+        assert httpx2.get(f"{client.url}/console").status_code == 200
+
+
+# What a person does on it
+
+
+@needs_browser
+def test_a_charge_is_made_paid_and_called_back(console: Tab, sandbox: Sandbox) -> None:
+    fill(console, amount="1250000", description="Cake for six", expiresIn="90")
+    console.click("Create")
+    console.until(f"{STATUSES} === 'pending'")
+    console.until(f"{DETAIL}.innerText.includes('Cake for six')")
+    console.click("Pay", CHARGES)
+    console.until(f"{STATUSES} === 'completed'")
+    console.until(f"{DETAIL}.innerText.includes('attempt 1: 200')")
+    shown = console("document.body.innerText")
+    assert "1 250 000 msat" in shown
+    assert "charge.completed" in shown
+    assert "inbox\n1 received" in shown.replace("\xa0", " ")
+    assert [charge.status for charge in sandbox.charges] == ["completed"]
+    assert sandbox.ask("GET", "/v0/wallet")["data"]["balance"] == "1250000"
+
+
+@needs_browser
+def test_what_was_done_stands_there_as_a_command_that_does_it(console: Tab, sandbox: Sandbox) -> None:
+    fill(console, description="Jo's tea")
+    console.click("Create")
+    console.until(f"{STATUSES} === 'pending'")
+    words = shlex.split(console("document.getElementById('curl').textContent"))
+    assert words[:3] == ["curl", "-s", f"{sandbox.serve()}/v0/charges"]
+    headers = dict(words[at + 1].split(": ") for at, word in enumerate(words) if word == "-H")
+    again = httpx2.post(words[2], headers=headers, content=words[words.index("-d") + 1])
+    assert again.json()["data"]["description"] == "Jo's tea"
+
+
+@needs_browser
+def test_time_moves_as_far_as_is_said(console: Tab) -> None:
+    fill(console, expiresIn="5400")
+    console.click("Create")
+    console.until(f"{CHARGES}.innerText.includes('in 90 min')")
+    console.click("+1 h")
+    console.until(f"{CHARGES}.innerText.includes('in 30 min')")
+    console.click("to the next event")
+    console.until(f"{STATUSES} === 'expired'")
+    assert console("document.getElementById('now').textContent") == "2030-01-01 10:30:00"
+
+
+@needs_browser
+def test_a_held_payment_is_settled_and_another_given_back(console: Tab, sandbox: Sandbox) -> None:
+    console.click("Create")
+    console.until(f"{STATUSES} === 'pending'")
+    choose(console, DETAIL, "hold")
+    console.click("Pay", DETAIL)
+    console.click("Settle", DETAIL)
+    console.until(f"{STATUSES} === 'completed'")
+    console.click("Create")
+    console.until(f"{STATUSES} === 'pending,completed'")
+    console.until(f"!{DETAIL}.querySelector('.succeeded')")
+    choose(console, DETAIL, "hold")
+    console.click("Pay", DETAIL)
+    console.click("Give back", DETAIL)
+    console.until(f"!!{DETAIL}.querySelector('.failed')")
+    assert console(STATUSES) == "error,completed"
+
+
+@needs_browser
+def test_a_node_loses_an_invoice(console: Tab, sandbox: Sandbox) -> None:
+    console.click("Create")
+    console.click("Lose the invoice", DETAIL)
+    console.until(f"{STATUSES} === 'error'")
+    console.until(f"{DETAIL}.innerText.includes('charge.error')")
+    (charge,) = sandbox.charges
+    assert charge.status == "error"
+
+
+@needs_browser
+def test_an_inbox_is_told_to_fail_and_the_message_is_sent_again(console: Tab, sandbox: Sandbox) -> None:
+    sandbox.charges.create(amount="250000", description="Before", callbackUrl="http://inbox.localhost/x", expiresIn=1)
+    sandbox.advance("1s")
+    console("dispatchEvent(new Event('focus'))")
+    inboxes = "document.getElementById('inboxes')"
+    console.until(f"{inboxes}.innerText.includes('1 received')")
+    choose(console, inboxes, "1")
+    console.until(f"{VERDICT} === 'inbox answers 500 from now on.'")
+    console.click("Create")
+    console.until(f"{STATUSES} === 'pending,expired'")
+    console.click("Pay", CHARGES)
+    console.until(f"{DETAIL}.innerText.includes('attempt 1: 500')")
+    assert "next attempt at 2030-01-01 09:00:0" in console(f"{DETAIL}.innerText")
+    choose(console, inboxes, "0")
+    console.until(f"{VERDICT} === 'inbox answers 200 from now on.'")
+    console.click("to the next event")
+    console.until(f"{DETAIL}.innerText.includes('attempt 2: 200')")
+    console.click("Send again", DETAIL)
+    console.until(f"{DETAIL}.innerText.includes('attempt 3: 200')")
+
+
+@needs_browser
+def test_what_a_client_writes_is_shown_as_it_was_written(console: Tab, sandbox: Sandbox) -> None:
+    sandbox.charges.create(
+        amount="1000", description="<img src=x onerror='document.title=\"taken\"'>", internalId="<b>"
+    )
+    console("dispatchEvent(new Event('focus'))")
+    console.until(f"{CHARGES}.innerText.includes('<img src=x')")
+    console(f"{CHARGES}.querySelector('button.link').click()")
+    console.until(f"{DETAIL}.innerText.includes('<b>')")
+    assert console("document.title") == "Leyden console"
+    assert console("document.querySelectorAll('img, b').length") == 0
+
+
+@needs_browser
+def test_a_refusal_says_what_is_wrong_and_changes_nothing(console: Tab, sandbox: Sandbox) -> None:
+    fill(console, amount="12.5")
+    console.click("Create")
+    console.until(f"{VERDICT}.startsWith('/amount expected whole millisatoshis')")
+    assert console("document.getElementById('verdict').className") == "refused"
+    assert list(sandbox.charges) == []
+
+
+@needs_browser
+def test_an_unknown_key_is_asked_for_again(console: Tab) -> None:
+    console(
+        "(() => { const key = document.getElementById('key'); key.value = 'nobody';"
+        " key.dispatchEvent(new Event('change')); })()"
+    )
+    console.until(f'{VERDICT} === "send your project\'s key in the header apikey"')
+    console("sessionStorage.clear()")
+
+
+@needs_browser
+def test_older_charges_come_in_portions(console: Tab, sandbox: Sandbox) -> None:
+    for number in range(27):
+        sandbox.charges.create(amount="1000", description=f"Tea {number}")
+    console("dispatchEvent(new Event('focus'))")
+    console.until(f"{CHARGES}.tBodies[0].rows.length === 25")
+    console.click("Older ones")
+    console.until(f"{CHARGES}.tBodies[0].rows.length === 27")
+    assert console("document.getElementById('more').hidden")
+
+
+@needs_browser
+def test_another_client_is_followed_when_that_is_asked_for(console: Tab, sandbox: Sandbox) -> None:
+    console("document.getElementById('follow').click()")
+    httpx2.post(
+        f"{sandbox.serve()}/v0/charges",
+        headers={"apikey": sandbox.api_key},
+        json={"amount": "1000", "description": "From elsewhere"},
+    ).raise_for_status()
+    console.until(f"{CHARGES}.innerText.includes('From elsewhere')")
+
+
+@needs_browser
+def test_the_clock_is_made_live_and_a_rate_set_elsewhere_is_shown(anywhere: Tab) -> None:
+    clock = "document.querySelector('.clock')"
+    with leyden("--rate", "0") as client:
+        anywhere.open(f"{client.url}/console")
+        choose(anywhere, clock, "60")
+        anywhere.until(f'{VERDICT} === "The clock\'s rate is set."')
+        assert client.ok("GET", "/sandbox/v1/clock")["rate"] == 60
+        client.ok("PATCH", "/sandbox/v1/clock", {"rate": 2.5})
+        anywhere("dispatchEvent(new Event('focus'))")
+        anywhere.until(
+            f"{clock}.querySelector('select').selectedOptions[0].textContent === '2.5 times as fast as ours'"
+        )
+
+
+@needs_browser
+def test_a_clock_that_may_not_run_is_shown_to_stand_still(console: Tab) -> None:
+    clock = "document.querySelector('.clock')"
+    choose(console, clock, "60")
+    console.until(f"{VERDICT}.startsWith('/rate time stands still in a sandbox that is not served')")
+    console.until(f"{clock}.querySelector('select').value === '0'")
+
+
+@needs_browser
+def test_a_world_begun_anew_is_shown_anew(console: Tab, sandbox: Sandbox) -> None:
+    console.click("Create")
+    console.until(f"{DETAIL}.innerText.includes('Coffee')")
+    sandbox.ask("POST", "/sandbox/v1/reset", {"seed": 8, "start": START})
+    console("dispatchEvent(new Event('focus'))")
+    console.until(f"{DETAIL}.hidden && {CHARGES}.tBodies[0].rows.length === 0")

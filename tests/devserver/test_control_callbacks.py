@@ -1,0 +1,374 @@
+"""The control plane's hold on callbacks: seen to the byte, sent again, waited for, broken and mended."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from standardwebhooks.webhooks import Webhook
+
+from leyden import Sandbox
+from leyden.callbacks.faults import KINDS
+from leyden.sandbox.resources import ApiError
+from leyden.world.config import packaged_contract
+from tests.support.served import ROOT, Client, leyden, listening
+
+FROZEN = ("--rate", "0", "--start", "2030-01-01T00:00:00Z", "--seed", "5")
+HOOK = "http://shop.localhost/hook"
+
+
+def paid(sandbox: Sandbox, url: str = HOOK) -> str:
+    charge = sandbox.charges.create(amount="21000", description="tea", callbackUrl=url)
+    sandbox.wallet("ana").pay(charge)
+    sandbox.run("1s")
+    return charge.id
+
+
+def only_delivery(sandbox: Sandbox, charge_id: str) -> dict:
+    [delivery] = sandbox.ask("GET", f"/sandbox/v1/deliveries?chargeId={charge_id}")
+    return delivery
+
+
+# Seeing
+
+
+def test_deliveries_are_found_by_charge_status_and_event(sandbox: Sandbox) -> None:
+    sandbox.receiver("shop").answers([200, 410])
+    first, second = paid(sandbox), paid(sandbox)
+    expired = sandbox.charges.create(amount="1000", description="tea", callbackUrl=HOOK, expiresIn=60).id
+    sandbox.run()
+
+    def found(query: str) -> list[str]:
+        return [delivery["chargeId"] for delivery in sandbox.ask("GET", f"/sandbox/v1/deliveries{query}")]
+
+    assert found("") == [first, second, expired]
+    assert found(f"?chargeId={second}") == [second]
+    assert found("?status=stopped") == [second]
+    assert found("?event=charge.expired") == [expired]
+    assert found("?status=delivered&event=charge.completed") == [first]
+    assert found(f"?chargeId={first}&status=stopped") == []
+
+
+def test_one_delivery_is_shown_with_its_attempts_to_the_byte(sandbox: Sandbox) -> None:
+    sandbox.receiver("shop").answers([500])
+    charge = paid(sandbox)
+    sandbox.run()
+    delivery = only_delivery(sandbox, charge)
+    assert sandbox.ask("GET", f"/sandbox/v1/deliveries/{delivery['id']}") == delivery
+    received = sandbox.receiver("shop").inbox
+    assert [got.body for got in received] == [delivery["body"]] * 2
+    assert [dict(got.headers) for got in received] == [attempt["headers"] for attempt in delivery["attempts"]]
+    assert [attempt["status"] for attempt in delivery["attempts"]] == [500, 200]
+    assert all(attempt["fault"] is attempt["sent"] is None for attempt in delivery["attempts"])
+    assert delivery["attempts"][1]["dueAt"] > delivery["attempts"][0]["answeredAt"]
+
+
+def test_an_attempt_that_a_fault_struck_shows_what_really_left(sandbox: Sandbox) -> None:
+    for kind in ("changed_body", "drop"):
+        sandbox.ask("POST", "/sandbox/v1/faults", {"kind": kind})
+    sandbox.receiver("shop").answers([500])
+    charge = paid(sandbox)
+    sandbox.run()
+    forged, dropped, sound = only_delivery(sandbox, charge)["attempts"]
+    assert (forged["fault"], dropped["fault"], sound["fault"]) == ("changed_body", "drop", None)
+    assert forged["sent"] == [
+        {"headers": dict(sandbox.receiver("shop").inbox[0].headers), "body": sandbox.receiver("shop").inbox[0].body}
+    ]
+    assert dropped["sent"] == []
+    assert sound["sent"] is None
+
+
+def test_an_unknown_delivery_is_not_there(sandbox: Sandbox) -> None:
+    for method, path in (("GET", "deliveries/nothing"), ("POST", "deliveries/nothing/replay")):
+        with pytest.raises(ApiError, match="404"):
+            sandbox.ask(method, f"/sandbox/v1/{path}")
+
+
+# Sending again
+
+
+def test_a_replay_is_the_same_message_once_more(sandbox: Sandbox) -> None:
+    delivery = only_delivery(sandbox, paid(sandbox))
+    sandbox.advance("6m")
+    again = sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery['id']}/replay")
+    assert (again["status"], again["replayedFrom"]) == ("pending", 1)
+    sandbox.run()
+    first, second = sandbox.receiver("shop").inbox
+    assert (second.body, second.webhook_id, second.attempt) == (first.body, first.webhook_id, 2)
+    assert second.headers["webhook-signature"] != first.headers["webhook-signature"]
+    assert sandbox.ask("GET", f"/sandbox/v1/deliveries/{delivery['id']}")["status"] == "delivered"
+
+
+def test_a_replay_reaches_a_receiver_that_had_said_never_again(sandbox: Sandbox) -> None:
+    sandbox.receiver("shop").answers([410])
+    delivery = only_delivery(sandbox, paid(sandbox))
+    assert delivery["status"] == "stopped"
+    sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery['id']}/replay")
+    sandbox.run()
+    assert sandbox.ask("GET", f"/sandbox/v1/deliveries/{delivery['id']}")["status"] == "delivered"
+
+
+def test_what_is_under_way_is_not_sent_a_second_time(sandbox: Sandbox) -> None:
+    sandbox.receiver("shop").answers(["timeout"])
+    charge = sandbox.charges.create(amount="21000", description="tea", callbackUrl=HOOK)
+    sandbox.wallet("ana").pay(charge)
+    sandbox.advance("1s")
+    delivery = only_delivery(sandbox, charge.id)
+    with pytest.raises(ApiError, match="409"):
+        sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery['id']}/replay")
+    assert sandbox.ask("POST", "/sandbox/v1/deliveries/replay", {}) == {"replayed": 0, "ids": []}
+
+
+def test_many_are_sent_again_by_a_filter(sandbox: Sandbox) -> None:
+    sandbox.receiver("shop").always(500)
+    charges = [paid(sandbox) for _ in range(3)]
+    sandbox.run()
+    sandbox.receiver("shop").always(200)
+    fine = paid(sandbox, "http://other.localhost/")
+    ids = [only_delivery(sandbox, charge)["id"] for charge in charges]
+    assert sandbox.ask("POST", "/sandbox/v1/deliveries/replay", {"status": "exhausted"}) == {"replayed": 3, "ids": ids}
+    sandbox.run()
+    assert {only_delivery(sandbox, charge)["status"] for charge in charges} == {"delivered"}
+    assert len(only_delivery(sandbox, fine)["attempts"]) == 1
+
+
+# Waiting
+
+
+def test_in_process_a_wait_answers_at_once(sandbox: Sandbox) -> None:
+    charge = paid(sandbox)
+    for body, answer in (
+        ({"count": 1}, {"reached": True, "count": 1}),
+        ({"count": 2, "timeout": 5}, {"reached": False, "count": 1}),
+        ({"count": 1, "chargeId": charge, "status": "delivered"}, {"reached": True, "count": 1}),
+        ({"count": 1, "event": "charge.expired"}, {"reached": False, "count": 0}),
+    ):
+        assert sandbox.ask("POST", "/sandbox/v1/deliveries/wait", body) == answer
+
+
+def test_a_wait_for_a_charge_that_does_not_exist_is_refused(sandbox: Sandbox) -> None:
+    body = {"count": 1, "chargeId": "8f14e45f-ceea-467f-a8b5-91f3d5a1c0de"}
+    with pytest.raises(ApiError, match="409"):
+        sandbox.ask("POST", "/sandbox/v1/deliveries/wait", body)
+
+
+def test_a_static_charges_id_stands_for_its_payments(sandbox: Sandbox) -> None:
+    tips = sandbox.static_charges.create(minAmount="1000", maxAmount="1000", description="Tips", callbackUrl=HOOK)
+    assert sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"count": 1, "chargeId": tips.id})["count"] == 0
+    for _ in range(2):
+        sandbox.wallet("ana").scan(tips)
+    paid(sandbox)
+    sandbox.run("1s")
+    found = sandbox.ask("GET", f"/sandbox/v1/deliveries?chargeId={tips.id}")
+    assert [delivery["chargeId"] for delivery in found] == [charge.id for charge in tips.charges]
+    assert sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"count": 2, "chargeId": tips.id})["reached"]
+
+
+def test_a_notebook_that_serves_its_sandbox_is_not_kept_waiting_either(sandbox: Sandbox) -> None:
+    sandbox.serve()
+    assert not sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"count": 1, "timeout": 5})["reached"]
+
+
+# Secrets
+
+
+def test_a_rotated_secret_signs_beside_the_old_one_for_a_day(sandbox: Sandbox) -> None:
+    [old] = sandbox.ask("GET", "/sandbox/v1/webhook-secret")["secrets"]
+    rotated = sandbox.ask("POST", "/sandbox/v1/webhook-secret/rotate")
+    new = rotated["current"]
+    assert [secret["secret"] for secret in rotated["secrets"]] == [new, old["secret"]]
+    assert rotated["secrets"][1]["until"] == "2030-01-02T09:00:00.000Z"
+    paid(sandbox)
+    assert len(sandbox.receiver("shop").inbox[0].headers["webhook-signature"].split(" ")) == 2
+    sandbox.advance("1d")
+    assert sandbox.ask("GET", "/sandbox/v1/webhook-secret")["secrets"] == rotated["secrets"][:1]
+    paid(sandbox)
+    got = sandbox.receiver("shop").inbox[1]
+    assert not got.verdict
+    assert got.headers["webhook-signature"].count("v1,") == 1
+    assert Webhook(new)  # a library takes it as it is
+
+
+# Inboxes
+
+
+def test_an_inbox_shows_its_posts_with_a_verdict(sandbox: Sandbox) -> None:
+    paid(sandbox)
+    sandbox.ask("POST", "/sandbox/v1/faults", {"kind": "bad_signature"})
+    paid(sandbox)
+    assert sandbox.ask("GET", "/sandbox/v1/inboxes") == [{"name": "shop", "received": 2, "objections": 1}]
+    sound, forged = sandbox.ask("GET", "/sandbox/v1/inboxes/shop")["posts"]
+    assert (sound["verdict"], sound["answer"], sound["committed"]) == ([], 200, True)
+    assert forged["verdict"]
+    assert sandbox.ask("GET", "/sandbox/v1/inboxes/shop?after=1")["posts"] == [forged]
+    assert sandbox.ask("GET", "/sandbox/v1/inboxes/shop.localhost?limit=1")["posts"] == [sound]
+    with pytest.raises(ApiError, match="404"):
+        sandbox.ask("GET", "/sandbox/v1/inboxes/nobody")
+
+
+def test_an_inbox_answers_as_its_script_says(sandbox: Sandbox) -> None:
+    script = {
+        "rules": [{"say": 410, "event": "charge.expired", "count": None}],
+        "answers": [500, "timeout", {"status": 429, "headers": {"Retry-After": "30"}}],
+        "always": "commit_then_500",
+    }
+    told = sandbox.ask("PUT", "/sandbox/v1/inboxes/shop/script", script)["script"]
+    assert [reply["status"] for reply in told["answers"]] == [500, 200, 429]
+    assert (told["rules"][0]["say"]["status"], told["always"]["commits"]) == (410, True)
+    charge = paid(sandbox)
+    sandbox.charges.create(amount="1000", description="tea", callbackUrl=HOOK, expiresIn=60)
+    sandbox.run()
+    attempts = only_delivery(sandbox, charge)["attempts"]
+    assert [attempt["status"] or attempt["error"] for attempt in attempts[:4]] == [500, "timeout", 429, 500]
+    assert [row["status"] for row in sandbox.ask("GET", "/sandbox/v1/deliveries?event=charge.expired")] == ["stopped"]
+    sandbox.ask("PUT", "/sandbox/v1/inboxes/shop/script", {})
+    assert sandbox.ask("GET", "/sandbox/v1/inboxes/shop")["script"]["always"]["status"] == 200
+
+
+def test_a_script_with_a_decimal_point_changes_nothing(sandbox: Sandbox) -> None:
+    sandbox.ask("PUT", "/sandbox/v1/inboxes/shop/script", {"always": 503})
+    with pytest.raises(ApiError, match="write 2 without a decimal point") as refused:
+        sandbox.ask("PUT", "/sandbox/v1/inboxes/shop/script", {"rules": [{"say": 410}, {"say": 410, "attempt": 2.0}]})
+    assert refused.value.status == 409
+    assert sandbox.ask("GET", "/sandbox/v1/inboxes/shop")["script"]["always"]["status"] == 503
+
+
+def test_the_script_that_an_inbox_shows_can_be_given_back(sandbox: Sandbox) -> None:
+    script = {"answers": [503, "huge", {"delay": "2s", "body": "soon"}], "always": "empty"}
+    told = sandbox.ask("PUT", "/sandbox/v1/inboxes/shop/script", script)["script"]
+    said = {"answers": told["answers"], "always": told["always"]}
+    assert sandbox.ask("PUT", "/sandbox/v1/inboxes/blog/script", said)["script"] == told
+
+
+# Faults
+
+
+def test_faults_are_added_listed_struck_and_cleared(sandbox: Sandbox) -> None:
+    fault = sandbox.ask("POST", "/sandbox/v1/faults", {"kind": "redeliver", "event": "charge.completed", "delay": "2h"})
+    assert (fault["hits"], fault["count"], fault["delay"]) == (0, 1, 7_200)
+    paid(sandbox)
+    assert sandbox.ask("GET", "/sandbox/v1/faults") == [{**fault, "hits": 1}]
+    sandbox.run()
+    assert len(sandbox.receiver("shop").inbox) == 2
+    assert sandbox.ask("DELETE", f"/sandbox/v1/faults/{fault['id']}") == {"cleared": 1}
+    with pytest.raises(ApiError, match="404"):
+        sandbox.ask("DELETE", f"/sandbox/v1/faults/{fault['id']}")
+    for kind in ("drop", "burst"):
+        sandbox.ask("POST", "/sandbox/v1/faults", {"kind": kind, "count": None})
+    assert sandbox.ask("DELETE", "/sandbox/v1/faults") == {"cleared": 2}
+    assert sandbox.ask("GET", "/sandbox/v1/faults") == []
+
+
+def test_the_document_and_the_readme_name_every_kind_there_is() -> None:
+    assert set(packaged_contract("sandbox").schemas["FaultKind"].schema["enum"]) == set(KINDS)
+    readme = (ROOT / "README.md").read_text()
+    assert {kind for kind in KINDS if f"`{kind}`" not in readme} == set()
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"kind": "bad_signature", "delay": 3}, 409),
+        ({"kind": "drop", "event": "charge.paid"}, 409),
+        ({"kind": "explode"}, 400),
+        ({"kind": "drop", "count": 0}, 400),
+        ({"kind": "drop", "delay": "999999h"}, 400),
+    ],
+)
+def test_a_fault_that_could_never_strike_is_refused(sandbox: Sandbox, body: dict, status: int) -> None:
+    with pytest.raises(ApiError) as refused:
+        sandbox.ask("POST", "/sandbox/v1/faults", body)
+    assert refused.value.status == status
+    assert sandbox.ask("GET", "/sandbox/v1/faults") == []
+
+
+# Served
+
+
+@pytest.fixture(scope="module")
+def client():
+    with leyden(*FROZEN) as made:
+        yield made
+
+
+def charge_at(client: Client, url: str) -> str:
+    body = {"amount": "21000", "description": "tea", "callbackUrl": url}
+    charge = client.ok("POST", "/v0/charges", body)["data"]
+    client.ok("POST", "/sandbox/v1/payments", {"request": charge["invoice"]["request"]})
+    return charge["id"]
+
+
+def test_a_served_wait_ends_when_the_delivery_is_there(client: Client) -> None:
+    with listening() as (hook, _):
+        before = len(client.ok("GET", "/sandbox/v1/deliveries"))
+        answers: list[dict] = []
+        body = {"count": before + 1, "status": "delivered", "timeout": 5}
+        waiting = threading.Thread(
+            target=lambda: answers.append(client.ok("POST", "/sandbox/v1/deliveries/wait", body))
+        )
+        waiting.start()
+        charge_at(client, hook)
+        waiting.join(10)
+        assert answers[0]["reached"]
+
+
+def test_a_served_wait_in_vain_says_so(client: Client) -> None:
+    began = time.monotonic()
+    waited = client.ok("POST", "/sandbox/v1/deliveries/wait", {"count": 1_000, "timeout": 0.2})
+    assert not waited["reached"]
+    assert time.monotonic() - began >= 0.2
+    assert client("POST", "/sandbox/v1/deliveries/wait", {"count": 1, "timeout": 6})[0] == 400
+    assert client("POST", "/sandbox/v1/deliveries/wait", {})[0] == 400
+
+
+def test_a_served_replay_leaves_with_the_request(client: Client) -> None:
+    with listening() as (hook, inbox):
+        charge = charge_at(client, hook)
+        inbox.get(timeout=10)
+        done = {"count": 1, "chargeId": charge, "status": "delivered", "timeout": 5}
+        assert client.ok("POST", "/sandbox/v1/deliveries/wait", done)["reached"]
+        [delivery] = client.ok("GET", f"/sandbox/v1/deliveries?chargeId={charge}")
+        client.ok("POST", f"/sandbox/v1/deliveries/{delivery['id']}/replay")
+        headers, _ = inbox.get(timeout=10)
+        assert (headers["webhook-id"], headers["leyden-attempt"]) == (delivery["id"], "2")
+
+
+def test_a_served_inbox_is_below_inbox_localhost(client: Client) -> None:
+    client.ok("PUT", "/sandbox/v1/inboxes/shop.inbox/script", {"answers": [503]})
+    charge = charge_at(client, "http://shop.inbox.localhost/hook")
+    [delivery] = client.ok("GET", f"/sandbox/v1/deliveries?chargeId={charge}")
+    assert [attempt["status"] for attempt in delivery["attempts"]] == [503]
+    status, problem = client("PUT", "/sandbox/v1/inboxes/shop.example/script", {})
+    assert status == 409
+    assert "shop.inbox" in problem["detail"]
+
+
+def test_a_served_inbox_and_its_script_outlive_the_process(tmp_path: Path) -> None:
+    options = ("--data", str(tmp_path / "data"), "--rate", "0", "--start", "2030-01-01T09:00:00Z", "--seed", "3")
+    script = {"answers": [500, 503, {"status": 200, "delay": 1}], "rules": [{"say": 429, "attempt": 9}], "always": 204}
+    with leyden(*options) as client:
+        client.ok("PUT", "/sandbox/v1/inboxes/shop.inbox/script", script)
+        charge_at(client, "http://shop.inbox.localhost/hook")
+        client.ok("POST", "/sandbox/v1/clock/advance", {"by": "1s"})
+        before = client.ok("GET", "/sandbox/v1/inboxes/shop.inbox")
+        assert [got["answer"] for got in before["posts"]] == [500]
+    with leyden(*options) as client:
+        assert client.ok("GET", "/sandbox/v1/inboxes/shop.inbox") == before
+        client.ok("POST", "/sandbox/v1/clock/advance", {"until": "idle"})
+        after = client.ok("GET", "/sandbox/v1/inboxes/shop.inbox")
+        assert [got["answer"] for got in after["posts"]] == [500, 503, 200]
+        assert [got["repeated"] for got in after["posts"]] == [False, True, True]
+        assert (after["script"]["answers"], after["script"]["always"]["status"]) == ([], 204)
+
+
+def test_a_served_key_is_changed_for_good(tmp_path: Path) -> None:
+    options = ("--data", str(tmp_path / "data"), "--rate", "0")
+    with leyden(*options) as client:
+        client.ok("POST", "/sandbox/v1/api-keys/rotate", {"replaces": "leyden", "key": "fresh"})
+        assert client("GET", "/v0/wallet")[0] == 401
+        assert Client(client.url, "fresh")("GET", "/v0/wallet")[0] == 200
+    with leyden(*options) as client:
+        assert client("GET", "/v0/wallet")[0] == 401
+        assert Client(client.url, "fresh")("GET", "/v0/wallet")[0] == 200

@@ -1,0 +1,155 @@
+"""`leyden listen`: what a served inbox receives is handed on so that a receiver believes it, and told line by line."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leyden.__main__ import EXAMPLE_SECRET, main
+from leyden.devserver.listen import forwarded
+from leyden.server.callbacks.signing import sign
+from leyden.server.timestamps import to_iso
+from tests.support.example_receivers import Careful, serving
+from tests.support.served import ROOT, Client, leyden
+
+NOW_S = 1_900_000_000
+
+
+def got(stamp_s: int, *, at_s: int, body: str = '{"id":"1"}', **changed: str) -> dict:
+    signature = sign([EXAMPLE_SECRET], "msg_1", stamp_s, body)
+    headers = {"webhook-id": "msg_1", "webhook-timestamp": str(stamp_s), "webhook-signature": signature, **changed}
+    url = "http://shop.inbox.localhost/paid?order=7"
+    return {"at": to_iso(at_s * 1_000), "url": url, "attempt": 1, "headers": headers, "body": body}
+
+
+@given(st.integers(100, 3_000_000_000), st.integers(-900, 900), st.text())
+def test_a_sound_message_is_as_far_from_now_as_it_was_in_the_sandbox(at_s: int, off_s: int, body: str) -> None:
+    stamp_s = max(0, at_s + off_s)
+    post = forwarded(got(stamp_s, at_s=at_s, body=body), "http://localhost:3000/hook", [EXAMPLE_SECRET], NOW_S)
+    moved = int(post.headers["webhook-timestamp"])
+    assert moved - NOW_S == stamp_s - at_s
+    assert post.headers["webhook-signature"] == sign([EXAMPLE_SECRET], "msg_1", moved, body)
+    assert post.body.decode() == body
+
+
+@pytest.mark.parametrize("signature", ["v1,bm9uc2Vuc2U=", "", "nonsense", "v2,bm9uc2Vuc2U= v1,bm9uc2Vuc2U="])
+def test_a_forgery_stays_one(signature: str) -> None:
+    forged = got(1_000, at_s=1_000, **{"webhook-signature": signature})
+    post = forwarded(forged, "http://localhost:3000/hook", [EXAMPLE_SECRET], NOW_S)
+    assert post.headers["webhook-signature"] == signature
+
+
+def test_only_the_sound_one_of_two_signatures_is_made_anew() -> None:
+    two = got(1_000, at_s=1_000)
+    two["headers"]["webhook-signature"] = "v1,bm9uc2Vuc2U= " + two["headers"]["webhook-signature"]
+    post = forwarded(two, "http://localhost:3000/hook", [EXAMPLE_SECRET], NOW_S)
+    foreign, sound = post.headers["webhook-signature"].split(" ")
+    assert (foreign, sound) == ("v1,bm9uc2Vuc2U=", sign([EXAMPLE_SECRET], "msg_1", NOW_S, '{"id":"1"}'))
+
+
+@pytest.mark.parametrize(
+    ("target", "url"),
+    [
+        ("http://localhost:3000/hook", "http://localhost:3000/hook"),
+        ("http://localhost:3000/hook?a=b", "http://localhost:3000/hook?a=b"),
+        ("http://localhost:3000", "http://localhost:3000/paid?order=7"),
+        ("http://localhost:3000/", "http://localhost:3000/paid?order=7"),
+    ],
+)
+def test_without_a_path_the_callbacks_path_is_kept(target: str, url: str) -> None:
+    assert forwarded(got(1_000, at_s=1_000), target, [EXAMPLE_SECRET], NOW_S).url == url
+
+
+@contextmanager
+def listening_in(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    words = [sys.executable, "-m", "leyden", "listen", *arguments]
+    process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=20)
+
+
+def pay(client: Client, url: str) -> str:
+    body = {"amount": "21000", "description": "tea", "callbackUrl": url}
+    charge = client.ok("POST", "/v0/charges", body)["data"]
+    client.ok("POST", "/sandbox/v1/payments", {"request": charge["invoice"]["request"]})
+    return charge["id"]
+
+
+def test_a_receiver_with_a_real_clock_believes_what_a_sandbox_of_another_year_sends() -> None:
+    with leyden("--rate", "0", "--start", "2030-01-01T00:00:00Z", "--seed", "5") as client:
+        secret = client.ok("GET", "/sandbox/v1/webhook-secret")["current"]
+        early = pay(client, "http://shop.inbox.localhost/paid")
+        with serving(Careful, secret) as (url, books), listening_in(url, "--server", client.url) as process:
+            assert process.stdout is not None
+            assert client.url in process.stdout.readline()
+            first = pay(client, "http://shop.inbox.localhost/paid")
+            assert f"{first}  attempt 1 -> 200" in process.stdout.readline()
+            client.ok("POST", "/sandbox/v1/faults", {"kind": "changed_body"})
+            forged = pay(client, "http://blog.inbox.localhost/paid")
+            line = process.stdout.readline()
+            assert f"{forged}  attempt 1 -> 401" in line
+            assert "blog.inbox" in line
+            client.ok("PUT", "/sandbox/v1/inboxes/shop.inbox/script", {"answers": [500]})
+            second = pay(client, "http://shop.inbox.localhost/paid")
+            client.ok("POST", "/sandbox/v1/clock/advance", {"by": "10s"})
+            assert "attempt 1 -> 200" in process.stdout.readline()
+            assert "attempt 2 -> 200" in process.stdout.readline()
+            client.ok("POST", "/sandbox/v1/reset", {})
+            again = pay(client, "http://shop.inbox.localhost/paid")
+            assert again == early
+            assert f"{again}  attempt 1 -> 200" in process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            out, errors = process.communicate(timeout=20)
+            assert (process.returncode, out, errors) == (0, "", "")
+        assert set(books.charges) == {first, second, again}
+
+
+def test_it_outlives_the_server_and_finds_the_next_one() -> None:
+    with serving(Careful, EXAMPLE_SECRET) as (url, _), ExitStack() as listener:
+        with leyden("--rate", "0") as client:
+            port = client.url.rpartition(":")[2]
+            process = listener.enter_context(listening_in(url, "--server", client.url))
+            assert process.stdout is not None
+            process.stdout.readline()
+        assert "still listening" in process.stdout.readline()
+        with leyden("--rate", "0", "--port", port) as client:
+            charge = pay(client, "http://inbox.localhost/paid")
+            assert charge in process.stdout.readline()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "word"),
+    [
+        (("nonsense",), 2, "URL"),
+        (("http://localhost:3000/", "--server", "http://127.0.0.1:9"), 1, "leyden serve"),
+        (("http://localhost:3000/", "--server", "nonsense"), 2, "URL"),
+    ],
+)
+def test_a_bad_option_is_one_clear_line(
+    arguments: tuple[str, ...], status: int, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        ended = main(["listen", *arguments])
+    except SystemExit as error:
+        ended = int(error.code or 0)
+    assert ended == status
+    assert word in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_wrong_key_and_a_missing_control_plane_are_one_clear_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with leyden("--no-control") as client:
+        assert main(["listen", "http://localhost:3000/", "--server", client.url]) == 1
+        assert "control plane" in capsys.readouterr().err
+    with leyden() as client:
+        assert main(["listen", "http://localhost:3000/", "--server", client.url, "--api-key", "wrong"]) == 1
+        assert "--api-key" in capsys.readouterr().err

@@ -1,0 +1,441 @@
+"""The receiver check: a careful endpoint passes, a careless one fails where it should, and the report is true."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from standardwebhooks.webhooks import Webhook
+
+from leyden import Sandbox
+from leyden.__main__ import EXAMPLE_SECRET, main
+from leyden.devserver.receiver_check.cases import CATALOGUE, CRITICAL, FORGED, MINOR, SERIOUS
+from leyden.devserver.receiver_check.check import Report, check_receiver
+from leyden.devserver.receiver_check.report import report_resource, report_text
+from leyden.devserver.receiver_check.report_html import report_html
+from leyden.devserver.receiver_check.session import Bench, CheckRefused, Knowledge, mac
+from leyden.sandbox.resources import ApiError
+from leyden.server.callbacks.signing import sign
+from leyden.server.ports import Answer, Post
+from leyden.world.config import packaged_contract
+from tests.support.example_receivers import Careful, Careless, serving
+from tests.support.served import leyden
+
+URL = "http://shop.example/hook"
+CARELESS_FAILS = {
+    "spelled-otherwise",
+    "two-signatures",
+    "other-versions",
+    "unknown-status",
+    "unknown-event",
+    "duplicate",
+    "a-day-later",
+    "another-id",
+    "at-once",
+    "contradiction",
+    "another-amount",
+    "no-signature",
+    "no-headers",
+    "empty-signature",
+    "cut-signature",
+    "stale",
+    "future",
+    "not-a-time",
+    "truncated",
+    "empty-body",
+    "not-an-object",
+    "not-utf-8",
+}
+
+
+class Played:
+    """A courier that answers by itself: `said(post)` gives a status or a whole answer."""
+
+    def __init__(self, said: Any) -> None:
+        self.said = said
+        self.posts: list[Post] = []
+
+    def post(self, post: Post, answered: Any) -> None:
+        self.posts.append(post)
+        answer = self.said(post) if callable(self.said) else self.said
+        answered(post, answer if isinstance(answer, Answer) else Answer(status=answer))
+
+    def wall_seconds(self, url: str) -> int:
+        return 0
+
+
+def checked(said: Any, *, only: Sequence[str] | None = None, **options: Any) -> Report:
+    courier = Played(said)
+    return asyncio.run(
+        check_receiver(URL, courier, secret=EXAMPLE_SECRET, contract=packaged_contract("charges"), only=only, **options)
+    )
+
+
+def failing(report: Report) -> set[str]:
+    return {finding.check.name for finding in report.findings if finding.verdict == "fail"}
+
+
+def verdict(said: Any, name: str) -> tuple[str, str]:
+    [finding] = checked(said, only=[name]).findings
+    return finding.verdict, finding.severity
+
+
+def command(*arguments: str, out: Path) -> tuple[int, dict]:
+    status = main(["receiver-check", *arguments, "--json", str(out)])
+    return status, json.loads(out.read_text())
+
+
+# The two examples
+
+
+def test_a_careful_receiver_passes_every_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(Careful, EXAMPLE_SECRET) as (url, books):
+        status, report = command(url, "--grade", "A", out=tmp_path / "report.json")
+    assert (status, report["grade"]) == (0, "A")
+    assert report["counts"] == {"pass": len(CATALOGUE), "notice": 0, "fail": 0, "skipped": 0}
+    assert books.credited_msat == 250_000 * sum(1 for state in books.charges.values() if state == "completed")
+    assert "Grade A" in capsys.readouterr().out
+
+
+def test_a_careless_receiver_fails_exactly_the_checks_it_should(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    with serving(Careless, EXAMPLE_SECRET) as (url, _):
+        status, report = command(url, "--html", str(page), out=tmp_path / "report.json")
+    assert (status, report["grade"]) == (1, "F")
+    assert {check["name"] for check in report["checks"] if check["verdict"] == "fail"} == CARELESS_FAILS
+    assert report["counts"]["notice"] == 0
+    assert all(check["mend"] for check in report["checks"] if check["verdict"] == "fail")
+    assert "forged" in report["why"]
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_the_grade_to_reach_can_be_chosen(tmp_path: Path) -> None:
+    with serving(Careless, EXAMPLE_SECRET) as (url, _):
+        only = ("--only", "truncated", "--only", "completed")
+        assert [command(url, *only, "--grade", grade, out=tmp_path / "report.json")[0] for grade in "ABC"] == [1, 0, 0]
+
+
+# What is sent
+
+
+@contextmanager
+def wiretap() -> Iterator[tuple[str, list[bytes]]]:
+    """A receiver that keeps every request to the byte and answers 204."""
+    heard: list[bytes] = []
+
+    def converse(connection: socket.socket) -> None:
+        with connection:
+            unread = b""
+            while data := connection.recv(65_536):
+                unread += data
+                while b"\r\n\r\n" in unread:
+                    head, _, rest = unread.partition(b"\r\n\r\n")
+                    size = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
+                    if len(rest) < size:
+                        break
+                    heard.append(head + b"\r\n\r\n" + rest[:size])
+                    unread = rest[size:]
+                    connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    def accept() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=converse, args=(connection,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}", heard
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("host", ["{}", "LocalHost:{port}", "0x7f.1:{port}"])
+def test_the_report_shows_every_request_to_the_byte(host: str, tmp_path: Path) -> None:
+    with wiretap() as (address, heard):
+        url = f"http://{host.format(address, port=address.partition(':')[2])}/a%20b/c?x=1&y=%2f"
+        _, report = command(url, out=tmp_path / "report.json")
+    exchanges = [exchange for check in report["checks"] for exchange in check["exchanges"]]
+    shown = [base64.b64decode(exchange["requestBase64"]) for exchange in exchanges]
+    assert sorted(shown) == sorted(heard)
+    assert len(shown) > len(CATALOGUE) > 40
+
+
+def test_sound_messages_are_what_the_service_sends() -> None:
+    courier = Played(200)
+    contract = packaged_contract("charges")
+    names = ["completed", "expired", "failed", "static-payment", "unicode", "large", "no-internal-id"]
+    asyncio.run(check_receiver(URL, courier, secret=EXAMPLE_SECRET, contract=contract, only=names))
+    rules = [rule for operation in contract.operations.values() for rule in operation.callbacks]
+    for post in courier.posts:
+        body = Webhook(EXAMPLE_SECRET).verify(post.body, dict(post.headers))
+        assert any(rule.rule.validator.is_valid(body) for rule in rules), body
+        assert body["callbackUrl"] == URL
+    assert [post.headers["leyden-event"].partition(".")[2] for post in courier.posts[:4]] == [
+        "completed",
+        "expired",
+        "error",
+        "completed",
+    ]
+
+
+def test_an_envelope_is_checked_in_its_envelope() -> None:
+    courier = Played(200)
+    contract = packaged_contract("charges", ("callback-envelope",))
+    asyncio.run(check_receiver(URL, courier, secret=EXAMPLE_SECRET, contract=contract, only=["contradiction"]))
+    paid, expired = (json.loads(post.body) for post in courier.posts)
+    assert (paid["type"], expired["type"]) == ("charge.completed", "charge.expired")
+    assert (expired["data"]["status"], "confirmedAt" in expired["data"]) == ("expired", False)
+
+
+def test_messages_carry_what_the_endpoint_knows() -> None:
+    courier = Played(200)
+    knows = Knowledge("order-7", "21000", "8f14e45f-ceea-467f-a8b5-91f3d5a1c0de")
+    check = check_receiver(
+        URL, courier, secret=EXAMPLE_SECRET, contract=packaged_contract("charges"), knows=knows, only=["completed"]
+    )
+    asyncio.run(check)
+    body = json.loads(courier.posts[0].body)
+    assert (body["internalId"], body["amount"], body["id"]) == ("order-7", "21000", knows.charge_id)
+
+
+def test_no_forgery_is_sound_and_every_broken_message_is() -> None:
+    """A check that signs what it means to forge would blame the innocent."""
+    courier = Played(200)
+    contract = packaged_contract("charges")
+    names = {check.name: check for check in CATALOGUE}
+    for name, check in names.items():
+        courier.posts.clear()
+        asyncio.run(check_receiver(URL, courier, secret=EXAMPLE_SECRET, contract=contract, only=[name]))
+        for post in courier.posts:
+            headers = {key.lower(): value for key, value in post.headers.items()}
+            stamp, given = headers.get("webhook-timestamp", ""), headers.get("webhook-signature", "")
+            right = mac(EXAMPLE_SECRET, headers.get("webhook-id", ""), stamp, post.body)
+            signed = f"v1,{right}" in given.split(" ")
+            assert signed == (check.group != FORGED or name in {"stale", "future", "not-a-time"}), name
+
+
+@given(st.uuids().map(str), st.integers(0, 4_000_000_000), st.text())
+def test_our_own_mac_is_the_packages(webhook_id: str, stamp_s: int, body: str) -> None:
+    assert f"v1,{mac(EXAMPLE_SECRET, webhook_id, str(stamp_s), body.encode())}" == sign(
+        [EXAMPLE_SECRET], webhook_id, stamp_s, body
+    )
+
+
+# How answers are judged
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "expected"),
+    [
+        ("completed", 200, ("pass", CRITICAL)),
+        ("completed", 299, ("pass", CRITICAL)),
+        ("completed", 302, ("fail", CRITICAL)),
+        ("completed", 404, ("fail", CRITICAL)),
+        ("completed", 500, ("fail", CRITICAL)),
+        ("completed", Answer(error="timeout"), ("fail", CRITICAL)),
+        ("completed", Answer(status=200, latency_ms=3_000), ("pass", CRITICAL)),
+        ("completed", Answer(status=200, latency_ms=3_001), ("notice", CRITICAL)),
+        ("slow-sender", Answer(status=200, latency_ms=3_999), ("pass", MINOR)),
+        ("bad-signature", 401, ("pass", CRITICAL)),
+        ("bad-signature", 200, ("fail", CRITICAL)),
+        ("bad-signature", 500, ("fail", MINOR)),
+        ("bad-signature", Answer(status=401, headers={"leyden-effect": "applied"}), ("fail", CRITICAL)),
+        ("duplicate", 200, ("pass", SERIOUS)),
+        ("duplicate", Answer(status=200, headers={"leyden-effect": "applied"}), ("fail", SERIOUS)),
+        ("duplicate", Answer(status=200, headers={"leyden-effect": "ignored"}), ("pass", SERIOUS)),
+        ("duplicate", lambda post: 200 if post.attempt == 1 else 409, ("fail", SERIOUS)),
+        ("at-once", 409, ("fail", SERIOUS)),
+        ("unknown-charge", 404, ("notice", MINOR)),
+        ("truncated", 400, ("pass", MINOR)),
+        ("truncated", 200, ("notice", MINOR)),
+        ("truncated", 500, ("fail", MINOR)),
+        ("content-type", 415, ("pass", MINOR)),
+        ("content-type", 200, ("pass", MINOR)),
+    ],
+)
+def test_an_answer_is_judged(name: str, said: Any, expected: tuple[str, str]) -> None:
+    assert verdict(said, name) == expected
+
+
+def test_one_of_five_at_once_may_be_the_first() -> None:
+    answers = iter([200, 409, 409, 200, 409])
+    assert verdict(lambda post: next(answers), "at-once") == ("notice", SERIOUS)
+
+
+@pytest.mark.parametrize(
+    ("fails", "grade"),
+    [
+        ((), "A"),
+        (("charset",), "B"),
+        (("charset", "unicode"), "C"),
+        (("unicode", "large", "expired", "failed"), "D"),
+        (("completed",), "F"),
+    ],
+)
+def test_the_worst_failure_makes_the_grade(fails: tuple[str, ...], grade: str) -> None:
+    names = ["completed", "expired", "failed", "unicode", "large", "charset"]
+    bad = {names.index(name) for name in fails}
+    answers = iter(500 if number in bad else 200 for number in range(len(names)))
+    order = [check.name for check in CATALOGUE if check.name in names]
+    assert order == names
+    report = checked(lambda post: next(answers), only=names)
+    assert (report.grade, failing(report)) == (grade, set(fails))
+    assert [report.reaches(wanted) for wanted in "ABCDF"] == [grade <= wanted for wanted in "ABCDF"]
+
+
+def test_when_nobody_answers_the_rest_is_not_sent() -> None:
+    report = checked(Answer(error="refused", note="nobody listens"))
+    assert (report.grade, report.count("fail"), report.count("skipped")) == ("F", 1, len(CATALOGUE) - 1)
+    assert "cannot be reached" in report.why
+
+
+def test_an_endpoint_that_dies_on_the_way_is_left_alone_after_three() -> None:
+    heard = iter([200, 200])
+    report = checked(lambda post: next(heard, None) or Answer(error="reset"))
+    assert (report.grade, report.count("fail")) == ("F", 3)
+    assert "no longer answers" in report.why
+
+
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [
+        (401, "another secret"),
+        (200, "2xx to everything"),
+        (410, "ends all deliveries"),
+        (Answer(error="blocked", note="loopback-only"), "--egress"),
+    ],
+)
+def test_what_the_findings_have_in_common_is_said(said: Any, word: str) -> None:
+    assert any(word in hint for hint in checked(said).hints)
+
+
+def test_an_unknown_name_and_an_impossible_url_are_refused() -> None:
+    with pytest.raises(CheckRefused, match="bad-signature"):
+        checked(200, only=["bad-signatur"])
+    bench = Bench(
+        "http://user@shop.example/",
+        contract=packaged_contract("charges"),
+        secret=EXAMPLE_SECRET,
+        knows=Knowledge(),
+        now=lambda: 1_900_000_000_000,
+        seed=1,
+        timeout_ms=1_000,
+    )
+    with pytest.raises(CheckRefused, match="user name"):
+        bench.paid()
+
+
+# The report
+
+
+class Tags(HTMLParser):
+    """Which tags and attributes a page has, and whether every tag is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: set[str] = set()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.append(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+HOSTILE = b"</pre></details><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[2J\xe2\x80\xae"
+
+
+def test_a_hostile_answer_is_shown_and_not_obeyed() -> None:
+    report = checked(Answer(status=500, body=HOSTILE), only=["completed", "unicode"])
+    page = report_html(report)
+    tags = Tags()
+    tags.feed(page)
+    assert not tags.open
+    assert not {"script", "img", "iframe", "link"} & set(tags.tags)
+    assert not {name for name in tags.attributes if name.startswith("on") or name == "src"}
+    assert "&lt;script&gt;" in page
+    assert "default-src" in page
+    assert not any(char in page + report_text(report) for char in ("\x1b", "\u202e"))
+
+
+def test_the_json_carries_the_other_forms_when_asked() -> None:
+    report = checked(200, only=["completed"])
+    resource = report_resource(report, ["text", "html"])
+    assert resource["text"] == report_text(report)
+    assert resource["html"] == report_html(report)
+    assert report_resource(report)["html"] is None
+
+
+def test_every_check_is_told_apart_and_says_how_to_mend() -> None:
+    assert len({check.name for check in CATALOGUE}) == len(CATALOGUE)
+    assert all(check.title and check.mend.endswith(".") for check in CATALOGUE)
+
+
+# From the command line and from the control plane
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "word"),
+    [
+        (("ftp://x",), 2, "URL"),
+        (("http://127.0.0.1:9000/", "--secret", "secret"), 2, "whsec_"),
+        (("http://127.0.0.1:9000/", "--grade", "E"), 2, "grade"),
+        (("http://127.0.0.1:9000/", "--amount", "1"), 2, "amount"),
+        (("http://127.0.0.1:9000/", "--timeout", "60"), 2, "timeout"),
+        (("http://127.0.0.1:9000/", "--charge-id", "7"), 2, "Charge"),
+        (("http://127.0.0.1:9000/", "--only", "nonsense"), 1, "nonsense"),
+        (("http://127.0.0.1:9000/#there",), 1, "fragment"),
+    ],
+)
+def test_a_bad_option_is_one_clear_line(
+    arguments: tuple[str, ...], status: int, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        given_status = main(["receiver-check", *arguments])
+    except SystemExit as ended:
+        given_status = int(ended.code or 0)
+    assert given_status == status
+    assert word in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_it_stays_on_this_machine_unless_it_is_told_otherwise(tmp_path: Path) -> None:
+    status, report = command("http://192.0.2.1/hook", out=tmp_path / "report.json")
+    assert (status, report["grade"]) == (1, "F")
+    assert report["checks"][0]["exchanges"][0]["note"] == "loopback-only"
+
+
+def test_a_sandbox_that_is_not_served_checks_nobody(sandbox: Sandbox) -> None:
+    with pytest.raises(ApiError, match="409"):
+        sandbox.ask("POST", "/sandbox/v1/receiver-check", {"url": URL})
+
+
+def test_a_served_sandbox_checks_with_its_own_secret() -> None:
+    with leyden("--rate", "0", "--start", "2030-01-01T00:00:00Z") as client:
+        secret = client.ok("GET", "/sandbox/v1/webhook-secret")["current"]
+        before = client.ok("GET", "/sandbox/v1")["charges"]
+        with serving(Careful, secret) as (url, _):
+            report = client.ok("POST", "/sandbox/v1/receiver-check", {"url": url, "include": ["text"]})
+        assert (report["grade"], report["secret"], report["html"]) == ("A", secret, None)
+        assert report["text"].startswith("Receiver check of")
+        assert client.ok("GET", "/sandbox/v1")["charges"] == before
+        own = client.ok("POST", "/sandbox/v1/receiver-check", {"url": f"{client.url}/v0/charges"})
+        assert (own["grade"], own["checks"][0]["exchanges"][0]["error"]) == ("F", "blocked")
+        assert client("POST", "/sandbox/v1/receiver-check", {"url": url, "only": ["nonsense"]})[0] == 409

@@ -1,0 +1,295 @@
+"""Callbacks under everything at once: whatever is created, paid, broken, rotated and restarted, the outbox tells each
+transition exactly once, as it was, signed, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+from unittest.mock import patch
+
+import orjson
+from freezegun import freeze_time
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from standardwebhooks.webhooks import Webhook
+
+from leyden import Sandbox
+from leyden.callbacks.fault_kinds import KINDS, RATE_LIMIT
+from leyden.callbacks.inboxes import Received
+from leyden.callbacks.mutations import CONTENT_KINDS
+from leyden.callbacks.replies import TIMEOUT, WORDS, Reply
+from leyden.lightning.payer.payment_requests import PayerError
+from leyden.lightning.payer.payments import PaymentError
+from leyden.sandbox.resources import ApiError
+from leyden.server.callbacks.attempts import attempts_of
+from leyden.server.callbacks.deliveries import delivery_resource
+from leyden.server.contract.types import CallbackRule
+from leyden.server.timestamps import parse_duration, to_iso
+from leyden.world.event_journal import Entry
+from leyden.world.rng import Streams
+
+START = "2030-01-01T09:00:00Z"
+HOSTS = ("shop", "till")
+HOOK = st.sampled_from([None, *(f"http://{host}.localhost/hook" for host in HOSTS), "http://shop.localhost/other"])
+PICK = st.integers(0, 20)
+SAID = st.sampled_from(
+    [
+        *(200, 204, 302, 410, 500, 502, *WORDS),
+        Reply(429, headers={"retry-after": "7"}),
+        Reply(503, headers={"retry-after": "Tue, 01 Jan 2030 10:00:00 GMT"}),
+        Reply(200, delay="14.999s"),
+        Reply(200, delay="15s"),
+        Reply(500, delay="1s"),
+    ]
+)
+USUALLY = st.sampled_from([200, 500, TIMEOUT, Reply(200, delay="9s")])
+SPAN = st.sampled_from(["0s", "1s", "20s", "1m", "10m", "3h", "25h"])
+SENDING_KINDS = [kind for kind in KINDS if kind != RATE_LIMIT]
+# Shuffled by a stream: drawn by Hypothesis, a few kinds would come again and again.
+SOME_KINDS = st.integers(0, 999).map(lambda seed: Streams(seed).stream("kinds").shuffle(SENDING_KINDS)[:4])
+ENDS = {"completed", "expired", "error"}
+
+Bytes = tuple[tuple[tuple[str, str], ...], str]
+
+
+class Callbacks(RuleBasedStateMachine):
+    """One sandbox with a directory to come back to, watched event by event."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.quick = patch("os.fsync")  # a restart is no power cut
+        self.quick.start()
+        self.data = tempfile.mkdtemp()
+        self.sandbox = Sandbox(seed=5, start=START, data=self.data)
+        self.ended: dict[str, dict[str, Any]] = {}  # what a charge's callback had to say at its last transition
+        self.got: list[Received] = []
+        self.noted: list[Entry] = []
+
+    # What people do
+
+    @initialize(
+        charges=st.lists(st.tuples(st.sampled_from([1, 60]), HOOK), min_size=2, max_size=5),
+        faults=st.lists(SOME_KINDS, max_size=1),
+        always=USUALLY,
+    )
+    def begin(self, charges: list[tuple[int, str | None]], faults: list[list[str]], always: Any) -> None:
+        self.sandbox.receiver("shop").always(always)
+        for expires_in, hook in charges:
+            self.create(expires_in, hook)
+        for kinds in faults:
+            self.break_it(kinds, {}, 2)
+
+    @rule(expires_in=st.sampled_from([1, 60, 600]), hook=HOOK)
+    def create(self, expires_in: int, hook: str | None) -> None:
+        self.sandbox.charges.create(amount="21000", description="té", expiresIn=expires_in, callbackUrl=hook)
+
+    @rule(slots=st.sampled_from([None, 1, 2]), hook=HOOK)
+    def create_static(self, slots: int | None, hook: str | None) -> None:
+        fields = {"minAmount": "1000", "maxAmount": "9000", "description": "tips", "allowedSlots": slots}
+        self.sandbox.static_charges.create(**fields, callbackUrl=hook)
+
+    @rule(pick=PICK, outcome=st.sampled_from(["settle", "settle", "hold", "fail"]), delay=st.sampled_from([0, "59s"]))
+    def pay(self, pick: int, outcome: str, delay: Any) -> None:
+        charges = list(self.sandbox.charges)
+        with contextlib.suppress(PaymentError):
+            self.sandbox.wallet("ana").pay(charges[pick % len(charges)], outcome=outcome, delay=delay)
+
+    @rule(pick=PICK, amount=st.sampled_from([1_000, 2_000]))
+    def scan(self, pick: int, amount: int) -> None:
+        statics = list(self.sandbox.static_charges)
+        if statics:
+            with contextlib.suppress(PayerError, PaymentError):
+                self.sandbox.wallet("bob").scan(statics[pick % len(statics)], amount=amount)
+
+    @rule(pick=PICK)
+    def lose_invoice(self, pick: int) -> None:
+        charges = list(self.sandbox.charges)
+        with contextlib.suppress(ApiError):  # it is over already
+            charges[pick % len(charges)].fail()
+        self.watch()
+
+    # What goes wrong
+
+    @rule(host=st.sampled_from(HOSTS), script=st.lists(SAID, max_size=4), always=USUALLY)
+    def answer(self, host: str, script: list[Any], always: Any) -> None:
+        self.sandbox.receiver(host).answers(script).always(always)
+
+    @rule(
+        kinds=SOME_KINDS,
+        where=st.sampled_from([{}, {}, {"event": "charge.expired"}, {"attempt": 1}, {"attempt": 2}]),
+        count=st.sampled_from([1, 1, 2, None]),
+    )
+    def break_it(self, kinds: list[str], where: dict[str, Any], count: int | None) -> None:
+        for kind in kinds:
+            self.sandbox.faults.add(kind, **where, count=count)
+
+    @rule()
+    def mend_it(self) -> None:
+        self.sandbox.faults.clear()
+
+    @rule()
+    def rotate(self) -> None:
+        with self.sandbox.world.turn():
+            self.sandbox.world.service.projects.rotate_secret("default")
+
+    @precondition(lambda self: self.deliveries)
+    @rule(pick=PICK)
+    def replay(self, pick: int) -> None:
+        rows = self.deliveries
+        with self.sandbox.world.turn():
+            self.sandbox.world.service.callbacks.replay(rows[pick % len(rows)]["id"])
+
+    @rule()
+    def restart(self) -> None:
+        self.collect()
+        told, got = self.receivers(), self.got
+        self.sandbox.close()
+        self.sandbox = Sandbox(data=self.data)
+        self.collect(inboxes_only=True)
+        assert (self.receivers(), self.got) == (told, got)
+
+    @rule()
+    def restart_with_an_attempt_under_way(self) -> None:
+        for _ in range(20):
+            if self.sandbox.world.service.callbacks.in_flight or self.sandbox.step() is None:
+                break
+            self.watch()
+        self.restart()
+
+    # Time
+
+    @rule(span=SPAN)
+    def advance(self, span: str) -> None:
+        clock = self.sandbox.world.clock
+        until = clock.now() + parse_duration(span)
+        while (due := clock.next_due()) is not None and due <= until:
+            self.sandbox.step()
+            self.watch()
+        self.sandbox.advance_to(until)
+
+    def run_out(self) -> None:
+        while self.sandbox.step() is not None:
+            self.watch()
+
+    # What has to hold
+
+    @property
+    def deliveries(self) -> list[dict[str, Any]]:
+        return self.sandbox.world.service.callbacks.deliveries()
+
+    @property
+    def told_by(self) -> dict[str, CallbackRule]:
+        operations = self.sandbox.world.plan.contract.operations.values()
+        return {rule.name: rule for operation in operations for rule in operation.callbacks}
+
+    def collect(self, inboxes_only: bool = False) -> None:
+        """Take what every receiver got, and keep what dies with the process: the journal."""
+        self.got = [got for receiver in self.sandbox.world.receivers for got in receiver.inbox]
+        if not inboxes_only:
+            self.noted += self.sandbox.world.journal.entries()
+
+    def receivers(self) -> list[tuple[Any, ...]]:
+        """What each receiver was told and has still to do."""
+        return [(one.name, one.script, one.rules, one.usual) for one in self.sandbox.world.receivers]
+
+    def watch(self) -> None:
+        """Hold each delivery that has just come into being against what GET says at this moment."""
+        for row in self.sandbox.world.service.charges.charges:
+            if row["status"] not in ENDS or row["id"] in self.ended:
+                continue
+            data = self.sandbox.charges[row["id"]].data
+            told = self.sandbox.world.service.callbacks.deliveries(row["id"])
+            self.ended[row["id"]] = data
+            if not row["callback_url"] or (row["static_charge_id"] and row["status"] != "completed"):
+                assert told == [], "told of what nobody asked to hear"
+                continue
+            [delivery] = told
+            if row["static_charge_id"]:
+                static = self.sandbox.static_charges[row["static_charge_id"]].data
+                data = {**data, "slots": static["slots"], "allowedSlots": static["allowedSlots"]}
+            body = orjson.loads(delivery["body"])
+            assert self.told_by[delivery["rule"]].rule.validator.is_valid(body)
+            assert body == {**{name: data[name] for name in body}, "invoice": {"request": data["invoice"]["request"]}}
+            assert ("confirmedAt" in body) == (row["status"] == "completed")
+            assert (delivery["url"], delivery["event"]) == (row["callback_url"], f"charge.{row['status']}")
+            assert delivery["sequence"] == row["sequence"] == 1
+
+    @invariant()
+    def every_delivery_belongs_to_a_transition_that_was_watched(self) -> None:
+        ids = [row["resource_id"] for row in self.deliveries]
+        assert len(ids) == len(set(ids))
+        assert set(ids) <= set(self.ended)
+        assert self.sandbox.world.service.callbacks.in_flight <= 8
+
+    def teardown(self) -> None:
+        try:
+            self.run_out()
+            self.every_delivery_belongs_to_a_transition_that_was_watched()
+            self.collect()
+            self.each_delivery_ended_as_its_attempts_say()
+            with freeze_time(START) as wall:
+                self.nothing_was_sent_without_a_reason(wall)
+        finally:
+            self.sandbox.close()
+            self.quick.stop()
+            shutil.rmtree(self.data)
+
+    def each_delivery_ended_as_its_attempts_say(self) -> None:
+        replayed = {entry.subject for entry in self.noted if entry.kind == "callback_replayed"}
+        for row in self.deliveries:
+            attempts = attempts_of(row)
+            assert row["status"] in {"delivered", "exhausted", "stopped"}
+            assert all(attempt.ended_at is not None for attempt in attempts)
+            assert all(one.ended_at <= other.at for one, other in pairwise(attempts))
+            succeeded = [200 <= (attempt.status or 0) <= 299 for attempt in attempts]
+            if row["id"] not in replayed:
+                assert not any(succeeded[:-1])
+                assert 410 not in [attempt.status for attempt in attempts[:-1]]
+                assert sum(attempt.error != "lost" for attempt in attempts) <= 10
+            if attempts and row["status"] != "stopped":
+                assert succeeded[-1] == (row["status"] == "delivered")
+
+    def nothing_was_sent_without_a_reason(self, wall: Any) -> None:
+        """Each attempt accounts for one post, of its own bytes or of those that a fault wrote down; each copy too."""
+        rows = {row["id"]: row for row in self.deliveries}
+        hits = [entry.facts for entry in self.noted if entry.kind == "fault_hit"]
+        struck = {(hit["delivery"], hit["attempt"]) for hit in hits if hit["fault"] in {"drop", *CONTENT_KINDS}}
+        good: Counter[Bytes] = Counter()
+        for row in rows.values():
+            for attempt in delivery_resource(row, self.sandbox.world.service.callbacks.signature)["attempts"]:
+                if (row["id"], attempt["number"]) not in struck:
+                    good[_bytes(attempt["headers"], row["body"])] += 1
+        for entry in self.noted:
+            if entry.kind == "fault_sent":
+                good[_bytes(entry.facts["headers"], rows[entry.facts["delivery"]]["body"])] += 1
+        bad = Counter(_bytes(sent["headers"], sent["body"]) for hit in hits for sent in hit.get("sent", ()))
+        seen = Counter(_bytes(got.headers, got.body) for got in self.got)
+        assert not seen - (good + bad)
+
+        secrets = self.sandbox.world.service.projects.secrets("default")
+        for got in self.got:
+            if _bytes(got.headers, got.body) not in good:
+                continue
+            # Signed with every secret that was valid when it was sent, so that whoever has not changed over yet can
+            # read it. One that came at that very instant may have come a moment later.
+            stamp_ms = int(got.headers["webhook-timestamp"]) * 1_000
+            wall.move_to(to_iso(stamp_ms))
+            for place, secret in enumerate(secrets):
+                if (not place or secret["from_ms"] < stamp_ms) and stamp_ms < (secret["until_ms"] or stamp_ms + 1):
+                    Webhook(secret["secret"]).verify(got.body, dict(got.headers))
+        heard = {got.webhook_id for got in self.got} | {delivery for delivery, _ in struck}
+        assert {row["id"] for row in rows.values() if row["status"] == "delivered"} <= heard
+
+
+def _bytes(headers: Mapping[str, str], body: str) -> Bytes:
+    return tuple(sorted(headers.items())), body
+
+
+TestCallbacks = Callbacks.TestCase
+TestCallbacks.settings = settings(max_examples=3 * settings().max_examples // 2, stateful_step_count=30)

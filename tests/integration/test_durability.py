@@ -1,0 +1,380 @@
+"""Durability: when an answer may leave, and what it then promises about the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import stat
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+
+from leyden.devserver.control.handlers import levers
+from leyden.devserver.multi_tenant import Host
+from leyden.server.errors import StorageUnavailable
+from leyden.server.ports import Answer, Post
+from leyden.server.store.store import Store
+from leyden.server.system.group_commit import GroupSync, SyncedCourier
+from leyden.world.config import plan_from
+from leyden.world.world import World
+from tests.support.served import command, leyden, listening
+
+KEY = (b"apikey", b"leyden")
+START_MS = 1_893_456_000_000
+
+
+class Disk:
+    """A store of which only the wait for the disk is real: each flush ends when the test says so, or fails."""
+
+    def __init__(self) -> None:
+        self.storage = SimpleNamespace(depth=0)
+        self.commits = self.synced = self.flushes = 0
+        self.fails = False
+        self.begun: asyncio.Queue[threading.Event] = asyncio.Queue()
+        self.loop = asyncio.get_running_loop()
+
+    def commit(self) -> int:
+        self.commits += 1
+        return self.commits
+
+    @property
+    def unsynced(self) -> bool:
+        return self.synced < self.commits
+
+    def flush(self) -> None:
+        covered, end = self.commits, threading.Event()
+        self.flushes += 1
+        self.loop.call_soon_threadsafe(self.begun.put_nowait, end)
+        assert end.wait(20)
+        if self.fails:
+            raise StorageUnavailable("the disk is broken")
+        self.synced = max(self.synced, covered)
+
+
+def play(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run it on a loop of its own; a story that waits for ever fails."""
+    asyncio.run(asyncio.wait_for(story(), 30))
+
+
+async def later() -> None:
+    """Let everybody who can go on do so."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_an_answer_leaves_after_a_flush_that_began_after_its_commit() -> None:
+    async def story() -> None:
+        disk = Disk()
+        sync = GroupSync(disk)  # type: ignore[arg-type]
+        await sync.settled()
+        assert disk.flushes == 0, "nothing to wait for"
+
+        disk.commit()
+        first = asyncio.create_task(sync.settled())
+        flush = await disk.begun.get()
+        # These come while a flush is under way that may have begun too early for them.
+        disk.commit()
+        others = [asyncio.create_task(sync.settled()) for _ in range(20)]
+        await later()
+        flush.set()
+        await first
+        await later()
+        assert not any(task.done() for task in others)
+
+        (await disk.begun.get()).set()
+        await asyncio.gather(*others)
+        assert disk.flushes == 2, "one for the first, one for all the others"
+        assert not disk.unsynced
+        await sync.settled()
+        assert disk.flushes == 2
+
+    play(story)
+
+
+def test_a_failed_flush_is_a_problem_for_all_that_waited_for_it_and_for_nobody_else() -> None:
+    async def story() -> None:
+        disk = Disk()
+        sync = GroupSync(disk)  # type: ignore[arg-type]
+        disk.commit()
+        waiting = [asyncio.create_task(sync.settled()) for _ in range(3)]
+        flush = await disk.begun.get()
+        disk.commit()
+        luckier = asyncio.create_task(sync.settled())
+        await later()
+        disk.fails = True
+        flush.set()
+        refusals = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(refusal) for refusal in refusals] == [StorageUnavailable] * 3
+        assert "may or may not outlive a power cut" in str(refusals[0])
+        disk.fails = False
+        (await disk.begun.get()).set()
+        await luckier
+
+    play(story)
+
+
+def test_whoever_gives_up_waiting_takes_nothing_from_the_others() -> None:
+    async def story() -> None:
+        disk = Disk()
+        sync = GroupSync(disk)  # type: ignore[arg-type]
+        disk.commit()
+        impatient, patient = asyncio.create_task(sync.settled()), asyncio.create_task(sync.settled())
+        flush = await disk.begun.get()
+        impatient.cancel()
+        await later()
+        flush.set()
+        await patient
+        assert impatient.cancelled()
+
+    play(story)
+
+
+def test_inside_a_commit_nobody_waits() -> None:
+    async def story() -> None:
+        disk = Disk()
+        disk.commit()
+        disk.storage.depth = 1
+        await GroupSync(disk).settled()  # type: ignore[arg-type]
+        assert disk.flushes == 0
+
+    play(story)
+
+
+# Callbacks
+
+
+class Carrier:
+    """A courier that only remembers."""
+
+    pending = 0
+
+    def __init__(self) -> None:
+        self.posts: list[Post] = []
+
+    def post(self, post: Post, answered: Callable[[Post, Answer], None]) -> None:
+        self.posts.append(post)
+        answered(post, Answer(status=200))
+
+    def wall_seconds(self, url: str) -> int:
+        return 7
+
+    async def drained(self) -> None:
+        return None
+
+    close = drained
+
+
+def post() -> Post:
+    return Post("d1", 1, "http://127.0.0.1:9/", {}, b"{}", 1_000, 1_000)
+
+
+def test_a_callback_leaves_when_the_disk_has_what_it_tells_of() -> None:
+    async def story() -> None:
+        disk, carrier, answers = Disk(), Carrier(), []
+        courier = SyncedCourier(carrier, GroupSync(disk).settled)  # type: ignore[arg-type]
+        disk.commit()
+        courier.post(post(), lambda sent, answer: answers.append(answer))
+        flush = await disk.begun.get()
+        await later()
+        assert carrier.posts == []
+        flush.set()
+        await courier.drained()
+        assert [len(carrier.posts), [answer.status for answer in answers]] == [1, [200]]
+        assert courier.wall_seconds("") == 7
+
+    play(story)
+
+
+def test_a_callback_that_the_disk_refused_is_not_sent_and_is_told_as_lost() -> None:
+    async def story() -> None:
+        disk, carrier, answers = Disk(), Carrier(), []
+        courier = SyncedCourier(carrier, GroupSync(disk).settled)  # type: ignore[arg-type]
+        disk.commit()
+        disk.fails = True
+        courier.post(post(), lambda sent, answer: answers.append(answer))
+        (await disk.begun.get()).set()
+        await courier.drained()
+        assert carrier.posts == []
+        assert [answer.error for answer in answers] == ["lost"]
+
+    play(story)
+
+
+def test_a_courier_that_is_closed_leaves_nothing_waiting() -> None:
+    async def story() -> None:
+        disk, carrier = Disk(), Carrier()
+        courier = SyncedCourier(carrier, GroupSync(disk).settled)  # type: ignore[arg-type]
+        disk.commit()
+        courier.post(post(), lambda sent, answer: None)
+        flush = await disk.begun.get()
+        await courier.close()
+        assert carrier.posts == []
+        flush.set()
+
+    play(story)
+
+
+# The whole service
+
+
+class Served:
+    """A world with policy `always`, asked through its application on this loop."""
+
+    def __init__(self, data: Path) -> None:
+        self.store = Store.open(data, policy="always", group_commit=True)
+        plan = plan_from(seed=1, start_ms=START_MS, rate=0, wall=lambda: 0)
+        self.world = World(plan, self.store, levers=levers, settled=GroupSync(self.store).settled)
+        self.unsynced_when_answered: list[bool] = []
+
+    async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        raw = b"" if body is None else orjson.dumps(body)
+        sent: list[Any] = []
+        unread = [{"type": "http.request", "body": raw, "more_body": False}]
+
+        async def receive() -> Any:
+            return unread.pop()
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                self.unsynced_when_answered.append(self.store.unsynced)
+            sent.append(message)
+
+        path, _, query = path.partition("?")
+        headers = [KEY] if body is None else [KEY, (b"content-type", b"application/json")]
+        scope = {"type": "http", "method": method, "path": path, "raw_path": path.encode(), "headers": headers}
+        await self.world.app({**scope, "query_string": query.encode(), "root_path": ""}, receive, send)
+        return sent[0]["status"], orjson.loads(sent[1]["body"])
+
+    async def create(self, **fields: Any) -> dict[str, Any]:
+        status, answer = await self.ask("POST", "/v0/charges", {"amount": "1000", "description": "tea", **fields})
+        assert status == 200, answer
+        charge: dict[str, Any] = answer["data"]
+        return charge
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    made = Served(tmp_path)
+    yield made
+    made.store.close()
+
+
+def test_under_always_every_answer_is_on_the_disk_and_many_share_one_fsync(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced, real = [], os.fsync
+
+    def counted(fd: int) -> None:
+        synced.append(fd)
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", counted)
+
+    async def story() -> None:
+        await asyncio.gather(*(served.create() for _ in range(50)))
+        charge = await served.create()
+        await served.ask("GET", f"/v0/charges/{charge['id']}")
+
+    play(story)
+    assert served.unsynced_when_answered == [False] * 52
+    assert 2 <= len(synced) <= 10
+
+
+def test_an_lnurl_is_paid_under_always_too(served: Served) -> None:
+    """The wallet's own requests walk into the service in the middle of another one."""
+
+    async def story() -> None:
+        body = {"minAmount": "1000", "maxAmount": "1000", "description": "tips", "allowedSlots": 1}
+        status, answer = await served.ask("POST", "/v0/static-charges", body)
+        assert status == 200
+        status, payment = await served.ask(
+            "POST", "/sandbox/v1/payments", {"request": answer["data"]["invoice"]["uri"]}
+        )
+        assert (status, payment["status"]) == (200, "succeeded")
+
+    play(story)
+    assert served.unsynced_when_answered[-1] is False
+
+
+def test_when_the_disk_fails_writers_are_told_and_readers_still_read(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(fd: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    async def story() -> None:
+        kept = await served.create()
+        with monkeypatch.context() as fault:
+            fault.setattr(os, "fsync", broken)
+            body = {"amount": "2000", "description": "unsure"}
+            answers = await asyncio.gather(*(served.ask("POST", "/v0/charges", body) for _ in range(3)))
+            for status, problem in answers:
+                assert (status, problem["code"]) == (507, "storage_unavailable")
+            status, answer = await served.ask("GET", f"/v0/charges/{kept['id']}")
+            assert (status, answer["data"]) == (200, kept)
+            assert (await served.ask("POST", "/v0/charges", body))[0] == 507
+        after = await served.create()
+        assert (await served.ask("GET", f"/v0/charges/{after['id']}"))[1]["data"] == after
+
+    play(story)
+    assert served.unsynced_when_answered[-1] is False
+
+
+def test_under_interval_the_disk_has_everything_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        wall = [0]
+        store = Store.open(tmp_path, policy="interval", interval_ms=1)
+        plan = plan_from(seed=1, start_ms=START_MS, rate=0, wall=lambda: wall[0])
+        world = World(plan, store, levers=levers)
+        host = Host({"leyden": world}, sync_by=lambda: wall[0])
+        spoken: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        heard: list[dict[str, Any]] = []
+
+        async def send(message: Any) -> None:
+            heard.append(message)
+
+        life = asyncio.create_task(host({"type": "lifespan"}, spoken.get, send))
+        spoken.put_nowait({"type": "lifespan.startup"})
+        for _ in range(3):
+            with world.turn():
+                world.service.projects.projects.put({"id": "other", "webhook_secrets": []})
+            assert store.unsynced
+            wall[0] += 10
+            while store.unsynced:
+                await asyncio.sleep(0.01)
+        spoken.put_nowait({"type": "lifespan.shutdown"})
+        await life
+        assert [message["type"] for message in heard] == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+        store.close()
+
+    play(story)
+
+
+@pytest.mark.parametrize("durability", ["os", "interval", "always"])
+def test_every_policy_serves_and_is_gone_on_with_under_another(tmp_path: Path, durability: str) -> None:
+    options = ("--data", str(tmp_path), "--durability", durability, "--rate", "0")
+    with listening() as (hook, inbox), leyden(*options) as client:
+        body = {"amount": "1000", "description": "tea", "callbackUrl": hook}
+        charge = client.ok("POST", "/v0/charges", body)["data"]
+        client.ok("POST", "/sandbox/v1/payments", {"request": charge["invoice"]["request"]})
+        assert inbox.get(timeout=10)[1]["status"] == "completed"
+    with leyden("--data", str(tmp_path)) as client:
+        assert client.ok("GET", f"/v0/charges/{charge['id']}")["data"]["status"] == "completed"
+
+
+def test_an_unknown_policy_is_one_clear_line() -> None:
+    done = command("serve", "--durability", "sometimes")
+    assert done.returncode == 2
+    assert "always" in done.stderr.splitlines()[-1]
+
+
+def test_the_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+    with leyden("--data", str(tmp_path)):
+        for path in tmp_path.rglob("charges.*"):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -1,0 +1,550 @@
+"""Restarts: a sandbox that is closed and opened again goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leyden import Sandbox
+from leyden.callbacks.replies import Reply
+from leyden.devserver.control.handlers import levers
+from leyden.lightning.payer.payments import PaymentError
+from leyden.sandbox.resources import ApiError
+from leyden.server.errors import StoreError
+from leyden.server.store.journal import FORMAT, VERSION, seal
+from leyden.server.store.store import Store
+from leyden.server.timestamps import parse_iso, to_iso
+from leyden.world.config import plan_from
+from leyden.world.loopback import ask
+from leyden.world.world import World
+from tests.support.served import command, leyden
+
+START = "2030-01-01T09:00:00Z"
+HOSTS = {"shop": 200, "down": 500, "gone": 410}
+
+Action = tuple[Any, ...]
+
+
+def opened(data: str | Path | None = None) -> Sandbox:
+    """A sandbox whose receivers answer as they always do."""
+    sandbox = Sandbox(seed=11, start=START, data=data)
+    for host, status in HOSTS.items():
+        sandbox.receiver(host).always(status)
+    return sandbox
+
+
+def stood(sandbox: Sandbox) -> dict[str, Any]:
+    """Everything that matters: every row of every table, the instant, the luck, and what is ahead, in order."""
+    tables = sandbox.world.store.storage.shelves
+    return {
+        "rows": {
+            name: list(shelf.rows.values()) for name, shelf in sorted(tables.items()) if name != "world" and shelf.rows
+        },
+        "now": sandbox.now,
+        "ahead": [(timer.due_ms, timer.kind, timer.key) for timer in sandbox.world.clock.upcoming(1_000)],
+        "luck": sandbox.world.streams.snapshot(),
+        "wallet": sandbox.ask("GET", "/v0/wallet")["data"],
+    }
+
+
+# What can be done to a sandbox: a word, and what it needs. Numbers choose among what is there.
+
+PICK = st.integers(0, 30)
+HOOK = st.sampled_from([None, *(f"http://{host}.localhost/hook" for host in HOSTS)])
+DELAY = st.sampled_from([0, "1s", "29.999s", "30s", "1m", "61s"])
+OUTCOME = st.sampled_from(["settle", "settle", "settle", "hold", "underpay", "overpay", "wrong_secret", "fail"])
+ACTIONS = st.one_of(
+    st.tuples(st.just("create"), st.integers(1_000, 9_000), st.sampled_from([1, 30, 60, 600]), HOOK),
+    st.tuples(st.just("create_once"), st.sampled_from("abc"), st.sampled_from([30, 60])),
+    st.tuples(st.just("create_static"), st.sampled_from([None, 1, 2]), st.sampled_from([None, 30, 360]), HOOK),
+    st.tuples(st.just("refuse_static")),
+    st.tuples(st.just("allow"), PICK, st.sampled_from([None, 1, 2, 3])),
+    st.tuples(st.just("pay"), PICK, OUTCOME, DELAY),
+    st.tuples(st.just("pay_in_parts"), PICK, st.integers(2, 4), st.sampled_from([0, 7_000, 31_000]), st.booleans()),
+    st.tuples(st.just("scan"), PICK, OUTCOME, DELAY),
+    st.tuples(st.just("resolve"), PICK, st.sampled_from(["settle", "cancel"])),
+    st.tuples(st.just("fail"), PICK),
+    st.tuples(st.just("replay"), PICK),
+    st.tuples(st.just("traffic"), st.sampled_from(["every(2s)", "every(4s)", "burst(2, 10s)"])),
+    st.tuples(st.just("fault"), st.sampled_from(["duplicate", "redeliver", "reorder", "burst", "bad_signature"])),
+    st.tuples(st.just("advance"), st.sampled_from(["1ms", "5s", "30s", "1m", "2m", "1h"])),
+    st.tuples(st.just("run"), st.sampled_from(["next_event", "next_event", "idle"])),
+    st.tuples(st.just("reopen")),
+)
+
+
+def act(sandbox: Sandbox, action: Action) -> Any:
+    """Do it; a refusal is an answer like any other."""
+    word, *given_ = action
+    try:
+        return _DEEDS[word](sandbox, *given_)
+    except (ApiError, PaymentError) as refusal:
+        return str(refusal)
+
+
+def _chosen(items: list[Any], pick: int) -> Any:
+    return items[pick % len(items)] if items else None
+
+
+def _create(sandbox: Sandbox, amount: int, expires_in: int, hook: str | None) -> str:
+    fields = {"amount": str(amount), "description": "tea", "expiresIn": expires_in, "callbackUrl": hook}
+    return sandbox.charges.create(**fields).id
+
+
+def _create_once(sandbox: Sandbox, key: str, expires_in: int) -> bytes:
+    body = orjson.dumps({"amount": "1000", "description": "once", "expiresIn": expires_in})
+    headers = ((b"apikey", b"leyden"), (b"content-type", b"application/json"), (b"idempotency-key", key.encode()))
+    answer = ask(sandbox.app, "POST", "/v0/charges", headers, body)
+    # A request's own number is not remembered.
+    return answer.body if answer.status == 200 else b"%d" % answer.status
+
+
+def _create_static(sandbox: Sandbox, slots: int | None, expires_in: int | None, hook: str | None) -> str:
+    fields = {"minAmount": "1000", "maxAmount": "9000", "description": "tips", "callbackUrl": hook}
+    return sandbox.static_charges.create(**fields, allowedSlots=slots, expiresIn=expires_in).id
+
+
+def _refuse_static(sandbox: Sandbox) -> None:
+    sandbox.static_charges.create(minAmount="2000", maxAmount="1000", description="the wrong way round")
+
+
+def _allow(sandbox: Sandbox, pick: int, slots: int | None) -> None:
+    static = _chosen(list(sandbox.static_charges), pick)
+    if static is not None:
+        static.update(allowedSlots=slots)
+
+
+def _pay(sandbox: Sandbox, pick: int, outcome: str, delay: Any) -> str | None:
+    charge = _chosen(list(sandbox.charges), pick)
+    return None if charge is None else sandbox.wallet("ana").pay(charge, outcome=outcome, delay=delay).id
+
+
+def _pay_in_parts(sandbox: Sandbox, pick: int, parts: int, gap_ms: int, whole: bool) -> str | None:
+    charge = _chosen(list(sandbox.charges), pick)
+    if charge is None:
+        return None
+    outcome = "settle" if whole else "incomplete"
+    with sandbox.world.turn():
+        row = sandbox.world.payments.pay(charge.request, parts=parts, gap_ms=gap_ms, outcome=outcome, scheduled=True)
+    return str(row["id"])
+
+
+def _scan(sandbox: Sandbox, pick: int, outcome: str, delay: Any) -> str | None:
+    static = _chosen(list(sandbox.static_charges), pick)
+    if static is None:
+        return None
+    try:
+        return sandbox.wallet("bob").scan(static, amount=1_000 + pick, outcome=outcome, delay=delay).id
+    except ValueError as refusal:
+        return str(refusal)
+
+
+def _resolve(sandbox: Sandbox, pick: int, verb: str) -> None:
+    payment = _chosen(list(sandbox.world.payments.rows), pick)
+    if payment is not None:
+        sandbox.ask("POST", f"/sandbox/v1/payments/{payment['id']}/{verb}")
+
+
+def _fail(sandbox: Sandbox, pick: int) -> None:
+    charge = _chosen(list(sandbox.charges), pick)
+    if charge is not None:
+        charge.fail()
+
+
+def _replay(sandbox: Sandbox, pick: int) -> str | None:
+    delivery = _chosen(sandbox.world.service.callbacks.deliveries(), pick)
+    return None if delivery is None else str(sandbox.world.service.callbacks.replay(delivery["id"])["id"])
+
+
+_DEEDS: dict[str, Callable[..., Any]] = {
+    "create": _create,
+    "create_once": _create_once,
+    "create_static": _create_static,
+    "refuse_static": _refuse_static,
+    "allow": _allow,
+    "pay": _pay,
+    "pay_in_parts": _pay_in_parts,
+    "scan": _scan,
+    "resolve": _resolve,
+    "fail": _fail,
+    "replay": _replay,
+    "traffic": lambda sandbox, rate: sandbox.traffic(rate, callbackUrl="http://down.localhost/", duration="10s").id,
+    "fault": lambda sandbox, kind: sandbox.faults.add(kind, count=2),
+    "advance": lambda sandbox, by: sandbox.advance(by),
+    "run": lambda sandbox, until: sandbox.run(until),
+}
+
+
+BEGINNING = [
+    ("create", 2_000, 60, "http://shop.localhost/hook"),
+    ("create_static", 2, 360, "http://down.localhost/hook"),
+    ("create", 3_000, 30, "http://gone.localhost/hook"),
+    ("scan", 0, "hold", "1s"),
+]
+
+
+@given(actions=st.lists(ACTIONS, min_size=4, max_size=40))
+def test_whatever_is_done_and_whenever_it_is_reopened_it_ends_as_without(actions: list[Action]) -> None:
+    with tempfile.TemporaryDirectory() as data, opened() as steady:
+        interrupted = opened(data)
+        try:
+            for action in [*BEGINNING, *actions, ("reopen",), ("run", "idle"), ("reopen",)]:
+                if action[0] == "reopen":
+                    interrupted.close()
+                    interrupted = opened(data)
+                else:
+                    assert act(interrupted, action) == act(steady, action)
+                assert stood(interrupted) == stood(steady), action
+        finally:
+            interrupted.close()
+
+
+def test_a_message_whose_answer_nobody_heard_is_sent_again_under_the_same_id(tmp_path: Path) -> None:
+    with opened(tmp_path) as sandbox:
+        sandbox.receiver("slow").always(Reply(200, delay="10s"))
+        sandbox.charges.create(amount="1000", description="tea", expiresIn=30, callbackUrl="http://slow.localhost/")
+        sandbox.advance("35s")
+        [first] = sandbox.receiver("slow").inbox
+    with opened(tmp_path) as sandbox:
+        sandbox.run()
+        heard, again = sandbox.receiver("slow").inbox
+        assert heard == first
+        assert (again.webhook_id, again.body, again.attempt) == (first.webhook_id, first.body, 2)
+        [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")
+        assert [attempt["error"] for attempt in delivery["attempts"]] == ["lost", None]
+        assert delivery["status"] == "delivered"
+
+
+def test_what_is_due_at_one_instant_comes_in_the_order_in_which_it_was_asked_for(tmp_path: Path) -> None:
+    def told(sandbox: Sandbox) -> list[str]:
+        return [got.webhook_id for got in sandbox.receiver("shop").inbox]
+
+    with opened(tmp_path) as sandbox:
+        for seconds in (60, 30, 90):
+            sandbox.charges.create(
+                amount="1000", description="tea", expiresIn=seconds, callbackUrl="http://shop.localhost/"
+            )
+        sandbox.run()
+        first, second, third = sandbox.world.service.callbacks.deliveries()
+        for delivery in (third, first, second):
+            sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery['id']}/replay")
+        sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="tips", expiresIn=60)
+        sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
+    with opened(tmp_path) as sandbox:
+        fired = [event.kind for event in sandbox.advance("60s")]
+        assert told(sandbox)[3:] == [third["id"], first["id"], second["id"]]
+        assert fired == ["callback"] * 3 + ["static_charge_expiry", "charge_expiry"]
+
+
+def test_nothing_is_left_written_down_of_timers_that_stand_no_more(tmp_path: Path) -> None:
+    def written(sandbox: Sandbox) -> list[str]:
+        return [row["id"] for row in sandbox.world.store.table("world", key="id")]
+
+    with opened(tmp_path) as sandbox:
+        sandbox.charges.create(amount="1000", description="tea", expiresIn=30, callbackUrl="http://down.localhost/")
+        sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="tips", expiresIn=60)
+        sandbox.advance("45s")
+        (delivery,) = sandbox.world.service.callbacks.deliveries()
+        (static,) = sandbox.static_charges
+        assert sorted(written(sandbox)) == sorted(
+            ["plan", "present", f"callback {delivery['id']}", f"static_charge_expiry {static.id}"]
+        )
+    # What says nothing true any more, or is not said, is put right at the opening.
+    with Store.open(tmp_path) as store:
+        table = store.table("world", key="id")
+        table.delete(f"static_charge_expiry {static.id}")
+        table.put({"id": "callback gone", "charges": 1, "number": 99})
+    with opened(tmp_path) as sandbox:
+        assert sorted(written(sandbox)) == sorted(
+            ["plan", "present", f"callback {delivery['id']}", f"static_charge_expiry {static.id}"]
+        )
+        before = sandbox.world.store.table("world", key="id").existing("plan")
+        sandbox.run()
+        assert sorted(written(sandbox)) == ["plan", "present"]
+        assert sandbox.world.store.table("world", key="id").existing("plan") is before, "it is written once"
+
+
+def test_what_struck_an_attempt_is_still_told(tmp_path: Path) -> None:
+    with opened(tmp_path) as sandbox:
+        sandbox.faults.add("bad_signature")
+        sandbox.faults.add("delay", delay="10s", attempt=2)
+        sandbox.charges.create(amount="1000", description="tea", expiresIn=30, callbackUrl="http://down.localhost/")
+        sandbox.advance("1m")
+        told = sandbox.ask("GET", "/sandbox/v1/deliveries")
+        first, second = told[0]["attempts"]
+        assert (first["fault"], second["fault"], second["sent"]) == ("bad_signature", "delay", None)
+        assert first["sent"][0]["headers"]["webhook-signature"] != first["headers"]["webhook-signature"]
+    with opened(tmp_path) as sandbox:
+        assert sandbox.ask("GET", "/sandbox/v1/deliveries") == told
+
+
+def test_a_directory_that_was_reset_is_opened_as_it_was_begun(tmp_path: Path) -> None:
+    with Sandbox(seed=5, start=START, data=tmp_path) as sandbox:
+        sandbox.world.reset(seed=6, start_ms=parse_iso("2031-01-01T09:00:00Z"))
+    with Sandbox(seed=5, start=START, data=tmp_path) as sandbox:
+        assert (sandbox.world.plan.seed, sandbox.now) == (6, "2031-01-01T09:00:00.000Z")
+        sandbox.world.reset()
+        assert (sandbox.world.plan.seed, sandbox.now) == (6, "2031-01-01T09:00:00.000Z")
+    with pytest.raises(StoreError, match="begun with seed 5: leave seed out"):
+        Sandbox(seed=6, data=tmp_path)
+
+
+def test_a_directory_keeps_its_seed_and_its_start(tmp_path: Path) -> None:
+    with Sandbox(seed=5, start=START, data=tmp_path) as sandbox:
+        first = sandbox.charges.create(amount="1000", description="tea")
+        sandbox.advance("1h")
+    with Sandbox(data=tmp_path) as sandbox:
+        assert sandbox.world.plan.seed == 5
+        assert sandbox.now == "2030-01-01T10:00:00.000Z"
+        assert sandbox.charges.create(amount="1000", description="tea").id != first.id
+    with Sandbox(seed=5, start=START, data=tmp_path) as sandbox:
+        assert len(sandbox.charges) == 2
+    with pytest.raises(StoreError, match="begun with seed 5: leave seed out"):
+        Sandbox(seed=0, data=tmp_path)
+    with pytest.raises(StoreError, match=f"begun at start {START[:-1]}.000Z: leave start out"):
+        Sandbox(start="2031-01-01T00:00:00Z", data=tmp_path)
+    Sandbox(data=tmp_path).close()  # a refusal leaves the directory free
+
+
+def test_what_was_refused_before_a_restart_moves_nobodys_luck(tmp_path: Path) -> None:
+    with opened(tmp_path) as sandbox, opened() as steady:
+        for one in (sandbox, steady):
+            assert "minAmount" in act(one, ("refuse_static",))
+    with opened(tmp_path) as sandbox, opened() as steady:
+        deed = ("create", 1_000, 60, None)
+        assert act(sandbox, deed) == act(steady, deed)
+
+
+# A live clock
+
+
+class Wall:
+    """Real time, in the test's hands."""
+
+    def __init__(self) -> None:
+        self.now_ms = 5_000_000_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+def live(data: Path, wall: Callable[[], int], rate: float = 1) -> World:
+    plan = plan_from(seed=3, start_ms=1_893_456_000_000, rate=rate, wall=wall)
+    return World(plan, Store.open(data), levers=levers)
+
+
+def create(world: World, expires_in: int) -> str:
+    body = orjson.dumps({"amount": "1000", "description": "tea", "expiresIn": expires_in})
+    headers = ((b"apikey", b"leyden"), (b"content-type", b"application/json"))
+    charge_id: str = orjson.loads(ask(world.app, "POST", "/v0/charges", headers, body).body)["data"]["id"]
+    return charge_id
+
+
+def test_what_fell_due_while_down_fires_at_once_in_order_and_each_at_its_own_instant(tmp_path: Path) -> None:
+    wall = Wall()
+    world = live(tmp_path, wall)
+    begun = world.clock.now()
+    late, soon, far = create(world, 60), create(world, 30), create(world, 3_600)
+    wall.now_ms += 10_000
+    world.move(lambda clock: clock.catch_up())
+    world.store.close()
+    wall.now_ms += 100_000
+
+    world = live(tmp_path, wall)
+    fired = world.catch_up()
+
+    assert [(event.key, event.at_ms - begun) for event in fired] == [(soon, 30_000), (late, 60_000)]
+    assert world.clock.now() - begun == 110_000
+    assert [row["status"] for row in world.service.charges.charges] == ["expired", "expired", "pending"]
+    assert world.clock.next_due() == begun + 3_600_000
+    assert world.service.charges.charges.existing(far)["status"] == "pending"
+    world.store.close()
+
+
+def test_a_clock_stopped_while_catching_up_owes_the_rest_when_it_is_opened_again(tmp_path: Path) -> None:
+    wall = Wall()
+    world = live(tmp_path, wall)
+    begun = world.clock.now()
+    create(world, 30)
+    world.store.close()
+    wall.now_ms += 3_600_000
+
+    world = live(tmp_path, wall)
+    world.clock.step()  # only the expiry: the rest of the hour is still to come
+    world.store.close()
+    wall.now_ms += 1_000
+
+    world = live(tmp_path, wall)
+    world.catch_up()
+    assert to_iso(world.clock.now()) == to_iso(begun + 3_601_000)
+    world.store.close()
+
+
+@pytest.mark.parametrize("rate", [0.5, 1, 60])
+def test_the_rate_is_kept_and_goes_on_while_nobody_serves(tmp_path: Path, rate: float) -> None:
+    wall = Wall()
+    world = live(tmp_path, wall, rate)
+    create(world, 3_600)
+    begun = world.clock.now()
+    world.store.close()
+    with Store.open(tmp_path) as store:
+        assert World.saved(store)["rate"] == rate
+    wall.now_ms += 10_000
+    world = live(tmp_path, wall, rate)
+    assert world.clock.now() - begun == 10_000 * rate
+    world.store.close()
+
+
+def test_a_directory_of_earlier_days_goes_on_too(tmp_path: Path) -> None:
+    """They told of the wall's instant instead of a pace, and nothing of the start that was asked for."""
+    wall = Wall()
+    world = live(tmp_path, wall)
+    create(world, 3_600)
+    now = world.clock.now()
+    world.store.close()
+    store = Store.open(tmp_path)
+    rows = store.table("world", key="id")
+    plan, present = rows.existing("plan"), rows.existing("present")
+    rows.put({field: value for field, value in plan.items() if field != "given_start"})
+    rows.put({**{field: value for field, value in present.items() if field != "pace"}, "wall": wall()})
+    store.close()
+    wall.now_ms += 100_000
+    world = live(tmp_path, wall)
+    assert world.clock.now() == now + 100_000
+    saved = World.saved(world.store)
+    assert saved is not None
+    assert saved["given_start"] == saved["start"] == world.plan.start_ms
+    world.store.close()
+
+
+def test_another_rate_holds_from_the_opening_on_and_what_was_missed_is_owed_at_the_old_one(tmp_path: Path) -> None:
+    wall = Wall()
+    world = live(tmp_path, wall, rate=2)
+    begun = world.clock.now()
+    create(world, 3_600)
+    world.store.close()
+    wall.now_ms += 10_000
+    world = live(tmp_path, wall, rate=60)
+    assert world.clock.now() - begun == 20_000
+    wall.now_ms += 1_000
+    assert world.clock.now() - begun == 80_000
+    world.store.close()
+
+
+@pytest.mark.parametrize("rate", [0.3, 7, 1_000])
+def test_a_clock_left_at_an_event_shows_later_what_it_would_have_shown(tmp_path: Path, rate: float) -> None:
+    wall = Wall()
+    steady, other = live(tmp_path / "steady", wall, rate), live(tmp_path / "other", wall, rate)
+    for world in (steady, other):
+        create(world, 1)
+        body = orjson.dumps({"by": 0.123})
+        headers = ((b"apikey", b"leyden"), (b"content-type", b"application/json"))
+        ask(world.app, "POST", "/sandbox/v1/clock/advance", headers, body)
+    wall.now_ms += 60_001
+    assert len(steady.move(lambda clock: [clock.step()])) == len(other.move(lambda clock: [clock.step()])) == 1
+    other.store.close()
+    other = live(tmp_path / "other", wall, rate)
+    for span_ms in (0, 1, 12_345):
+        wall.now_ms += span_ms
+        assert other.clock.now() == steady.clock.now()
+    steady.store.close()
+    other.store.close()
+
+
+def test_a_frozen_clock_owes_nothing(tmp_path: Path) -> None:
+    wall = Wall()
+    world = live(tmp_path, wall, rate=0)
+    create(world, 60)
+    begun = world.clock.now()
+    world.store.close()
+    wall.now_ms += 3_600_000
+    for rate in (0, 1):
+        world = live(tmp_path, wall, rate)
+        assert (world.clock.now(), world.catch_up()) == (begun, [])
+        world.store.close()
+
+
+def test_a_wall_that_was_set_back_takes_nothing_back(tmp_path: Path) -> None:
+    wall = Wall()
+    world = live(tmp_path, wall)
+    first = create(world, 60)
+    wall.now_ms += 50_000
+    world.move(lambda clock: clock.catch_up())
+    seen = world.clock.now()
+    wall.now_ms -= 86_400_000  # while it runs
+    assert world.clock.now() == seen
+    create(world, 60)
+    world.store.close()
+    wall.now_ms -= 86_400_000  # and while it is down
+
+    world = live(tmp_path, wall)
+    assert (world.clock.now(), world.catch_up()) == (seen, [])
+    wall.now_ms += 10_000
+    assert [event.key for event in world.catch_up()] == [first]
+    assert world.clock.now() == seen + 10_000
+    world.store.close()
+
+
+def test_a_new_key_changes_neither_time_nor_luck(tmp_path: Path) -> None:
+    with opened(tmp_path) as sandbox:
+        sandbox.charges.create(amount="1000", description="tea")
+        sandbox.advance("1h")
+        known = World.saved(sandbox.world.store)
+    with Sandbox(data=tmp_path, api_key="another") as sandbox:
+        assert World.saved(sandbox.world.store) == known
+        assert len(sandbox.charges) == 1, "both keys open the same project"
+
+
+# The command
+
+
+def test_a_second_server_on_a_directory_is_one_clear_line(tmp_path: Path) -> None:
+    with leyden("--data", str(tmp_path)) as client:
+        done = command("serve", "--port", "0", "--data", str(tmp_path))
+        assert client("GET", "/v0/charges")[0] == 200
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert str(tmp_path) in line
+    assert "is in use by process" in line
+    assert "choose another directory" in line
+
+
+def test_a_directory_from_a_newer_leyden_is_one_clear_line_and_stays_as_it_is(tmp_path: Path) -> None:
+    with leyden("--data", str(tmp_path)):
+        pass
+    [journal] = tmp_path.rglob("*.journal")
+    journal.write_bytes(seal(orjson.dumps({"format": FORMAT, "version": VERSION + 1}), 0)[0])
+    before = journal.read_bytes()
+    done = command("serve", "--port", "0", "--data", str(tmp_path))
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert str(journal) in line
+    assert "newer Leyden" in line
+    assert journal.read_bytes() == before
+
+
+def test_a_server_whose_machine_was_set_back_goes_on_from_where_it_was(tmp_path: Path) -> None:
+    tomorrow = time.time_ns() // 1_000_000 + 86_400_000
+    world = live(tmp_path / hashlib.sha256(b"leyden").hexdigest()[:16], lambda: tomorrow)
+    late, soon = create(world, 3_600), create(world, 1)
+    left = world.clock.now()
+    world.store.close()
+    with leyden("--data", str(tmp_path), "--rate", "100") as client:
+        for _ in range(2_000):
+            if client.ok("GET", f"/v0/charges/{soon}")["data"]["status"] == "expired":
+                break
+            time.sleep(0.005)
+        else:
+            pytest.fail("a live clock stands still")
+        now = parse_iso(client.ok("GET", "/sandbox/v1/clock")["now"])
+        assert left + 1_000 <= now < left + 3_600_000
+        assert client.ok("GET", f"/v0/charges/{late}")["data"]["status"] == "pending"

@@ -1,0 +1,125 @@
+"""Schemathesis, as anybody would run it: its stock checks on the served documents, in process and over HTTP."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+
+from leyden import Sandbox
+from tests.support.served import leyden
+
+DEEP = os.environ.get("LEYDEN_PROFILE") == "deep"
+KEY = {"apikey": "leyden"}
+FROZEN = ("--rate", "0", "--start", "2030-01-01T00:00:00Z", "--seed", "5")
+BOUNDED = settings(
+    max_examples=300 if DEEP else 20,
+    deadline=None,
+    derandomize=not DEEP,
+    database=None,
+    stateful_step_count=8,
+    suppress_health_check=list(HealthCheck),
+)
+
+service = schemathesis.openapi.from_asgi("/openapi.json", Sandbox(seed=5).app)
+control = schemathesis.openapi.from_asgi("/sandbox/v1/openapi.json", Sandbox(seed=5).app)
+
+
+@service.parametrize()
+@BOUNDED
+def test_the_service_keeps_its_word(case: schemathesis.Case) -> None:
+    case.call_and_validate(headers=KEY)
+
+
+@control.exclude(operation_id="reset").parametrize()
+@BOUNDED
+def test_the_control_plane_keeps_its_word(case: schemathesis.Case) -> None:
+    case.call_and_validate(headers=KEY)
+
+
+class Afresh:
+    """A fresh sandbox for each scenario."""
+
+    def setup(self) -> None:
+        self.sandbox = Sandbox(seed=5)
+
+    def get_call_kwargs(self, case: schemathesis.Case) -> dict[str, Any]:
+        return {"app": self.sandbox.app, "headers": KEY}
+
+    def teardown(self) -> None:
+        self.sandbox.close()
+
+
+class Workflows(Afresh, service.as_state_machine()):  # type: ignore[misc]
+    """The links of the document."""
+
+
+TestWorkflows = Workflows.TestCase
+TestWorkflows.settings = BOUNDED
+
+
+wallets = service.include(tag="Lightning").include(operation_id="createStaticCharge")
+
+
+class Wallets(Afresh, wallets.as_state_machine()):  # type: ignore[misc]
+    """A payer's wallet, which may add what it likes to a query: LNURL lets members be that it does not know."""
+
+
+TestWallets = Wallets.TestCase
+TestWallets.settings = settings(BOUNDED, max_examples=2_000 if DEEP else 60)
+
+
+@pytest.mark.parametrize("document", ["/openapi.json", "/sandbox/v1/openapi.json"])
+def test_the_stock_command_finds_nothing(document: str, tmp_path: Path) -> None:
+    with leyden(*FROZEN) as client:
+        words = ["run", client.url + document, "-H", "apikey: leyden", "--seed", "1", "--no-color"]
+        if not DEEP:
+            words += ["--max-examples", "8"]
+        done = subprocess.run(
+            [Path(sys.executable).parent / "schemathesis", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+    # The control plane's run ends with a warning: nothing in its own document creates a charge that could be failed,
+    # paid or told about. The merged document has both.
+    assert done.returncode == 0, done.stdout[-6_000:] + done.stderr
+    assert "Failures" not in done.stdout
+
+
+def test_the_stock_command_gets_everywhere_by_the_merged_document(tmp_path: Path) -> None:
+    """Paid, expired, failed, sold out, and the callbacks that tell of it: by links, without a line of ours. Chance that
+    Schemathesis draws past its own seed decides how soon, so it may go on from where it was."""
+    missing: set[Any] = set()
+    with leyden(*FROZEN) as client:
+        for seed in range(1, 7):
+            words = ["run", client.url + "/sandbox/v1/merged.json", "-H", "apikey: leyden", "--seed", str(seed)]
+            if not DEEP:
+                words += ["--max-examples", "20", "--phases", "examples,fuzzing,stateful"]
+            done = subprocess.run(
+                [Path(sys.executable).parent / "schemathesis", *words, "--no-color"],
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                timeout=600,
+                check=False,
+            )
+            assert done.returncode == 0, done.stdout[-6_000:] + done.stderr
+            assert "Failures" not in done.stdout
+            reached = {state for state, count in client.ok("GET", "/sandbox/v1")["charges"].items() if count}
+            reached |= {one["status"] for one in client.ok("GET", "/v0/static-charges?limit=1000")["data"]}
+            sent = client.ok("GET", "/sandbox/v1/deliveries")
+            reached |= {one["event"] for one in sent if one["status"] == "delivered"}
+            missing = {"completed", "expired", "error", "disabled"} - reached
+            missing |= {"charge.completed", "charge.expired", "charge.error"} - reached
+            if not missing:
+                return
+    pytest.fail(f"never reached: {missing}")

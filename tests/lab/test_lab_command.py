@@ -1,0 +1,105 @@
+"""`leyden lab`: the notebooks on your own desk; what you have written there is yours."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat.sign import NotebookNotary
+
+from leyden.__main__ import main
+from leyden.lab import lab_command
+from leyden.lab.lab_command import copied
+from leyden.lab.packaged_notebooks import notebook_files
+
+NAMES = [path.name for path in notebook_files()]
+
+
+@pytest.fixture(autouse=True)
+def _own_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
+
+
+@pytest.fixture
+def _no_jupyterlab(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lab_command, "find_spec", lambda name: None)
+
+
+@pytest.mark.usefixtures("_no_jupyterlab")
+def test_without_jupyterlab_the_notebooks_are_there_and_it_says_what_to_install(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lab", str(tmp_path / "desk")]) == 1
+    assert sorted(path.name for path in (tmp_path / "desk").iterdir()) == NAMES
+    assert 'pip install "leyden[lab]"' in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("_no_jupyterlab")
+def test_what_its_owner_has_changed_stays_and_what_he_has_thrown_away_comes_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copied(tmp_path)
+    mine, gone = tmp_path / NAMES[0], tmp_path / NAMES[1]
+    mine.write_text("mine")
+    gone.unlink()
+    assert main(["lab", str(tmp_path)]) == 1
+    assert mine.read_text() == "mine"
+    assert gone.read_bytes() == notebook_files()[1].read_bytes()
+    assert f"{NAMES[0]} stays as you have it" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("_no_jupyterlab")
+def test_the_copies_are_trusted_so_that_their_drawings_show(tmp_path: Path) -> None:
+    main(["lab", str(tmp_path / "desk")])
+    notary: Any = NotebookNotary()
+    try:
+        for name in NAMES:
+            assert notary.check_signature(nbformat.read(tmp_path / "desk" / name, as_version=4))
+    finally:
+        notary.store.close()
+
+
+def test_a_directory_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert main(["lab", str(tmp_path / "file")]) == 1
+    assert "choose another directory" in capsys.readouterr().err
+
+
+def called(folder: Path, main_of_stub: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`leyden lab desk` beside a JupyterLab that is only this much code."""
+    stub = folder / "packages" / "jupyterlab"
+    stub.mkdir(parents=True)
+    (stub / "__init__.py").write_text("")
+    (stub / "__main__.py").write_text(main_of_stub)
+    path = os.pathsep.join([str(stub.parent), str(Path(__file__).parents[2])])
+    return subprocess.run(
+        [sys.executable, "-m", "leyden.__main__", "lab", "desk", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("options", [[], ["--no-browser"]])
+def test_jupyterlab_opens_the_first_notebook_in_that_directory(tmp_path: Path, options: list[str]) -> None:
+    says_how = "import json, os, sys\nimport leyden\nprint(json.dumps([sys.argv[1:], os.getcwd()]))\nsys.exit(3)\n"
+    done = called(tmp_path, says_how, *options)
+    assert done.returncode == 3, done.stderr
+    arguments, folder = json.loads(done.stdout.splitlines()[-1])
+    assert arguments == [NAMES[0], *options]
+    assert Path(folder) == (tmp_path / "desk").resolve()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process interrupts another one only on POSIX")
+def test_an_interruption_is_for_jupyterlab_to_hear(tmp_path: Path) -> None:
+    interrupts = "import os, signal, sys\nos.kill(os.getppid(), signal.SIGINT)\nprint('asks')\nsys.exit(0)\n"
+    done = called(tmp_path, interrupts)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "asks"), done.stderr

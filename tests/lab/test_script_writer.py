@@ -1,0 +1,259 @@
+"""Scripts: a sandbox tells how it came to be, in Python; and whoever runs that has the same sandbox."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from freezegun import freeze_time
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from leyden import Sandbox
+from leyden.callbacks.replies import Reply
+from leyden.lab import action_log as history
+from leyden.lab.action_log import HistoryError, as_json
+from leyden.sandbox.requests import ApiError
+from tests.support.strategies import URL, Deed, deeds, do, look, state
+
+
+def made_by(script: str) -> Sandbox:
+    names: dict[str, Any] = {}
+    exec(compile(script, "script", "exec"), names)
+    made = names["sb"]
+    assert isinstance(made, Sandbox)
+    return made
+
+
+@given(st.lists(deeds, max_size=15))
+@example([("create", "1000", 60, URL), ("create", "7", 60, None), ("raw", "POST", "/v0/charges", b"\xff")])
+@example(
+    [("raw", "POST", "/v0/charges", b'{"amount": "1000", "description": "tea"}'), ("fail", 0), ("pay", 0, "settle", 0)]
+)
+@example([("static", 2), ("scan", 0, 2000), ("slots", 0), ("scan", 0, 500), ("idle",)])
+@example([("create", "1000", 600, URL), ("pay", 0, "hold", 0), ("step",), ("settle", 0), ("idle",)])
+def test_the_script_makes_the_same_sandbox(done: list[Deed]) -> None:
+    sandbox = Sandbox(seed=7, start="2030-01-01T09:00Z")
+    for deed in done:
+        do(sandbox, deed)
+    again = made_by(sandbox.script())
+    assert again.journal_hash == sandbox.journal_hash
+    assert state(again) == state(sandbox)
+    assert again.script() == sandbox.script()
+
+
+@given(st.lists(deeds, max_size=8), st.lists(deeds, max_size=8), st.sampled_from([None, 1]))
+def test_so_does_a_forks_with_other_luck_or_the_same(past: list[Deed], future: list[Deed], luck: int | None) -> None:
+    parent = Sandbox(seed=7)
+    for deed in past:
+        do(parent, deed)
+    told = parent.script()
+    fork = parent.fork("what if", reseed=luck)
+    for deed in future:
+        do(fork, deed)
+    again = made_by(fork.script())
+    assert again.label == "what if"
+    assert state(again) == state(fork)
+    assert parent.script() == told
+
+
+@given(st.lists(deeds, max_size=12))
+def test_looking_leaves_no_trace(done: list[Deed]) -> None:
+    sandbox = Sandbox(seed=7)
+    for deed in done:
+        do(sandbox, deed)
+    before, told = state(sandbox), sandbox.script()
+    assert look(sandbox) == look(sandbox)
+    for name in ("payments", "callbacks", "journal"):
+        sandbox.table(name)
+    sandbox.diff(sandbox.fork())
+    assert (state(sandbox), sandbox.script()) == (before, told)
+
+
+def test_what_it_looks_like() -> None:
+    sandbox = Sandbox(seed=7, start="2030-01-01T09:00Z", overlays=["strict"])
+    charge = sandbox.charges.create(amount="250000", description='Coffee "to go"', callbackUrl=URL)
+    tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips")
+    tips.update(allowedSlots=1)
+    sandbox.receiver("shop").answers([500, "timeout", Reply(200, delay="2s")]).when("reset", charge=charge.id)
+    sandbox.faults.add("drop", charge=charge, attempt=2)
+    sandbox.wallet("ana").pay(charge, outcome="hold", delay="1500ms")
+    held = sandbox.wallet("ana").scan(tips, amount=2000, outcome="hold")
+    sandbox.advance("90s")
+    held.settle()
+    charge.fail("lost it")
+    sandbox.wallet("bob").pay(charge.request)
+    sandbox.ask("GET", f"/v0/charges/{charge.id}")
+    sandbox.http.post("/v0/charges", json={"amount": "7"})
+    with pytest.raises(ApiError):
+        sandbox.charges.create(amount="7", description="too little")
+    sandbox.traffic("every(2s)", duration=timedelta(minutes=1)).stop()
+    assert sandbox.script() == (
+        "from leyden import Sandbox\n"
+        "from leyden.callbacks.replies import Reply\n\n"
+        'sb = Sandbox(seed=7, start="2030-01-01T09:00:00.000Z", overlays=["strict"])\n'
+        'charge1 = sb.charges.create(amount="250000", description="Coffee \\"to go\\"", '
+        f'callbackUrl="{URL}")\n'
+        'code1 = sb.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips")\n'
+        "code1.update(allowedSlots=1)\n"
+        'sb.receiver("shop").answers([500, "timeout", Reply(delay=2.0)])\n'
+        'sb.receiver("shop").when("reset", charge=charge1.id)\n'
+        'sb.faults.add("drop", attempt=2, charge=charge1.id)\n'
+        'sb.wallet("ana").pay(charge1, outcome="hold", delay="1500ms")\n'
+        'payment2 = sb.wallet("ana").scan(code1, amount=2000, outcome="hold")\n'
+        'sb.advance("90s")\n'
+        "payment2.settle()\n"
+        'charge1.fail(reason="lost it")\n'
+        'sb.wallet("bob").pay(charge1)\n'
+        'sb.ask("GET", f"/v0/charges/{charge1.id}")\n'
+        'sb.request("POST", "/v0/charges", b\'{"amount":"7"}\', headers=[("accept", "*/*"), ("apikey", "leyden"), '
+        '("content-type", "application/json")])\n'
+        'sb.request("POST", "/v0/charges", {"amount": "7", "description": "too little"})\n'
+        'traffic1 = sb.traffic("every(2s)", duration=60.0)\n'
+        "traffic1.stop()\n"
+    )
+    assert state(made_by(sandbox.script())) == state(sandbox)
+
+
+@pytest.mark.filterwarnings("ignore:createCharge has no field")
+def test_odd_names_and_texts_are_told_too() -> None:
+    sandbox = Sandbox(seed=7)
+    odd = {"self": 1, "class": [None, True, 1.5], "with space": {"ä\u202e": "\\\n'\""}}
+    sandbox.charges.create(amount="1000", description="tabs\tand \u202e", **odd)
+    sandbox.ask("POST", "/v0/charges", {"amount": "1000", "description": "\x00"})
+    assert state(made_by(sandbox.script())) == state(sandbox)
+
+
+def test_what_comes_over_a_port_is_told_too() -> None:
+    with Sandbox(seed=7) as sandbox:
+        url = sandbox.serve()
+
+        def post(target: str, body: dict[str, Any]) -> Any:
+            headers = {"apikey": "leyden", "content-type": "application/json", "idempotency-key": "one"}
+            request = urllib.request.Request(f"{url}{target}", orjson.dumps(body), headers)
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return orjson.loads(answer.read())
+
+        charge = post("/v0/charges", {"amount": "1000", "description": "tea", "callbackUrl": URL})["data"]
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            post("/v0/charges", {"amount": "1000", "description": "too long " * 100})
+        refused.value.close()
+        post("/sandbox/v1/payments", {"request": charge["invoice"]["request"]})
+        assert sandbox.charges[charge["id"]].status == "completed"
+        assert len(sandbox.receiver("shop").inbox) == 1, "what is due at once is done at once"
+        tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips")
+        sandbox.wallet("ana").scan(tips.request, amount=2000)
+        sandbox.run()
+        again = made_by(sandbox.script())
+        assert again.journal_hash == sandbox.journal_hash
+
+
+def test_a_sandbox_on_the_processs_clock_is_told_with_its_instants() -> None:
+    with freeze_time("2030-01-01 09:00", tz_offset=0) as frozen:
+        sandbox = Sandbox(clock="process")
+        sandbox.charges.create(amount="1000", description="tea", expiresIn=60, callbackUrl=URL)
+        frozen.tick(30)
+        paid = sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
+        sandbox.wallet("ana").pay(paid)
+        frozen.tick(60)
+        assert [charge.status for charge in sandbox.charges] == ["expired", "completed"]
+        told = sandbox.script()
+    assert 'sb.advance_to("2030-01-01T09:00:30.000Z")' in told
+    assert made_by(told).journal_hash == sandbox.journal_hash
+
+
+def test_a_script_runs_in_another_process(tmp_path: Path) -> None:
+    sandbox = Sandbox(seed=7, network="line:4")
+    sandbox.wallet("ana").pay(sandbox.charges.create(amount="1000000", description="tea", callbackUrl=URL))
+    sandbox.run()
+    code = sandbox.script() + "print(sb.journal_hash)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == sandbox.journal_hash
+
+
+# What cannot be told
+
+
+def test_what_was_gone_on_with_cannot_be_told(tmp_path: Path) -> None:
+    with Sandbox(seed=7, data=tmp_path) as sandbox:
+        sandbox.charges.create(amount="1000", description="tea")
+        told = sandbox.script()
+    assert made_by(told).journal_hash == sandbox.world.journal.hash
+    with Sandbox(data=tmp_path) as again, pytest.raises(HistoryError, match=r"gone on with from a directory.*save"):
+        again.script()
+
+
+def test_a_contract_without_a_path_cannot_be_told() -> None:
+    sandbox = Sandbox(spec=Sandbox().world.plan.contract)
+    with pytest.raises(HistoryError, match="give the spec as a path"):
+        sandbox.fork().script()
+
+
+def test_a_very_long_past_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "MOST_ACTS", 3)
+    sandbox = Sandbox(seed=7)
+    for _ in range(3):
+        sandbox.step()
+    assert sandbox.script().count("step") == 3
+    sandbox.step()
+    assert len(sandbox.history) == 0
+    with pytest.raises(HistoryError, match="3 things"):
+        sandbox.script()
+    monkeypatch.setattr(history, "MOST_BODY_BYTES", 99)
+    talkative = Sandbox(seed=7)
+    talkative.request("POST", "/v0/charges", b" " * 99)
+    assert "b" + repr(" " * 99) in talkative.script()
+    talkative.request("POST", "/v0/charges", b" ")
+    with pytest.raises(HistoryError, match="99 bytes of requests"):
+        talkative.fork().script()
+
+
+def test_a_sandbox_begun_again_is_told_from_its_first_beginning() -> None:
+    sandbox = Sandbox(seed=7)
+    sandbox.charges.create(amount="1000", description="tea")
+    sandbox.ask("POST", "/sandbox/v1/reset", {"seed": 8, "start": "2031-01-01T00:00:00Z"})
+    sandbox.wallet("ana").pay(sandbox.charges.create(amount="1000", description="tea"))
+    sandbox.run()
+    again = made_by(sandbox.script())
+    assert (again.now[:4], state(again)) == ("2031", state(sandbox))
+
+
+def test_what_left_no_trace_is_not_told() -> None:
+    sandbox = Sandbox(seed=7)
+    for refused in (
+        lambda: sandbox.advance(-1),
+        lambda: sandbox.faults.add("unheard of"),
+        lambda: sandbox.receiver("shop").always(99),
+        lambda: sandbox.wallet("ana").pay("lnbcrt1"),
+        lambda: sandbox.traffic("often"),
+    ):
+        with pytest.raises(ValueError):
+            refused()
+    assert len(sandbox.history) == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (timedelta(minutes=1), 60.0),
+        (np.int64(7), 7),
+        (np.float64(0.5), 0.5),
+        ({"a": (1, None)}, {"a": [1, None]}),
+    ],
+)
+def test_values_are_told_as_plain_ones(value: Any, plain: Any) -> None:
+    assert as_json(value) == plain
+    assert type(as_json(value)) is type(plain)
+
+
+def test_a_value_that_cannot_be_told_is_refused() -> None:
+    with pytest.raises(TypeError, match="cannot be written down"):
+        Sandbox().traffic("1/min", amount=object())

@@ -1,0 +1,406 @@
+"""Sweeps: a row for every run, in order, the same wherever it was made, and not made twice."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from leyden import Sandbox, grid, sweep
+from leyden.lab.kpi import Kpi
+from leyden.lab.sweeps.runs import COLUMNS, Scenario, key_of, plain, seed_for
+from leyden.lab.sweeps.sweep import SweepError
+from leyden.lab.traffic import traffic
+from leyden.server.errors import StoreError
+from leyden.server.version import VERSION
+
+OWN = list(COLUMNS)
+
+
+def shop(s: Any) -> dict[str, Any]:
+    """One small world."""
+    with Sandbox(seed=s.seed) as sandbox:
+        traffic(sandbox.world, "30/min", expiresIn=s.expiresIn, patience="lognorm(45s)", count=10)
+        sandbox.run()
+        kpi = Kpi(sandbox.world)
+        return {"conversion": kpi.conversion, "received_msat": kpi.received_msat, "hash": sandbox.world.journal.hash}
+
+
+def told(s: Any) -> dict[str, Any]:
+    return {"double": 2 * s.x, "luck": s.seed % 1_000, "again": s.replication}
+
+
+def same(one: pd.DataFrame, other: pd.DataFrame) -> bool:
+    pd.testing.assert_frame_equal(one.drop(columns="wall_s"), other.drop(columns="wall_s"))
+    return True
+
+
+# What is run
+
+
+def test_a_grid_is_every_combination_the_last_parameter_fastest() -> None:
+    assert [(s.a, s.b) for s in grid(a=[1, 2], b=["x", "z"])] == [(1, "x"), (1, "z"), (2, "x"), (2, "z")]
+    assert [vars(s) for s in grid()] == [{}]
+    assert [s.a for s in grid(a=range(3))] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"a": []}, "no values"),
+        ({"a": 5}, r"write a=\[5\]"),
+        ({"a": "abc"}, r"a=\['abc'\]"),
+        ({"seed": [1]}, "seed=..."),
+    ],
+)
+def test_a_grid_that_says_nothing_is_refused(params: dict[str, Any], words: str) -> None:
+    with pytest.raises(SweepError, match=words):
+        grid(**params)
+
+
+def test_rows_stand_in_the_order_of_the_scenarios_with_these_columns() -> None:
+    df = sweep(told, grid(x=[3, 1, 2]), replications=2, progress=False)
+    assert list(df.columns) == [*OWN[:4], "x", "double", "luck", "again", *OWN[4:]]
+    assert list(df["scenario"]) == [0, 0, 1, 1, 2, 2]
+    assert list(df["replication"]) == [0, 1, 0, 1, 0, 1]
+    assert list(df["double"]) == [6, 6, 2, 2, 4, 4]
+    assert set(df["status"]) == {"ok"}
+    assert df["error"].isna().all()
+    assert set(df["version"]) == {VERSION}
+    assert df["run_id"].is_unique
+    assert (df["wall_s"] >= 0).all()
+
+
+def test_a_replication_has_the_same_luck_in_every_scenario() -> None:
+    df = sweep(told, grid(x=[1, 2]), replications=3, progress=False)
+    by_replication = df.groupby("replication")["seed"].nunique()
+    assert list(by_replication) == [1, 1, 1]
+    assert df["seed"].nunique() == 3
+    other = sweep(told, grid(x=[1, 2]), replications=3, progress=False, seed=1)
+    assert not set(df["seed"]) & set(other["seed"])
+
+
+def test_common_luck_makes_a_difference_show() -> None:
+    df = sweep(shop, grid(expiresIn=[5, 600]), replications=5, progress=False)
+    by_expiry = df.pivot_table("conversion", "replication", "expiresIn")
+    assert (by_expiry[600] >= by_expiry[5]).all()
+    assert by_expiry[600].mean() > by_expiry[5].mean()
+
+
+def test_plain_mappings_are_scenarios_too() -> None:
+    df = sweep(lambda s: {"sum": s.x + getattr(s, "y", 0)}, [{"x": 1}, {"x": 2, "y": 3}], progress=False)
+    assert list(df["sum"]) == [1, 5]
+    assert df["y"].isna().tolist() == [True, False]
+
+
+def test_a_scenario_given_twice_is_run_twice() -> None:
+    df = sweep(told, [Scenario(x=1), Scenario(x=1)], progress=False)
+    assert list(df["double"]) == [2, 2]
+    assert df["run_id"].is_unique
+
+
+# What goes wrong
+
+
+def test_a_run_that_fails_is_a_row_and_the_others_go_on() -> None:
+    def shaky(s: Any) -> dict[str, Any]:
+        return {"share": 1 / s.x}
+
+    df = sweep(shaky, grid(x=[1, 0, 2]), progress=False)
+    assert list(df["status"]) == ["ok", "failed", "ok"]
+    assert df["error"][1] == "ZeroDivisionError: division by zero"
+    assert math.isnan(df["share"][1])
+    assert df["share"].dtype == "float64"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [(None, "return a dict"), ([1], "return a dict"), ({"seed": 1}, "named like"), ({"x": 1}, "named like")],
+)
+def test_an_answer_that_is_no_row_fails_its_run(answer: Any, words: str) -> None:
+    df = sweep(lambda s: answer, grid(x=[1]), progress=False)
+    assert words in df["error"][0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: sweep(told, []),
+        lambda: sweep(told, grid(x=[1]), replications=0),
+        lambda: sweep("told", grid(x=[1])),  # type: ignore[arg-type]
+        lambda: sweep(told, [{"status": 1}]),
+        lambda: sweep(told, grid(x=[1]), workers=0),
+    ],
+)
+def test_a_sweep_that_cannot_begin_is_refused(wrong: Any) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        wrong()
+
+
+def test_whoever_interrupts_is_let_through() -> None:
+    def interrupted(s: Any) -> dict[str, Any]:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep(interrupted, grid(x=[1]), progress=False)
+
+
+# Kinds of columns
+
+
+def test_columns_keep_their_kinds_where_values_are_missing() -> None:
+    def answer(s: Any) -> dict[str, Any]:
+        full = {"whole": 10**15 + s.x, "share": 0.5, "text": "a", "yes": True, "mixed": [1], "none": None}
+        return full if s.x else {"share": float("nan")}
+
+    df = sweep(answer, grid(x=[0, 1]), progress=False)
+    kinds = {name: str(df[name].dtype) for name in ("whole", "share", "text", "yes", "mixed", "none")}
+    assert kinds == {
+        "whole": "Int64", "share": "float64", "text": "str", "yes": "boolean", "mixed": "object", "none": "float64",
+    }  # fmt: skip
+    assert df["whole"][1] == 10**15 + 1
+
+
+def test_numbers_of_other_libraries_are_numbers() -> None:
+    numpy = pytest.importorskip("numpy")
+    given = [numpy.float64(0.5), numpy.int64(3), numpy.bool_(True), numpy.float64("nan"), float("inf")]
+    assert [plain(one) for one in given] == [0.5, 3, True, None, float("inf")]
+    assert [type(plain(one)) for one in given[:3]] == [float, int, bool]
+
+
+# The store
+
+
+def counted(path: Path) -> Any:
+    """A function that leaves a mark for every time that it runs."""
+
+    def run(s: Any) -> dict[str, Any]:
+        with path.open("a") as file:
+            file.write("x")
+        if s.x == 13:
+            raise RuntimeError("bad luck")
+        return {"y": s.x**2, "nothing": float("nan")}
+
+    return run
+
+
+def test_a_store_makes_a_sweep_go_on_where_it_stopped(tmp_path: Path) -> None:
+    fn, store = counted(tmp_path / "marks"), tmp_path / "runs.jsonl"
+    first = sweep(fn, grid(x=[1, 2]), replications=2, store=store, progress=False)
+    more = sweep(fn, grid(x=[3, 1, 2]), replications=2, store=store, progress=False)
+    assert (tmp_path / "marks").read_text() == "x" * 6
+    assert list(more["y"]) == [9, 9, 1, 1, 4, 4]
+    assert list(more["scenario"]) == [0, 0, 1, 1, 2, 2]
+    again = sweep(fn, grid(x=[1, 2]), replications=2, store=store, progress=False)
+    pd.testing.assert_frame_equal(first, again)
+
+
+def test_a_run_that_failed_is_tried_again(tmp_path: Path) -> None:
+    fn, store = counted(tmp_path / "marks"), tmp_path / "runs.jsonl"
+    for _ in range(2):
+        assert list(sweep(fn, grid(x=[13, 1]), store=store, progress=False)["status"]) == ["failed", "ok"]
+    assert (tmp_path / "marks").read_text() == "xxx"
+
+
+@pytest.mark.parametrize("kept", range(0, 200, 23))
+def test_a_torn_last_line_costs_its_run_and_no_other(tmp_path: Path, kept: int) -> None:
+    fn, store = counted(tmp_path / "marks"), tmp_path / "runs.jsonl"
+    whole = sweep(fn, grid(x=[1, 2]), store=store, progress=False)
+    data = store.read_bytes()
+    first = data.index(b"\n") + 1
+    store.write_bytes(data[: first + min(kept, len(data) - first - 1)])
+    assert same(whole, sweep(fn, grid(x=[1, 2]), store=store, progress=False))
+    assert (tmp_path / "marks").read_text() == "xxx"
+    assert len([json.loads(line) for line in store.read_text().splitlines()]) == 2
+
+
+@pytest.mark.parametrize("other", ["not a row\n", '{"run_id": "1"}\n', "[1]\n", '"text"\n'])
+def test_a_file_of_something_else_is_left_alone(tmp_path: Path, other: str) -> None:
+    store = tmp_path / "runs.jsonl"
+    store.write_text(other)
+    with pytest.raises(StoreError, match="line 1"):
+        sweep(told, grid(x=[1]), store=store, progress=False)
+    assert store.read_text() == other
+
+
+def test_what_is_written_down_is_what_was_found(tmp_path: Path) -> None:
+    store = tmp_path / "runs.jsonl"
+    fresh = sweep(shop, grid(expiresIn=[30]), store=store, progress=False)
+    assert [json.loads(line)["metrics"]["hash"] for line in store.read_text().splitlines()] == list(fresh["hash"])
+
+
+def test_a_run_is_known_by_its_source_its_parameters_and_its_seed(tmp_path: Path) -> None:
+    def closing_over(number: int) -> Any:
+        return lambda s: {"y": s.x + number}
+
+    def defaulting(s: Any, number: int = 1) -> dict[str, Any]:
+        return {"y": s.x + number}
+
+    assert key_of(told) == key_of(told) != key_of(shop)
+    assert key_of(closing_over(1)) != key_of(closing_over(2))
+    before = key_of(defaulting)
+    defaulting.__defaults__ = (2,)
+    assert key_of(defaulting) != before
+    store = tmp_path / "runs.jsonl"
+    ids = [
+        sweep(told, grid(x=[x]), store=store, progress=False, seed=seed)["run_id"][0]
+        for x, seed in ((1, 0), (2, 0), (1, 1), (1, 0), (1.0, 0))
+    ]
+    assert ids[0] == ids[3]
+    assert len(set(ids)) == 4
+
+
+def test_a_function_whose_file_was_changed_since_is_known_by_its_code(tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    code = "def f(s):\n    return {'a': s.seed}\n"
+    names: dict[str, Any] = {}
+    file.write_text("text = (\n\n")  # where the function stood there is half a statement now
+    exec(compile(code, str(file), "exec"), names)
+    nowhere: dict[str, Any] = {}
+    exec(compile(code, "nowhere", "exec"), nowhere)
+    assert key_of(names["f"]) == key_of(nowhere["f"])
+
+
+def test_a_function_without_source_is_known_by_its_code_in_every_process() -> None:
+    text = "f = lambda s: {'y': s.x in {'a', 'b', 'c'}}"
+    program = f"from leyden.lab.sweeps.runs import key_of\nexec({text!r})\nprint(key_of(f))"
+    command = [sys.executable, "-c", program]
+    seeds = ("1", "2")
+    keys = {
+        subprocess.run(command, capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}).stdout
+        for seed in seeds
+    }
+    assert len(keys) == 1
+
+
+def test_seeds_are_told_apart() -> None:
+    assert len({seed_for(seed, replication) for seed in range(20) for replication in range(20)}) == 400
+
+
+# Where it is run
+
+
+def test_threads_and_processes_make_the_same_rows() -> None:
+    scenarios = grid(expiresIn=[5, 600])
+    here = sweep(shop, scenarios, replications=2, progress=False, workers=1)
+    with ThreadPoolExecutor(2) as pool:
+        assert same(here, sweep(shop, scenarios, replications=2, progress=False, executor=pool))
+    assert same(here, sweep(shop, scenarios, replications=2, progress=False))
+
+
+@pytest.fixture
+def processes() -> Iterator[int]:
+    """Two of them, and none left behind."""
+    from loky import get_reusable_executor
+
+    yield 2
+    get_reusable_executor().shutdown(wait=True)
+
+
+def test_a_function_from_a_notebook_runs_in_processes(processes: int) -> None:
+    import os
+
+    # As a cell makes it: in a namespace that no other process can import, with a helper beside it.
+    cell: dict[str, Any] = {"__name__": "__main__", "parent": os.getpid()}
+    exec(
+        "import os\nfrom leyden import Sandbox\n"
+        "def helper(s): return os.getpid() != parent\n"
+        "def run(s):\n"
+        "    if s.a == 2: raise LookupError('in the worker')\n"
+        "    return {'elsewhere': helper(s), 'key': Sandbox(seed=s.seed).world.streams.secret('x').hex()}\n",
+        cell,
+    )
+    df = sweep(cell["run"], grid(a=[1, 2, 3]), workers=processes, progress=False)
+    assert list(df["status"]) == ["ok", "failed", "ok"]
+    assert df["error"][1] == "LookupError: in the worker"
+    assert df["elsewhere"].dropna().all()
+    here = sweep(cell["run"], grid(a=[1, 2, 3]), workers=1, progress=False)
+    assert list(here["key"].dropna()) == list(df["key"].dropna())
+
+
+def test_a_worker_that_dies_costs_rows_and_not_the_sweep(processes: int, tmp_path: Path) -> None:
+    def deadly(s: Any) -> dict[str, Any]:
+        import os
+
+        if s.x == 2:
+            os._exit(3)
+        return {"y": s.x}
+
+    store = tmp_path / "runs.jsonl"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # loky tells of it in its own words
+        df = sweep(deadly, grid(x=[1, 2, 3]), workers=processes, store=store, progress=False)
+    assert df["status"][1] == "failed"
+    assert len(df) == 3
+
+
+def test_a_function_that_cannot_be_sent_is_a_failed_row() -> None:
+    with ProcessPoolExecutor(1) as pool:
+        df = sweep(lambda s: {"y": 1}, grid(x=[1]), executor=pool, progress=False)
+    assert df["status"][0] == "failed"
+    assert "ickle" in df["error"][0]
+
+
+def test_little_work_stays_in_the_process() -> None:
+    def where(s: Any) -> dict[str, Any]:
+        import os
+
+        return {"pid": os.getpid()}
+
+    assert sweep(where, grid(x=range(20)), progress=False)["pid"].nunique() == 1
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_of_two_workers_makes_the_same_rows() -> None:
+    distributed = pytest.importorskip("distributed", reason="pip install 'leyden[cluster]'")
+
+    def run(s: Any) -> dict[str, Any]:
+        import os
+
+        with Sandbox(seed=s.seed) as sandbox:
+            traffic(sandbox.world, "30/min", expiresIn=s.expiresIn, count=5)
+            sandbox.run()
+            figures = Kpi(sandbox.world).row()
+        return {**figures, "hash": sandbox.world.journal.hash, "pid": os.getpid()}
+
+    scenarios = grid(expiresIn=[5, 600])
+    here = sweep(run, scenarios, replications=3, progress=False, workers=1)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        there = sweep(run, scenarios, replications=3, progress=False, executor=client.get_executor())
+    assert list(there["error"].dropna()) == []
+    assert not set(here["pid"]) & set(there["pid"])
+    assert same(here.drop(columns="pid"), there.drop(columns="pid"))
+
+
+# What is shown meanwhile
+
+
+def test_a_bar_is_shown_when_wanted_and_not_otherwise(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    sweep(told, grid(x=[1, 2]), store=tmp_path / "runs.jsonl")
+    sweep(told, grid(x=[1, 2]), progress=False)
+    assert capfd.readouterr() == ("", "")
+    sweep(told, grid(x=[1, 2, 3]), store=tmp_path / "runs.jsonl", progress=True)
+    assert "3/3" in capfd.readouterr().err
+
+
+def test_the_package_is_light_until_a_table_is_made() -> None:
+    program = (
+        "import sys, leyden\nfrom leyden import grid, sweep\nimport leyden.lab.traffic, leyden.lab.kpi\n"
+        "print([name for name in ('pandas', 'numpy', 'scipy', 'loky', 'tqdm', 'distributed') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

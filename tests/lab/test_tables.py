@@ -1,0 +1,224 @@
+"""Tables: every frame is fresh, typed alike whether full or empty, exact in its amounts, honest about gaps."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leyden import Sandbox
+from leyden.lab import tables
+from leyden.lab.table_rows import COUNT, FLAG, MSAT, SHARE, TABLES, TEXT, TIME
+from leyden.server.timestamps import to_iso
+from tests.support.strategies import URL, Deed, deeds, do
+
+NAMES = list(TABLES)
+NETWORKS = ["direct", "line:4"]
+
+
+def busy(network: str = "direct") -> Sandbox:
+    sandbox = Sandbox(seed=7, start="2030-01-01T09:00Z", network=network)
+    sandbox.receiver("shop").answers([500, "timeout", 200])
+    sandbox.wallet("ana").pay(sandbox.charges.create(amount="1000000", description="tea", callbackUrl=URL))
+    tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips", allowedSlots=1)
+    sandbox.wallet("ana").scan(tips, amount=2000)
+    sandbox.wallet("bob").scan(tips, amount=3000)
+    sandbox.charges.create(amount="1001", description="nobody", expiresIn=60)
+    sandbox.run()
+    return sandbox
+
+
+def kind_of(frame: pd.DataFrame, column: str) -> str:
+    dtype = frame[column].dtype
+    words = {"Int64": "whole", "float64": "float", "boolean": FLAG, "str": TEXT, "datetime64[ms, UTC]": TIME}
+    return "state" if isinstance(dtype, pd.CategoricalDtype) else words[str(dtype)]
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("name", NAMES)
+def test_full_or_empty_a_table_has_the_same_columns_of_the_same_types(name: str, network: str) -> None:
+    empty, full = Sandbox(network=network).table(name), busy(network).table(name)
+    assert len(full)
+    assert list(empty.columns) == list(full.columns)
+    assert empty.dtypes.equals(full.dtypes)
+    expected = [("world", TEXT)]
+    for column, kind in TABLES[name].columns:
+        expected.append((column, {MSAT: "whole", COUNT: "whole", SHARE: "float"}.get(kind, kind)))
+        if kind == MSAT:
+            expected.append((column.removesuffix("msat") + "sat", "float"))
+    assert [(column, kind_of(full, column)) for column in full] == [
+        (column, kind if kind in ("whole", "float", TEXT, TIME, FLAG) else "state") for column, kind in expected
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_table_has_its_function_and_its_name_on_the_sandbox(name: str) -> None:
+    sandbox = busy()
+    shown: Any = getattr(sandbox, name)
+    frame = shown.table if name in ("charges", "static_charges") else shown
+    function: Callable[..., pd.DataFrame] = getattr(tables, name)
+    pd.testing.assert_frame_equal(frame, function(sandbox.world))
+    assert (frame["world"] == "main").all()
+    assert frame.index.equals(pd.RangeIndex(len(frame)))
+
+
+def test_a_frame_is_a_copy() -> None:
+    sandbox = busy()
+    taken = sandbox.charges.table
+    taken["status"] = "mine"
+    assert set(sandbox.charges.table["status"]) == {"completed", "expired"}
+    before = sandbox.payments
+    sandbox.wallet("ana").pay(sandbox.charges.create(amount="1000", description="another"))
+    assert len(sandbox.payments) == len(before) + 1
+
+
+def test_states_are_categories_among_all_that_the_contract_has() -> None:
+    empty = Sandbox()
+    assert list(empty.charges.table["status"].cat.categories) == ["pending", "completed", "expired", "error"]
+    assert list(empty.static_charges.table["status"].cat.categories) == ["active", "disabled", "expired"]
+    counted = busy().charges.table["status"].value_counts()
+    assert (counted["pending"], counted["completed"], counted["expired"], counted["error"]) == (0, 2, 2, 0)
+
+
+def test_amounts_are_exact_and_satoshis_stand_beside_them() -> None:
+    sandbox = Sandbox()
+    amounts = [1_000, 1_001, 499_999_999, 500_000_000]
+    for amount in amounts:
+        sandbox.charges.create(amount=str(amount), description="tea")
+    table = sandbox.charges.table
+    assert table["amount_msat"].tolist() == amounts
+    assert table["amount_sat"].tolist() == [1.0, 1.001, 499_999.999, 500_000.0]
+    assert table["received_msat"].isna().all()
+    assert table["received_sat"].isna().all()
+    large = [2**63 - 1, 2**53 + 1, None]
+    assert tables._typed(sandbox.world, MSAT, large).tolist()[:2] == large[:2]
+
+
+def test_instants_are_utc_to_the_millisecond() -> None:
+    sandbox = Sandbox(start="2030-01-01T10:00:00.123+01:00")
+    charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
+    sandbox.wallet("ana").pay(charge, delay="1ms")
+    sandbox.run()
+    [row] = sandbox.charges.table.itertuples()
+    assert row.created_at == pd.Timestamp("2030-01-01T09:00:00Z")
+    assert row.expires_at == charge.expires_at
+    assert row.confirmed_at == pd.Timestamp("2030-01-01T09:00:00.124Z")
+    assert sandbox.payments["resolved_at"].iloc[0] == row.confirmed_at
+    assert pd.isna(sandbox.deliveries["due_at"]).all()
+
+
+@given(st.lists(deeds, max_size=12))
+def test_the_tables_say_what_the_service_says(done: list[Deed]) -> None:
+    sandbox = Sandbox(seed=7)
+    for deed in done:
+        do(sandbox, deed)
+    told = [charge.data for charge in sandbox.charges]
+    table = sandbox.charges.table
+    assert table["id"].tolist() == [charge["id"] for charge in told]
+    assert table["status"].tolist() == [charge["status"] for charge in told]
+    assert [str(amount) for amount in table["amount_msat"]] == [charge["amount"] for charge in told]
+    assert [to_iso(at.value // 1_000_000) for at in table["expires_at"]] == [charge["expiresAt"] for charge in told]
+    posts = sandbox.ask("GET", "/sandbox/v1/deliveries")
+    assert sandbox.deliveries["id"].tolist() == [post["id"] for post in posts]
+    assert sandbox.deliveries["attempts"].tolist() == [len(post["attempts"]) for post in posts]
+    tries = [attempt["status"] for post in posts for attempt in post["attempts"]]
+    assert [None if pd.isna(status) else status for status in sandbox.callbacks["http_status"]] == tries
+    wallet = sandbox.ask("GET", "/v0/wallet")["data"]["balance"]
+    balances = sandbox.balances.set_index("kind")["balance_msat"]
+    assert balances.tolist() == [int(wallet), int(wallet)]
+    assert table["received_msat"].sum() == int(wallet) == sandbox.payments["received_msat"].sum()
+
+
+def test_the_journal_is_there_to_the_last_fact() -> None:
+    sandbox = busy()
+    entries = sandbox.world.journal.entries()
+    journal = sandbox.journal
+    assert journal["sequence"].tolist() == [entry.sequence for entry in entries]
+    assert [json.loads(facts) for facts in journal["facts"]] == [entry.facts for entry in entries]
+    assert journal["kind"].value_counts()["invoice_settled"] == 2
+
+
+def test_what_happened_on_the_way_over_a_network() -> None:
+    sandbox = busy("line:4")
+    attempts, htlcs = sandbox.attempts, sandbox.htlcs
+    assert list(attempts[["at", "hop", "code", "retried", "learned"]].columns) == [
+        "at", "hop", "code", "retried", "learned",
+    ]  # fmt: skip
+    settled = attempts[attempts["status"] == "settled"]
+    assert (settled["hops"] == settled["route"].str.count(">") + 1).all()
+    hops = htlcs.groupby(["payment", "attempt"]).size()
+    assert hops.sum() == len(htlcs)
+    assert (hops.loc[settled.set_index(["payment", "attempt"]).index].to_numpy() == settled["hops"]).all()
+    channels = sandbox.balances.query("kind == 'channel'")
+    assert (channels["balance_msat"] + channels["remote_msat"] == channels["capacity_msat"]).all()
+    assert channels["change_msat"].sum() == 0
+
+
+# How it looks
+
+
+def test_a_collection_is_also_a_table() -> None:
+    sandbox = busy()
+    assert sandbox.charges[["status", "amount_sat"]].shape == (4, 2)
+    assert sandbox.charges[sandbox.charges.table["id"].iloc[0]].status == "completed"
+    hostile = sandbox.charges.create(amount="1000", description="<script>alert(1)</script>\u202e")
+    for shown in (sandbox.charges._repr_html_(), hostile._repr_html_(), sandbox._repr_html_()):
+        assert "<table" in shown
+        assert "<script" not in shown
+        assert "<style" not in shown
+    assert "\u202e" not in repr(hostile)
+
+
+def test_an_invoice_is_a_table_of_its_fields() -> None:
+    invoice = Sandbox(seed=7).charges.create(amount="250000", description="<b>tea</b>").invoice
+    decoded = invoice.decode()
+    lines = repr(decoded).splitlines()
+    assert [line.split()[1] for line in lines if not line.startswith(" ")] == [
+        "currency", "payment_hash", "payment_secret", "description", "expiry_s", "min_final_cltv", "features",
+    ]  # fmt: skip
+    assert "    amount          250000 msat" in lines
+    assert "&lt;b&gt;tea" in invoice._repr_html_() == decoded._repr_html_()
+
+
+def test_a_sandbox_is_a_card() -> None:
+    sandbox = Sandbox(seed=7, start="2030-01-01T09:00Z", label="morning")
+    for seconds in (60, 120, 180, 240):
+        sandbox.charges.create(amount="1000", description="tea", expiresIn=seconds)
+    said = repr(sandbox)
+    assert said.startswith("Sandbox(seed=7) 'morning' at 2030-01-01T09:00:00.000Z\n  charges: 4 pending\n  next: ")
+    assert said.count("charge_expiry") == 3
+    assert sandbox._repr_html_().count("charge_expiry") == 3
+
+
+def test_drawings_and_figures_are_at_hand_and_leave_no_trace() -> None:
+    sandbox = busy("line:4")
+    charge, code = next(iter(sandbox.charges)), next(iter(sandbox.static_charges))
+    before = sandbox.journal_hash
+    drawings = [charge.timeline(), charge.sequence(), charge.lifecycle(), charge.qr(), code.lifecycle(), code.qr()]
+    drawings += [sandbox.lifecycle("Charge"), sandbox.schedule(), sandbox.liquidity()]
+    assert all(drawing.svg.startswith("<svg") and repr(drawing) for drawing in drawings)
+    assert sandbox.kpi.created == 4
+    assert sandbox.kpis(since="2030-01-02T00:00Z").created == 0
+    assert sandbox.kpis(until="2030-01-02T00:00Z").created == 4
+    assert sandbox.journal_hash == before
+
+
+def test_pandas_comes_with_the_first_table() -> None:
+    code = (
+        "import sys; from leyden import Sandbox; sb = Sandbox(); sb.charges.create(amount='1000', description='tea'); "
+        "sb.run(); repr(sb); sb.fork(); sb.script(); assert not {'pandas', 'numpy'} & set(sys.modules); "
+        "sb.payments; assert 'pandas' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_table_that_there_is_not_is_answered_with_those_that_there_are() -> None:
+    with Sandbox() as sandbox, pytest.raises(ValueError, match="no table 'charge': choose one of charges, static_"):
+        sandbox.table("charge")

@@ -1,0 +1,463 @@
+"""Visitors who come by themselves: when, with how much in mind, and how they pay; and the shop's figures about them."""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leyden import Sandbox
+from leyden.lab.distributions import (
+    DistributionError,
+    habit_law,
+    msat_law,
+    payer_law,
+    seconds_law,
+    span_law,
+)
+from leyden.lab.kpi import Kpi, quantile
+from leyden.lab.traffic import Traffic, arrivals_law, traffic
+from leyden.world.rng import Stream
+from leyden.world.traffic import DAY_MS, HABITS, drawn, next_arrival
+
+HOOK = "http://shop.localhost/paid"
+DAY = 1_893_456_000_000  # 2030-01-01T00:00:00Z
+
+
+def rows(sandbox: Sandbox, table: str) -> list[dict[str, Any]]:
+    return [dict(row) for row in sandbox.world.store.db.table(table)]
+
+
+def busy(sandbox: Sandbox, rate: str = "every(10s)", **how: Any) -> Traffic:
+    """Ten visitors who pay at once, unless said otherwise."""
+    calm = {"amount": 5_000, "hesitation": 3, "patience": None, "count": 10}
+    return traffic(sandbox.world, rate, **{**calm, **how})
+
+
+# When they come
+
+
+def test_nobody_comes_before_time_moves(sandbox: Sandbox) -> None:
+    visitors = busy(sandbox)
+    assert (visitors.arrived, len(sandbox.charges)) == (0, 0)
+    sandbox.advance("9999ms")
+    assert visitors.arrived == 0
+    sandbox.advance("1ms")
+    assert visitors.arrived == 1
+
+
+def test_fixed_arrivals_come_one_after_another(sandbox: Sandbox) -> None:
+    busy(sandbox, "every(10s)", count=3)
+    sandbox.run()
+    came = [entry.at_ms for entry in sandbox.world.journal.entries(kind="visitor_came")]
+    assert [at - came[0] for at in came] == [0, 10_000, 20_000]
+
+
+def test_a_burst_comes_together_and_then_there_is_a_pause(sandbox: Sandbox) -> None:
+    busy(sandbox, "burst(3, 10m)", count=7)
+    sandbox.run()
+    came = [entry.at_ms for entry in sandbox.world.journal.entries(kind="visitor_came")]
+    assert [(at - came[0]) // 60_000 for at in came] == [0, 0, 0, 10, 10, 10, 20]
+
+
+def test_poisson_arrivals_keep_their_rate_in_the_long_run() -> None:
+    chance, law, at = Stream("test", b"key"), arrivals_law("30/min"), 0.0
+    for number in range(4_000):
+        at = next_arrival(law, chance, at, number)
+    assert at / 4_000 == pytest.approx(2_000, rel=0.05)
+
+
+def test_a_daily_profile_is_busy_when_it_says_so_and_keeps_its_average() -> None:
+    chance, law, at = Stream("test", b"key"), arrivals_law("2/min, 8:1, 12:3, 22:0".join(("daily(", ")"))), float(DAY)
+    hours = [0] * 24
+    number = 0
+    while at < DAY + 10 * DAY_MS:
+        at = next_arrival(law, chance, at, number)
+        hours[int(at % DAY_MS) // 3_600_000] += 1
+        number += 1
+    assert number == pytest.approx(10 * 2 * 1_440, rel=0.03)
+    assert sum(hours[:8]) + sum(hours[22:]) <= 1  # before eight, what holds from 22:00 still holds
+    assert sum(hours[12:22]) / 10 == pytest.approx(3 * sum(hours[8:12]) / 4, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("duration", "arrived"), [("9999ms", 0), ("10s", 0), ("10001ms", 1), ("20s", 1), ("20001ms", 2), (None, 3)]
+)
+def test_visitors_come_until_the_duration_is_over_and_not_at_its_end(
+    sandbox: Sandbox, duration: str | None, arrived: int
+) -> None:
+    visitors = busy(sandbox, duration=duration, count=3)
+    sandbox.run()
+    assert visitors.arrived == arrived
+    assert sandbox.world.journal.entries(kind="traffic_ended")[-1].facts["arrived"] == arrived
+
+
+def test_traffic_that_is_stopped_leaves_those_who_are_there_alone(sandbox: Sandbox) -> None:
+    visitors = busy(sandbox, hesitation=60)
+    sandbox.advance("25s")
+    visitors.stop().stop()
+    sandbox.run()
+    assert visitors.arrived == 2
+    assert [charge.status for charge in sandbox.charges] == ["completed", "completed"]
+    assert "over" in repr(visitors)
+
+
+# What they do
+
+
+@pytest.mark.parametrize(
+    ("habit", "status", "outcomes"),
+    [
+        ("pays", "completed", ["SUCCEEDED"]),
+        ("late", "expired", ["INCORRECT_PAYMENT_DETAILS"]),
+        ("never", "expired", []),
+        ("twice", "completed", ["SUCCEEDED", "INCORRECT_PAYMENT_DETAILS"]),
+        ("underpays", "expired", ["INCORRECT_PAYMENT_DETAILS"]),
+        ("overpays", "completed", ["SUCCEEDED"]),
+        ("splits", "completed", ["SUCCEEDED"]),
+        ("holds", "expired", ["INCORRECT_PAYMENT_DETAILS"]),
+        ("fails", "expired", ["NO_ROUTE"]),
+    ],
+)
+def test_every_habit_ends_as_it_must(sandbox: Sandbox, habit: str, status: str, outcomes: list[str]) -> None:
+    busy(sandbox, habits=habit, count=1)
+    sandbox.run()
+    assert [charge.status for charge in sandbox.charges] == [status]
+    assert [row["outcome"] for row in rows(sandbox, "payments")] == outcomes
+
+
+def test_every_habit_is_tried_here() -> None:
+    (mark,) = test_every_habit_ends_as_it_must.pytestmark
+    assert [case[0] for case in mark.args[1]] == list(HABITS)
+
+
+@pytest.mark.parametrize(("hesitation", "payments"), [("9999ms", 1), ("10s", 1), ("10001ms", 0)])
+def test_who_needs_longer_than_the_patience_lasts_goes_without_paying(
+    sandbox: Sandbox, hesitation: str, payments: int
+) -> None:
+    busy(sandbox, hesitation=hesitation, patience="10s", count=1)
+    sandbox.run()
+    assert len(rows(sandbox, "payments")) == payments
+
+
+def test_patience_counts_from_the_arrival_and_ends_the_payment(sandbox: Sandbox) -> None:
+    busy(sandbox, hesitation="4s", patience="10s", habits="holds", count=1)
+    sandbox.run()
+    (payment,) = rows(sandbox, "payments")
+    assert payment["gave_up_at"] - payment["created_at"] == 10_000
+
+
+def test_a_visitor_is_a_charge_of_the_real_service(sandbox: Sandbox) -> None:
+    busy(sandbox, callbackUrl=HOOK, description="Stall 3", expiresIn="2m", payers="ana", count=1)
+    sandbox.run()
+    (charge,) = sandbox.charges
+    assert charge.data["internalId"] == "traffic-1-1"
+    assert charge.data["description"] == "Stall 3"
+    assert (charge.expires_at - charge.created_at).total_seconds() == 120
+    assert [got.event for got in sandbox.receiver("shop").inbox] == ["charge.completed"]
+    assert [row["payer"] for row in rows(sandbox, "payments")] == ["ana"]
+
+
+def test_an_amount_that_the_service_does_not_take_is_counted_and_nothing_else(sandbox: Sandbox) -> None:
+    visitors = busy(sandbox, amount="choice(999, 1000)", count=20)
+    sandbox.run()
+    assert visitors.arrived == 20
+    assert visitors.refused == 20 - len(sandbox.charges) > 0
+    refusals = sandbox.world.journal.entries(kind="visitor_refused")
+    assert {entry.facts["amount_msat"] for entry in refusals} == {999}
+    assert Kpi(sandbox.world).refused == visitors.refused
+
+
+def test_traffic_crosses_a_network_too() -> None:
+    with Sandbox(seed=3, network="star:6") as sandbox:
+        busy(sandbox, payers=4, count=5)
+        sandbox.run()
+        kpi = Kpi(sandbox.world)
+        assert (kpi.created, kpi.payments) == (5, 5)
+        assert kpi.completed + kpi.expired == 5
+        assert kpi.attempts >= kpi.completed > 0
+
+
+# What they have in common
+
+
+def visits(seed: int, **how: Any) -> list[dict[str, Any]]:
+    with Sandbox(seed=seed) as sandbox:
+        busy(sandbox, "30/min", **{"habits": "choice(pays:3, never:1)", "patience": "lognorm(45s)", **how})
+        sandbox.run()
+        return [
+            {"at": entry.at_ms, **entry.facts}
+            for entry in sandbox.world.journal.entries()
+            if entry.kind.startswith("visitor")
+        ]
+
+
+def test_one_seed_brings_the_same_visitors() -> None:
+    assert visits(1) == visits(1)
+    assert visits(1) != visits(2)
+
+
+def test_visitors_are_the_same_people_whatever_the_scenario() -> None:
+    plain, other = visits(1), visits(1, amount="uniform(1000, 9000)", expiresIn=3600, hesitation="exp(5s)")
+    assert plain == other
+    patient = visits(1, patience="lognorm(90s)")
+    assert [round(each["patience_ms"] / 2) for each in patient] == pytest.approx(
+        [each["patience_ms"] for each in plain], abs=1
+    )
+
+
+def test_two_streams_of_visitors_do_not_disturb_each_other() -> None:
+    with Sandbox(seed=1) as sandbox:
+        busy(sandbox, "30/min", habits="choice(pays:3, never:1)", patience="lognorm(45s)")
+        busy(sandbox, "every(1s)", count=50)
+        sandbox.run()
+        first = [
+            {"at": entry.at_ms, **entry.facts}
+            for entry in sandbox.world.journal.entries(kind="visitor_came")
+            if entry.facts["traffic"] == "1"
+        ]
+    assert first == visits(1)
+
+
+def test_visitors_keep_coming_after_a_restart(tmp_path: Any) -> None:
+    with Sandbox(seed=5, data=tmp_path / "whole") as sandbox:
+        busy(sandbox, "30/min", payers=3)
+        sandbox.run()
+        whole = [(row["id"], row["status"]) for row in rows(sandbox, "charges")]
+    with Sandbox(seed=5, data=tmp_path / "parted") as sandbox:
+        busy(sandbox, "30/min", payers=3)
+        sandbox.advance("7s")
+    with Sandbox(data=tmp_path / "parted") as sandbox:
+        sandbox.run()
+        assert [(row["id"], row["status"]) for row in rows(sandbox, "charges")] == whole
+
+
+# How it is said
+
+
+@pytest.mark.parametrize(
+    ("said", "law"),
+    [
+        ("45s", ["const", 45_000]),
+        (45, ["const", 45_000]),
+        ("45", ["const", 45_000]),
+        ("exp(2m)", ["exp", 120_000]),
+        ("uniform(1s, 1h30m)", ["uniform", 1_000, 5_400_000]),
+        ("lognorm(45s)", ["lognorm", 45_000, 0.6]),
+        (" lognorm( 45s , 1 ) ", ["lognorm", 45_000, 1.0]),
+        ("normal(60s, 5s)", ["normal", 60_000, 5_000]),
+        ("choice(1s:3, 2s)", ["choice", [[1_000, 3.0], [2_000, 1.0]]]),
+    ],
+)
+def test_spans_are_written_as_one_says_them(said: Any, law: list[Any]) -> None:
+    assert span_law(said) == law
+    assert seconds_law(said)[0] == law[0]
+
+
+@pytest.mark.parametrize(
+    ("said", "law"),
+    [
+        (1_000, ["const", 1_000]),
+        (1e6, ["const", 1_000_000]),
+        ("250_000", ["const", 250_000]),
+        ("25sat", ["const", 25_000]),
+        ("1.5sat", ["const", 1_500]),
+        ("uniform(1000, 50000)", ["uniform", 1_000, 50_000]),
+        ("choice(1000:3, 5000:1)", ["choice", [[1_000, 3.0], [5_000, 1.0]]]),
+    ],
+)
+def test_amounts_are_msat_unless_said_otherwise(said: Any, law: list[Any]) -> None:
+    assert msat_law(said) == law
+
+
+@pytest.mark.parametrize(
+    ("read", "said", "words"),
+    [
+        (span_law, "lognorm(45q)", "'45q' is not a duration"),
+        (span_law, "logn(45s)", "no distribution 'logn'"),
+        (span_law, "lognorm()", "write lognorm(median, spread)"),
+        (span_law, "lognorm(1s, 2, 3)", "write lognorm(median, spread)"),
+        (span_law, "lognorm(1s, -1)", "0 or more"),
+        (span_law, "lognorm(1s, nan)", "0 or more"),
+        (span_law, "uniform(5s, 1s)", "write uniform(1s, 5s)"),
+        (span_law, "exp(1s, 2s)", "write exp(mean)"),
+        (span_law, "exp(-1s)", "negative"),
+        (span_law, "choice()", "nothing to choose"),
+        (span_law, "choice(1s:0)", "every weight"),
+        (span_law, "choice(1s:x)", "no plain number"),
+        (span_law, "exp(1s", "no distribution"),
+        (span_law, True, "no distribution"),
+        (span_law, None, "no distribution"),
+        (msat_law, "12 coins", "no amount"),
+        (msat_law, "-5", "no amount"),
+        (habit_law, "prays", "nobody 'prays'"),
+        (habit_law, "choice(pays, prays)", "nobody 'prays'"),
+        (habit_law, "exp(3)", "draws no names"),
+        (payer_law, 0, "at least 1"),
+        (payer_law, True, "not a truth value"),
+        (payer_law, ["a b"], "no name"),
+        (arrivals_law, "30", "30/min"),
+        (arrivals_law, 30, "does not say per what"),
+        (arrivals_law, "0/min", "cannot be read"),
+        (arrivals_law, "30/fortnight", "is not a duration"),
+        (arrivals_law, "every(0s)", "no time between"),
+        (arrivals_law, "burst(0, 1m)", "cannot be read"),
+        (arrivals_law, "daily(30/min)", "cannot be read"),
+        (arrivals_law, "daily(30/min, 24:1)", "hours are 0 to 23"),
+        (arrivals_law, "daily(30/min, 8:0)", "nobody would ever come"),
+        (arrivals_law, "daily(30/min, noon)", "no hour"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_the_way_to_write_it(read: Any, said: Any, words: str) -> None:
+    with pytest.raises(DistributionError, match=r".") as refused:
+        read(said)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("how", [{"count": 0}, {"count": 1.5}, {"duration": "0s"}, {"duration": "-1s"}])
+def test_traffic_that_could_never_come_is_refused(sandbox: Sandbox, how: dict[str, Any]) -> None:
+    with pytest.raises(DistributionError):
+        traffic(sandbox.world, **how)
+    assert not rows(sandbox, "traffic")
+
+
+@given(
+    law=st.one_of(
+        st.tuples(st.just("const"), st.integers(0, 10**9)),
+        st.tuples(st.just("uniform"), st.integers(0, 10**6), st.integers(10**6, 10**9)),
+        st.tuples(st.just("exp"), st.integers(1, 10**9)),
+        st.tuples(st.just("lognorm"), st.integers(1, 10**9), st.floats(0, 3)),
+        st.tuples(st.just("normal"), st.integers(0, 10**9), st.integers(0, 10**6)),
+        st.tuples(st.just("people"), st.integers(1, 1000)),
+        st.tuples(
+            st.just("choice"),
+            st.lists(st.tuples(st.integers(), st.floats(0.01, 9)).map(list), min_size=1, max_size=5),
+        ),
+    ).map(list),
+    key=st.binary(min_size=1, max_size=8),
+)
+def test_every_law_costs_one_draw_and_stays_within_its_bounds(law: list[Any], key: bytes) -> None:
+    chance = Stream("test", key)
+    value = drawn(law, chance)
+    assert chance.position == 1
+    if law[0] == "uniform":
+        assert law[1] <= value <= law[2]
+    if law[0] == "const":
+        assert value == law[1]
+    if law[0] in {"exp", "lognorm"}:
+        assert value >= 0
+    if law[0] == "choice":
+        assert value in [choice for choice, _ in law[1]]
+    if law[0] == "people":
+        assert 1 <= int(value.removeprefix("payer-")) <= law[1]
+
+
+def test_half_of_a_lognormal_lies_below_its_median_and_choices_come_by_their_weight() -> None:
+    chance = Stream("test", b"key")
+    spans = [drawn(span_law("lognorm(45s)"), chance) for _ in range(2_000)]
+    assert sum(span < 45_000 for span in spans) == pytest.approx(1_000, abs=100)
+    amounts = [drawn(msat_law("choice(1000:3, 5000:1, 7000:0)"), chance) for _ in range(2_000)]
+    assert amounts.count(1_000) == pytest.approx(1_500, abs=100)
+    assert amounts.count(7_000) == 0
+
+
+# The figures
+
+
+def test_figures_of_a_shop_that_nobody_came_to(sandbox: Sandbox) -> None:
+    kpi = Kpi(sandbox.world)
+    figures = kpi.row()
+    assert {name for name, value in figures.items() if value != 0} == {
+        "conversion", "settle_p50_s", "settle_p95_s", "paid_share", "delivered_share",
+    }  # fmt: skip
+    assert all(isnan(value) for value in figures.values() if value != 0)
+    assert list(kpi.by("1h").columns) == [name for name in figures if name != "refused"]
+    assert len(kpi.by("1h")) == 0
+    assert "conversion           -" in repr(kpi)
+
+
+def test_figures_add_up(sandbox: Sandbox) -> None:
+    sandbox.receiver("shop").answers([500])
+    busy(sandbox, habits="choice(pays:2, never:1)", callbackUrl=HOOK, count=30, amount=5_000)
+    sandbox.run()
+    kpi = Kpi(sandbox.world)
+    assert kpi.created == 30 == kpi.completed + kpi.expired
+    assert kpi.conversion == kpi.completed / 30
+    assert kpi.received_msat == 5_000 * kpi.completed
+    assert kpi.payments == kpi.completed == kpi.attempts
+    assert kpi.paid_share == 1.0
+    assert (kpi.settle_s(), kpi.settle_s(0), kpi.settle_s(1.0)) == (3.0, 3.0, 3.0)
+    assert kpi.callbacks == 30
+    assert kpi.delivered_share == 1.0
+    assert kpi.callback_attempts == 31
+    assert kpi.fees_msat == kpi.errors == kpi.refused == 0
+
+
+def test_while_charges_wait_only_those_count_whose_time_is_up(sandbox: Sandbox) -> None:
+    busy(sandbox, "every(10s)", expiresIn=60, count=2)
+    kpi = Kpi(sandbox.world)
+    sandbox.advance("21s")
+    assert (kpi.created, kpi.pending, isnan(kpi.conversion)) == (2, 1, True)
+    sandbox.advance("2s")
+    assert (kpi.pending, kpi.conversion) == (0, 1.0)  # nobody waits: everything is known
+    busy(sandbox, "every(1s)", expiresIn=60, habits="never", count=1)
+    sandbox.advance_to("2030-01-01T09:01:09.999Z")
+    assert (kpi.pending, isnan(kpi.conversion)) == (1, True)
+    sandbox.advance("1ms")
+    assert (kpi.pending, kpi.conversion) == (1, 1.0)
+    sandbox.run()
+    assert (kpi.pending, kpi.conversion) == (0, 2 / 3)
+
+
+def test_a_cut_through_busy_traffic_does_not_flatter_the_shop(sandbox: Sandbox) -> None:
+    busy(sandbox, "30/min", habits="choice(pays:1, never:1)", expiresIn=600, count=None)
+    sandbox.advance("20m")
+    assert Kpi(sandbox.world).conversion == pytest.approx(0.5, abs=0.06)
+
+
+def test_windows_share_the_charges_between_them(sandbox: Sandbox) -> None:
+    busy(sandbox, "every(1m)", count=30, callbackUrl=HOOK)
+    sandbox.run()
+    kpi = Kpi(sandbox.world)
+    table = kpi.by("10m")
+    assert list(table["created"]) == [9, 10, 10, 1]
+    assert str(table.index[0]) == "2030-01-01 09:00:00+00:00"
+    for name in ("created", "completed", "payments", "attempts", "callbacks", "received_msat"):
+        assert table[name].sum() == getattr(kpi, name)
+    edge = kpi.between(DAY + 9 * 3_600_000 + 60_000, DAY + 9 * 3_600_000 + 120_000)
+    assert edge.created == 1  # the first instant belongs to the window, the last one to the next
+    with pytest.raises(ValueError, match="more than 0"):
+        kpi.by("0s")
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=30), st.floats(0, 1))
+def test_a_quantile_lies_among_its_values(values: list[float], q: float) -> None:
+    assert min(values) <= quantile(values, q) <= max(values) + 1e-6
+    assert quantile(values, 0) == min(values)
+    assert quantile(values, 1) == max(values)
+
+
+@pytest.mark.parametrize("q", [-0.1, 1.1, 95])
+def test_a_percentage_is_no_quantile(q: float) -> None:
+    with pytest.raises(ValueError, match=r"0\.95"):
+        quantile([1.0], q)
+
+
+def test_a_shop_that_is_refused_for_asking_too_often_loses_visitors(sandbox: Sandbox) -> None:
+    sandbox.faults.add("rate_limit", count=2)
+    visitors = busy(sandbox, count=5)
+    sandbox.run()
+    assert (visitors.arrived, visitors.refused, len(sandbox.charges)) == (5, 2, 3)
+    assert {entry.facts["status"] for entry in sandbox.world.journal.entries(kind="visitor_refused")} == {429}
+
+
+def test_visitors_go_on_with_the_key_that_is_valid(sandbox: Sandbox) -> None:
+    visitors = busy(sandbox, count=4)
+    sandbox.advance("20s")
+    with sandbox.world.turn():
+        sandbox.world.service.projects.rotate_key("default", "another-key")
+    sandbox.run()
+    assert (visitors.arrived, visitors.refused) == (4, 0)

@@ -1,0 +1,361 @@
+"""What may be done to a network from outside, in Python and over the control plane, and what payers then see."""
+
+from __future__ import annotations
+
+import pytest
+
+from leyden import Sandbox
+from leyden.lightning.engine.interceptors import InterceptError
+from leyden.lightning.network.network_tables import (
+    ATTEMPT_COLUMNS,
+    BALANCE_COLUMNS,
+    HTLC_COLUMNS,
+    attempts_of,
+    balances_of,
+    htlcs_of,
+)
+from leyden.lightning.topology.graph import GraphError, from_edges
+from leyden.sandbox.resources import ApiError, Charge, Payment
+
+TEMPORARY_CHANNEL_FAILURE, UNKNOWN_DETAILS, PERMANENT_CHANNEL_FAILURE = 0x1007, 0x400F, 0x4008
+
+# Two ways from ana to the shop: a short one over n1 and a dearer one over n2 and n3.
+DIAMOND = [
+    ("ana", "n1", 10_000_000),
+    ("n1", "shop", 10_000_000),
+    ("ana", "n2", 10_000_000),
+    {"a": "n2", "b": "n3", "capacity_sat": 10_000_000, "base_msat": 5_000},
+    {"a": "n3", "b": "shop", "capacity_sat": 10_000_000, "base_msat": 5_000},
+]
+
+
+@pytest.fixture
+def sandbox():
+    with Sandbox(seed=7, start="2030-01-01T09:00:00Z", network=from_edges(DIAMOND, shop="shop")) as sandbox:
+        # Nobody is away by chance, nobody sticks: what goes wrong here was asked for.
+        conditions = sandbox.world.engine.conditions
+        conditions.always_up, conditions.stuck = True, frozenset()
+        yield sandbox
+
+
+def pay(sandbox: Sandbox, amount: str = "250000", wait: str = "20s", **how: object) -> tuple[Charge, Payment]:
+    charge = sandbox.charges.create(amount=amount, description="tea", expiresIn=3_600)
+    payment = sandbox.wallet("ana").pay(charge, **how)
+    sandbox.run(wait)
+    return charge, payment
+
+
+def codes(payment: Payment) -> list[int | None]:
+    return [attempt["code"] for attempt in payment.row["attempts"]]
+
+
+# Interceptors
+
+
+def test_a_node_that_fails_once_is_gone_around(sandbox):
+    sandbox.network.intercept("fail", node="n1", code="temporary_channel_failure", times=1)
+    charge, payment = pay(sandbox)
+    first, second = payment.row["attempts"]
+    assert (first["code"], first["hop"], first["source"], first["retried"]) == (
+        TEMPORARY_CHANNEL_FAILURE,
+        1,
+        "n1",
+        True,
+    )
+    assert "by interceptor intercept-1" in first["reason"]
+    assert second["route"] == ["n2", "n3", "shop"]
+    assert (payment.outcome, charge.status) == ("SUCCEEDED", "completed")
+
+
+def test_a_receiver_that_fails_with_a_permanent_code_is_not_tried_again(sandbox):
+    interceptor = sandbox.network.intercept("fail", hop=-1, code=UNKNOWN_DETAILS)
+    charge, payment = pay(sandbox)
+    assert (codes(payment), payment.outcome) == ([UNKNOWN_DETAILS], "INCORRECT_PAYMENT_DETAILS")
+    assert (charge.status, interceptor.acted) == ("pending", 1)
+
+
+def test_a_delay_is_as_long_as_asked_and_counts_once(sandbox):
+    _, usual = pay(sandbox)
+    sandbox.network.intercept("delay", hop=1, delay="9s", times=1)
+    _, slow = pay(sandbox)
+    usual_ms, slow_ms = (each.row["resolved_at"] - each.row["created_at"] for each in (usual, slow))
+    assert slow_ms >= 9_000 > usual_ms
+    assert slow.outcome == "SUCCEEDED"
+
+
+def test_a_dropped_htlc_is_stuck_until_it_runs_out_whatever_the_payer_thinks(sandbox):
+    sandbox.network.intercept("drop", hop=1, times=1)
+    charge, payment = pay(sandbox, wait="10m")
+    assert (payment.status, charge.status) == ("in_flight", "pending")
+    [stuck] = [row for row in htlcs_of(sandbox.world) if row["status"] == "in_flight"]
+    assert stuck["hop"] == 0
+    sandbox.run("20d")
+    assert (codes(payment), payment.outcome) == ([PERMANENT_CHANNEL_FAILURE], "TIMEOUT")
+    assert "never answered" in str(payment.reason)
+    assert not any(sandbox.world.engine.in_flight)
+
+
+def test_who_is_offline_is_reported_by_the_one_before_as_a_temporary_channel_failure(sandbox):
+    """BOLT 4 keeps unknown_next_peer for channels that a node does not have."""
+    sandbox.network["n1"].offline("10m")
+    _, payment = pay(sandbox)
+    assert codes(payment) == [TEMPORARY_CHANNEL_FAILURE, None]
+    assert "n1 was offline" in payment.row["attempts"][0]["reason"]
+    sandbox.run("2h")  # what was learnt is forgotten
+    _, later = pay(sandbox)
+    assert later.row["attempts"][0]["route"] == ["n1", "shop"]
+
+
+@pytest.mark.parametrize(("where", "acts"), [("after", "1s"), ("lasting", "5m")])
+def test_an_interceptor_keeps_to_its_time(sandbox, where, acts):
+    when = {"after": {"after": acts}, "lasting": {"lasting": acts}}[where]
+    sandbox.network.intercept("fail", node="n1", code=TEMPORARY_CHANNEL_FAILURE, **when)
+    _, now = pay(sandbox, wait="0s")
+    sandbox.run("900ms")
+    _, later = pay(sandbox, wait="1m")
+    first = [attempt["code"] == TEMPORARY_CHANNEL_FAILURE for attempt in now.row["attempts"][:1]]
+    assert first == [where == "lasting"]
+    assert later.outcome == "SUCCEEDED"
+
+
+def test_an_interceptor_for_one_payment_or_one_channel_leaves_the_others_alone(sandbox):
+    charge = sandbox.charges.create(amount="250000", description="tea", expiresIn=3_600)
+    mine = sandbox.wallet("ana").pay(charge, delay=1)
+    sandbox.network.intercept("fail", payment=mine, hop=-1, code=UNKNOWN_DETAILS)
+    by_channel = sandbox.network.intercept("fail", channel=3, code=TEMPORARY_CHANNEL_FAILURE)
+    _, other = pay(sandbox)
+    assert (mine.outcome, other.outcome, by_channel.acted) == ("INCORRECT_PAYMENT_DETAILS", "SUCCEEDED", 0)
+
+
+def test_an_interceptor_that_was_removed_acts_no_more(sandbox):
+    interceptor = sandbox.network.intercept("fail", hop=-1, code=UNKNOWN_DETAILS)
+    interceptor.remove()
+    assert pay(sandbox)[1].outcome == "SUCCEEDED"
+    with pytest.raises(InterceptError, match="removed"):
+        _ = interceptor.row
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("vanish", {}),
+        ("fail", {}),
+        ("fail", {"code": 9_999}),
+        ("fail", {"code": "no_such_failure"}),
+        ("delay", {}),
+        ("drop", {"delay": "1s"}),
+        ("drop", {"hop": 0}),
+        ("offline", {}),
+        ("drop", {"channel": 99}),
+        ("drop", {"times": 0}),
+    ],
+)
+def test_an_interceptor_that_could_never_be_is_refused(sandbox, kind, more):
+    with pytest.raises(InterceptError):
+        sandbox.network.intercept(kind, **more)
+
+
+# Liquidity
+
+
+def test_a_shop_that_cannot_receive_is_helped_by_a_channel_to_it_and_not_by_a_circle(sandbox):
+    network = sandbox.network
+    network["shop"].drain(inbound=1.0)
+    assert network["shop"].inbound_msat == 0
+    _, failed = pay(sandbox)
+    assert failed.outcome == "NO_ROUTE"
+    assert {attempt["code"] for attempt in failed.row["attempts"]} == {TEMPORARY_CHANNEL_FAILURE}
+    with pytest.raises(GraphError, match="no circle"):
+        network["shop"].rebalance(1_000_000)
+    network["n2"].open_channel("shop", 5_000_000_000)
+    assert network["shop"].inbound_msat == 5_000_000_000
+    assert pay(sandbox)[1].outcome == "SUCCEEDED"
+
+
+def test_a_circle_moves_what_can_be_received_from_one_channel_to_another_and_costs_its_fees(sandbox):
+    shop = sandbox.network["shop"]
+    before = (shop.outbound_msat, shop.inbound_msat)
+    fee = shop.rebalance(1_000_000_000, out="n1", into="n3")
+    assert (shop.outbound_msat, shop.inbound_msat) == (before[0] - fee, before[1] + fee)
+    moved = {channel["peer"]: channel["local_msat"] - 5_000_000_000 for channel in shop.channels}
+    assert moved == {"n1": -1_000_000_000 - fee, "n3": 1_000_000_000}
+    sandbox.world.engine.audit()
+
+
+def test_a_closed_channel_carries_nothing_new_and_lets_what_is_in_it_out(sandbox):
+    sandbox.network.intercept("delay", hop=-1, delay="30s", times=1)
+    charge, under_way = pay(sandbox, wait="5s")
+    sandbox.network.close_channel(1)
+    _, other = pay(sandbox)
+    assert other.row["attempts"][0]["route"] == ["n2", "n3", "shop"]
+    sandbox.run("1m")
+    assert (under_way.outcome, charge.status) == ("SUCCEEDED", "completed")
+    with pytest.raises(GraphError):
+        sandbox.network.close_channel(1)
+
+
+@pytest.mark.parametrize("channel", [-1, 5])
+def test_a_channel_that_is_not_there_cannot_be_closed(sandbox, channel):
+    with pytest.raises(GraphError):
+        sandbox.network.close_channel(channel)
+
+
+@pytest.mark.parametrize(("peer", "capacity", "local"), [("shop", 1_000, None), ("n1", 0, None), ("n1", 10, 11)])
+def test_a_channel_that_cannot_be_is_not_opened(sandbox, peer, capacity, local):
+    with pytest.raises(GraphError):
+        sandbox.network["shop"].open_channel(peer, capacity, local=local)
+
+
+# Taking back, cancelling, beginning again
+
+
+def test_a_commit_that_comes_to_nothing_takes_the_network_back_with_it(sandbox):
+    world, levers = sandbox.world, sandbox.network.levers
+    charge = sandbox.charges.create(amount="250000", description="tea", expiresIn=3_600)
+    engine = world.engine
+    before = (engine.balance.copy(), engine.graph, engine.router, engine.closed, engine.next_due(), len(world.journal))
+
+    def deeds() -> None:
+        with world.turn():
+            world.payments.pay(charge.request, payer="ana")
+            levers.open_channel(1, 3, 1_000_000, None, 0, 0)
+            levers.close_channel(0)
+            levers.drain(levers.node("shop"), 1.0, 0.0)
+            levers.intercept("fail", code=UNKNOWN_DETAILS)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        deeds()
+    after = (engine.balance, engine.graph, engine.router, engine.closed, engine.next_due())
+    assert after == before[:-1]
+    assert not engine.live
+    assert not len(levers.payments.interceptors.rows)
+    assert pay(sandbox)[1].outcome == "SUCCEEDED"
+    engine.audit()
+
+
+def test_a_payment_cancelled_in_flight_sends_nothing_more_and_ends_as_its_htlc_does(sandbox):
+    sandbox.network.intercept("fail", node="n1", code=TEMPORARY_CHANNEL_FAILURE, times=1)
+    charge = sandbox.charges.create(amount="250000", description="tea", expiresIn=3_600)
+    failing, arriving = (sandbox.wallet("ana").pay(charge) for _ in range(2))
+    sandbox.run("0s")  # both have left
+    with sandbox.world.turn():
+        for payment in (failing, arriving):
+            sandbox.world.payments.cancel(payment.id)
+    sandbox.run("1m")
+    assert {failing.outcome, arriving.outcome} == {"CANCELED", "SUCCEEDED"}
+    assert (len(failing.row["attempts"]), charge.status) == (1, "completed")
+
+
+def test_a_reset_brings_the_network_back_as_it_was_at_the_beginning(sandbox):
+    begun = sandbox.world.engine.balance.copy()
+    sandbox.network["shop"].drain(inbound=0.5)
+    sandbox.network["n2"].open_channel("shop", 5_000_000_000)
+    sandbox.network.intercept("offline", node="shop")
+    pay(sandbox, wait="100ms")
+    sandbox.ask("POST", "/sandbox/v1/reset", {})
+    engine = sandbox.world.engine
+    assert (engine.balance, engine.live, sandbox.network.interceptors) == (begun, {}, [])
+
+
+# The books
+
+
+def test_the_books_say_what_was_tried_what_was_locked_and_what_moved(sandbox):
+    sandbox.network.intercept("fail", node="n1", code=TEMPORARY_CHANNEL_FAILURE, times=1)
+    _, payment = pay(sandbox)
+    world = sandbox.world
+    tried, locked, held = attempts_of(world), htlcs_of(world), balances_of(world)
+    for rows, columns in ((tried, ATTEMPT_COLUMNS), (locked, HTLC_COLUMNS), (held, BALANCE_COLUMNS)):
+        assert {tuple(row) for row in rows} == {columns}
+    assert [(row["attempt"], row["hop"], row["status"]) for row in locked] == [
+        (0, 0, "failed"), (1, 0, "settled"), (1, 1, "settled"), (1, 2, "settled"),
+    ]  # fmt: skip
+    assert all(row["payment"] == payment.id and row["resolved_at"] > row["at"] for row in locked)
+    assert sum(row["change_msat"] for row in held) == 0
+    assert sum(row["change_msat"] for row in held if row["shop"]) == 250_000
+    assert sum(row["fee_msat"] for row in locked if row["attempt"] == 1) == tried[1]["fee_msat"]
+    assert len(balances_of(world, "shop")) == 2
+
+
+def test_direct_payments_have_attempts_and_one_hop_and_no_channels():
+    with Sandbox(seed=1) as direct:
+        pay(direct)
+        [tried], [locked] = attempts_of(direct.world), htlcs_of(direct.world)
+        assert (tuple(tried), tuple(locked)) == (ATTEMPT_COLUMNS, HTLC_COLUMNS)
+        assert (locked["source"], locked["target"], locked["status"]) == ("ana", "shop", "settled")
+        assert balances_of(direct.world) == []
+
+
+# The control plane
+
+
+def test_the_control_plane_pulls_the_same_levers(sandbox):
+    base = "/sandbox/v1/network"
+    added = sandbox.ask("POST", f"{base}/interceptors", {"kind": "fail", "node": "n1", "code": 4_103, "times": 1})
+    _, payment = pay(sandbox)
+    tried = sandbox.ask("GET", f"/sandbox/v1/payments/{payment.id}/attempts")
+    assert [(attempt["code"], attempt["status"]) for attempt in tried] == [(4_103, "failed"), (None, "settled")]
+    [listed] = sandbox.ask("GET", f"{base}/interceptors")
+    assert (listed["id"], listed["node"], listed["acted"]) == (added["id"], "n1", 1)
+    assert sandbox.ask("DELETE", f"{base}/interceptors/{added['id']}") == {"cleared": 1}
+    assert sandbox.ask("POST", f"{base}/nodes/shop/drain", {"inbound": 1})["inbound"] == "0"
+    opened = sandbox.ask("POST", f"{base}/nodes/n2/channels", {"peer": "shop", "capacity": "5000000000"})
+    assert (opened["local"], opened["peer"]) == ("5000000000", "shop")
+    assert sandbox.ask("GET", f"{base}/nodes/shop")["inbound"] == "5000000000"
+    assert int(sandbox.ask("POST", f"{base}/nodes/shop/rebalance", {"amount": "1000000"})["fee"]) > 0
+    assert sandbox.ask("DELETE", f"{base}/channels/{opened['channel']}") == {"cleared": 1}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("DELETE", "/interceptors/intercept-7", None, 404),
+        ("DELETE", "/channels/999", None, 404),
+        ("POST", "/interceptors", {"kind": "fail"}, 409),
+        ("POST", "/interceptors", {"kind": "vanish"}, 400),
+        ("POST", "/nodes/shop/drain", {"inbound": 1.1}, 400),
+        ("POST", "/nodes/shop/rebalance", {"amount": "99999999999999"}, 409),
+        ("POST", "/nodes/shop/channels", {"peer": "shop", "capacity": "1000"}, 409),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(sandbox, method, path, body, status):
+    with pytest.raises(ApiError) as refused:
+        sandbox.ask(method, f"/sandbox/v1/network{path}", body)
+    assert refused.value.status == status
+
+
+def test_a_sandbox_with_direct_payments_says_so():
+    with Sandbox(seed=1) as direct, pytest.raises(ApiError, match="direct") as refused:
+        direct.ask("GET", "/sandbox/v1/network/nodes/shop")
+    assert refused.value.status == 409
+
+
+def test_a_payment_that_the_shop_holds_no_more_cannot_be_settled_though_the_payer_has_not_heard_of_it(sandbox: Sandbox):
+    charge, payment = pay(sandbox, outcome="hold")
+    assert payment.status == "held"
+    charge.fail()
+    assert payment.status == "held"  # the answer is on its way
+    with pytest.raises(ApiError, match=r"409.*CANCELED"):
+        sandbox.ask("POST", f"/sandbox/v1/payments/{payment.id}/settle")
+    sandbox.run("5s")
+    assert payment.status == "failed"
+
+
+def test_a_name_that_looks_like_a_nodes_is_one_or_is_refused(sandbox: Sandbox) -> None:
+    with pytest.raises(GraphError, match="there is no node n4: this network has 5"):
+        sandbox.network["n4"]
+    answer = sandbox.http.get("/sandbox/v1/network/nodes/n4")
+    assert (answer.status_code, answer.json()["code"]) == (409, "not_possible")
+    assert repr(sandbox.network["n3"]).startswith("n3 with 2 channels")
+    # Any other name may be a wallet's, and says so.
+    assert ", the node of the wallet 'shoop', with" in repr(sandbox.network["shoop"])
+
+
+@pytest.mark.parametrize("amount", [5e9, "5000", True])
+def test_amounts_on_the_network_are_whole_too(sandbox: Sandbox, amount: object) -> None:
+    for given in ({"capacity": amount}, {"capacity": 5_000, "local": amount}):
+        with pytest.raises(ValueError, match="give whole millisatoshis"):
+            sandbox.network["n1"].open_channel("shop", **given)
+    with pytest.raises(ValueError, match="give whole millisatoshis"):
+        sandbox.network["n1"].rebalance(amount)

@@ -1,0 +1,120 @@
+"""The invoice machine against a second opinion, on thousands of stories that nobody made up."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from hashlib import sha256
+
+import pytest
+
+from leyden.lightning.engine.htlc import Htlc
+from leyden.lightning.receiver.invoices import NodePolicy
+from leyden.server.errors import LeydenError
+from tests.lightning.test_invoices import HEIGHT, START, Bench
+from tests.support.invoice_oracle import Account, Arrived, Event, Issued, Rules, Word, account
+
+_STORIES = 700  # for each of four seeds
+
+
+def policy(chance: random.Random) -> NodePolicy:
+    return NodePolicy(
+        overpay=chance.choice(["bolt", "bolt", "lnd"]),
+        mpp_timeout_ms=chance.choice([60_000, 120_000]),
+        min_final_cltv=chance.choice([1, 18, 19, 20, 80]),
+    )
+
+
+def story(chance: random.Random) -> None:
+    """One node, one or two invoices, some parts of payments, words and time; the two must agree all the way."""
+    rules = policy(chance)
+    bench = Bench(rules)
+    told = Rules(rules.min_final_cltv, rules.mpp_timeout_ms, rules.overpay == "lnd")
+    events: list[Event] = []
+    secrets: dict[str, tuple[str, int]] = {}
+    for _ in range(chance.choice([1, 1, 2])):
+        amount, lasts = chance.choice([1, 1_000, 99_999]), chance.choice([60_000, 300_000])
+        payment_hash = bench.issue(amount, lasts_ms=lasts)
+        secrets[payment_hash] = bench.row(payment_hash)["payment_secret"], amount
+        events.append(Issued(START, payment_hash, *secrets[payment_hash], START + lasts - 1))
+    for number in range(chance.randint(1, 9)):
+        bench.clock.advance_to(bench.clock.now() + chance.choice([0, 0, 1, 1_000, 59_999, 60_000, 60_001, 120_000]))
+        now = bench.clock.now()
+        payment_hash = chance.choice(list(secrets))
+        secret, amount = secrets[payment_hash]
+        if chance.random() < 0.2:
+            word = Word(now, payment_hash, chance.choice(["release", "close", "give_back"]))
+            events.append(word)
+            say(bench, word)
+        else:
+            part = drawn(chance, now, f"p:{number}", payment_hash, secret, amount, rules.min_final_cltv)
+            events.append(part)
+            arrive(bench, part)
+        for known in secrets:
+            compare(bench, account(events, known, bench.clock.now(), told), known)
+    bench.clock.advance_to(bench.clock.now() + 400_000)
+    for known in secrets:
+        compare(bench, account(events, known, bench.clock.now(), told), known)
+    settled = [each.payment_hash for each in bench.settled]
+    assert len(settled) == len(set(settled))  # each is reported once
+
+
+def drawn(
+    chance: random.Random, now: int, part: str, payment_hash: str, secret: str, asked: int, delta: int
+) -> Arrived:
+    total = chance.choice([asked, asked, asked, asked - 1, asked + 1, 2 * asked, 2 * asked + 1, 0])
+    amount = max(1, chance.choice([total, total, total // 2, total - total // 2, total + 1, 1]))
+    if chance.random() < 0.1:
+        payment_hash = "00" * 32
+    return Arrived(
+        now,
+        part,
+        payment_hash,
+        chance.choice([secret] * 8 + ["11" * 32, None]),
+        amount,
+        total,
+        HEIGHT + chance.choice([200] * 6 + [max(19, delta), max(19, delta) - 1, 0]),
+        chance.random() < 0.25,
+        HEIGHT,
+    )
+
+
+def arrive(bench: Bench, part: Arrived) -> None:
+    fate = bench.invoices.arrive(
+        Htlc(part.part, part.hash, part.secret, part.amount, part.total, part.expiry, part.hold)
+    )
+    bench.fates.append(fate)
+
+
+def say(bench: Bench, word: Word) -> None:
+    deeds = {
+        "release": lambda: bench.invoices.release(word.hash),
+        "close": lambda: bench.invoices.close(word.hash, "somebody said so"),
+        "give_back": lambda: bench.invoices.give_back(word.hash, "somebody said so"),
+    }
+    with suppress(LeydenError):  # not held, or no part of it waits: nothing happens, says the other one too
+        deeds[word.word]()
+
+
+def compare(bench: Bench, expected: Account, payment_hash: str) -> None:
+    row = bench.row(payment_hash)
+    assert (row["state"], row["received_msat"] or 0) == (expected.state, expected.received)
+    answers: dict[str, int | None] = {}
+    for fate in bench.fates:
+        if fate.payment_hash == payment_hash:
+            known = {"settled": 0, "failed": fate.code, "waiting": None, "held": None}
+            assert answers.get(fate.htlc_id) is None, "a part was answered twice"
+            answers[fate.htlc_id] = known[fate.kind]
+            if fate.kind == "settled":
+                assert sha256(bytes.fromhex(str(fate.preimage))).hexdigest() == payment_hash
+    assert answers == expected.answers
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_second_opinion_agrees_on_every_part_of_every_story(seed):
+    chance = random.Random(seed)
+    for number in range(_STORIES):
+        try:
+            story(chance)
+        except AssertionError as error:
+            raise AssertionError(f"story {number} of seed {seed}: {error}") from error

@@ -1,0 +1,1067 @@
+"""Invoices at the receiver: what is checked, in what order, and what becomes of the money."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from itertools import combinations
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from leyden.lightning.bolt11.codec import Bolt11Error, decode
+from leyden.lightning.engine.htlc import INCORRECT_DETAILS, MPP_TIMEOUT, Fate, Htlc, NotHeld, UnknownInvoice
+from leyden.lightning.payer.payment_scripts import FAILURES, OUTCOMES, PaymentError
+from leyden.lightning.payer.payments import Payments
+from leyden.lightning.receiver.invoices import NodePolicy
+from leyden.lightning.receiver.node import DirectNode
+from leyden.server.ports import FailedInvoice, InvoiceOrder, SettledInvoice
+from leyden.server.store.store import Store
+from leyden.world.clock import VirtualClock
+from leyden.world.event_journal import Journal
+from leyden.world.rng import Streams
+
+START = 1_893_488_400_000
+AMOUNT = 100_000
+MINUTE = 60_000
+HEIGHT = 800_000
+
+
+class Bench:
+    """A node, payers and a clock, with everything that was reported written down."""
+
+    def __init__(self, policy: NodePolicy | None = None, store: Store | None = None) -> None:
+        self.policy = policy
+        self.store = store or Store.memory()
+        self.clock = VirtualClock(START)
+        self.clock.around = self.store.commit
+        self.journal = Journal(self.clock)
+        self.streams = Streams(7)
+        self.node = DirectNode(self.store, self.clock, self.streams, self.journal, policy=policy, height=lambda: HEIGHT)
+        ids = self.streams.stream("payments")
+        self.payments = Payments(self.store, self.clock, self.node, ids, self.journal)
+        self.invoices = self.node.invoices
+        self.settled: list[SettledInvoice] = []
+        self.failed: list[FailedInvoice] = []
+        self.fates: list[Fate] = []
+        self.node.on_settled(self.settled.append)
+        self.node.on_failed(self.failed.append)
+        self.invoices.on_fate(self.fates.append)
+        self.sent = 0
+
+    def issue(
+        self, amount_msat: int = AMOUNT, *, lasts_ms: int = 600_000, description: str = "tea", **more: Any
+    ) -> str:
+        """The hash of a new invoice that can be paid strictly before `lasts_ms` from now."""
+        now = self.clock.now()
+        order = InvoiceOrder(
+            amount_msat=amount_msat,
+            description=description,
+            timestamp_s=now // 1_000,
+            expiry_s=-(-lasts_ms // 1_000),
+            payable_until_ms=now + lasts_ms - 1,
+            **more,
+        )
+        return self.node.issue(order).payment_hash
+
+    def row(self, payment_hash: str) -> dict[str, Any]:
+        row = self.invoices.row(payment_hash)
+        assert row is not None
+        return row
+
+    def state(self, payment_hash: str) -> str:
+        return str(self.row(payment_hash)["state"])
+
+    def htlc(self, payment_hash: str, amount_msat: int = AMOUNT, **changes: Any) -> Htlc:
+        self.sent += 1
+        proper = Htlc(
+            id=f"h:{self.sent}",
+            payment_hash=payment_hash,
+            payment_secret=self.row(payment_hash)["payment_secret"],
+            amount_msat=amount_msat,
+            total_msat=amount_msat,
+            cltv_expiry=HEIGHT + 80,
+        )
+        return proper._replace(**changes)
+
+    def send(self, payment_hash: str, amount_msat: int = AMOUNT, **changes: Any) -> Fate:
+        return self.invoices.arrive(self.htlc(payment_hash, amount_msat, **changes))
+
+    def pay(self, payment_hash: str, **script: Any) -> dict[str, Any]:
+        return self.payments.pay(self.row(payment_hash)["request"], **script)
+
+    def payment(self, payment: dict[str, Any]) -> dict[str, Any]:
+        row = self.payments.rows.row(payment["id"])
+        assert row is not None
+        return row
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+# What an invoice says
+
+
+def test_an_invoice_says_what_was_ordered_and_its_preimage_opens_it(bench):
+    payment_hash = bench.issue(250_001, lasts_ms=90_000, description="caf\u00e9")
+    row = bench.row(payment_hash)
+    invoice = decode(row["request"])
+    assert row["request"].startswith("lnbcrt")
+    assert invoice.payment_hash.hex() == payment_hash == sha256(bytes.fromhex(row["preimage"])).hexdigest()
+    assert invoice.payment_secret.hex() == row["payment_secret"] != row["preimage"]
+    assert (invoice.amount_msat, invoice.description, invoice.expiry_s) == (250_001, "caf\u00e9", 90)
+    assert invoice.timestamp_s == START // 1_000
+    assert (invoice.min_final_cltv, invoice.features) == (80, {8, 14, 17})
+    assert invoice.payee == bench.node.node_id
+    assert len(bytes.fromhex(row["preimage"])) == 32
+    assert (row["state"], row["parts"], row["received_msat"]) == ("OPEN", [], 0)
+
+
+@pytest.mark.parametrize("description", ["x" * 639, "\u00e9" * 319 + "x"])
+def test_a_description_of_639_bytes_still_fits(bench, description):
+    invoice = decode(bench.row(bench.issue(description=description))["request"])
+    assert (invoice.description, invoice.description_hash) == (description, None)
+
+
+@pytest.mark.parametrize("description", ["x" * 640, "\u00e9" * 320])
+def test_a_description_of_640_bytes_is_committed_to_by_its_hash(bench, description):
+    invoice = decode(bench.row(bench.issue(description=description))["request"])
+    assert (invoice.description, invoice.description_hash) == (None, sha256(description.encode()).digest())
+
+
+def test_an_ordered_hash_stands_in_place_of_the_description(bench):
+    invoice = decode(bench.row(bench.issue(description_hash=b"m" * 32))["request"])
+    assert (invoice.description, invoice.description_hash) == (None, b"m" * 32)
+
+
+def test_equal_seeds_issue_equal_invoices():
+    assert Bench().issue() == Bench().issue()
+    bench = Bench()
+    assert len({bench.issue() for _ in range(20)}) == 20
+
+
+# The checks, in their order
+
+
+def spoil_hash(bench: Bench, htlc: Htlc) -> Htlc:
+    return htlc._replace(payment_hash="00" * 32)
+
+
+def take_secret_away(bench: Bench, htlc: Htlc) -> Htlc:
+    return htlc._replace(payment_secret=None)
+
+
+def let_it_expire(bench: Bench, htlc: Htlc) -> Htlc:
+    bench.clock.advance_to(bench.row(htlc.payment_hash)["payable_until_ms"] + 1)
+    return htlc
+
+
+def spoil_secret(bench: Bench, htlc: Htlc) -> Htlc:
+    return htlc._replace(payment_secret="ff" * 32)
+
+
+def announce_nothing(bench: Bench, htlc: Htlc) -> Htlc:
+    return htlc._replace(total_msat=0)
+
+
+def announce_too_little(bench: Bench, htlc: Htlc) -> Htlc:
+    return htlc._replace(total_msat=AMOUNT - 1)
+
+
+def announce_too_much(bench: Bench, htlc: Htlc) -> Htlc:
+    return htlc._replace(total_msat=2 * AMOUNT + 1)
+
+
+def announce_otherwise(bench: Bench, htlc: Htlc) -> Htlc:
+    if bench.row(htlc.payment_hash)["parts"] == []:
+        assert bench.send(htlc.payment_hash, 1_000, total_msat=AMOUNT + 7).kind == "waiting"
+    return htlc
+
+
+def expire_too_soon(bench: Bench, htlc: Htlc) -> Htlc:
+    return htlc._replace(cltv_expiry=HEIGHT + 79)
+
+
+CHECKS = [
+    (spoil_hash, "unknown"),
+    (take_secret_away, "unknown"),
+    (let_it_expire, "expired"),
+    (spoil_secret, "secret"),
+    (announce_nothing, "nothing"),
+    (announce_too_little, "underpaid"),
+    (announce_too_much, "overpaid"),
+    (announce_otherwise, "other_total"),
+    (expire_too_soon, "cltv"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "why"), CHECKS, ids=[spoil.__name__ for spoil, _ in CHECKS])
+def test_each_fault_is_refused_with_one_code_and_its_own_reason(bench, spoil, why):
+    payment_hash = bench.issue()
+    fate = bench.invoices.arrive(spoil(bench, bench.htlc(payment_hash)))
+    assert (fate.kind, fate.code, fate.why, fate.preimage) == ("failed", INCORRECT_DETAILS, why, None)
+    assert ": " in fate.reason
+    assert bench.journal.entries(kind="htlc_refused")[-1].facts["why"] == why
+    assert (bench.state(payment_hash), bench.settled) == ("OPEN", [])
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    list(combinations(CHECKS, 2)),
+    ids=[f"{a.__name__}-{b.__name__}" for (a, _), (b, _) in combinations(CHECKS, 2)],
+)
+def test_of_two_faults_the_earlier_check_speaks(bench, first, second):
+    (spoil_first, why), (spoil_second, _) = first, second
+    htlc = bench.htlc(bench.issue())
+    # The earlier fault is applied last, so that two faults of one field leave the earlier one standing.
+    fate = bench.invoices.arrive(spoil_first(bench, spoil_second(bench, htlc)))
+    assert fate.why == why
+
+
+def test_a_state_that_is_not_open_speaks_before_a_wrong_secret(bench):
+    settled, closed, held = bench.issue(), bench.issue(), bench.issue()
+    bench.send(settled)
+    bench.node.cancel(closed)
+    bench.send(held, hold=True)
+    told = [bench.send(each, payment_secret="ff" * 32) for each in (settled, closed, held)]
+    assert [fate.why for fate in told] == ["settled", "canceled", "accepted"]
+    assert {fate.code for fate in told} == {INCORRECT_DETAILS}
+
+
+@pytest.mark.parametrize(
+    ("sent_msat", "overpay", "kind", "why"),
+    [
+        (AMOUNT - 1, "bolt", "failed", "underpaid"),
+        (AMOUNT, "bolt", "settled", ""),
+        (AMOUNT + 1, "bolt", "settled", ""),
+        (2 * AMOUNT, "bolt", "settled", ""),
+        (2 * AMOUNT + 1, "bolt", "failed", "overpaid"),
+        (2 * AMOUNT + 1, "lnd", "settled", ""),
+        (50 * AMOUNT, "lnd", "settled", ""),
+        (AMOUNT - 1, "lnd", "failed", "underpaid"),
+    ],
+)
+def test_amounts_at_their_bounds(sent_msat, overpay, kind, why):
+    bench = Bench(NodePolicy(overpay=overpay))
+    payment_hash = bench.issue()
+    fate = bench.send(payment_hash, sent_msat)
+    assert (fate.kind, fate.why) == (kind, why)
+    received = sent_msat if kind == "settled" else 0
+    assert bench.node.balance_msat == bench.row(payment_hash)["received_msat"] == received
+    assert [settled.amount_msat for settled in bench.settled] == ([received] if received else [])
+
+
+@pytest.mark.parametrize(("late_ms", "why"), [(-1, ""), (0, ""), (1, "expired")])
+def test_the_last_payable_instant(bench, late_ms, why):
+    payment_hash = bench.issue(lasts_ms=60_000)
+    bench.clock.advance_to(bench.row(payment_hash)["payable_until_ms"] + late_ms)
+    fate = bench.send(payment_hash)
+    assert fate.why == why
+    if why:
+        assert "2030-01-01T09:00:59.999Z" in fate.reason
+        assert "1 ms later" in fate.reason
+
+
+@pytest.mark.parametrize(("own_delta", "blocks", "why"), [(80, 80, ""), (80, 79, "cltv"), (5, 19, ""), (5, 18, "cltv")])
+def test_the_final_delta_is_the_invoices_but_never_below_19(own_delta, blocks, why):
+    bench = Bench(NodePolicy(min_final_cltv=own_delta))
+    assert bench.send(bench.issue(), cltv_expiry=HEIGHT + blocks).why == why
+
+
+def test_a_part_carries_something(bench):
+    with pytest.raises(ValueError, match="must carry something"):
+        bench.send(bench.issue(), 0, total_msat=AMOUNT)
+
+
+@pytest.mark.parametrize("wrong", [{"overpay": "all"}, {"mpp_timeout_ms": 59_999}, {"min_final_cltv": 0}])
+def test_a_policy_that_the_standard_forbids_is_refused(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        NodePolicy(**wrong)
+
+
+def test_the_shortest_final_delta_and_the_shortest_wait_are_allowed():
+    assert (NodePolicy(min_final_cltv=1).min_final_cltv, NodePolicy(mpp_timeout_ms=60_000).overpay) == (1, "bolt")
+
+
+def test_the_journal_tells_the_story(bench):
+    settled, lost = bench.issue(), bench.issue()
+    bench.send(settled, 60_000, total_msat=AMOUNT)
+    bench.send(settled, 39_000, total_msat=AMOUNT - 1)
+    bench.send(settled, hold=True)
+    bench.invoices.release(settled)
+    bench.node.fail_invoice(lost, "gone")
+    told = [(entry.kind, entry.subject, entry.facts) for entry in bench.journal.entries()]
+    assert told == [
+        ("invoice_issued", settled, {"amount_msat": AMOUNT}),
+        ("invoice_issued", lost, {"amount_msat": AMOUNT}),
+        ("htlc_waiting", settled, {"htlc": "h:1", "amount_msat": 60_000}),
+        ("htlc_refused", settled, {"htlc": "h:2", "why": "underpaid", "code": INCORRECT_DETAILS}),
+        ("htlc_failed_back", settled, {"htlc": "h:1", "why": "underpaid", "code": INCORRECT_DETAILS}),
+        ("invoice_accepted", settled, {"parts": 1}),
+        ("invoice_settled", settled, {"received_msat": AMOUNT, "parts": 1}),
+        ("invoice_canceled", lost, {"because": "gone"}),
+    ]
+
+
+def test_the_journal_follows_a_payment(bench):
+    payment = bench.pay(bench.issue(), payer="ana", outcome="hold", parts=3)
+    bench.clock.advance(MINUTE)
+    bench.payments.settle(payment["id"])
+    failed = bench.pay(bench.issue(), outcome="fail")
+    told = [(entry.kind, entry.facts) for entry in bench.journal.entries(subject=payment["id"])]
+    started = {"payment_hash": payment["payment_hash"], "amount_msat": AMOUNT, "payer": "ana"}
+    assert told == [
+        ("payment_started", started),
+        ("payment_held", {}),
+        ("payment_given_up", {}),
+        ("payment_succeeded", {"outcome": "SUCCEEDED", "received_msat": AMOUNT}),
+    ]
+    assert [(entry.kind, entry.facts) for entry in bench.journal.entries(subject=failed["id"])][1:] == [
+        ("payment_failed", {"outcome": "NO_ROUTE", "reason": FAILURES["NO_ROUTE"]})
+    ]
+
+
+# Settling, once
+
+
+def test_a_second_payment_is_refused_and_reported_to_nobody(bench):
+    payment_hash = bench.issue()
+    first = bench.send(payment_hash)
+    second = bench.send(payment_hash)
+    assert (first.kind, first.preimage) == ("settled", bench.row(payment_hash)["preimage"])
+    assert (second.why, second.preimage) == ("settled", None)
+    assert bench.settled == [SettledInvoice(payment_hash, AMOUNT, START, first.preimage)]
+    assert bench.node.balance_msat == AMOUNT
+
+
+def test_final_states_never_move(bench):
+    settled, closed = bench.issue(), bench.issue()
+    bench.send(settled)
+    bench.node.cancel(closed)
+    before = bench.row(settled), bench.row(closed)
+    for each in (settled, closed):
+        bench.node.cancel(each)
+        assert bench.node.fail_invoice(each, "lost") is False
+        with pytest.raises(NotHeld, match="only a held payment"):
+            bench.invoices.release(each)
+        with pytest.raises(NotHeld, match="no part"):
+            bench.invoices.give_back(each, "why not")
+        assert bench.send(each).kind == "failed"
+    assert (bench.row(settled), bench.row(closed)) == before
+    assert bench.failed == []
+
+
+def test_a_lost_invoice_is_reported_and_can_no_longer_be_paid(bench):
+    payment_hash = bench.issue()
+    bench.clock.advance(5)
+    assert bench.node.fail_invoice(payment_hash, "the disk is gone") is True
+    assert bench.failed == [FailedInvoice(payment_hash, "the disk is gone", START + 5)]
+    assert "the disk is gone" in bench.send(payment_hash).reason
+
+
+def test_an_invoice_of_another_node_is_an_error_that_names_it(bench):
+    for deed in (bench.node.cancel, bench.invoices.release, lambda each: bench.node.fail_invoice(each, "lost")):
+        with pytest.raises(UnknownInvoice, match="ab" * 32):
+            deed("ab" * 32)
+
+
+def test_a_payment_after_expiry_is_told_so_whoever_closed_the_invoice(bench):
+    expired, cancelled = bench.issue(lasts_ms=60_000), bench.issue(lasts_ms=60_000)
+    bench.node.cancel(cancelled)
+    bench.clock.advance(60_000)
+    bench.node.cancel(expired)
+    assert bench.send(expired).why == "expired"
+    told = bench.send(cancelled)
+    assert told.why == "canceled"
+    assert "nobody waits" in told.reason
+
+
+# Parts
+
+
+def test_a_set_settles_with_its_last_part_and_brings_their_sum(bench):
+    payment_hash = bench.issue()
+    first = bench.send(payment_hash, 60_000, total_msat=AMOUNT)
+    second = bench.send(payment_hash, 39_999, total_msat=AMOUNT)
+    assert (first.kind, second.kind, bench.state(payment_hash)) == ("waiting", "waiting", "OPEN")
+    last = bench.send(payment_hash, 5_000, total_msat=AMOUNT)
+    assert last.kind == "settled"
+    assert [(fate.htlc_id, fate.kind, fate.preimage) for fate in bench.fates] == [
+        (first.htlc_id, "settled", last.preimage),
+        (second.htlc_id, "settled", last.preimage),
+    ]
+    assert [settled.amount_msat for settled in bench.settled] == [104_999]
+    assert {part["state"] for part in bench.row(payment_hash)["parts"]} == {"settled"}
+    assert len(bench.clock) == 0
+
+
+@pytest.mark.parametrize(("late_ms", "kind"), [(-1, "settled"), (0, "waiting"), (1, "waiting")])
+def test_the_last_part_has_120_seconds_from_the_first(bench, late_ms, kind):
+    payment_hash = bench.issue()
+    bench.send(payment_hash, 40_000, total_msat=AMOUNT)
+    bench.clock.advance(MINUTE)
+    bench.send(payment_hash, 40_000, total_msat=AMOUNT)  # does not lengthen the wait
+    bench.clock.advance_to(START + 2 * MINUTE + late_ms)
+    assert bench.send(payment_hash, 20_000, total_msat=AMOUNT).kind == kind
+    if kind == "waiting":
+        assert [(fate.kind, fate.code, fate.why) for fate in bench.fates] == 2 * [
+            ("failed", MPP_TIMEOUT, "mpp_timeout")
+        ]
+        assert "120 s" in bench.fates[0].reason
+        assert bench.send(payment_hash, 80_000, total_msat=AMOUNT).kind == "settled"
+        assert bench.node.balance_msat == AMOUNT
+
+
+def test_a_part_and_the_timeout_at_one_instant_money_comes_first(bench):
+    payment_hash = bench.issue()
+    payment = bench.pay(payment_hash, parts=2, gap_ms=2 * MINUTE, patience_ms=None)
+    bench.clock.advance(2 * MINUTE)
+    assert bench.payment(payment)["outcome"] == "SUCCEEDED"
+
+
+def test_a_longer_wait_is_the_nodes_choice():
+    bench = Bench(NodePolicy(mpp_timeout_ms=60_000))
+    payment_hash = bench.issue()
+    bench.send(payment_hash, 1, total_msat=AMOUNT)
+    bench.clock.advance(59_999)
+    assert bench.fates == []
+    bench.clock.advance(1)
+    assert [fate.code for fate in bench.fates] == [MPP_TIMEOUT]
+
+
+def test_too_little_in_total_condemns_the_whole_set(bench):
+    payment_hash = bench.issue()
+    waiting = bench.send(payment_hash, 60_000, total_msat=AMOUNT)
+    assert bench.send(payment_hash, 30_000, total_msat=AMOUNT - 1).why == "underpaid"
+    assert [(fate.htlc_id, fate.code, fate.why) for fate in bench.fates] == [
+        (waiting.htlc_id, INCORRECT_DETAILS, "underpaid")
+    ]
+    assert len(bench.clock) == 0
+    assert bench.send(payment_hash).kind == "settled"
+
+
+def test_another_total_is_refused_alone(bench):
+    payment_hash = bench.issue()
+    bench.send(payment_hash, 60_000, total_msat=AMOUNT)
+    assert bench.send(payment_hash, 50_000, total_msat=AMOUNT + 1).why == "other_total"
+    assert bench.fates == []
+    assert bench.send(payment_hash, 40_000, total_msat=AMOUNT).kind == "settled"
+
+
+@pytest.mark.parametrize(("last_msat", "why"), [(2 * AMOUNT - 60_000, ""), (2 * AMOUNT - 60_000 + 1, "overpaid")])
+def test_the_parts_together_bring_no_more_than_twice_the_amount(bench, last_msat, why):
+    payment_hash = bench.issue()
+    bench.send(payment_hash, 60_000, total_msat=AMOUNT)
+    assert bench.send(payment_hash, last_msat, total_msat=AMOUNT).why == why
+
+
+def test_waiting_parts_go_back_when_the_invoice_is_closed(bench):
+    payment_hash = bench.issue(lasts_ms=60_000)
+    waiting = bench.send(payment_hash, 60_000, total_msat=AMOUNT)
+    bench.clock.advance(60_000)
+    bench.node.cancel(payment_hash)
+    assert [(fate.htlc_id, fate.code, fate.why) for fate in bench.fates] == [
+        (waiting.htlc_id, INCORRECT_DETAILS, "canceled")
+    ]
+    assert "expired at 2030-01-01T09:01:00.000Z" in bench.fates[0].reason
+    assert (bench.state(payment_hash), len(bench.clock), bench.failed) == ("CANCELED", 0, [])
+
+
+# Held payments
+
+
+def test_a_held_payment_settles_when_released(bench):
+    payment_hash = bench.issue()
+    assert bench.send(payment_hash, hold=True).kind == "held"
+    assert (bench.state(payment_hash), bench.settled) == ("ACCEPTED", [])
+    bench.clock.advance(5_000)
+    bench.invoices.release(payment_hash)
+    assert [fate.kind for fate in bench.fates] == ["settled"]
+    assert [(settled.amount_msat, settled.settled_at) for settled in bench.settled] == [(AMOUNT, START + 5_000)]
+    assert bench.row(payment_hash)["accepted_at"] == START
+
+
+@pytest.mark.parametrize("late_ms", [-1, 0, 1])
+def test_a_held_payment_is_released_by_the_last_payable_instant_or_never(bench, late_ms):
+    payment_hash = bench.issue(lasts_ms=60_000)
+    bench.send(payment_hash, hold=True)
+    bench.clock.advance_to(START + 59_999 + late_ms)
+    if late_ms <= 0:
+        bench.invoices.release(payment_hash)
+        assert bench.state(payment_hash) == "SETTLED"
+    else:
+        with pytest.raises(NotHeld, match="can no longer be paid"):
+            bench.invoices.release(payment_hash)
+        assert (bench.state(payment_hash), bench.node.balance_msat) == ("ACCEPTED", 0)
+
+
+def test_one_held_part_holds_the_set(bench):
+    payment_hash = bench.issue()
+    bench.send(payment_hash, 60_000, total_msat=AMOUNT, hold=True)
+    assert bench.send(payment_hash, 40_000, total_msat=AMOUNT).kind == "held"
+    assert [fate.kind for fate in bench.fates] == ["held"]
+    bench.clock.advance(10 * MINUTE)
+    assert bench.state(payment_hash) == "ACCEPTED"  # complete: the wait for parts is over
+
+
+# Payers: every script
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "outcome", "received_msat", "words"),
+    [
+        ({"outcome": "settle"}, "succeeded", "SUCCEEDED", AMOUNT, None),
+        ({"outcome": "settle", "parts": 16}, "succeeded", "SUCCEEDED", AMOUNT, None),
+        ({"outcome": "wrong_secret"}, "failed", "INCORRECT_PAYMENT_DETAILS", 0, "payment secret"),
+        ({"payment_secret": b"x" * 32}, "failed", "INCORRECT_PAYMENT_DETAILS", 0, "payment secret"),
+        ({"outcome": "underpay"}, "failed", "INCORRECT_PAYMENT_DETAILS", 0, "1 msat too little"),
+        ({"outcome": "overpay"}, "succeeded", "SUCCEEDED", AMOUNT * 3 // 2, None),
+        ({"outcome": "overpay_double"}, "failed", "INCORRECT_PAYMENT_DETAILS", 0, "more than twice"),
+        ({"outcome": "fail"}, "failed", "NO_ROUTE", 0, "no route"),
+        ({"outcome": "fail", "failure": "INSUFFICIENT_BALANCE"}, "failed", "INSUFFICIENT_BALANCE", 0, "another wallet"),
+        ({"amount_msat": 2 * AMOUNT}, "succeeded", "SUCCEEDED", 2 * AMOUNT, None),
+        ({"cltv_blocks": 79}, "failed", "INCORRECT_PAYMENT_DETAILS", 0, f"at least {HEIGHT + 80}"),
+    ],
+)
+def test_scripts_that_end_at_once(bench, script, status, outcome, received_msat, words):
+    payment_hash = bench.issue()
+    payment = bench.pay(payment_hash, payer="ana", **script)
+    assert payment == bench.payment(payment)
+    assert (payment["status"], payment["outcome"], payment["received_msat"]) == (status, outcome, received_msat)
+    assert (payment["payer"], payment["payment_hash"], payment["resolved_at"]) == ("ana", payment_hash, START)
+    assert bench.node.balance_msat == received_msat
+    assert (payment["preimage"] is not None) == (status == "succeeded")
+    assert (words is None and payment["reason"] is None) or words in payment["reason"]
+    assert len(bench.clock) == 0
+    assert bench.state(payment_hash) == ("SETTLED" if received_msat else "OPEN")
+
+
+def test_what_the_payer_saw_is_in_the_attempts(bench):
+    payment = bench.pay(bench.issue(), outcome="underpay", parts=2)
+    (attempt,) = payment["attempts"]  # a refusal by the receiver stops the payer
+    assert attempt["code"] == INCORRECT_DETAILS
+    assert attempt["name"] == "incorrect_or_unknown_payment_details"
+    assert (attempt["source"], attempt["retried"], attempt["learned"]) == ("final", False, "route was good")
+    assert (attempt["why"], attempt["reason"]) == ("underpaid", payment["reason"])
+    assert (attempt["status"], attempt["at"], attempt["resolved_at"]) == ("failed", START, START)
+    held = bench.pay(bench.issue(), outcome="hold", parts=2)
+    assert [(each["status"], each["resolved_at"]) for each in held["attempts"]] == 2 * [("held", None)]
+    bench.clock.advance(5)
+    settled = bench.payments.settle(held["id"])
+    assert [(each["status"], each["resolved_at"]) for each in settled["attempts"]] == 2 * [("settled", START + 5)]
+    assert bench.pay(bench.issue(), outcome="fail")["attempts"] == []
+
+
+def test_a_wallets_payment_waits_for_time_to_move(bench):
+    payment_hash = bench.issue()
+    slow = bench.pay(bench.issue(), delay_ms=1)
+    assert slow["status"] == "in_flight"
+    payment = bench.pay(payment_hash, scheduled=True)
+    assert (payment["status"], bench.state(payment_hash)) == ("in_flight", "OPEN")
+    bench.clock.advance(0)
+    assert bench.payment(payment)["status"] == "succeeded"
+    assert bench.clock.now() == START
+
+
+def test_a_delayed_payment_arrives_when_it_is_due(bench):
+    payment_hash = bench.issue(lasts_ms=60_000)
+    early, late = bench.pay(payment_hash, delay_ms=59_999), bench.pay(bench.issue(lasts_ms=60_000), delay_ms=60_000)
+    bench.clock.advance(59_998)
+    assert bench.payment(early)["status"] == "in_flight"
+    bench.clock.advance(2)
+    assert bench.payment(early)["resolved_at"] == START + 59_999
+    assert bench.payment(late)["outcome"] == "INCORRECT_PAYMENT_DETAILS"
+    assert "1 ms later" in bench.payment(late)["reason"]
+
+
+def test_a_held_payment_is_settled_by_hand(bench):
+    payment = bench.pay(bench.issue(), outcome="hold", parts=3)
+    assert (payment["status"], payment["outcome"], bench.settled) == ("held", None, [])
+    settled = bench.payments.settle(payment["id"])
+    assert (settled["status"], settled["received_msat"]) == ("succeeded", AMOUNT)
+    assert sha256(bytes.fromhex(settled["preimage"])).hexdigest() == settled["payment_hash"]
+    for deed in (bench.payments.settle, bench.payments.cancel):
+        with pytest.raises(NotHeld, match="succeeded"):
+            deed(payment["id"])
+
+
+def test_a_held_payment_that_is_cancelled_fails_its_invoice(bench):
+    payment = bench.payments.cancel(bench.pay(bench.issue(), outcome="hold")["id"])
+    assert (payment["status"], payment["outcome"]) == ("failed", "INCORRECT_PAYMENT_DETAILS")
+    assert "the node failed the payment it held" in payment["reason"]
+    assert [failed.payment_hash for failed in bench.failed] == [payment["payment_hash"]]
+    assert bench.state(payment["payment_hash"]) == "CANCELED"
+
+
+def test_a_held_payment_goes_back_when_the_service_closes_the_invoice(bench):
+    payment = bench.pay(bench.issue(), outcome="hold")
+    bench.node.cancel(payment["payment_hash"])
+    assert bench.payment(payment)["outcome"] == "INCORRECT_PAYMENT_DETAILS"
+    assert "closed the invoice" in bench.payment(payment)["reason"]
+    assert (bench.failed, bench.node.balance_msat) == ([], 0)
+
+
+def test_an_incomplete_set_times_out(bench):
+    payment = bench.pay(bench.issue(), outcome="incomplete", patience_ms=None)
+    assert [attempt["status"] for attempt in payment["attempts"]] == ["waiting"]
+    assert payment["status"] == "in_flight"
+    bench.clock.run_until_idle()
+    payment = bench.payment(payment)
+    assert (payment["outcome"], payment["resolved_at"]) == ("TIMEOUT", START + 2 * MINUTE)
+    assert payment["attempts"][0]["code"] == MPP_TIMEOUT
+    assert payment["attempts"][0]["name"] == "mpp_timeout"
+    assert bench.state(payment["payment_hash"]) == "OPEN"
+
+
+def test_an_incomplete_set_can_be_taken_back(bench):
+    payment = bench.pay(bench.issue(), outcome="incomplete", parts=4)
+    assert len(payment["attempts"]) == 3
+    payment = bench.payments.cancel(payment["id"])
+    assert payment["outcome"] == "INCORRECT_PAYMENT_DETAILS"
+    assert "cancelled before all its parts" in payment["reason"]
+    assert [attempt["status"] for attempt in payment["attempts"]] == 3 * ["failed"]
+    assert (bench.state(payment["payment_hash"]), bench.failed) == ("OPEN", [])
+    assert bench.pay(payment["payment_hash"])["status"] == "succeeded"
+
+
+def test_a_payment_that_has_not_left_can_be_called_off(bench):
+    payment = bench.payments.cancel(bench.pay(bench.issue(), delay_ms=5_000)["id"])
+    assert (payment["status"], payment["outcome"]) == ("failed", "CANCELED")
+    assert len(bench.clock) == 0
+
+
+def test_who_gave_up_may_still_pay(bench):
+    held = bench.pay(bench.issue(), outcome="hold")
+    bench.clock.advance(MINUTE - 1)
+    assert bench.payment(held)["gave_up_at"] is None
+    bench.clock.advance(1)
+    assert bench.payment(held)["gave_up_at"] == START + MINUTE
+    assert bench.payment(held)["status"] == "held"
+    assert bench.payments.settle(held["id"])["outcome"] == "SUCCEEDED"
+    assert bench.node.balance_msat == AMOUNT
+
+
+def test_patience_is_counted_from_the_first_part(bench):
+    held = bench.pay(bench.issue(), outcome="hold", delay_ms=90_000, patience_ms=10_000)
+    bench.clock.advance(99_999)
+    assert bench.payment(held)["gave_up_at"] is None
+    bench.clock.advance(1)
+    assert bench.payment(held)["gave_up_at"] == START + 100_000
+
+
+def test_who_has_no_patience_at_all_has_still_sent_the_first_part(bench):
+    payment = bench.pay(bench.issue(), delay_ms=5_000, patience_ms=0)
+    bench.clock.advance(5_000)
+    assert bench.payment(payment)["outcome"] == "SUCCEEDED"
+
+
+def test_who_gave_up_and_is_refused_timed_out(bench):
+    held = bench.pay(bench.issue(), outcome="hold")
+    bench.clock.advance(MINUTE)
+    bench.node.cancel(held["payment_hash"])
+    assert bench.payment(held)["outcome"] == "TIMEOUT"
+
+
+def test_who_gave_up_sends_no_further_part(bench):
+    payment = bench.pay(bench.issue(), parts=3, gap_ms=40_000)
+    bench.clock.advance(MINUTE)
+    assert [timer.kind for timer in bench.clock.upcoming(9)] == ["mpp_timeout"]
+    bench.clock.run_until_idle()
+    payment = bench.payment(payment)
+    assert [attempt["at"] - START for attempt in payment["attempts"]] == [0, 40_000]
+    assert payment["outcome"] == "TIMEOUT"
+
+
+def test_parts_on_both_sides_of_expiry_all_go_back(bench):
+    payment_hash = bench.issue(lasts_ms=60_000)
+    payment = bench.pay(payment_hash, parts=2, gap_ms=60_000, patience_ms=None)
+    bench.clock.advance(59_999)
+    bench.node.cancel(payment_hash)
+    assert bench.payment(payment)["outcome"] == "INCORRECT_PAYMENT_DETAILS"
+    assert len(bench.clock) == 0
+    assert len(bench.payment(payment)["attempts"]) == 1
+
+
+def test_two_payers_parts_can_complete_one_set(bench):
+    payment_hash = bench.issue()
+    ana = bench.pay(payment_hash, payer="ana", outcome="incomplete")
+    bob = bench.pay(payment_hash, payer="bob")
+    assert (bench.payment(ana)["outcome"], bench.payment(ana)["received_msat"]) == ("SUCCEEDED", AMOUNT // 2)
+    assert bob["received_msat"] == AMOUNT
+    assert bench.node.balance_msat == AMOUNT * 3 // 2
+    assert len(bench.settled) == 1
+
+
+def test_an_invoice_of_another_node_cannot_be_paid_here(bench):
+    stranger = Bench()
+    stranger.issue()
+    request = stranger.row(stranger.issue())["request"]
+    payment = bench.payments.pay(request)
+    assert payment["outcome"] == "INCORRECT_PAYMENT_DETAILS"
+    assert "no invoice with this payment hash" in payment["reason"]
+
+
+def test_a_payment_that_a_wallet_would_not_start_is_recorded(bench):
+    payment = bench.payments.refused("lnurl1xyz", None, "the offer is full", payer="ana")
+    assert (payment["status"], payment["outcome"], payment["reason"]) == ("failed", "ERROR", "the offer is full")
+    assert list(bench.payments.rows) == [payment]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"outcome": "steal"},
+        {"outcome": "fail", "failure": "BAD_LUCK"},
+        {"parts": 0},
+        {"parts": 17},
+        {"amount_msat": 3, "parts": 4},
+        {"amount_msat": 0},
+        {"delay_ms": -1},
+        {"gap_ms": -1},
+        {"patience_ms": -1},
+    ],
+)
+def test_a_script_that_cannot_be_played_is_refused(bench, wrong):
+    payment_hash = bench.issue()
+    with pytest.raises(PaymentError):
+        bench.pay(payment_hash, **wrong)
+    with pytest.raises(Bolt11Error):
+        bench.payments.pay("not an invoice")
+    with pytest.raises(PaymentError, match="there is no payment"):
+        bench.payments.settle("nobody")
+    assert list(bench.payments.rows) == []
+
+
+def test_an_invoice_without_an_amount_needs_one(bench):
+    request = bench.node.signer.sign(
+        amount_msat=None, timestamp_s=1, payment_hash=b"h" * 32, payment_secret=b"s" * 32, description=""
+    )
+    with pytest.raises(PaymentError, match="amount_msat"):
+        bench.payments.pay(request)
+    assert bench.payments.pay(request, amount_msat=5)["amount_msat"] == 5
+
+
+@pytest.mark.parametrize(
+    ("asked", "outcome", "sent"),
+    [
+        (1, "settle", 1),
+        (1, "overpay", 2),
+        (2, "overpay", 3),
+        (3, "overpay", 4),
+        (1, "overpay_double", 3),
+        (2, "underpay", 1),
+    ],
+)
+def test_the_smallest_sums_can_be_sent(bench, asked, outcome, sent):
+    assert bench.pay(bench.issue(asked), outcome=outcome)["amount_msat"] == sent
+
+
+def test_the_codes_are_the_standards():
+    assert (INCORRECT_DETAILS, MPP_TIMEOUT) == (0x400F, 23)  # BOLT 4: PERM|15 and 23
+
+
+def test_timers_are_set_again_after_a_restart(bench):
+    whole = bench.issue()
+    running = [
+        bench.pay(whole, delay_ms=30_000),
+        bench.pay(bench.issue(), parts=2, gap_ms=50_000),
+        bench.pay(bench.issue(), outcome="incomplete"),
+        bench.pay(bench.issue(), outcome="hold"),
+    ]
+    again = Bench(store=bench.store)
+    assert len(again.clock) == 0
+    again.node.resume()
+    again.payments.resume()
+    for each in (bench, again):
+        assert {(t.due_ms, t.kind, t.key) for t in each.clock.upcoming(99)} == {
+            (t.due_ms, t.kind, t.key) for t in bench.clock.upcoming(99)
+        }
+    again.clock.run_until_idle()
+    rows = [again.payment(payment) for payment in running]
+    assert [row["outcome"] for row in rows] == ["SUCCEEDED", "SUCCEEDED", "TIMEOUT", None]
+    assert rows[3]["gave_up_at"] == START + MINUTE
+    assert again.node.balance_msat == 2 * AMOUNT
+
+
+def test_a_run_is_reproduced_to_the_byte():
+    def run() -> str:
+        bench = Bench()
+        for script in ({}, {"outcome": "hold"}, {"outcome": "incomplete"}, {"delay_ms": 7, "parts": 3, "gap_ms": 9}):
+            bench.pay(bench.issue(), **script)
+        bench.clock.run_until_idle()
+        return bench.journal.hash
+
+    assert run() == run()
+
+
+# Against a small model
+
+
+class InvoicesAgainstAModel(RuleBasedStateMachine):
+    """Whatever arrives, whenever: the machine says what a page of plain Python says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model: dict[str, dict[str, Any]] = {}
+        self.expected: list[tuple[str, str, int | None]] = []
+        self.received = 0
+
+    @initialize(overpay=st.sampled_from(["bolt", "lnd"]))
+    def open_shop(self, overpay: str) -> None:
+        self.bench = Bench(NodePolicy(overpay=overpay))
+        self.overpay = overpay
+
+    @rule(amount=st.sampled_from([1, 2, 10, 1_000]), lasts_s=st.sampled_from([1, 60, 300, 86_400, 86_400]))
+    def issue(self, amount: int, lasts_s: int) -> None:
+        if len(self.model) < 12:
+            payment_hash = self.bench.issue(amount, lasts_ms=lasts_s * 1_000)
+            until = self.bench.clock.now() + lasts_s * 1_000 - 1
+            self.model[payment_hash] = {"amount": amount, "until": until, "state": "OPEN", "set": [], "due": None}
+
+    @precondition(lambda self: self.model)
+    @rule(
+        which=st.integers(0, 20),
+        total=st.sampled_from(["0", "-1", "exact", "+1", "x2", "x2+1", "same"]),
+        share=st.sampled_from(["whole", "half", "one", "over"]),
+        secret=st.sampled_from(["right"] * 6 + ["wrong", "none"]),
+        blocks=st.sampled_from([80] * 6 + [79]),
+        hold=st.booleans(),
+    )
+    def send(self, which: int, total: str, share: str, secret: str, blocks: int, hold: bool) -> None:
+        payment_hash, model = self._pick(which)
+        asked = model["amount"]
+        same = model["set"][0]["total"] if model["set"] else asked
+        totals = {"0": 0, "-1": asked - 1, "exact": asked, "+1": asked + 1, "x2": 2 * asked, "x2+1": 2 * asked + 1}
+        total_msat = totals.get(total, same)
+        shares = {"whole": total_msat, "half": total_msat // 2, "one": 1, "over": total_msat + 3}
+        amount_msat = max(1, shares[share])
+        changes: dict[str, Any] = {"total_msat": total_msat, "cltv_expiry": HEIGHT + blocks, "hold": hold}
+        if secret != "right":
+            changes["payment_secret"] = None if secret == "none" else "00" * 32
+        htlc = self.bench.htlc(payment_hash, amount_msat, **changes)
+        fate = self.bench.invoices.arrive(htlc)
+        why = self._why(model, secret, total_msat, amount_msat, blocks)
+        assert fate.why == why
+        if why:
+            assert (fate.kind, fate.code) == ("failed", INCORRECT_DETAILS)
+            if why == "underpaid":
+                self._empty(model, "failed", INCORRECT_DETAILS)
+            return
+        model["set"].append({"id": htlc.id, "amount": amount_msat, "total": total_msat, "hold": hold})
+        if sum(part["amount"] for part in model["set"]) < total_msat:
+            assert fate.kind == "waiting"
+            if model["due"] is None:
+                model.update(due=self.bench.clock.now() + 120_000, armed=self.bench.sent)
+            return
+        mine = model["set"].pop()
+        if hold or any(part["hold"] for part in model["set"]):
+            assert fate.kind == "held"
+            self.expected += [(part["id"], "held", None) for part in model["set"]]
+            model["set"].append(mine)
+            model.update(state="ACCEPTED", due=None)
+        else:
+            assert fate.kind == "settled"
+            self._settle(model, mine["amount"])
+
+    @precondition(lambda self: self.model)
+    @rule(which=st.integers(0, 20), deed=st.sampled_from(["cancel", "lose", "release", "give_back"]))
+    def decide(self, which: int, deed: str) -> None:
+        payment_hash, model = self._pick(which)
+        state, node, reported = model["state"], self.bench.node, len(self.bench.failed)
+        if deed == "release":
+            if state == "ACCEPTED" and self.bench.clock.now() <= model["until"]:
+                self.bench.invoices.release(payment_hash)
+                self._settle(model, 0)
+            else:
+                with pytest.raises(NotHeld):
+                    self.bench.invoices.release(payment_hash)
+        elif deed == "give_back":
+            if state == "OPEN" and model["set"]:
+                self.bench.invoices.give_back(payment_hash, "as asked")
+                self._empty(model, "failed", INCORRECT_DETAILS)
+            else:
+                with pytest.raises(NotHeld):
+                    self.bench.invoices.give_back(payment_hash, "as asked")
+        else:
+            open_before = state in {"OPEN", "ACCEPTED"}
+            if deed == "cancel":
+                node.cancel(payment_hash)
+            else:
+                assert node.fail_invoice(payment_hash, "lost") is open_before
+            if open_before:
+                self._empty(model, "failed", INCORRECT_DETAILS)
+                model["state"] = "CANCELED"
+                expires_at = model["until"] + 1  # every invoice here lasts whole seconds from a whole second
+                model["late"] = self.bench.clock.now() >= expires_at - expires_at % 1_000
+        assert len(self.bench.failed) == reported + (deed == "lose" and state in {"OPEN", "ACCEPTED"})
+
+    @rule(span=st.sampled_from([0, 1, 999, 1_000, 59_000, 120_000]))
+    def wait(self, span: int) -> None:
+        self._advance_to(self.bench.clock.now() + span)
+
+    @precondition(lambda self: self.model)
+    @rule(which=st.integers(0, 20), edge=st.sampled_from([-1, 0, 1]), what=st.sampled_from(["until", "due"]))
+    def wait_for_an_edge(self, which: int, edge: int, what: str) -> None:
+        instant = self._pick(which)[1][what]
+        if instant is not None:
+            self._advance_to(instant + edge)
+
+    @invariant()
+    def agrees(self) -> None:
+        if not self.model:
+            return
+        for payment_hash, model in self.model.items():
+            row = self.bench.row(payment_hash)
+            assert row["state"] == model["state"]
+            held = [part["id"] for part in row["parts"] if part["state"] == "held"]
+            assert held == [part["id"] for part in model["set"]]
+        assert [(fate.htlc_id, fate.kind, fate.code) for fate in self.bench.fates] == self.expected
+        assert self.bench.node.balance_msat == self.received
+        assert sum(settled.amount_msat for settled in self.bench.settled) == self.received
+        hashes = [settled.payment_hash for settled in self.bench.settled]
+        assert len(hashes) == len(set(hashes))
+
+    def _pick(self, which: int) -> tuple[str, dict[str, Any]]:
+        """One of the invoices, mostly one that can still be paid: that is where there is something to see."""
+        items = list(self.model.items())
+        alive = [item for item in items if item[1]["state"] in {"OPEN", "ACCEPTED"}]
+        chosen = alive if alive and which < 15 else items
+        return chosen[which % len(chosen)]
+
+    def _why(self, model: dict[str, Any], secret: str, total: int, amount: int, blocks: int) -> str:
+        asked, there = model["amount"], model["set"]
+        if secret == "none":
+            return "unknown"
+        if model["state"] == "CANCELED":
+            return "expired" if model["late"] else "canceled"
+        if model["state"] != "OPEN":
+            return str(model["state"]).lower()
+        if self.bench.clock.now() > model["until"]:
+            return "expired"
+        if secret == "wrong":
+            return "secret"
+        if total <= 0:
+            return "nothing"
+        if total < asked:
+            return "underpaid"
+        brought = amount + sum(part["amount"] for part in there)
+        if self.overpay == "bolt" and (total > 2 * asked or brought > 2 * asked):
+            return "overpaid"
+        if there and there[0]["total"] != total:
+            return "other_total"
+        return "" if blocks >= 80 else "cltv"
+
+    def _empty(self, model: dict[str, Any], kind: str, code: int | None) -> None:
+        self.expected += [(part["id"], kind, code) for part in model["set"]]
+        model.update(set=[], due=None)
+
+    def _settle(self, model: dict[str, Any], last: int) -> None:
+        self.received += last + sum(part["amount"] for part in model["set"])
+        self._empty(model, "settled", None)
+        model["state"] = "SETTLED"
+
+    def _advance_to(self, instant: int) -> None:
+        self.bench.clock.advance_to(instant)
+        due = [model for model in self.model.values() if model["due"] is not None and model["due"] <= instant]
+        for model in sorted(due, key=lambda model: (model["due"], model["armed"])):
+            self._empty(model, "failed", MPP_TIMEOUT)
+
+
+class MoneyIsConserved(RuleBasedStateMachine):
+    """Whatever payers and the node do: what succeeded is what arrived, and everything ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bench = Bench()
+        self.hashes: list[str] = []
+        self.ended: dict[str, dict[str, Any]] = {}
+
+    @rule(lasts_s=st.sampled_from([30, 90, 600, 86_400]))
+    def issue(self, lasts_s: int) -> None:
+        self.hashes.append(self.bench.issue(1_000, lasts_ms=lasts_s * 1_000))
+
+    @precondition(lambda self: self.hashes)
+    @rule(
+        which=st.integers(0, 20),
+        outcome=st.sampled_from(OUTCOMES),
+        parts=st.integers(1, 4),
+        delay_ms=st.sampled_from([0, 0, 10, 40_000]),
+        gap_ms=st.sampled_from([0, 0, 5, 50_000]),
+        patience_ms=st.sampled_from([None, 60_000, 0]),
+        scheduled=st.booleans(),
+    )
+    def pay(self, which: int, **script: Any) -> None:
+        self.bench.pay(self.hashes[which % len(self.hashes)], **script)
+
+    @rule(which=st.integers(0, 20), deed=st.sampled_from(["settle", "cancel"]))
+    def resolve(self, which: int, deed: str) -> None:
+        rows = [row for row in self.bench.payments.rows if row["outcome"] is None]
+        if rows:
+            row = rows[which % len(rows)]
+            try:
+                after = getattr(self.bench.payments, deed)(row["id"])
+            except NotHeld:
+                assert deed == "settle"
+            else:
+                assert after["outcome"] is not None
+
+    @precondition(lambda self: self.hashes)
+    @rule(which=st.integers(0, 20), lost=st.booleans())
+    def close(self, which: int, lost: bool) -> None:
+        payment_hash = self.hashes[which % len(self.hashes)]
+        if lost:
+            self.bench.node.fail_invoice(payment_hash, "lost")
+        else:
+            self.bench.node.cancel(payment_hash)
+
+    @rule(span=st.sampled_from([0, 1, 10_000, 60_000, 120_000]))
+    def wait(self, span: int) -> None:
+        self.bench.clock.advance(span)
+
+    @rule()
+    def restart(self) -> None:
+        before = self.bench
+        self.bench = Bench(store=before.store)
+        self.bench.clock.advance_to(before.clock.now())
+        # Ids and preimages go on where the luck stood.
+        self.bench.streams.restore(before.streams.snapshot())
+        self.bench.node.resume()
+        self.bench.payments.resume()
+
+    @invariant()
+    def what_succeeded_is_what_arrived(self) -> None:
+        rows = list(self.bench.payments.rows)
+        succeeded = [row for row in rows if row["status"] == "succeeded"]
+        assert sum(row["received_msat"] for row in succeeded) == self.bench.node.balance_msat
+        assert sum(self.bench.row(each)["received_msat"] for each in self.hashes) == self.bench.node.balance_msat
+        for row in rows:
+            assert (row["outcome"] is None) == (row["status"] in {"in_flight", "held"})
+            assert (row["status"] == "failed") <= bool(row["reason"])
+            if row["preimage"] is not None:
+                assert sha256(bytes.fromhex(row["preimage"])).hexdigest() == row["payment_hash"]
+            if row["status"] != "succeeded":
+                assert row["preimage"] is None
+            if row["status"] == "held":
+                assert self.bench.state(row["payment_hash"]) == "ACCEPTED"
+            if row["id"] in self.ended:
+                assert row == self.ended[row["id"]]  # an end is an end
+            elif row["outcome"] is not None:
+                self.ended[row["id"]] = row
+
+    def teardown(self) -> None:
+        self.bench.clock.run_until_idle()
+        for payment_hash in self.hashes:
+            self.bench.node.cancel(payment_hash)
+        self.what_succeeded_is_what_arrived()
+        assert all(row["outcome"] is not None for row in self.bench.payments.rows)
+        assert len(self.bench.clock) == 0
+
+
+TestInvoicesAgainstAModel = InvoicesAgainstAModel.TestCase
+TestInvoicesAgainstAModel.settings = settings(max_examples=150, stateful_step_count=60)
+TestMoneyIsConserved = MoneyIsConserved.TestCase
+TestMoneyIsConserved.settings = settings(max_examples=150, stateful_step_count=40)

@@ -1,0 +1,263 @@
+"""Both depths, faults, second thoughts, forks and restarts in any order: three laws hold after every step."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from leyden import Sandbox
+from leyden.lightning.engine.htlc import NotHeld
+from leyden.lightning.engine.interceptors import InterceptError
+from leyden.lightning.network.network_tables import attempts_of, htlcs_of
+
+PAYERS = st.sampled_from(["ana", "bob", "cyd"])
+OUTCOMES = st.sampled_from(["settle"] * 6 + ["hold", "hold", "wrong_secret", "underpay", "overpay", "overpay_double"])
+START = "2030-01-01T09:00:00Z"
+
+
+class _Thought(Exception):
+    """Somebody thinks better of it."""
+
+
+class MoneyInTheWorld(RuleBasedStateMachine):
+    """A sandbox, and beside it now and then a fork that then takes its place."""
+
+    sandbox: Sandbox | None = None
+    folder: Path | None = None
+
+    @initialize(
+        depth=st.sampled_from(["direct", "scale-free:30", "star:6", "line:4"]),
+        kept=st.booleans(),
+        seed=st.integers(0, 9),
+    )
+    def begin(self, depth: str, kept: bool, seed: int) -> None:
+        self.network = ":" in depth
+        self.folder = Path(mkdtemp()) if kept else None
+        self.sandbox = Sandbox(seed=seed, start=START, data=self.folder, network=depth)
+        self.payments: list[str] = []
+        self.charges: list[str] = []
+
+    @property
+    def sb(self) -> Sandbox:
+        assert self.sandbox is not None
+        return self.sandbox
+
+    # What people do
+
+    @rule(amount=st.sampled_from(["1000", "250000", "90000000", "500000000"]), lasts=st.sampled_from([60, 600]))
+    def create(self, amount: str, lasts: int) -> None:
+        self.charges.append(
+            self.sb.charges.create(
+                amount=amount, description="x", expiresIn=lasts, callbackUrl="http://shop.localhost/paid"
+            ).id
+        )
+
+    @precondition(lambda self: self.charges)
+    @rule(which=st.integers(0, 99), payer=PAYERS, outcome=OUTCOMES, delay=st.sampled_from([0, 0, 1, 59, 60, 61]))
+    def pay(self, which: int, payer: str, outcome: str, delay: int) -> None:
+        charge = self.sb.charges[self.charges[which % len(self.charges)]]
+        self.payments.append(self.sb.wallet(payer).pay(charge, outcome=outcome, delay=delay).id)
+
+    @precondition(lambda self: self.payments)
+    @rule(which=st.integers(0, 99), deed=st.sampled_from(["settle", "cancel"]))
+    def decide(self, which: int, deed: str) -> None:
+        world = self.sb.world
+        payment = self.payments[which % len(self.payments)]
+        try:
+            with world.turn():
+                getattr(world.payments, deed)(payment)
+        except NotHeld:
+            pass
+
+    @rule(span=st.sampled_from(["1ms", "150ms", "1s", "59s", "1m", "2m", "10m"]))
+    def wait(self, span: str) -> None:
+        self.sb.advance(span)
+
+    # What goes wrong
+
+    @precondition(lambda self: self.network)
+    @rule(
+        kind=st.sampled_from(["delay", "fail", "drop", "offline"]),
+        hop=st.sampled_from([0, 1, 2, -1]),
+        code=st.sampled_from([0x1007, 0x400F, 0x2002, 0x400A, 23, 0x100C, 0x100E]),
+        times=st.integers(1, 3),
+    )
+    def intercept(self, kind: str, hop: int, code: int, times: int) -> None:
+        more: dict[str, Any] = {"fail": {"code": code}, "delay": {"delay": "7s"}, "offline": {"node": "shop"}}.get(
+            kind, {}
+        )
+        try:
+            self.sb.network.intercept(kind, hop=hop, times=times, lasting="5m", **more)
+        except InterceptError:
+            assert (kind, hop) == ("drop", 0)
+
+    @precondition(lambda self: self.network)
+    @rule(inbound=st.sampled_from([0.5, 1.0]), outbound=st.sampled_from([0.0, 0.5]))
+    def drain(self, inbound: float, outbound: float) -> None:
+        self.sb.network["shop"].drain(inbound=inbound, outbound=outbound)
+
+    @precondition(lambda self: self.network)
+    @rule(peer=PAYERS, close=st.booleans())
+    def build(self, peer: str, close: bool) -> None:
+        network = self.sb.network
+        if network[peer].number != network["shop"].number:
+            channel = network[peer].open_channel("shop", 1_000_000_000)
+            if close:
+                network.close_channel(channel)
+
+    # Second thoughts, forks, restarts
+
+    @precondition(lambda self: self.charges)
+    @rule(which=st.integers(0, 99), span=st.sampled_from([0, 1]))
+    def think_again(self, which: int, span: int) -> None:
+        world = self.sb.world
+        before = self.stand()
+        request = self.sb.charges[self.charges[which % len(self.charges)]].request
+
+        def thought() -> None:
+            with world.turn():
+                for _ in range(1 + span):
+                    world.payments.pay(request, payer="dan", scheduled=False)
+                if self.network:
+                    levers = self.sb.network.levers
+                    shop = levers.node("shop")
+                    levers.drain(shop, 0.5, 0.5)
+                    levers.open_channel(shop, shop ^ 1, 10_000, None, 0, 0)
+                raise _Thought
+
+        with pytest.raises(_Thought):
+            thought()
+        assert self.stand() == before
+
+    @precondition(lambda self: self.folder is None)
+    @rule(written=st.booleans(), span=st.sampled_from(["1s", "2m"]))
+    def fork(self, written: bool, span: str) -> None:
+        """Parent and fork do the same from here on, whether the fork was written down between or not."""
+        parent = self.sb
+        child = Sandbox.from_snapshot(json.loads(json.dumps(parent.snapshot()))) if written else parent.fork()
+        parent.advance(span)
+        child.advance(span)
+        assert parent.world.journal.hash == child.world.journal.hash
+        self.sandbox = child
+        mine = self.stand()
+        self.sandbox = parent
+        assert mine == self.stand()
+        parent.close()
+        self.sandbox = child
+
+    @precondition(lambda self: self.folder is not None)
+    @rule()
+    def restart(self) -> None:
+        before = self.stand()
+        self.sb.close()
+        self.sandbox = Sandbox(data=self.folder)
+        assert self.stand() == before
+
+    def stand(self) -> Any:
+        """Everything that may differ between two worlds which should not."""
+        world = self.sb.world
+        tables = {
+            name: {key: dict(row) for key, row in shelf.rows.items()} for name, shelf in world.store.snapshot().items()
+        }
+        tables.pop("world", None)
+        engine = world.engine
+        rest = () if engine is None else (
+            engine.balance, engine.in_flight, engine.slots, engine.next_due(), len(engine.live), engine.closed,
+        )  # fmt: skip
+        return tables, world.clock.now(), world.clock.next_due(), rest
+
+    # The laws
+
+    @invariant()
+    def money_is_neither_made_nor_lost(self) -> None:
+        if self.sandbox is None:
+            return
+        world = self.sb.world
+        if world.engine is not None:
+            world.engine.audit()
+        settled = sum(
+            row["received_msat"]
+            for row in world.store.table("invoices", key="payment_hash")
+            if row["state"] == "SETTLED"
+        )
+        assert world.node.balance_msat == settled
+
+    @invariant()
+    def a_charge_is_completed_if_and_only_if_its_invoice_is_settled(self) -> None:
+        if self.sandbox is None:
+            return
+        world = self.sb.world
+        for charge in world.service.charges.charges:
+            invoice = world.node.invoices.row(charge["payment_hash"])
+            assert invoice is not None
+            assert (charge["status"] == "completed") == (invoice["state"] == "SETTLED"), charge["status"]
+        for payment in world.payments.rows:
+            if payment["preimage"] is not None:  # somebody can prove that it paid
+                assert sha256(bytes.fromhex(payment["preimage"])).hexdigest() == payment["payment_hash"]
+                assert world.node.invoices.row(payment["payment_hash"])["state"] == "SETTLED"  # type: ignore[index]
+
+    @invariant()
+    def an_invoice_is_paid_once(self) -> None:
+        """By one payment; or by several whose parts made up its one set, each of which sent some of them."""
+        if self.sandbox is None:
+            return
+        world = self.sb.world
+        senders: dict[str, set[str]] = {}
+        for row in world.payments.rows:
+            if row["status"] == "succeeded":
+                senders.setdefault(row["payment_hash"], set()).add(row["id"])
+        for payment_hash, paid in senders.items():
+            invoice = world.node.invoices.row(payment_hash)
+            assert invoice is not None
+            assert invoice["state"] == "SETTLED"
+            settled = [part["id"] for part in invoice["parts"] if part["state"] == "settled"]
+            assert paid <= {part.rpartition(":")[0] for part in settled}
+            assert len(set(settled)) == len(settled)
+
+    def teardown(self) -> None:
+        if self.sandbox is None:
+            return
+        self._everybody_learns_in_the_end()
+        self.sandbox.close()
+        if self.folder is not None:
+            rmtree(self.folder)
+
+    def _everybody_learns_in_the_end(self) -> None:
+        """When nothing is left to happen, no payment is open, no HTLC in flight, and who paid can prove it."""
+        self.sb.run()
+        checks: list[Callable[[], None]] = [
+            self.money_is_neither_made_nor_lost,
+            self.a_charge_is_completed_if_and_only_if_its_invoice_is_settled,
+            self.an_invoice_is_paid_once,
+        ]
+        for check in checks:
+            check()
+        world = self.sb.world
+        assert all(row["outcome"] is not None for row in world.payments.rows)
+        assert not [row for row in htlcs_of(world) if row["status"] == "in_flight"]
+        assert not [row for row in attempts_of(world) if row["status"] in ("in_flight", "waiting", "held")]
+        proven = {row["payment_hash"] for row in world.payments.rows if row["preimage"] is not None}
+        done = {row["payment_hash"] for row in world.service.charges.charges if row["status"] == "completed"}
+        assert proven == done
+        told = Counter(
+            each["chargeId"]
+            for each in self.sb.ask("GET", "/sandbox/v1/deliveries")
+            if each["event"] == "charge.completed"
+        )
+        completed = [charge["id"] for charge in world.service.charges.charges if charge["status"] == "completed"]
+        assert told == Counter(completed)  # each was told once, and none that was taken back
+
+
+TestMoneyInTheWorld = MoneyInTheWorld.TestCase
+TestMoneyInTheWorld.settings = settings(max_examples=40, stateful_step_count=25)

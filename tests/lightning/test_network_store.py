@@ -1,0 +1,233 @@
+"""A network kept in a directory: whoever opens it again finds every balance and every HTLC where they were left."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leyden import Sandbox
+from leyden.lightning.topology.graph import from_edges
+from leyden.server.errors import StoreError
+from leyden.server.store.store import Store
+from tests.support.served import ROOT, Client, command
+
+START = "2030-01-01T09:00:00Z"
+NETWORK = "scale-free:30"
+
+
+def stood(sandbox: Sandbox) -> dict[str, Any]:
+    """Everything but the rows that only a directory has."""
+    world = sandbox.world
+    written = sandbox.snapshot()
+    return {
+        "tables": {name: table["rows"] for name, table in written["tables"].items() if table["rows"]},
+        "network": written["network"] | {"orders": sorted(written["network"]["orders"], key=lambda row: row["id"])},
+        "now": sandbox.now,
+        "ahead": sorted((timer.due_ms, timer.kind, timer.key) for timer in world.clock.upcoming(1_000)),
+        "luck": world.streams.snapshot(),
+    }
+
+
+def in_order(facts: dict[str, Any]) -> dict[str, Any]:
+    """The same, with what has no order of its own in one."""
+    network = dict(facts["network"])
+    for name in ("shards", "lessons", "orders"):
+        network[name] = sorted(network[name], key=str)
+    network["lessons"] = [[payer, oldest, sorted(beliefs)] for payer, oldest, beliefs in network["lessons"]]
+    return facts | {"network": network}
+
+
+def act(sandbox: Sandbox, deed: tuple[Any, ...]) -> None:
+    word, *more = deed
+    if word == "pay":
+        amount, payer, outcome = more
+        charge = sandbox.charges.create(amount=str(amount), description="tea", expiresIn=60)
+        sandbox.wallet(payer).pay(charge, outcome=outcome)
+    elif word == "advance":
+        sandbox.advance(more[0])
+    elif word == "drain":
+        sandbox.network["shop"].drain(inbound=more[0])
+    elif word == "open":
+        if sandbox.network[more[0]].number != sandbox.network["shop"].number:
+            sandbox.network[more[0]].open_channel("shop", 2_000_000_000)
+    elif word == "close":
+        open_ones = [
+            row for row in sandbox.network["shop"].channels if row["channel"] not in sandbox.world.engine.closed
+        ]
+        if len(open_ones) > 1:
+            sandbox.network.close_channel(open_ones[-1]["channel"])
+    elif word == "intercept":
+        sandbox.network.intercept("delay", delay="3s", times=1)
+
+
+DEEDS = st.one_of(
+    st.tuples(
+        st.just("pay"),
+        st.sampled_from([1_000, 250_000, 90_000_000, 500_000_000]),
+        st.sampled_from(["ana", "bob", "cyd"]),
+        st.sampled_from(["settle", "settle", "hold", "wrong_secret"]),
+    ),
+    st.tuples(st.just("advance"), st.sampled_from(["1ms", "90ms", "400ms", "2s", "1m", "2h"])),
+    st.tuples(st.just("drain"), st.sampled_from([0.5, 1.0])),
+    st.tuples(st.just("open"), st.sampled_from(["n3", "n7"])),
+    st.tuples(st.just("close")),
+    st.tuples(st.just("intercept")),
+    st.tuples(st.just("reopen")),
+)
+
+
+@given(seed=st.integers(0, 3), deeds=st.lists(DEEDS, min_size=3, max_size=14))
+@settings(max_examples=25)
+def test_whenever_it_is_opened_again_it_goes_on_as_if_it_had_never_been_closed(seed: int, deeds: list[Any]) -> None:
+    with tempfile.TemporaryDirectory() as data, Sandbox(seed=seed, start=START, network=NETWORK) as steady:
+        kept = Sandbox(seed=seed, start=START, network=NETWORK, data=data)
+        try:
+            for deed in [
+                ("pay", 90_000_000, "ana", "settle"),
+                ("advance", "90ms"),
+                *deeds,
+                ("reopen",),
+                ("advance", "3h"),
+            ]:
+                if deed[0] == "reopen":
+                    kept.close()
+                    kept = Sandbox(data=data)
+                else:
+                    act(kept, deed)
+                    act(steady, deed)
+                kept.world.engine.audit()
+                assert in_order(stood(kept)) == in_order(stood(steady)), deed
+        finally:
+            kept.close()
+
+
+def test_wherever_the_journal_ends_the_charge_and_the_channels_tell_one_story(tmp_path: Path) -> None:
+    """As after a kill in the middle of any write. Nothing was done from outside meanwhile, so all ends the same."""
+    whole = tmp_path / "whole"
+    with Sandbox(seed=3, start=START, network=NETWORK, data=whole) as sandbox:
+        for payer in ("ana", "bob", "cyd"):
+            charge = sandbox.charges.create(amount="90000000", description="tea", expiresIn=600)
+            sandbox.wallet(payer).pay(charge)
+        [journal] = whole.rglob("*.journal")
+        begun = journal.stat().st_size
+        sandbox.run()
+        end = in_order(stood(sandbox))
+        assert [charge.status for charge in sandbox.charges].count("completed") > 1
+    size = journal.stat().st_size
+    flying = 0
+    for step in range(25):
+        part = tmp_path / f"cut-{step}"
+        shutil.copytree(whole, part)
+        [journal] = part.rglob("*.journal")
+        with journal.open("r+b") as file:
+            file.truncate(begun + (size - begun) * step // 24)
+        with Sandbox(data=part) as sandbox:
+            world = sandbox.world
+            world.engine.audit()
+            flying += len(world.engine.live)
+            for row in world.service.charges.charges:
+                invoice = world.node.invoices.row(row["payment_hash"])
+                assert (row["status"] == "completed") == (invoice["state"] == "SETTLED")
+            sandbox.run()
+            assert in_order(stood(sandbox)) == end, step
+    assert flying > 10
+
+
+def test_a_served_network_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+    def serve(*options: str) -> tuple[subprocess.Popen[str], Client]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "leyden", "serve", "--port", "0", "--data", str(tmp_path), *options],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert process.stdout is not None
+        return process, Client(process.stdout.readline().split()[-1])
+
+    process, client = serve("--network", NETWORK, "--seed", "3", "--rate", "1")
+    try:
+        made = [
+            client.ok("POST", "/v0/charges", {"amount": "1000000", "description": "tea", "expiresIn": 600})["data"]
+            for _ in range(4)
+        ]
+        for charge in made:
+            client.ok("POST", "/sandbox/v1/payments", {"request": charge["invoice"]["request"]})
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=20)
+    process, client = serve("--rate", "100")
+    try:
+        for _ in range(2_000):
+            payments = client.ok("GET", "/sandbox/v1/payments")
+            if all(payment["status"] in ("succeeded", "failed") for payment in payments):
+                break
+            time.sleep(0.005)
+        ended = [client.ok("GET", f"/v0/charges/{charge['id']}")["data"]["status"] for charge in made]
+        assert len(payments) == 4
+        assert [payment["status"] for payment in payments].count("succeeded") == ended.count("completed") > 0
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+    [folder] = [path.parent for path in tmp_path.rglob("*.journal")]
+    with Sandbox(data=folder) as sandbox:
+        sandbox.world.engine.audit()
+        assert sandbox.world.node.balance_msat == 1_000_000 * ended.count("completed")
+
+
+def test_a_directory_keeps_its_network(tmp_path: Path) -> None:
+    with Sandbox(seed=5, start=START, network="line:4", data=tmp_path / "line"):
+        pass
+    with Sandbox(data=tmp_path / "line", network="line:4") as sandbox:
+        assert len(sandbox.network) == 4
+    with pytest.raises(StoreError, match="begun with network line:4: leave network out"):
+        Sandbox(data=tmp_path / "line", network="direct")
+    done = command("serve", "--port", "0", "--data", str(tmp_path / "other"), "--network", "nonsense")
+    assert done.returncode == 1
+    with Sandbox(seed=5, start=START, data=tmp_path / "direct"):
+        pass
+    with pytest.raises(StoreError, match="begun with network direct"):
+        Sandbox(data=tmp_path / "direct", network="line:4")
+    graph = from_edges([("a", "b", 900_000), ("b", "c", 900_000)])
+    with Sandbox(seed=5, start=START, network=graph, data=tmp_path / "own") as sandbox:
+        sandbox.network["shop"].drain(inbound=0.5)
+        inbound = sandbox.network["shop"].inbound_msat
+    with Sandbox(data=tmp_path / "own") as sandbox:
+        assert sandbox.network["shop"].inbound_msat == inbound
+    with pytest.raises(StoreError, match="a map of 3 nodes"):
+        Sandbox(data=tmp_path / "own", network=from_edges([("a", "b", 900_000)]))
+
+
+def test_a_map_that_another_version_would_draw_is_refused(tmp_path: Path) -> None:
+    with Sandbox(seed=5, start=START, network="line:4", data=tmp_path):
+        pass
+    with Store.open(tmp_path) as store:
+        table = store.table("world", key="id")
+        plan = table.existing("plan")
+        assert len(plan["map"]) == 16
+        table.put({**plan, "map": "0" * 16})
+    with pytest.raises(StoreError, match="another version of Leyden"):
+        Sandbox(data=tmp_path)
+
+
+def test_a_network_forgotten_by_a_reset_is_kept_as_it_then_is(tmp_path: Path) -> None:
+    with Sandbox(seed=5, start=START, network=NETWORK, data=tmp_path) as sandbox:
+        act(sandbox, ("open", "n3"))
+        act(sandbox, ("drain", 1.0))
+        act(sandbox, ("pay", 1_000, "ana", "settle"))
+        sandbox.world.reset()
+        act(sandbox, ("pay", 1_000, "bob", "settle"))
+        sandbox.advance("90ms")
+        left = in_order(stood(sandbox))
+    with Sandbox(data=tmp_path) as sandbox:
+        assert in_order(stood(sandbox)) == left

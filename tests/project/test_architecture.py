@@ -1,0 +1,238 @@
+"""The architecture: which package may import which, and what none of them may use.
+
+`python -m tests.project.test_architecture` draws the layers that are checked here.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+STDLIB = sys.stdlib_module_names
+SOURCES = sorted(path for folder in ("server", "sim") for path in (ROOT / folder).rglob("*.py"))
+IMPORTING = sorted([*SOURCES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "notebooks" / "sources").glob("*.py")])
+
+# From the ground up. A module may import its own layer and those below; the longest matching name says where it stands.
+LAYERS: list[tuple[str, ...]] = [
+    ("specs", "notebooks"),
+    ("server", "server.errors", "server.money", "server.timestamps", "server.version", "server.ports", "server.html"),
+    ("server.http.request", "server.http.strict_json", "server.callbacks.ip_addresses", "server.callbacks.signing"),
+    ("server.contract",),
+    ("server.store",),
+    ("server.http.validation", "server.http.request_parsing", "server.charges.lifecycle", "server.charges.wire_model"),
+    ("server.charges.lnurl",),
+    ("server.callbacks", "server.charges.lists", "server.http.projects", "server.http.idempotency"),
+    ("server.charges",),
+    ("server.http", "server.docs"),
+    ("server.app", "server.service"),
+    ("server.system",),
+    ("errors", "repr_tables"),
+    ("world.timers", "world.clock", "world.rng", "world.loopback", "world.gc_pause", "world.merged_openapi"),
+    ("world.event_journal", "lightning"),
+    ("world.transaction",),
+    ("callbacks",),
+    ("world",),
+    ("lab",),
+    ("devserver",),
+    ("sandbox",),
+    ("harness", "pytest_plugin"),
+    ("__main__", ""),
+]
+# Imports inside functions that point upward, to keep a start short: none.
+OUTSIDE_ONLY_SYSTEM = {"socket", "time", "asyncio", "threading", "random", "secrets", "uuid"}
+SYSTEM_CLOCK_CALLS = {
+    "datetime.now",
+    "datetime.utcnow",
+    "datetime.today",
+    "date.today",
+    "time.time",
+    "time.monotonic",
+    "uuid.uuid4",
+}
+# A lock is no clock: a server thread and a notebook share one world. The development server awaits the network.
+ALLOWED = {
+    ("sim/world/world.py", "threading"),
+    ("sim/devserver/multi_tenant.py", "asyncio"),
+    ("sim/devserver/awaited_delivery.py", "asyncio"),
+    ("sim/devserver/listen.py", "asyncio"),
+    ("sim/devserver/receiver_check/command.py", "asyncio"),
+}
+ids = {"ids": lambda path: str(path.relative_to(ROOT))}
+
+
+def name_of(path: Path) -> str:
+    """The module that a file is, without the leading `leyden.`: `server/app.py` is `server.app`."""
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    parts = parts[:-1] if parts[-1] == "__init__" else parts
+    return ".".join(parts if parts[:1] == ["server"] else parts[1:])
+
+
+MODULES = {name_of(path): path for path in SOURCES}
+
+
+def imports_of(path: Path) -> set[str]:
+    """Every module that a file imports, those imported inside functions and for type checking included."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import; write the whole path"
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                found.add(whole if whole.removeprefix("leyden.") in MODULES else node.module or "")
+    return found
+
+
+def modules_imported(path: Path) -> set[str]:
+    """The modules of this project that a file imports, named like `MODULES`."""
+    own = {"" if name == "leyden" else name.removeprefix("leyden.") for name in imports_of(path) if is_ours(name)}
+    return own & MODULES.keys()
+
+
+def is_ours(name: str) -> bool:
+    return name == "leyden" or name.startswith("leyden.")
+
+
+def layer_of(module: str) -> int:
+    """The number of the layer that a module stands in; -1 when it has none."""
+    best, found = -1, -1
+    for number, names in enumerate(LAYERS):
+        for name in names:
+            if (module == name or (name and module.startswith(f"{name}."))) and len(name) > best:
+                best, found = len(name), number
+    return found
+
+
+@pytest.mark.parametrize("path", IMPORTING, **ids)
+def test_nothing_is_imported_by_the_name_of_its_folder(path: Path) -> None:
+    """`server`, `sim` and `specs` are names that belong to everybody: what is installed is `leyden`."""
+    for name in imports_of(path):
+        folder, _, rest = name.partition(".")
+        right = {"sim": "leyden", "server": "leyden.server", "specs": "leyden.specs"}.get(folder)
+        assert right is None, f"{path} imports {name}: its name is {right}{'.' if rest else ''}{rest}"
+    quoted = re.search(r"\b(?:from|import) (?:sim|server|specs)\b", path.read_text().replace("\\n", "\n"))
+    assert quoted is None or path == Path(__file__), f"{path}: {quoted} in a text"
+
+
+@pytest.mark.parametrize("path", SOURCES, **ids)
+def test_imports_point_downward(path: Path) -> None:
+    module = name_of(path)
+    own = layer_of(module)
+    assert own >= 0, f"{path}: give {module} a place in LAYERS"
+    for imported in modules_imported(path):
+        assert not module.startswith("server") or imported.startswith(("server", "specs")), (
+            f"{path} imports {imported}: the service knows nothing of the simulation around it"
+        )
+        if imported:  # `leyden` itself names the public classes and imports none of them before they are asked for
+            assert layer_of(imported) <= own, f"{path} imports {imported}, which stands above it"
+
+
+def circles() -> list[list[str]]:
+    """The groups of modules that import each other in a circle (Tarjan)."""
+    graph = {module: modules_imported(path) - {module} for module, path in MODULES.items()}
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(module: str) -> None:
+        index[module] = low[module] = len(index)
+        stack.append(module)
+        for imported in graph[module]:
+            if imported not in index:
+                visit(imported)
+                low[module] = min(low[module], low[imported])
+            elif imported in stack:
+                low[module] = min(low[module], index[imported])
+        if low[module] == index[module]:
+            group = stack[stack.index(module) :]
+            del stack[stack.index(module) :]
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for module in graph:
+        if module not in index:
+            visit(module)
+    return found
+
+
+def test_no_modules_import_each_other() -> None:
+    # Circles that are still to be resolved, by their size.
+    assert sorted(map(len, circles())) == [2, 3, 5, 25]
+
+
+@pytest.mark.parametrize("path", SOURCES, **ids)
+def test_time_and_randomness_come_from_the_ports(path: Path) -> None:
+    where = str(path.relative_to(ROOT))
+    if where.startswith("server/system/"):
+        return
+    for name in imports_of(path):
+        top = name.split(".")[0]
+        assert top not in OUTSIDE_ONLY_SYSTEM or (where, top) in ALLOWED, f"{where} imports {name}"
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            call = f"{node.value.id}.{node.attr}"
+            assert call not in SYSTEM_CLOCK_CALLS, f"{where}:{node.lineno} reads the system clock"
+
+
+@pytest.mark.parametrize("path", SOURCES, **ids)
+def test_no_module_keeps_state(path: Path) -> None:
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            pytest.fail(f"{path}:{node.lineno} rebinds a global")
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        for target in targets:
+            if isinstance(target, ast.Name) and isinstance(node.value, ast.List | ast.Dict | ast.Set | ast.ListComp):
+                # Tables that are only read are written in capitals, and never changed.
+                assert target.id.lstrip("_").isupper() or target.id == "__all__", f"{path}:{node.lineno} {target.id}"
+
+
+def test_the_reference_model_knows_nothing_of_the_service() -> None:
+    """The model is written from the specification: it imports the standard library and itself."""
+    files = sorted((ROOT / "sim" / "harness" / "model").glob("*.py"))
+    assert files
+    for path in files:
+        strangers = {
+            name
+            for name in imports_of(path)
+            if not name.startswith("leyden.harness.model") and name.split(".")[0] not in STDLIB
+        }
+        assert not strangers, f"{path} imports {strangers}: the reference model never asks the service what is right"
+
+
+def test_no_source_file_is_too_long() -> None:
+    long = {
+        str(path.relative_to(ROOT)): lines for path in SOURCES if (lines := len(path.read_text().splitlines())) > 400
+    }
+    assert not long
+
+
+def test_nothing_else_stands_at_the_top() -> None:
+    known = {"notebooks", "sim", "server", "specs", "tests", "pyproject.toml", "README.md", "LICENSE"}
+    built = {"build", "dist", "schemathesis-report", "leyden-data", "leyden-lab"}
+    extra = {path.name for path in ROOT.iterdir()} - known - built
+    assert not {name for name in extra if not name.startswith(".") and not name.endswith(".egg-info")}
+
+
+def drawing() -> str:
+    """The layers as text, the highest first, each with the number of its modules and what it imports from below."""
+    lines = []
+    for number in reversed(range(len(LAYERS))):
+        members = [module for module in MODULES if layer_of(module) == number]
+        below = {layer_of(name) for module in members for name in modules_imported(MODULES[module])} - {number, -1}
+        names = ", ".join(f"leyden.{name}" if name else "leyden" for name in LAYERS[number])
+        arrow = " -> " + ", ".join(map(str, sorted(below, reverse=True))) if below else ""
+        lines.append(f"{number:2}  {names}  ({len(members)} modules){arrow}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(drawing())

@@ -1,0 +1,63 @@
+"""The linters and the type checker are part of the suite: what they refuse is not finished."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["ruff", "check", "."], ["ruff", "format", "--check", "."]],
+    ids=["ruff check", "ruff format"],
+)
+def test_ruff_has_nothing_to_say(command: list[str]) -> None:
+    done = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-4_000:] + done.stderr[-2_000:]
+
+
+def test_mypy_has_nothing_to_say(tmp_path: Path) -> None:
+    """The type checker reads the package where it stands under its own name, which in a checkout is nowhere."""
+    package = tmp_path / "leyden"
+    package.mkdir()
+    for path in (*(ROOT / "sim").iterdir(), ROOT / "server", ROOT / "specs"):
+        if path.name != "__pycache__":
+            (package / path.name).symlink_to(path)
+    (package / "notebooks").mkdir()
+    (package / "notebooks" / "__init__.py").symlink_to(ROOT / "notebooks" / "__init__.py")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml")],
+        cwd=tmp_path,
+        env={**os.environ, "MYPYPATH": str(tmp_path), "MYPY_CACHE_DIR": str(ROOT / ".mypy_cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4_000:] + done.stderr[-2_000:]
+
+
+def test_the_wheel_carries_the_package_and_nothing_else(tmp_path: Path) -> None:
+    """All that is installed lies below `leyden/`: the specs, the pages and the notebooks among it."""
+    checkout = tmp_path / "checkout"
+    ignored = shutil.ignore_patterns("__pycache__", ".*", "*.egg-info", "build", "dist", "tests")
+    shutil.copytree(ROOT, checkout, ignore=ignored)
+    script = f"from setuptools.build_meta import build_wheel; print(build_wheel({str(tmp_path)!r}))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=checkout, capture_output=True, text=True, check=True)
+    with zipfile.ZipFile(tmp_path / done.stdout.split()[-1]) as wheel:
+        packed = set(wheel.namelist())
+    expected = {
+        str(Path("leyden", into, path.relative_to(ROOT / folder)))
+        for folder, into in (("sim", ""), ("server", "server"), ("specs", "specs"))
+        for path in (ROOT / folder).rglob("*.*")
+        if path.parent.name != "__pycache__"
+    }
+    expected |= {f"leyden/notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.*")}
+    assert {name for name in packed if ".dist-info/" not in name} == expected

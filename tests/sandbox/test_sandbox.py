@@ -1,0 +1,274 @@
+"""The sandbox as an analyst holds it: time in the hand, handles that always show the present, and clear refusals."""
+
+from __future__ import annotations
+
+import urllib.request
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+import pytest
+
+from leyden import Sandbox
+from leyden.lightning.payer.payment_requests import PayerError, ask_for_invoice, read_request
+from leyden.sandbox.resources import ApiError
+from leyden.server.system.process import PortTaken
+
+GOOD: dict[str, Any] = {"amount": "1000", "description": "tea"}
+
+
+def test_nothing_happens_until_time_moves(sandbox: Sandbox) -> None:
+    payment = sandbox.wallet("ana").pay(sandbox.charges.create(**GOOD))
+    assert (payment.status, payment.outcome) == ("in_flight", None)
+    fired = sandbox.step()
+    assert fired is not None
+    assert (payment.status, payment.outcome) == ("succeeded", "SUCCEEDED")
+
+
+@pytest.mark.parametrize("by", ["90s", 90, timedelta(seconds=90)])
+def test_spans_in_every_spelling(sandbox: Sandbox, by: Any) -> None:
+    sandbox.advance(by)
+    assert sandbox.now == "2030-01-01T09:01:30.000Z"
+
+
+@pytest.mark.parametrize(
+    "when",
+    ["2030-01-01T10:00:00Z", datetime(2030, 1, 1, 10, tzinfo=UTC), 1_893_492_000_000, "2030-01-01T11:00:00+01:00"],
+)
+def test_instants_in_every_spelling_and_a_cell_may_be_run_again(sandbox: Sandbox, when: Any) -> None:
+    for _ in range(2):
+        sandbox.advance_to(when)
+        assert sandbox.now == "2030-01-01T10:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    ("offset", "status"), [("-1s", "pending"), ("-1ms", "pending"), ("0s", "expired"), ("1s", "expired")]
+)
+def test_just_before_and_just_after(sandbox: Sandbox, offset: str, status: str) -> None:
+    charge = sandbox.charges.create(**GOOD, expiresIn=60)
+    sandbox.advance_to(charge.expires_at, offset=offset)
+    assert charge.status == status
+
+
+def test_running_to_the_next_event_and_for_a_span(sandbox: Sandbox) -> None:
+    sandbox.charges.create(**GOOD, expiresIn=60)
+    sandbox.charges.create(**GOOD, expiresIn=120)
+    assert [event.kind for event in sandbox.run("next_event")] == ["charge_expiry"]
+    assert sandbox.now == "2030-01-01T09:01:00.000Z"
+    assert sandbox.run("30s") == []
+    assert len(sandbox.run()) == 1
+    assert sandbox.run() == []
+    assert sandbox.step() is None
+
+
+@pytest.mark.parametrize("by", ["soon", "-1s", -1, float("nan"), True])
+def test_a_span_that_is_none(sandbox: Sandbox, by: Any) -> None:
+    with pytest.raises(ValueError):
+        sandbox.advance(by)
+
+
+@pytest.mark.parametrize("by", [None, datetime(2030, 1, 2, tzinfo=UTC), ["5m"]])
+def test_what_is_no_span_at_all(sandbox: Sandbox, by: Any) -> None:
+    with pytest.raises(TypeError, match="is not a duration: give"):
+        sandbox.advance(by)
+
+
+@pytest.mark.parametrize("when", ["soon", datetime.fromisoformat("2030-01-01"), None, 1.5, True])
+def test_an_instant_that_is_none(sandbox: Sandbox, when: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        sandbox.advance_to(when)
+
+
+def test_a_refusal_carries_the_problem(sandbox: Sandbox) -> None:
+    with pytest.raises(ApiError) as refused:
+        sandbox.charges.create(amount="1", description="tea")
+    assert refused.value.status == 400
+    assert refused.value.problem["errors"][0]["pointer"] == "/amount"
+    with pytest.raises(ApiError, match="404"):
+        sandbox.charges["no-such-id"]
+    with pytest.raises(TypeError, match="0 is no id"):
+        sandbox.charges[0]
+
+
+def test_a_name_that_the_service_ignores_is_warned_of(sandbox: Sandbox) -> None:
+    with pytest.warns(UserWarning, match="createCharge has no field expires_in and ignores it: write expiresIn"):
+        charge = sandbox.charges.create(amount="1000", description="tea", expires_in=5)
+    assert charge.expires_at == charge.created_at + timedelta(minutes=10)
+    tips = sandbox.static_charges.create(minAmount="1000", maxAmount="2000", description="tips")
+    with pytest.warns(UserWarning, match="updateStaticCharge has no field colour and ignores it: there are"):
+        tips.update(colour="red")
+    with Sandbox(overlays=["strict"]) as strict, pytest.raises(ApiError, match="leave it out"):
+        strict.charges.create(amount="1000", description="tea", expires_in=5)
+
+
+def test_a_value_that_no_request_can_carry_is_named(sandbox: Sandbox) -> None:
+    with pytest.raises(TypeError, match=r"expiresIn=.* is not JSON: give a text"):
+        sandbox.charges.create(amount="1000", description="tea", expiresIn=timedelta(minutes=1))
+    import numpy as np
+
+    charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=np.int64(60))
+    assert charge.expires_at == charge.created_at + timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("amount", [2000.5, "2e3", "", float("nan")])
+def test_money_is_not_rounded_on_its_way_to_a_wallet(sandbox: Sandbox, amount: Any) -> None:
+    charge = sandbox.charges.create(amount="2000", description="tea")
+    with pytest.raises(ValueError, match="give whole millisatoshis"):
+        sandbox.wallet("ana").pay(charge, amount=amount)
+    sandbox.run()
+    assert charge.status == "expired"
+    assert sandbox.wallet("ana").pay(charge, amount=2000.0).outcome is None
+
+
+def test_what_no_wallet_can_pay(sandbox: Sandbox) -> None:
+    for nothing in (None, {}, 7):
+        with pytest.raises(TypeError, match="cannot be paid: give a Charge"):
+            sandbox.wallet("ana").pay(nothing)  # type: ignore[arg-type]
+
+
+def test_a_fault_with_a_misspelt_condition_is_refused(sandbox: Sandbox) -> None:
+    charge = sandbox.charges.create(amount="1000", description="tea")
+    with pytest.raises(
+        TypeError, match="chrage is nothing that a fault asks for: give some of operation, event, charge"
+    ):
+        sandbox.faults.add("drop", chrage=charge)
+    assert len(sandbox.faults) == 0
+
+
+def test_one_overlay_goes_in_a_list_like_several() -> None:
+    with pytest.raises(TypeError, match=r"write overlays=\['strict'\]"):
+        Sandbox(overlays="strict")
+
+
+def test_what_happened_is_a_list_that_shows_itself_in_a_few_lines(sandbox: Sandbox) -> None:
+    assert repr(sandbox.run()) == "0 happened"
+    ids = [sandbox.charges.create(amount="1000", description="tea", expiresIn=60).id for _ in range(7)]
+    happened = sandbox.run()
+    assert [one.key for one in happened] == ids
+    lines = [f"  2030-01-01T09:01:00.000Z charge_expiry {made}" for made in ids[:5]]
+    assert repr(happened).splitlines() == ["7 happened:", *lines, "  and 2 more"]
+
+
+def test_a_port_that_is_none_is_refused(sandbox: Sandbox) -> None:
+    with pytest.raises(PortTaken, match="port must be 0-65535"):
+        sandbox.serve(port=65_536)
+
+
+def test_collections_are_read_in_order_of_creation(sandbox: Sandbox) -> None:
+    made = [sandbox.charges.create(amount="1000", description=str(number)) for number in range(5)]
+    assert list(sandbox.charges) == made
+    assert len(sandbox.charges) == 5
+    assert sandbox.charges[made[2].id] == made[2]
+    assert "5 in /v0/charges" in repr(sandbox.charges)
+
+
+def test_what_is_shown_says_where_things_stand(sandbox: Sandbox) -> None:
+    charge = sandbox.charges.create(amount="1000", description="<b>tea</b>")
+    assert "1 pending" in repr(sandbox)
+    assert "charge_expiry" in repr(sandbox)
+    assert "pending" in repr(charge)
+    shown = charge._repr_html_()
+    assert "<b>" not in shown
+    assert "&lt;b&gt;tea" in shown
+    assert repr(charge.fail()) == f"Charge(1000 msat, error, '<b>tea</b>', {charge.id})"
+
+
+def test_the_invoice_reads_back_what_was_asked(sandbox: Sandbox) -> None:
+    invoice = sandbox.charges.create(amount="250000", description="Coffee ☕", expiresIn=300).invoice.decode()
+    assert (invoice.amount_msat, invoice.description, invoice.expiry_s) == (250_000, "Coffee ☕", 300)
+    assert (invoice.currency, invoice.min_final_cltv, invoice.features) == ("bcrt", 80, {8, 14, 17})
+    assert invoice.payee == sandbox.world.node.node_id
+
+
+@pytest.mark.parametrize(("length", "hashed"), [(319, False), (320, True)])
+def test_a_description_over_639_bytes_is_committed_to_by_its_hash(sandbox: Sandbox, length: int, hashed: bool) -> None:
+    text = "é" * length + "x" * (639 - 2 * length if not hashed else 0)
+    charge = sandbox.charges.create(amount="1000", description=text)
+    invoice = charge.invoice.decode()
+    assert (invoice.description is None, invoice.description_hash is not None) == (hashed, hashed)
+    assert charge.data["description"] == text
+
+
+def test_a_network_that_is_not_simulated_is_refused() -> None:
+    with pytest.raises(ValueError, match="scale-free:N"):
+        Sandbox(network="mesh:400")
+
+
+def test_served_beside_the_program(sandbox: Sandbox) -> None:
+    url = sandbox.serve()
+    assert sandbox.serve() == url
+    request = urllib.request.Request(
+        f"{url}/v0/charges",
+        orjson.dumps({**GOOD, "callbackUrl": "http://shop.localhost/paid"}),
+        {"apikey": "leyden", "content-type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        made = orjson.loads(answer.read())["data"]
+    charge = sandbox.charges[made["id"]]
+    sandbox.wallet("ana").pay(charge)
+    sandbox.run()
+    assert charge.status == "completed"
+    assert [post.json["status"] for post in sandbox.receiver("shop").inbox] == ["completed"]
+
+
+# Wallets
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"), [("LNBCRT1ABC", "bolt11"), ("lightning:lnbc1x", "bolt11"), (" LIGHTNING:LNURL1X ", "lnurl")]
+)
+def test_what_a_code_holds(text: str, kind: str) -> None:
+    assert read_request(text) == kind
+
+
+@pytest.mark.parametrize("text", ["", "bitcoin:bc1q", "https://shop.example", "hello"])
+def test_a_code_that_holds_nothing_to_pay(text: str) -> None:
+    with pytest.raises(PayerError, match="neither"):
+        read_request(text)
+
+
+def broken_promise(sandbox: Sandbox, **lies: Any) -> str:
+    """What a wallet says to a service whose answers have these fields changed."""
+    tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips")
+
+    def fetch(url: str) -> dict[str, Any]:
+        answer = sandbox.ask("GET", url.removeprefix("http://localhost"))
+        return {**answer, **{name: value for name, value in lies.items() if name in answer}}
+
+    with pytest.raises(ValueError) as refused:
+        ask_for_invoice(tips.request, 2_000, "", fetch)
+    return str(refused.value)
+
+
+def test_a_wallet_holds_the_service_to_its_promise(sandbox: Sandbox) -> None:
+    other = sandbox.charges.create(amount="3000", description="other").request
+    assert "payRequest" in broken_promise(sandbox, tag="withdrawRequest")
+    assert "does not commit" in broken_promise(sandbox, metadata='[["text/plain","Something else"]]')
+    assert "exactly one" in broken_promise(sandbox, metadata="[]")
+    assert "does not commit" in broken_promise(sandbox, pr=other)
+
+
+def test_a_wallet_must_know_how_much(sandbox: Sandbox) -> None:
+    tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips")
+    with pytest.raises(PayerError, match="1000 to 9000"):
+        sandbox.wallet("ana").scan(tips)
+    fixed = sandbox.static_charges.create(minAmount="5000", maxAmount="5000", description="Ticket")
+    assert sandbox.wallet("ana").scan(fixed).row["amount_msat"] == 5_000
+    with pytest.raises(ValueError, match="scan"):
+        sandbox.wallet("ana").pay(tips.request)
+
+
+def test_the_control_plane_pays_a_link_its_least_amount_if_none_is_named(sandbox: Sandbox) -> None:
+    tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips")
+    payment = sandbox.ask("POST", "/sandbox/v1/payments", {"request": tips.request})
+    assert (payment["status"], payment["amount"]) == ("succeeded", "1000")
+
+
+def test_idle_is_reached_although_something_is_due_after_the_end_of_time() -> None:
+    with Sandbox(start="2999-12-31T23:59:00Z") as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="too late for anybody", expiresIn=600)
+        said = sandbox.ask("POST", "/sandbox/v1/clock/advance", {"until": "idle"})
+        assert said["now"] <= "2999-12-31T23:59:59.999Z"
+        sandbox.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
+        assert (sandbox.run(), sandbox.step(), charge.status) == ([], None, "pending")
+        assert sandbox.now == "2999-12-31T23:59:59.000Z"

@@ -1,0 +1,51 @@
+"""The catalogue: every defect, in the order in which the kinds are named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.seeded_defects import (
+    amounts,
+    contracts,
+    deliveries,
+    echoes,
+    faults,
+    invoices,
+    keys,
+    lists,
+    lnurl,
+    messages,
+    repeats,
+    restarts,
+    slots,
+    states,
+    texts,
+)
+from tests.seeded_defects.defect import KINDS, Defect
+
+MODULES = (
+    amounts,
+    texts,
+    echoes,
+    contracts,
+    keys,
+    states,
+    slots,
+    invoices,
+    deliveries,
+    messages,
+    faults,
+    repeats,
+    lists,
+    lnurl,
+    restarts,
+)
+
+DEFECTS: tuple[Defect, ...] = tuple(
+    sorted(
+        (one for module in MODULES for one in vars(module).values() if isinstance(one, Defect)),
+        key=lambda defect: KINDS.index(defect.kind),
+    )
+)
+
+CATALOGUE: Mapping[str, Defect] = {defect.name: defect for defect in DEFECTS}

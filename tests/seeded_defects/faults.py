@@ -1,0 +1,106 @@
+"""Defects of the faults that are asked for: what was to go wrong in one way goes wrong in another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from leyden import Sandbox
+from leyden.callbacks.faults import Faults
+from leyden.callbacks.inboxes import Received
+from leyden.server.ports import Answer, Post
+from tests.seeded_defects.defect import Make, Plant, seeded
+from tests.seeded_defects.posting import headers
+from tests.seeded_defects.probing import HOOK, inbox, new_charge, paid
+from tests.seeded_defects.seams import attribute
+
+Held = Sequence[Mapping[str, Any]]
+
+
+def _let_go(choose: Callable[[Held], Held]) -> Plant:
+    """Let only some go of those that were held back."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda self, held: original(self, choose(held))
+
+    return attribute(Faults, "_release", make)
+
+
+def _posts(make: Make, kind: str, count: int) -> list[Received]:
+    """What the shop got of three Charges that were paid a second after each other, while this fault struck."""
+    with make() as sandbox:
+        _pay_three(sandbox, kind, count)
+        return list(inbox(sandbox))
+
+
+def _pay_three(sandbox: Sandbox, kind: str, count: int) -> None:
+    charges = [new_charge(sandbox, callbackUrl=HOOK, internalId=str(number)) for number in range(3)]
+    sandbox.faults.add(kind, count=count)
+    for charge in charges:
+        paid(sandbox, charge)
+    sandbox.run()
+
+
+def _order(make: Make) -> list[str]:
+    return [got.json["internalId"] for got in _posts(make, "reorder", 1)]
+
+
+def _at_once(original: Callable[..., Any]) -> Callable[..., Any]:
+    def put_off(self: Faults, delivery: Mapping[str, Any], number: int) -> int | None:
+        until: int | None = original(self, delivery, number)
+        reordered = (self.hit(delivery["id"], number) or {}).get("kind") == "reorder"
+        return delivery["due_at"] if reordered and until is not None else until
+
+    return put_off
+
+
+@seeded(
+    "callbacks",
+    "A message that is to be overtaken goes before the others all the same.",
+    breaks="decision: faults",
+    plant=attribute(Faults, "put_off", _at_once),
+)
+def reordered_in_order(make: Make) -> bool:
+    return _order(make) == ["0", "1", "2"]
+
+
+@seeded(
+    "callbacks",
+    "A message that was overtaken goes on waiting for its whole hour.",
+    breaks="decision: faults",
+    plant=_let_go(lambda held: [one for one in held if one["kind"] != "reorder"]),
+)
+def overtaken_and_still_held(make: Make) -> bool:
+    return _order(make) == ["1", "2", "0"]
+
+
+@seeded(
+    "callbacks",
+    "A burst leaves behind the message that waited longest.",
+    breaks="decision: faults",
+    plant=_let_go(lambda held: held[held[0]["kind"] == "burst" :] if held else held),
+)
+def burst_without_its_first(make: Make) -> bool:
+    return len({got.at for got in _posts(make, "burst", 3)}) == 2
+
+
+def _renamed(original: Callable[..., Any]) -> Callable[..., Any]:
+    def post(self: Faults, post: Post, answered: Callable[[Post, Answer], None]) -> None:
+        if (self.hit(post.delivery_id, post.attempt) or {}).get("kind") == "burst":
+            post = headers(post, webhook_id=f"burst-{post.delivery_id}")
+        original(self, post, answered)
+
+    return post
+
+
+@seeded(
+    "callbacks",
+    "The messages of a burst come under other ids than their own.",
+    breaks="decision: faults",
+    plant=attribute(Faults, "post", _renamed),
+)
+def burst_under_other_ids(make: Make) -> bool:
+    with make() as sandbox:
+        _pay_three(sandbox, "burst", 3)
+        own = {row["id"] for row in sandbox.world.service.callbacks.deliveries()}
+        return not own & {got.webhook_id for got in inbox(sandbox)}

@@ -1,0 +1,219 @@
+"""Defects of keys: who may do what, and who sees what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from leyden.server.charges.charges import ChargeService
+from leyden.server.charges.static_charges import StaticChargeService
+from leyden.server.errors import NotFound
+from leyden.server.http.projects import Projects
+from tests.seeded_defects.defect import Make, seeded
+from tests.seeded_defects.probing import (
+    CHARGES,
+    STATICS,
+    WALLET,
+    new_charge,
+    new_static,
+    other_project,
+    paid,
+    send,
+    wallet_of,
+)
+from tests.seeded_defects.seams import Through, attribute, changed, gate, handler
+from tests.seeded_defects.wire import Answered, Asked, Bent, app
+
+
+class BorrowsAKey(Bent):
+    """Lets a request without a key pass under the one that was used before."""
+
+    method, path = "GET", WALLET
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(inner)
+        self._key = b"leyden"
+
+    def ask(self, asked: Asked) -> None:
+        if asked.header(b"apikey") is None and asked.method == self.method and asked.path.startswith(self.path):
+            asked.headers.append((b"apikey", self._key))
+
+    def answer(self, asked: Asked, answered: Answered) -> None:
+        if answered.status < 300:
+            self._key = asked.header(b"apikey") or self._key
+
+
+class ChangesWithoutAKey(BorrowsAKey):
+    """The same for changes of Static Charges."""
+
+    method, path = "PATCH", STATICS + "/"
+
+
+@seeded("keys", "The balance is shown without a key.", breaks="decision: statuses", plant=app(BorrowsAKey))
+def wallet_without_a_key(make: Make) -> bool:
+    with make() as sandbox:
+        return send(sandbox, "GET", WALLET, key=None).status == 200
+
+
+@seeded(
+    "keys",
+    "A Static Charge can be changed without a key.",
+    breaks="decision: statuses",
+    plant=app(ChangesWithoutAKey),
+)
+def change_without_a_key(make: Make) -> bool:
+    with make() as sandbox:
+        static = new_static(sandbox)
+        return send(sandbox, "PATCH", f"{STATICS}/{static.id}", {"maxAmount": "8000"}, key=None).status == 200
+
+
+def _anybody(original: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, key: original(self, key) or "default"
+
+
+@seeded(
+    "keys",
+    "A key that nobody holds opens the first project.",
+    breaks="decision: statuses",
+    plant=attribute(Projects, "owner", _anybody),
+)
+def any_key_opens(make: Make) -> bool:
+    with make() as sandbox:
+        return send(sandbox, "GET", CHARGES, key="nobody's").status == 200
+
+
+class NeverEnded(Through):
+    """Projects whose keys open for ever, once they did."""
+
+    def __init__(self, inner: Any, late: SimpleNamespace) -> None:
+        super().__init__(inner, late)
+        self._seen: dict[str, str] = {}
+
+    def owner(self, key: str) -> Any:
+        project = self.inner.owner(key)
+        if project is not None:
+            self._seen[key] = project
+        return self._seen.get(key)
+
+
+@seeded(
+    "keys",
+    "A key that was replaced goes on opening the project.",
+    breaks="spec: /components/securitySchemes/apikey",
+    plant=gate("projects", NeverEnded),
+)
+def replaced_key_still_opens(make: Make) -> bool:
+    with make() as sandbox:
+        send(sandbox, "GET", WALLET)
+        with sandbox.world.turn():
+            sandbox.world.service.projects.rotate_key("default", "new-key")
+        return send(sandbox, "GET", WALLET).status == 200
+
+
+def _anyones_charge(original: Callable[..., Any]) -> Callable[..., Any]:
+    def find(self: Any, project: str, charge_id: str) -> Any:
+        row = self.charges.row(charge_id)
+        return original(self, project if row is None else row["project"], charge_id)
+
+    return find
+
+
+@seeded(
+    "keys",
+    "A Charge of another project can be read by whoever knows its id.",
+    breaks="decision: statuses",
+    plant=attribute(ChargeService, "find", _anyones_charge),
+)
+def another_projects_charge(make: Make) -> bool:
+    with make() as sandbox:
+        charge = new_charge(sandbox)
+        return send(sandbox, "GET", f"{CHARGES}/{charge.id}", key=other_project(sandbox)).status == 200
+
+
+def _anyones_static(original: Callable[..., Any]) -> Callable[..., Any]:
+    def find(self: Any, call: Any) -> Any:
+        row = self.static_charges.row(call.path["id"])
+        return original(self, call if row is None else changed(call, project=row["project"]))
+
+    return find
+
+
+@seeded(
+    "keys",
+    "A Static Charge of another project can be changed by whoever knows its id.",
+    breaks="decision: statuses",
+    plant=attribute(StaticChargeService, "find", _anyones_static),
+)
+def another_projects_static_charge(make: Make) -> bool:
+    with make() as sandbox:
+        target = f"{STATICS}/{new_static(sandbox).id}"
+        return send(sandbox, "PATCH", target, {"maxAmount": "8000"}, key=other_project(sandbox)).status == 200
+
+
+def _tells(original: Callable[..., Any]) -> Callable[..., Any]:
+    def find(self: Any, project: str, charge_id: str) -> Any:
+        row = self.charges.row(charge_id)
+        if row is not None and row["project"] != project:
+            raise NotFound("this charge belongs to another project")
+        return original(self, project, charge_id)
+
+    return find
+
+
+@seeded(
+    "keys",
+    "The 404 for another project's Charge differs from the one for an unknown id, and so tells that it exists.",
+    breaks="decision: statuses",
+    plant=attribute(ChargeService, "find", _tells),
+)
+def refusal_tells_what_exists(make: Make) -> bool:
+    with make() as sandbox:
+        charge, key = new_charge(sandbox), other_project(sandbox)
+        known, unknown = (
+            send(sandbox, "GET", f"{CHARGES}/{one}", key=key).json["detail"]
+            for one in (charge.id, "739536b5-9639-43de-8ee4-236858fc171e")
+        )
+        return known != unknown
+
+
+def _lists_all(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+    def list_charges(call: Any) -> Any:
+        projects = [row["id"] for row in made.projects.projects]
+        pages = [original(changed(call, project=project)) for project in projects]
+        return {**pages[0], "data": [one for page in pages for one in page["data"]][: call.query["limit"]]}
+
+    return list_charges
+
+
+@seeded(
+    "keys",
+    "The list of Charges shows those of all projects.",
+    breaks="decision: lists",
+    plant=handler("listCharges", _lists_all),
+)
+def list_of_all_projects(make: Make) -> bool:
+    with make() as sandbox:
+        new_charge(sandbox)
+        return bool(send(sandbox, "GET", CHARGES, key=other_project(sandbox)).json["data"])
+
+
+def _richest(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+    def get_wallet(call: Any) -> Any:
+        answer = original(call)
+        total = sum(made.charges.balance_msat(row["id"]) for row in made.projects.projects)
+        return {**answer, "data": {**answer["data"], "balance": str(total)}}
+
+    return get_wallet
+
+
+@seeded(
+    "keys",
+    "The balance counts what other projects have received.",
+    breaks="decision: wallet",
+    plant=handler("getWallet", _richest),
+)
+def balance_of_all_projects(make: Make) -> bool:
+    with make() as sandbox:
+        paid(sandbox, new_charge(sandbox))
+        return bool(wallet_of(sandbox, other_project(sandbox)) != "0")

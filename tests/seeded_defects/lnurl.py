@@ -1,0 +1,288 @@
+"""Defects of LNURL-pay: what the service promises a payer's wallet, and what it lets it pay."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import leyden.server.charges.static_charges
+from leyden.lightning.bolt11.codec import decode
+from leyden.lightning.payer.payment_requests import PayerError
+from leyden.sandbox.resources import ApiError
+from leyden.server.charges.static_charges import StaticChargeService
+from tests.seeded_defects.defect import Make, Plant, seeded
+from tests.seeded_defects.invoices import ordered
+from tests.seeded_defects.probing import TIPS, fetch, new_static, offer, send
+from tests.seeded_defects.seams import attribute, changed, handler
+from tests.seeded_defects.wire import Answered, Asked, answers
+
+
+def altered(operation_id: str, alter: Callable[[dict[str, Any]], dict[str, Any]]) -> Plant:
+    """Change what an operation answers to a wallet."""
+    return handler(operation_id, lambda made, original: lambda call: alter(original(call)))
+
+
+def bounds(least: int = 0, most: int = 0) -> Plant:
+    """Judge a payer's amount by bounds that are so much off."""
+
+    def wrap(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+        table = made.static_charges.static_charges
+
+        def request_invoice(call: Any) -> Any:
+            row = table.row(call.path["id"])
+            if row is None:
+                return original(call)
+            table.put({**row, "min_msat": row["min_msat"] + least, "max_msat": row["max_msat"] + most})
+            try:
+                return original(call)
+            finally:
+                true = {"min_msat": row["min_msat"], "max_msat": row["max_msat"]}
+                table.put({**table.existing(row["id"]), **true})
+
+        return request_invoice
+
+    return handler("requestInvoice", wrap)
+
+
+def given(make: Make, amount: str | int, *, comment: str = "", **fields: Any) -> Any:
+    """What a wallet gets that asks for an invoice over so much."""
+    with make() as sandbox:
+        url = offer(sandbox, new_static(sandbox, **fields))["callback"]
+        return fetch(sandbox, f"{url}?amount={amount}" + (f"&comment={comment}" if comment else ""))
+
+
+@seeded(
+    "slots",
+    "A payer may pay one millisatoshi less than `minAmount`.",
+    breaks="spec: /components/schemas/StaticCharge/properties/minAmount",
+    plant=bounds(least=-1),
+)
+def paid_below_the_minimum(make: Make) -> bool:
+    return "pr" in given(make, 1_999)
+
+
+@seeded(
+    "slots",
+    "A payer may pay one millisatoshi more than `maxAmount`.",
+    breaks="spec: /components/schemas/StaticCharge/properties/maxAmount",
+    plant=bounds(most=1),
+)
+def paid_above_the_maximum(make: Make) -> bool:
+    return "pr" in given(make, 9_001)
+
+
+@seeded(
+    "slots",
+    "A payment of exactly `maxAmount` is refused.",
+    breaks="spec: /components/schemas/StaticCharge/properties/maxAmount",
+    plant=bounds(most=-1),
+)
+def maximum_itself_refused(make: Make) -> bool:
+    return "pr" not in given(make, 9_000)
+
+
+def _satoshis(asked: Asked, answered: Answered) -> None:
+    def edit(said: dict[str, Any]) -> None:
+        for name in ("minSendable", "maxSendable"):
+            if name in said:
+                said[name] //= 1_000
+
+    answered.rewrite(edit)
+
+
+@seeded(
+    "lnurl",
+    "The payRequest states its bounds in satoshis.",
+    breaks="spec: /components/schemas/PayRequest/properties/minSendable",
+    plant=answers(_satoshis, "/lnurlp/"),
+)
+def bounds_in_satoshis(make: Make) -> bool:
+    with make() as sandbox:
+        return bool(offer(sandbox, new_static(sandbox))["minSendable"] == 2)
+
+
+def _first_said(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+    first: dict[str, Any] = {}
+
+    def get_pay_request(call: Any) -> Any:
+        return first.setdefault(call.path["id"], original(call))
+
+    return get_pay_request
+
+
+@seeded(
+    "lnurl",
+    "The payRequest goes on showing the bounds that it showed first, whatever is changed.",
+    breaks="decision: static-updates",
+    plant=handler("getPayRequest", _first_said),
+)
+def stale_pay_request(make: Make) -> bool:
+    with make() as sandbox:
+        static = new_static(sandbox)
+        offer(sandbox, static)
+        static.update(maxAmount="8000")
+        return bool(offer(sandbox, static)["maxSendable"] == 9_000)
+
+
+def _spaced(said: dict[str, Any]) -> dict[str, Any]:
+    return {**said, "metadata": json.dumps(json.loads(said["metadata"]), ensure_ascii=False)}
+
+
+@seeded(
+    "lnurl",
+    "The metadata is shown with other spaces than those that the invoice commits to.",
+    breaks="spec: /components/schemas/PayRequest/properties/metadata",
+    plant=altered("getPayRequest", _spaced),
+)
+def metadata_written_anew(make: Make) -> bool:
+    with make() as sandbox:
+        try:
+            sandbox.wallet("ana").scan(new_static(sandbox), amount=2_000)
+        except PayerError:
+            return True
+        return False
+
+
+@seeded(
+    "lnurl",
+    "The invoice of a Static Charge commits to its description and not to the metadata.",
+    breaks="decision: lnurl-pay",
+    plant=ordered(
+        lambda order: (
+            order
+            if order.description_hash is None
+            else changed(order, description_hash=hashlib.sha256(order.description.encode()).digest())
+        )
+    ),
+)
+def invoice_commits_to_the_description(make: Make) -> bool:
+    return decode(given(make, 2_000)["pr"]).description_hash == hashlib.sha256(b"Tips").digest()
+
+
+@seeded(
+    "lnurl",
+    "A link that takes any number of payments is called disposable.",
+    breaks="spec: /components/schemas/PayInvoice/properties/disposable",
+    plant=altered("requestInvoice", lambda said: {**said, "disposable": True}),
+)
+def disposable_link(make: Make) -> bool:
+    return given(make, 2_000)["disposable"] is True
+
+
+def _without_action(said: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in said.items() if name != "successAction"}
+
+
+@seeded(
+    "lnurl",
+    "The `successMessage` is never shown to the payer.",
+    breaks="spec: /components/schemas/PayInvoice/properties/successAction",
+    plant=altered("requestInvoice", _without_action),
+)
+def success_message_lost(make: Make) -> bool:
+    return "successAction" not in given(make, 2_000, successMessage="Thank you")
+
+
+def _any_comment(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+    def request_invoice(call: Any) -> Any:
+        comment = (call.query.get("comment") or "")[:150]
+        return original(changed(call, query={**call.query, "comment": comment}))
+
+    return request_invoice
+
+
+@seeded(
+    "lnurl",
+    "A comment of more than 150 characters is accepted, and cut.",
+    breaks="decision: lnurl-pay",
+    plant=handler("requestInvoice", _any_comment),
+)
+def comment_too_long(make: Make) -> bool:
+    return "pr" in given(make, 2_000, comment="x" * 151)
+
+
+def _early_proof(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+    def verify(call: Any) -> Any:
+        answer = original(call)
+        invoice = made.store.table("invoices", key="payment_hash").existing(call.path["paymentHash"])
+        return {**answer, "preimage": invoice["preimage"]}
+
+    return verify
+
+
+@seeded(
+    "lnurl",
+    "The proof of payment is handed out before anything was paid.",
+    breaks="spec: /components/schemas/PaymentProof/properties/preimage",
+    plant=handler("verifyPayment", _early_proof),
+)
+def proof_before_payment(make: Make) -> bool:
+    with make() as sandbox:
+        url = offer(sandbox, new_static(sandbox))["callback"]
+        return bool(fetch(sandbox, fetch(sandbox, f"{url}?amount=2000")["verify"])["preimage"] is not None)
+
+
+def _as_problem(asked: Asked, answered: Answered) -> None:
+    if b'"status":"ERROR"' in answered.raw:
+        answered.status = 400
+
+
+@seeded(
+    "lnurl",
+    "A wallet's wrong request is answered with 400, so the wallet drops the reason.",
+    breaks="decision: lnurl-pay",
+    plant=answers(_as_problem, "/lnurlp/"),
+)
+def refusal_with_400(make: Make) -> bool:
+    with make() as sandbox:
+        return send(sandbox, "GET", f"/lnurlp/{new_static(sandbox).id}/invoice", key=None).status == 400
+
+
+def _closed_to_browsers(asked: Asked, answered: Answered) -> None:
+    answered.headers = [pair for pair in answered.headers if pair[0] != b"access-control-allow-origin"]
+
+
+@seeded(
+    "lnurl",
+    "Wallets in a browser are locked out: the answers allow no other origin.",
+    breaks="decision: lnurl-pay",
+    plant=answers(_closed_to_browsers, "/lnurlp/"),
+)
+def browsers_locked_out(make: Make) -> bool:
+    with make() as sandbox:
+        got = send(sandbox, "GET", f"/lnurlp/{new_static(sandbox).id}", key=None)
+        return "access-control-allow-origin" not in got.headers
+
+
+@seeded(
+    "lnurl",
+    "Two Static Charges may have the same Lightning address.",
+    breaks="decision: identifier",
+    plant=attribute(StaticChargeService, "knows", lambda original: lambda self, user: False),
+)
+def address_given_twice(make: Make) -> bool:
+    with make() as sandbox:
+        try:
+            for _ in range(2):
+                new_static(sandbox, identifier="band@leyden.example")
+        except ApiError:
+            return False
+        return True
+
+
+@seeded(
+    "lnurl",
+    "The terms behind a Lightning address do not name the address.",
+    breaks="spec: /components/schemas/PayRequest/properties/metadata",
+    plant=attribute(
+        leyden.server.charges.static_charges,
+        "pay_metadata",
+        lambda original: lambda description, identifier=None: original(description),
+    ),
+)
+def address_not_named(make: Make) -> bool:
+    with make() as sandbox:
+        said = offer(sandbox, new_static(sandbox, **{**TIPS, "identifier": "band@leyden.example"}))
+        return "text/identifier" not in said["metadata"]

@@ -1,0 +1,142 @@
+"""Probing: the few things that every probe does with a sandbox."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+from leyden import Sandbox
+from leyden.callbacks.inboxes import Inbox
+from leyden.server.charges.lnurl import decode_lnurl
+from leyden.world.loopback import ask
+from tests.seeded_defects.defect import Make
+
+HOOK = "http://shop.localhost/hook"
+CHARGE: Mapping[str, Any] = {"amount": "25000", "description": "tea"}
+TIPS: Mapping[str, Any] = {"minAmount": "2000", "maxAmount": "9000", "description": "Tips"}
+CHARGES, STATICS, WALLET = "/v0/charges", "/v0/static-charges", "/v0/wallet"
+
+Kept = TypeVar("Kept")
+
+
+class Got(NamedTuple):
+    """An answer: header names in lower case, and the body as JSON, or None."""
+
+    status: int
+    headers: Mapping[str, str]
+    json: Any
+    raw: bytes
+
+
+def send(
+    sandbox: Sandbox, method: str, target: str, body: Any = None, *, key: str | None = "leyden", **headers: str
+) -> Got:
+    """Send a request; `body` is JSON, or bytes to be sent as they are. Underscores in header names become hyphens."""
+    pairs = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    if key is not None:
+        pairs.append((b"apikey", key.encode()))
+    raw = b""
+    if body is not None:
+        pairs.append((b"content-type", b"application/json"))
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    answer = ask(sandbox.app, method, target, tuple(pairs), raw)
+    try:
+        value = json.loads(answer.body)
+    except ValueError:
+        value = None
+    return Got(answer.status, {n.decode(): v.decode() for n, v in answer.headers}, value, answer.body)
+
+
+def get(sandbox: Sandbox, path: str, resource: Any) -> dict[str, Any]:
+    """A resource as it is answered over HTTP; its handle looks into the service itself."""
+    data: dict[str, Any] = send(sandbox, "GET", f"{path}/{resource.id}").json["data"]
+    return data
+
+
+def charge_status(make: Make, **fields: Any) -> int:
+    """How a Charge with these fields is answered; None leaves a field as it is in `CHARGE`."""
+    with make() as sandbox:
+        return send(sandbox, "POST", CHARGES, {**CHARGE, **fields}).status
+
+
+def static_status(make: Make, **fields: Any) -> int:
+    """How a Static Charge with these fields is answered."""
+    with make() as sandbox:
+        return send(sandbox, "POST", STATICS, {**TIPS, **fields}).status
+
+
+def charge_shown(make: Make, **fields: Any) -> dict[str, Any]:
+    """A new Charge as GET shows it."""
+    with make() as sandbox:
+        return get(sandbox, CHARGES, new_charge(sandbox, **fields))
+
+
+def static_shown(make: Make, **fields: Any) -> dict[str, Any]:
+    """A new Static Charge as GET shows it."""
+    with make() as sandbox:
+        return get(sandbox, STATICS, new_static(sandbox, **fields))
+
+
+def new_charge(sandbox: Sandbox, **fields: Any) -> Any:
+    """A Charge, for tea."""
+    return sandbox.charges.create(**{**CHARGE, **fields})
+
+
+def new_static(sandbox: Sandbox, **fields: Any) -> Any:
+    """A Static Charge, for tips from 2000 to 9000 msat."""
+    return sandbox.static_charges.create(**{**TIPS, **fields})
+
+
+def paid(sandbox: Sandbox, what: Any, amount: int | None = None, **how: Any) -> Any:
+    """Pay a Charge or a Static Charge; the payment has arrived when this returns."""
+    wallet = sandbox.wallet("ana")
+    payment = wallet.pay(what, **how) if amount is None else wallet.scan(what, amount=amount, **how)
+    sandbox.advance("1s")
+    return payment
+
+
+def inbox(sandbox: Sandbox) -> Inbox:
+    """What came to the shop."""
+    return sandbox.receiver("shop").inbox
+
+
+def told_of_payment(make: Make, **fields: Any) -> Any:
+    """The callback of a Charge that was paid, as the shop received it."""
+    with make() as sandbox:
+        paid(sandbox, new_charge(sandbox, callbackUrl=HOOK, **fields))
+        return inbox(sandbox)[0]
+
+
+def wallet_of(sandbox: Sandbox, key: str = "leyden") -> Any:
+    """The balance."""
+    return send(sandbox, "GET", WALLET, key=key).json["data"]["balance"]
+
+
+def other_project(sandbox: Sandbox) -> str:
+    """Open another project and return its key."""
+    with sandbox.world.turn():
+        sandbox.world.service.projects.add("other", "other-key")
+    return "other-key"
+
+
+def fetch(sandbox: Sandbox, url: str) -> Any:
+    """What a payer's wallet gets from a URL of the service's."""
+    parts = urlsplit(url)
+    return send(sandbox, "GET", parts.path + (f"?{parts.query}" if parts.query else ""), key=None).json
+
+
+def offer(sandbox: Sandbox, static: Any) -> Any:
+    """The terms behind a Static Charge's LNURL."""
+    return fetch(sandbox, decode_lnurl(static.request))
+
+
+def restarted(make: Make, before: Callable[[Sandbox], Kept], after: Callable[[Sandbox, Kept], bool]) -> bool:
+    """Do something in a sandbox that lasts, close it, and look at it when it was opened again."""
+    with TemporaryDirectory() as data:
+        with make(data=data) as sandbox:
+            kept = before(sandbox)
+        with make(data=data) as sandbox:
+            return after(sandbox, kept)

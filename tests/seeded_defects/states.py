@@ -1,0 +1,278 @@
+"""Defects of states and of time: what becomes of a resource, and at which instant."""
+
+from __future__ import annotations
+
+import leyden.server.charges.static_charges
+from leyden.server.charges.charges import ChargeService
+from tests.seeded_defects.defect import Make, seeded
+from tests.seeded_defects.ports import (
+    Backwards,
+    Crediting,
+    Hasty,
+    Patient,
+    Repeating,
+    Rounding,
+    deaf,
+    every_id_twice,
+    timer_lost,
+    timer_moved,
+)
+from tests.seeded_defects.probing import STATICS, charge_shown, new_charge, new_static, paid, send, wallet_of
+from tests.seeded_defects.seams import attribute, both, part, port, row, schema, spec
+
+
+@seeded(
+    "state",
+    "A payment is ignored: the Charge stays pending and then expires.",
+    breaks="row: Charge pending payment_settled",
+    plant=deaf(ChargeService, "invoice_settled"),
+)
+def payment_ignored(make: Make) -> bool:
+    with make() as sandbox:
+        charge = new_charge(sandbox)
+        paid(sandbox, charge)
+        return bool(charge.status == "pending")
+
+
+@seeded(
+    "state",
+    "A Charge whose invoice the node lost stays pending.",
+    breaks="row: Charge pending invoice_failed",
+    plant=deaf(ChargeService, "invoice_failed"),
+)
+def failure_ignored(make: Make) -> bool:
+    with make() as sandbox:
+        return bool(new_charge(sandbox).fail().status == "pending")
+
+
+@seeded(
+    "state",
+    "A paid Charge expires all the same when its time comes.",
+    breaks="row: Charge completed expiry_reached",
+    plant=spec(row("Charge", "completed", "expiry_reached", to="expired")),
+)
+def paid_charge_expires(make: Make) -> bool:
+    with make() as sandbox:
+        charge = new_charge(sandbox)
+        paid(sandbox, charge)
+        sandbox.run()
+        return bool(charge.status == "expired")
+
+
+@seeded(
+    "state",
+    "A settlement that is reported twice completes the Charge twice, and is credited twice.",
+    breaks="row: Charge completed payment_settled",
+    plant=both(
+        spec(row("Charge", "completed", "payment_settled", to="completed", effects=["notify"])), port("node", Repeating)
+    ),
+)
+def completes_twice(make: Make) -> bool:
+    with make() as sandbox:
+        paid(sandbox, new_charge(sandbox))
+        return bool(wallet_of(sandbox) == "50000")
+
+
+@seeded(
+    "state",
+    "A failed Charge becomes expired when its time comes.",
+    breaks="row: Charge error expiry_reached",
+    plant=spec(row("Charge", "error", "expiry_reached", to="expired")),
+)
+def failed_charge_expires(make: Make) -> bool:
+    with make() as sandbox:
+        charge = new_charge(sandbox).fail()
+        sandbox.run()
+        return bool(charge.status == "expired")
+
+
+@seeded(
+    "state",
+    "An expired Charge can still be paid, and completes.",
+    breaks="row: Charge expired payment_settled",
+    plant=both(spec(row("Charge", "expired", "payment_settled", to="completed")), port("node", Patient)),
+)
+def expired_charge_completes(make: Make) -> bool:
+    with make() as sandbox:
+        charge = new_charge(sandbox, expiresIn=60)
+        sandbox.advance("61s")
+        paid(sandbox, charge)
+        return bool(charge.status == "completed")
+
+
+@seeded(
+    "state",
+    "Each new id is given out twice, so a second Charge takes the place of the first.",
+    breaks="decision: ids",
+    plant=part("ChargeService", new_id=every_id_twice),
+)
+def ids_repeated(make: Make) -> bool:
+    with make() as sandbox:
+        return bool(new_charge(sandbox).id == new_charge(sandbox).id)
+
+
+@seeded(
+    "state",
+    "An expired Static Charge opens again when it is changed.",
+    breaks="row: StaticCharge expired slots_reopened",
+    plant=spec(row("StaticCharge", "expired", "slots_reopened", to="active", when="slot_free")),
+)
+def expired_static_reopens(make: Make) -> bool:
+    with make() as sandbox:
+        static = new_static(sandbox, expiresIn=60)
+        sandbox.advance("60s")
+        return send(sandbox, "PATCH", f"{STATICS}/{static.id}", {"allowedSlots": 5}).status == 200
+
+
+@seeded(
+    "state",
+    "An overpayment is credited at the amount that was asked for, and the rest is lost.",
+    breaks="decision: wallet",
+    plant=port("node", Crediting),
+)
+def overpayment_lost(make: Make) -> bool:
+    with make() as sandbox:
+        paid(sandbox, new_charge(sandbox), outcome="overpay")
+        return bool(wallet_of(sandbox) == "25000")
+
+
+# Time
+
+
+@seeded(
+    "time",
+    "A Charge expires a second before its `expiresAt`.",
+    breaks="row: Charge pending expiry_reached",
+    plant=timer_moved(-1_000),
+)
+def expires_early(make: Make) -> bool:
+    with make() as sandbox:
+        charge = new_charge(sandbox, expiresIn=60)
+        sandbox.advance("59.999s")
+        return bool(charge.status == "expired")
+
+
+@seeded(
+    "time",
+    "A Charge expires a second after its `expiresAt`.",
+    breaks="row: Charge pending expiry_reached",
+    plant=timer_moved(1_000),
+)
+def expires_late(make: Make) -> bool:
+    with make() as sandbox:
+        charge = new_charge(sandbox, expiresIn=60)
+        sandbox.advance("60.999s")
+        return bool(charge.status == "pending")
+
+
+@seeded(
+    "time",
+    "A Charge is still pending at the instant of its `expiresAt` and expires a millisecond later.",
+    breaks="decision: charge-expiry-instant",
+    plant=timer_moved(1),
+)
+def expires_a_millisecond_late(make: Make) -> bool:
+    with make() as sandbox:
+        charge = new_charge(sandbox, expiresIn=60)
+        sandbox.advance("60s")
+        return bool(charge.status == "pending")
+
+
+@seeded(
+    "time",
+    "A payment at the very instant of `expiresAt` completes the Charge.",
+    breaks="decision: charge-expiry-instant",
+    plant=spec(overlays=("payable-at-expiry",)),
+)
+def payable_at_expiry(make: Make) -> bool:
+    with make() as sandbox:
+        charge = new_charge(sandbox, expiresIn=60)
+        sandbox.wallet("ana").pay(charge, delay="60s")
+        sandbox.advance("60s")
+        return bool(charge.status == "completed")
+
+
+@seeded(
+    "time",
+    "A Charge cannot be paid in its last second.",
+    breaks="row: Charge pending payment_settled",
+    plant=port("node", Hasty),
+)
+def last_second_refused(make: Make) -> bool:
+    with make() as sandbox:
+        charge = new_charge(sandbox, expiresIn=60)
+        payment = sandbox.wallet("ana").pay(charge, delay="59.5s")
+        sandbox.advance("59.5s")
+        return bool(payment.status == "failed")
+
+
+@seeded(
+    "time",
+    "A Charge without an `expiresIn` expires after an hour instead of ten minutes.",
+    breaks="decision: expires-in",
+    plant=spec(schema("ChargeRequest", "expiresIn", default=3_600)),
+)
+def another_default_expiry(make: Make) -> bool:
+    return charge_shown(make)["expiresAt"] == "2030-01-01T01:00:00.000Z"
+
+
+@seeded(
+    "time",
+    "A Static Charge with an `expiresIn` never expires.",
+    breaks="row: StaticCharge active expiry_reached",
+    plant=timer_lost(leyden.server.charges.static_charges.TIMER),
+)
+def static_never_expires(make: Make) -> bool:
+    with make() as sandbox:
+        static = new_static(sandbox, expiresIn=60)
+        sandbox.advance("60s")
+        return bool(static.status == "active")
+
+
+@seeded(
+    "time",
+    "An invoice of a Static Charge outlives the Static Charge.",
+    breaks="decision: static-expiry",
+    plant=attribute(
+        ChargeService,
+        "issue",
+        lambda original: (
+            lambda self, **facts: original(
+                self, **({**facts, "expiry_s": 300} if facts.get("static_charge_id") else facts)
+            )
+        ),
+    ),
+)
+def invoice_outlives_its_static_charge(make: Make) -> bool:
+    with make() as sandbox:
+        static = new_static(sandbox, expiresIn=60)
+        paid(sandbox, static, 2_000, outcome="hold")
+        return bool(static.charges[0].data["expiresAt"] > static.data["expiresAt"])
+
+
+@seeded(
+    "time",
+    "The clock goes back: a later Charge has an earlier `createdAt`.",
+    breaks="spec: /components/schemas/Charge/properties/createdAt",
+    plant=part("ChargeService", clock=Backwards),
+)
+def clock_goes_back(make: Make) -> bool:
+    with make() as sandbox:
+        sandbox.advance("59s")
+        first = new_charge(sandbox)
+        sandbox.advance("1s")
+        return bool(new_charge(sandbox).created_at < first.created_at)
+
+
+@seeded(
+    "time",
+    "`confirmedAt` is cut to the second, so a payment seems to come before it was sent.",
+    breaks="spec: /components/schemas/Charge/properties/confirmedAt",
+    plant=port("node", Rounding),
+)
+def confirmed_at_rounded(make: Make) -> bool:
+    with make() as sandbox:
+        charge = new_charge(sandbox)
+        sandbox.wallet("ana").pay(charge, delay="1.5s")
+        sandbox.advance("2s")
+        return bool(charge.data["confirmedAt"] == "2030-01-01T00:00:01.000Z")

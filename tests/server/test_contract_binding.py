@@ -1,0 +1,133 @@
+"""The spec and the code meet at start, or the start is refused: nothing is bound halfway."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from leyden.server.contract.bind import answers, bind
+from leyden.server.contract.load import load_contract
+from leyden.server.contract.types import Contract
+from leyden.server.errors import Conflict, ContractError, InvalidRequest, NotFound
+from tests.support.small_spec import small
+
+GUARDS = {"in_time": lambda row, at: True}
+EFFECTS = {"notify": lambda row, at: None, "unused": lambda row, at: None}
+
+
+class Orders:
+    @answers(InvalidRequest, NotFound)
+    def create_order(self, call: Any) -> Any:
+        return {"made": call}
+
+    @answers(NotFound)
+    def get_order(self, call: Any) -> Any:
+        return {"read": call}
+
+    def helper(self) -> None:
+        """No handler: it is not marked."""
+
+
+class Payments:
+    @answers(Conflict)
+    def pay_order(self, call: Any) -> Any:
+        return {"paid": call}
+
+
+class Stray(Payments):
+    @answers()
+    def get_orders(self, call: Any) -> Any:
+        return []
+
+
+class Careless(Orders):
+    @answers(NotFound, Conflict)
+    def get_order(self, call: Any) -> Any:
+        return {}
+
+
+class Beginning:
+    @answers(InvalidRequest)
+    def create_order(self, call: Any) -> Any:
+        return {}
+
+
+@pytest.fixture
+def contract() -> Contract:
+    return load_contract(small())
+
+
+def test_every_operation_gets_the_method_of_its_name(contract):
+    bound = bind(contract, [Orders(), Payments()], GUARDS, EFFECTS)
+    assert list(bound) == ["createOrder", "getOrder", "payOrder"]
+    assert bound["createOrder"]("tea") == {"made": "tea"}
+    assert not getattr(bound["createOrder"], "mock", False)
+
+
+def test_handlers_may_be_given_by_operation_id(contract):
+    handlers = {name: lambda call, name=name: name for name in contract.operations}
+    assert bind(contract, handlers, GUARDS, EFFECTS)["getOrder"](None) == "getOrder"
+
+
+def test_an_operation_without_a_handler_is_named_with_the_method_to_add(contract):
+    with pytest.raises(ContractError) as refusal:
+        bind(contract, [Orders()], GUARDS, EFFECTS)
+    assert str(refusal.value) == "paths./pay/{id}.get: payOrder has no handler; add pay_order"
+
+
+def test_a_handler_without_an_operation_is_named(contract):
+    with pytest.raises(ContractError, match=r"Stray\.get_orders answers no operation; .*did you mean 'get_order'"):
+        bind(contract, [Orders(), Stray()], GUARDS, EFFECTS)
+    with pytest.raises(ContractError, match="answers no operation 'getOrders'; did you mean 'getOrder'"):
+        bind(contract, {"getOrders": print}, GUARDS, EFFECTS)
+
+
+def test_two_handlers_of_one_operation_are_named(contract):
+    with pytest.raises(ContractError, match="both answer payOrder; keep one"):
+        bind(contract, [Orders(), Payments(), Payments()], GUARDS, EFFECTS)
+
+
+def test_a_problem_the_operation_does_not_declare_is_named(contract):
+    with pytest.raises(ContractError) as refusal:
+        bind(contract, [Careless(), Payments()], GUARDS, EFFECTS)
+    assert "paths./v0/orders/{id}.get.responses: get_order can raise Conflict, but 409 is not declared" in str(
+        refusal.value
+    )
+
+
+def test_a_wallets_operation_declares_no_errors_because_it_answers_them_with_200(contract):
+    assert bind(contract, [Orders(), Payments()], GUARDS, EFFECTS)["payOrder"].raises == (Conflict,)
+
+
+def test_a_guard_without_a_function_is_named(contract):
+    with pytest.raises(
+        ContractError, match="lifecycle Order, new paid: the guard 'in_time' has no function; did you mean 'in_tim'"
+    ):
+        bind(contract, [Orders(), Payments()], {"in_tim": None}, EFFECTS)
+
+
+def test_an_effect_without_a_function_is_named(contract):
+    with pytest.raises(ContractError, match="lifecycle Order, new paid: the effect 'notify' has no function"):
+        bind(contract, [Orders(), Payments()], GUARDS, {})
+
+
+def test_functions_may_be_given_by_resource_and_then_serve_only_that_one(contract):
+    bind(contract, [Orders(), Payments()], {"Order": GUARDS}, {"Order": EFFECTS})
+    with pytest.raises(ContractError, match="the guard 'in_time' has no function"):
+        bind(contract, [Orders(), Payments()], {"Order": {}, "Other": GUARDS}, EFFECTS)
+
+
+@pytest.mark.parametrize("said_at_load", [True, False])
+def test_an_unbound_operation_answers_its_own_example_when_asked_to(said_at_load):
+    contract = load_contract(small(), mock_unbound=said_at_load)
+    bound = bind(contract, [Beginning(), Payments()], GUARDS, EFFECTS, mock_unbound=not said_at_load)
+    assert [name for name, handler in bound.items() if getattr(handler, "mock", False)] == ["getOrder"]
+    assert bound["getOrder"](object())["data"]["note"] == "tea"
+
+
+def test_an_unbound_operation_without_an_example_is_named():
+    contract = load_contract(small(), mock_unbound=True)
+    with pytest.raises(ContractError) as refusal:
+        bind(contract, [Orders()], GUARDS, EFFECTS)
+    assert str(refusal.value).startswith("paths./pay/{id}.get.responses.200: payOrder has no handler and no example")

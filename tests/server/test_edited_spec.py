@@ -1,0 +1,203 @@
+"""The spec is the server: an edit of the document alone changes what the service does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from leyden import Sandbox
+from leyden.callbacks.replies import Reply
+from leyden.sandbox.resources import ApiError
+from leyden.server.contract.load import default_spec, load_contract
+from leyden.server.contract.yaml_loader import read_yaml
+from leyden.server.ports import FailedInvoice
+
+Document = dict[str, Any]
+
+
+def edited(edit: Callable[[Document], None]) -> Sandbox:
+    document = read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml")
+    edit(document)
+    return Sandbox(spec=load_contract(document, known_as="charges.openapi.yaml"))
+
+
+def schema(document: Document, name: str) -> Document:
+    return document["components"]["schemas"][name]["properties"]
+
+
+def lifecycle(document: Document, resource: str) -> list[Document]:
+    return schema(document, resource)["status"]["x-lifecycle"]
+
+
+def test_a_tighter_length() -> None:
+    def edit(document: Document) -> None:
+        schema(document, "ChargeRequest")["internalId"]["maxLength"] = 12
+
+    with edited(edit) as sandbox:
+        assert sandbox.charges.create(amount="1000", description="tea", internalId="x" * 12).status == "pending"
+        with pytest.raises(ApiError, match="internalId"):
+            sandbox.charges.create(amount="1000", description="tea", internalId="x" * 13)
+
+
+def test_a_new_optional_field_is_echoed() -> None:
+    def edit(document: Document) -> None:
+        schema(document, "ChargeRequest")["table"] = {"type": ["string", "null"], "maxLength": 20}
+        schema(document, "Charge")["table"] = {"type": ["string", "null"]}
+
+    with edited(edit) as sandbox:
+        assert sandbox.charges.create(amount="1000", description="tea", table="window").data["table"] == "window"
+        assert sandbox.charges.create(amount="1000", description="tea").data["table"] is None
+        with pytest.raises(ApiError, match="table"):
+            sandbox.charges.create(amount="1000", description="tea", table="x" * 21)
+
+
+def test_a_new_optional_field_of_a_static_charge_is_echoed_and_changed() -> None:
+    def edit(document: Document) -> None:
+        for name in ("StaticChargeRequest", "StaticChargeChanges", "StaticCharge"):
+            schema(document, name)["table"] = {"type": ["string", "null"], "maxLength": 20}
+
+    with edited(edit) as sandbox:
+        tips = sandbox.static_charges.create(minAmount="1000", maxAmount="2000", description="tips", table="window")
+        assert tips.data["table"] == "window"
+        tips.update(description="more tips")
+        assert tips.data["table"] == "window"
+        tips.update(table="door")
+        assert tips.data["table"] == "door"
+
+
+def test_a_changed_default() -> None:
+    def edit(document: Document) -> None:
+        schema(document, "ChargeRequest")["expiresIn"]["default"] = 90
+
+    with edited(edit) as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="tea")
+        assert (charge.expires_at - charge.created_at).total_seconds() == 90
+        assert charge.invoice.decode().expiry_s == 90
+
+
+def test_a_renamed_path() -> None:
+    def edit(document: Document) -> None:
+        paths = document["paths"]
+        document["paths"] = {path.replace("/v0/charges", "/v0/bills"): item for path, item in paths.items()}
+
+    with edited(edit) as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="tea")
+        assert sandbox.ask("GET", f"/v0/bills/{charge.id}")["data"]["status"] == "pending"
+        assert sandbox.http.get(f"/v0/charges/{charge.id}").status_code == 404
+
+
+def test_a_new_row_between_existing_triggers() -> None:
+    """A node that loses an invoice lets the charge expire early instead of putting it in error."""
+
+    def edit(document: Document) -> None:
+        row = next(r for r in lifecycle(document, "Charge") if r["trigger"] == "invoice_failed" and "to" in r)
+        row["to"] = "expired"
+        # `error` must stay reachable, or the loader refuses the table: a failed charge that fails again goes there.
+        rows = lifecycle(document, "Charge")
+        again = next(r for r in rows if r["from"] == "expired" and r["trigger"] == "invoice_failed")
+        again.pop("refuse")
+        again.pop("because")
+        again.update(to="error", effects=[])
+
+    with edited(edit) as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/x")
+        charge.fail()
+        sandbox.run()
+        assert charge.status == "expired"
+        assert [post.json["status"] for post in sandbox.receiver("shop").inbox] == ["expired"]
+
+
+def test_a_charge_that_is_told_of_twice_counts_its_messages() -> None:
+    """A node that loses an invoice twice: the first time the charge expires, the second it is in error."""
+
+    def edit(document: Document) -> None:
+        for row in lifecycle(document, "Charge"):
+            if row["trigger"] == "invoice_failed" and row["from"] == "pending":
+                row["to"] = "expired"
+            elif row["trigger"] == "invoice_failed" and row["from"] == "expired":
+                del row["refuse"], row["because"]
+                row.update(to="error", effects=["notify"])
+
+    with edited(edit) as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/x")
+        service = sandbox.world.service.charges
+        for _ in range(2):
+            with sandbox.world.turn():
+                paid = service.charges.existing(charge.id)["payment_hash"]
+                service.invoice_failed(FailedInvoice(paid, "lost", sandbox.world.clock.now()))
+            sandbox.run()
+        told = sandbox.ask("GET", "/sandbox/v1/deliveries")
+        assert [(one["sequence"], one["event"]) for one in told] == [(1, "charge.expired"), (2, "charge.error")]
+
+
+def test_a_callback_that_tells_of_the_creation() -> None:
+    def edit(document: Document) -> None:
+        [callback] = document["paths"]["/v0/charges"]["post"]["callbacks"].values()
+        [item] = callback.values()
+        item["x-delivery"]["events"]["pending"] = "charge.created"
+        update = document["components"]["schemas"]["ChargeUpdate"]
+        for place in (update, update["oneOf"][1]):
+            place["properties"]["status"]["enum"].append("pending")
+        next(row for row in lifecycle(document, "Charge") if row["trigger"] == "created")["effects"].append("notify")
+
+    with edited(edit) as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/x")
+        sandbox.advance("1s")
+        [told] = sandbox.ask("GET", "/sandbox/v1/deliveries")
+        assert (told["event"], told["createdAt"]) == ("charge.created", charge.data["createdAt"])
+        assert [post.json["status"] for post in sandbox.receiver("shop").inbox] == ["pending"]
+
+
+def test_another_delivery_schedule() -> None:
+    def edit(document: Document) -> None:
+        [callback] = document["paths"]["/v0/charges"]["post"]["callbacks"].values()
+        [item] = callback.values()
+        item["x-delivery"].update(attempts=["0s", "10s", "20s"], jitter=0)
+
+    with edited(edit) as sandbox:
+        sandbox.receiver("shop").always(500)
+        charge = sandbox.charges.create(
+            amount="1000", description="tea", expiresIn=60, callbackUrl="http://shop.localhost/x"
+        )
+        sandbox.advance("10m")
+        assert [post.at - sandbox.receiver("shop").inbox[0].at for post in sandbox.receiver("shop").inbox] == [
+            0,
+            10_000,
+            30_000,
+        ]
+        [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")
+        assert (delivery["chargeId"], delivery["status"]) == (charge.id, "exhausted")
+
+
+def test_fewer_messages_under_way() -> None:
+    def edit(document: Document) -> None:
+        [callback] = document["paths"]["/v0/static-charges"]["post"]["callbacks"].values()
+        [item] = callback.values()
+        item["x-delivery"]["inFlight"] = 1
+
+    with edited(edit) as sandbox:
+        sandbox.receiver("shop").always(Reply(200, delay="3s"))
+        hook = {"callbackUrl": "http://shop.localhost/x"}
+        tips = sandbox.static_charges.create(minAmount="1000", maxAmount="1000", description="tips", **hook)
+        for payer in ("ana", "ben"):
+            sandbox.wallet(payer).scan(tips)
+        sandbox.advance("1s")
+        assert len(sandbox.receiver("shop").inbox) == 1
+        sandbox.run()
+        first, second = sandbox.receiver("shop").inbox
+        assert second.at - first.at == 3_000
+
+
+def test_a_new_constant_response_header() -> None:
+    def edit(document: Document) -> None:
+        answer = document["paths"]["/v0/charges"]["post"]["responses"]["200"]
+        header = {"description": "Where this ran.", "required": True, "schema": {"type": "string", "const": "sandbox"}}
+        if "$ref" in answer:
+            answer = document["components"]["responses"][answer["$ref"].rpartition("/")[2]]
+        answer.setdefault("headers", {})["X-Environment"] = header
+
+    with edited(edit) as sandbox:
+        answer = sandbox.http.post("/v0/charges", json={"amount": "1000", "description": "tea"})
+        assert answer.headers["x-environment"] == "sandbox"

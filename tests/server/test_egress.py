@@ -1,0 +1,258 @@
+"""Egress: where a callback may go, down to the sockets that are never opened."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Awaitable, Callable
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leyden.server.callbacks.egress import Egress, is_public
+from leyden.server.ports import Answer
+from tests.support.served import leyden, listening
+from tests.support.transport_helpers import Shop, courier, opened, send, sockets_watched
+
+VECTORS: dict[str, list[str]] = json.loads((Path(__file__).parents[1] / "vectors" / "egress.json").read_text())
+EVERYTHING = (*VECTORS["must_block"], *VECTORS["must_pass"], *VECTORS["must_block_hosts"])
+
+
+async def nobody(name: str) -> list[str]:
+    raise AssertionError(f"{name} was looked up")
+
+
+async def this_machine(name: str) -> list[str]:
+    return ["127.0.0.1", "::1"]
+
+
+def url_of(host: str, port: int = 8080) -> str:
+    return f"http://[{host}]:{port}/hook" if ":" in host and not host.startswith("[") else f"http://{host}:{port}/hook"
+
+
+def sent_to(host: str, egress: Egress, lookup: Callable[[str], Awaitable[list[str]]] = nobody) -> Answer:
+    """What becomes of an attempt that must not touch the network."""
+
+    async def story() -> Answer:
+        async with courier(allow=egress, screen=egress.screen, lookup=lookup) as one:
+            await send(one, "http://127.0.0.1:1/")  # imports and the session itself are done now
+            with sockets_watched() as seen:
+                answer = await send(one, url_of(host))
+            assert seen == []
+            return answer
+
+    return asyncio.run(story())
+
+
+# The vectors
+
+
+@pytest.mark.parametrize("address", VECTORS["must_block"])
+def test_no_socket_is_opened_to_an_address_that_is_not_public(address: str) -> None:
+    answer = sent_to(address, Egress("public"))
+    assert (answer.error, answer.note) == ("blocked", "private-network")
+
+
+@pytest.mark.parametrize("address", VECTORS["must_block"])
+def test_nor_to_a_name_that_leads_to_one_even_among_public_ones(address: str) -> None:
+    async def found(name: str) -> list[str]:
+        return ["8.8.8.8", address]
+
+    answer = sent_to("shop.example", Egress("public"), found)
+    assert (answer.error, answer.note) == ("blocked", "private-network")
+
+
+@pytest.mark.parametrize("host", VECTORS["must_block_hosts"])
+def test_nor_to_this_machine_however_it_is_spelled(host: str) -> None:
+    answer = sent_to(host, Egress("public"), this_machine)
+    assert (answer.error, answer.note) == ("blocked", "private-network")
+
+
+@pytest.mark.parametrize("host", EVERYTHING)
+def test_with_none_nothing_is_sent_or_even_looked_up(host: str) -> None:
+    answer = sent_to(host, Egress("none"))
+    assert (answer.error, answer.note) == ("blocked", "egress-none")
+
+
+@pytest.mark.parametrize("address", VECTORS["must_pass"])
+def test_a_public_address_is_open_in_public_mode_and_closed_in_loopback_mode(address: str) -> None:
+    assert Egress("public")("shop.example", address, 443) is None
+    assert Egress("loopback")("shop.example", address, 443) == "loopback-only"
+    assert sent_to(address, Egress("loopback")).note == "loopback-only"
+
+
+@pytest.mark.parametrize("network", VECTORS["extra_networks"])
+def test_the_first_and_last_address_of_a_network_that_carries_others_are_closed(network: str) -> None:
+    first, _, length = network.partition("/")
+    bits = 128 if ":" in first else 32
+    number = int(IPv6Address(first) if ":" in first else IPv4Address(first))
+    for place in (0, 2 ** (bits - int(length)) - 1):
+        address = IPv6Address(number + place) if bits == 128 else IPv4Address(number + place)
+        assert Egress("public")("x", str(address), 80) == "private-network"
+
+
+@given(st.ip_addresses(v=4), st.sampled_from(["::ffff:0:0", "::", "64:ff9b::", "2002::"]))
+def test_an_address_inside_another_is_no_way_round(inner: IPv4Address, prefix: str) -> None:
+    number = int(inner) << 80 if prefix == "2002::" else int(inner)
+    outer = IPv6Address(int(IPv6Address(prefix)) + number)
+    rule = Egress("public")("x", str(outer), 80)
+    mapped = prefix == "::ffff:0:0"
+    assert rule == (None if mapped and is_public(inner) else "private-network")
+    assert (Egress("loopback")("x", str(outer), 80) is None) == (
+        (mapped and inner.is_loopback) or outer == IPv6Address(1)
+    )
+
+
+@given(st.ip_addresses(v=6))
+def test_outside_the_one_global_block_no_ipv6_address_is_public(address: IPv6Address) -> None:
+    if address not in IPv6Network("2000::/3") and address.ipv4_mapped is None:
+        assert Egress("public")("x", str(address), 80) == "private-network"
+
+
+# Modes, networks, ports, and the server itself
+
+
+@pytest.mark.parametrize("port", [0, 1, 22, 25, 79, 81, 442, 444, 1023])
+def test_a_port_of_the_systems_own_services_is_closed_in_every_mode(port: int) -> None:
+    for mode in ("loopback", "public", "none"):
+        assert Egress(mode).screen("shop.example", port) == "port"
+        assert Egress(mode, allow=["0.0.0.0/0"])("x", "8.8.8.8", port) == "port"
+
+
+@pytest.mark.parametrize("port", [80, 443, 1024, 65_535])
+def test_the_ports_of_the_web_and_all_high_ones_are_open(port: int) -> None:
+    assert Egress("public")("x", "8.8.8.8", port) is None
+    assert Egress("loopback")("x", "127.0.0.1", port) is None
+
+
+def test_an_allowed_network_is_open_to_its_edges_in_every_mode() -> None:
+    for mode, otherwise in (("loopback", "loopback-only"), ("public", "private-network"), ("none", "egress-none")):
+        egress = Egress(mode, allow=["10.1.0.0/16", "fd00:1::/32"])
+        for address in ("10.1.0.0", "10.1.255.255", "::ffff:10.1.2.3", "fd00:1::9", "fd00:1::9%eth0"):
+            assert egress("x", address, 80) is None, (mode, address)
+        for address in ("10.0.255.255", "10.2.0.0", "fd00:2::"):
+            assert egress("x", address, 80) == otherwise
+
+
+def test_the_server_itself_is_closed_whatever_is_allowed() -> None:
+    own = [("127.0.0.1", 8402), ("192.168.1.5", 8402), ("leyden.example", 443)]
+    egress = Egress("loopback", allow=["0.0.0.0/0", "::/0"], own=own)
+    for address in ("127.0.0.1", "::1", "0.0.0.0", "::", "127.8.8.8", "::ffff:127.0.0.1", "192.168.1.5"):
+        assert egress("x", address, 8402) == "own-listener"
+        assert egress("x", address, 8403) is None
+    assert egress.screen("LEYDEN.example.", 443) == "own-listener"
+    assert egress.screen("leyden.example", 8443) is None
+    assert egress("x", "192.168.1.6", 8402) is None
+
+
+@pytest.mark.parametrize("wrong", ["lan", "", "PUBLIC"])
+def test_an_unknown_mode_is_refused_by_name(wrong: str) -> None:
+    with pytest.raises(ValueError, match="loopback, public, none"):
+        Egress(wrong)
+
+
+# Down to the wire
+
+
+def test_a_name_that_changes_its_mind_is_dialled_at_the_address_that_was_checked() -> None:
+    answers = [["127.0.0.1"], ["8.8.8.8"], ["127.0.0.1", "10.0.0.1"]]
+
+    async def rebinding(name: str) -> list[str]:
+        return answers.pop(0)
+
+    async def story() -> None:
+        egress = Egress("loopback")
+        async with (
+            opened(Shop()) as shop,
+            courier(allow=egress, screen=egress.screen, lookup=rebinding, keep_alive_s=0.0001) as one,
+        ):
+            assert (await send(one, shop.url("shop.example"))).status == 200
+            assert f"Host: shop.example:{shop.port}\r\n".encode() in shop.requests[0]
+            await asyncio.sleep(0.01)  # the connection is let go, and the name is asked again
+            for _ in range(2):
+                with sockets_watched() as seen:
+                    answer = await send(one, shop.url("shop.example"))
+                assert (answer.error, answer.note, seen) == ("blocked", "loopback-only", [])
+            assert (shop.connections, answers) == (1, [])
+
+    asyncio.run(story())
+
+
+def test_a_redirect_to_a_closed_address_is_an_answer_and_nothing_more() -> None:
+    async def story() -> None:
+        says = b"HTTP/1.1 307 Away\r\nlocation: http://169.254.169.254/latest\r\ncontent-length: 0\r\n\r\n"
+        async with opened(Shop(says)) as shop, courier(allow=Egress("loopback")) as one:
+            await send(one, shop.url())
+            with sockets_watched() as seen:
+                assert (await send(one, shop.url())).status == 307
+            assert set(seen) <= {"socket.__new__", "socket.connect"}
+            assert shop.connections in {1, 2}
+
+    asyncio.run(story())
+
+
+# The command line
+
+
+def told(client: Any, url: str) -> dict[str, Any]:
+    """The delivery of a charge that expires at once, to this URL."""
+    body = {"amount": "1000", "description": "tea", "expiresIn": 1, "callbackUrl": url}
+    charge = client.ok("POST", "/v0/charges", body)["data"]
+    client.ok("POST", "/sandbox/v1/clock/advance", {"by": "2s"})
+    [delivery] = client.ok("GET", f"/sandbox/v1/deliveries?chargeId={charge['id']}")
+    return dict(delivery)
+
+
+def outcome_of(delivery: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
+    return delivery["status"], [(attempt["error"], attempt["note"]) for attempt in delivery["attempts"]]
+
+
+def blocked(rule: str) -> tuple[str, list[tuple[str, str]]]:
+    return "blocked", [("blocked", rule)]
+
+
+def test_a_server_on_loopback_stays_there_and_never_posts_to_itself() -> None:
+    with listening() as (hook, inbox), leyden("--rate", "0") as client:
+        assert told(client, hook)["status"] == "delivered"
+        assert outcome_of(told(client, f"{client.url}/v0/charges")) == blocked("own-listener")
+        assert outcome_of(told(client, "http://10.1.2.3/hook")) == blocked("loopback-only")
+        assert outcome_of(told(client, "http://127.0.0.1:22/hook")) == blocked("port")
+        assert inbox.qsize() == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        (("--egress", "none"), "egress-none"),
+        (("--egress", "public"), "private-network"),
+        (("--host", "0.0.0.0"), "private-network"),
+        (("--egress", "none", "--egress-allow", "10.0.0.0/8"), "egress-none"),
+    ],
+)
+def test_what_a_mode_forbids_is_recorded_under_the_rules_name(options: tuple[str, ...], rule: str) -> None:
+    with listening() as (hook, inbox), leyden("--rate", "0", *options) as client:
+        client.url = client.url.replace("0.0.0.0", "127.0.0.1")
+        assert outcome_of(told(client, hook)) == blocked(rule)
+        assert inbox.empty()
+
+
+def test_a_network_can_be_opened_and_the_server_itself_stays_closed() -> None:
+    options = ("--rate", "0", "--host", "0.0.0.0", "--egress-allow", "127.0.0.0/8", "--public-url", "http://me.example")
+    with listening() as (hook, _), leyden(*options) as client:
+        client.url = client.url.replace("0.0.0.0", "127.0.0.1")
+        assert told(client, hook)["status"] == "delivered"
+        assert outcome_of(told(client, client.url)) == blocked("own-listener")
+        assert outcome_of(told(client, "http://me.example/hook")) == blocked("own-listener")
+
+
+def test_a_machine_knows_addresses_of_its_own() -> None:
+    from leyden.server.system.process import machine_addresses
+
+    for address in machine_addresses():
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        assert socket.inet_pton(family, address)

@@ -1,0 +1,403 @@
+"""The real courier, against real sockets on the loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leyden.server.callbacks.ip_addresses import meant_address
+from leyden.server.ports import Answer, Post
+from leyden.server.system.http_transport import HttpCourier
+from tests.support.transport_helpers import BODY, HEADERS, OK, Shop, Talk, courier, opened, send, sockets_watched
+
+
+def answer_of(says: bytes | Talk, **changes: Any) -> tuple[Answer, Shop]:
+    """What the courier makes of a server that says this."""
+
+    async def story() -> tuple[Answer, Shop]:
+        async with opened(Shop(says)) as shop, courier() as one:
+            return await send(one, shop.url(), **changes), shop
+
+    return asyncio.run(story())
+
+
+# Answers
+
+
+def test_the_receiver_gets_the_exact_bytes_and_no_header_that_is_not_shown() -> None:
+    answer, shop = answer_of(b"HTTP/1.1 202 Accepted\r\nRetry-After: 7\r\ncontent-length: 2\r\n\r\nok")
+    assert (answer.status, answer.error, answer.body, answer.headers["retry-after"]) == (202, None, b"ok", "7")
+    head, _, body = shop.requests[0].partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    assert first == "POST /hook HTTP/1.1"
+    sent = {name.lower(): value for name, value in (line.split(": ") for line in lines)}
+    assert sent == {**HEADERS, "host": f"127.0.0.1:{shop.port}", "content-length": str(len(BODY))}
+    assert body == BODY
+
+
+def test_the_path_and_query_go_out_as_they_were_submitted() -> None:
+    async def story() -> None:
+        async with opened(Shop()) as shop, courier() as one:
+            await send(one, shop.url(path="/a%7Eb/../c%2fd?x=%41&y=a+b&x="))
+            assert shop.requests[0].startswith(b"POST /a%7Eb/../c%2fd?x=%41&y=a+b&x= HTTP/1.1")
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_an_answer_and_is_not_followed(status: int) -> None:
+    async def story() -> None:
+        async with opened(Shop()) as elsewhere:
+            says = f"HTTP/1.1 {status} Away\r\nlocation: {elsewhere.url()}\r\ncontent-length: 0\r\n\r\n"
+            async with opened(Shop(says.encode())) as shop, courier() as one:
+                assert (await send(one, shop.url())).status == status
+            assert elsewhere.connections == 0
+
+    asyncio.run(story())
+
+
+def test_cookies_are_neither_kept_nor_sent_and_proxies_of_the_environment_are_ignored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+
+    async def story() -> None:
+        says = b"HTTP/1.1 200 OK\r\nset-cookie: a=b\r\ncontent-length: 0\r\n\r\n"
+        async with opened(Shop(says)) as shop, courier() as one:
+            for _ in range(2):
+                assert (await send(one, shop.url())).status == 200
+            assert not any(b"cookie" in request.lower() for request in shop.requests)
+
+    asyncio.run(story())
+
+
+def test_of_an_oversize_answer_little_is_read_and_less_is_kept() -> None:
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 10000000\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            for _ in range(10_000):
+                writer.write(b"x" * 1_000)
+                await writer.drain()
+
+    answer, _ = answer_of(flood)
+    assert (answer.status, answer.body) == (200, b"x" * 4_096)
+    assert "65536" in answer.note
+
+
+def test_an_answer_of_exactly_the_cap_is_read_whole() -> None:
+    answer, _ = answer_of(b"HTTP/1.1 200 OK\r\ncontent-length: 65536\r\n\r\n" + b"x" * 65_536)
+    assert (answer.status, answer.note) == (200, "")
+
+
+def test_a_compressed_answer_is_not_unpacked() -> None:
+    answer, _ = answer_of(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\nxyz")
+    assert (answer.status, answer.body) == (200, b"xyz")
+
+
+# Failures
+
+
+async def _silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+
+
+async def _half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf")
+    await writer.drain()
+
+
+async def _drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n")
+    await reader.read()
+
+
+async def _reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    # Linger 0: closing sends a reset instead of a farewell.
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    writer.transport.abort()
+
+
+async def _hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("says", "error"),
+    [
+        (_silent, "timeout"),
+        (_drip, "timeout"),
+        (_reset, "reset"),
+        (_hang_up, "reset"),
+        (_half, "reset"),
+        (b"SSH-2.0-OpenSSH_9.0\r\n\r\n", "protocol"),
+        (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 100_000 + b"\r\n\r\n", "protocol"),
+    ],
+)
+def test_each_way_to_fail_has_its_word(says: bytes | Talk, error: str) -> None:
+    answer, _ = answer_of(says, timeout_ms=300)
+    assert (answer.status, answer.error) == (None, error)
+    assert answer.note
+
+
+def test_nobody_listening_is_refused_and_an_unknown_name_is_unresolved() -> None:
+    async def unknown(name: str) -> list[str]:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    async def story() -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            async with courier(lookup=unknown) as one:
+                assert (await send(one, f"http://127.0.0.1:{taken.getsockname()[1]}/")).error == "refused"
+                assert (await send(one, "http://nowhere.example/")).error == "unresolved"
+                assert (await send(one, "http://1.2.3.256/")).error == "unresolved"
+                assert (await send(one, "ftp://127.0.0.1/")).error == "protocol"
+                assert (await send(one, "http://user:word@127.0.0.1/")).error == "protocol"
+                assert (await send(one, "http:///path")).error == "protocol"
+
+    asyncio.run(story())
+
+
+def test_a_name_without_addresses_or_with_a_label_too_long_is_unresolved() -> None:
+    async def nothing(name: str) -> list[str]:
+        return []
+
+    async def story() -> None:
+        async with courier(lookup=nothing) as one:
+            assert (await send(one, "http://empty.example/")).error == "unresolved"
+        async with courier() as one:
+            assert (await send(one, f"http://{'a' * 64}.localhost.invalid/")).error == "unresolved"
+
+    asyncio.run(story())
+
+
+def test_a_name_server_that_hangs_costs_the_connect_timeout() -> None:
+    async def hang(name: str) -> list[str]:
+        await asyncio.Event().wait()
+        return []
+
+    async def story() -> None:
+        async with courier(lookup=hang) as one:
+            answer = await send(one, "http://slow.example/", connect_timeout_ms=50)
+            assert (answer.error, answer.note) == ("timeout", "no connection within 50 ms")
+
+    asyncio.run(story())
+
+
+def test_plain_http_on_a_tls_port_is_a_tls_error() -> None:
+    async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(OK)
+        writer.close()
+
+    async def story() -> None:
+        server = await asyncio.start_server(plain, "127.0.0.1", 0)
+        async with server, courier() as one:
+            port = server.sockets[0].getsockname()[1]
+            assert (await send(one, f"https://127.0.0.1:{port}/")).error == "tls"
+
+    asyncio.run(story())
+
+
+# Where a callback may go
+
+
+def no_loopback(host: str, address: str, port: int) -> str | None:
+    return "loopback" if address.startswith("127.") or address == "::1" else None
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "127.1",
+        "0x7f.1",
+        "0x7F000001",
+        "2130706433",
+        "0177.0.0.1",
+        "[::ffff:127.0.0.1]",
+        "[::1]",
+        "127.0.0.1.",
+    ],
+)
+def test_a_forbidden_address_opens_no_socket_however_it_is_spelled(host: str) -> None:
+    async def story() -> None:
+        async with courier(allow=no_loopback) as one:
+            await send(one, "http://127.0.0.1/")  # imports and the session itself are done now
+            with sockets_watched() as seen:
+                answer = await send(one, f"http://{host}:8080/hook")
+            assert (answer.error, answer.note) == ("blocked", "loopback")
+            assert seen == []
+
+    asyncio.run(story())
+
+
+def test_one_forbidden_address_among_a_names_answers_forbids_them_all() -> None:
+    async def two(name: str) -> list[str]:
+        return ["203.0.113.9", "::ffff:127.0.0.1"]
+
+    async def story() -> None:
+        async with courier(allow=no_loopback, lookup=two) as one:
+            await send(one, "http://127.0.0.1/")
+            with sockets_watched() as seen:
+                answer = await send(one, "http://shop.example/")
+            assert (answer.error, answer.note) == ("blocked", "loopback")
+            assert seen == []
+
+    asyncio.run(story())
+
+
+def test_a_name_is_looked_up_once_and_the_address_that_was_checked_is_the_one_dialled() -> None:
+    looked: list[str] = []
+    asked: list[tuple[str, str, int]] = []
+
+    async def rebinding(name: str) -> list[str]:
+        looked.append(name)
+        return ["127.0.0.1"] if len(looked) == 1 else ["10.0.0.1"]
+
+    def allow(host: str, address: str, port: int) -> str | None:
+        asked.append((host, address, port))
+        return None if address == "127.0.0.1" else "private"
+
+    async def story() -> None:
+        async with opened(Shop()) as shop, courier(allow=allow, lookup=rebinding, keep_alive_s=0.0001) as one:
+            assert (await send(one, shop.url("shop.example"))).status == 200
+            assert (looked, asked) == (["shop.example"], [("shop.example", "127.0.0.1", shop.port)])
+            assert f"Host: shop.example:{shop.port}\r\n".encode() in shop.requests[0]
+            await asyncio.sleep(0.01)
+            assert (await send(one, shop.url("shop.example"))).error == "blocked"
+            assert shop.connections == 1
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("host", ["0x7f.1", "2130706433", "[::ffff:127.0.0.1]"])
+def test_an_odd_spelling_is_dialled_as_what_it_means_and_still_named_as_submitted(host: str) -> None:
+    async def story() -> None:
+        async with opened(Shop()) as shop, courier() as one:
+            assert (await send(one, shop.url(host, path="/a%2fb"))).status == 200
+            assert shop.requests[0].startswith(b"POST /a%2fb ")
+            assert f"host: {host}:{shop.port}\r\n".encode() in shop.requests[0].lower()
+
+    asyncio.run(story())
+
+
+def test_names_under_localhost_are_the_loopback() -> None:
+    async def story() -> None:
+        async with opened(Shop()) as shop, courier() as one:
+            assert (await send(one, shop.url("shop.localhost"))).status == 200
+
+    asyncio.run(story())
+
+
+# The courier itself
+
+
+def test_many_posts_go_side_by_side_and_drained_waits_for_their_follow_ups() -> None:
+    told: list[int] = []
+
+    async def story() -> None:
+        async with opened(Shop()) as shop, courier() as one:
+
+            def answered(post: Post, answer: Answer) -> None:
+                assert answer.status == 200
+                told.append(post.attempt)
+                if post.attempt < 3:
+                    again(post.attempt + 1)
+
+            def again(attempt: int) -> None:
+                one.post(Post("m1", attempt, shop.url(), HEADERS, BODY, 1_000, 3_000), answered)
+
+            for _ in range(20):
+                again(1)
+            assert one.pending == 20
+            await one.drained()
+            assert sorted(told) == [1] * 20 + [2] * 20 + [3] * 20
+            assert shop.connections <= 20
+
+    asyncio.run(story())
+
+
+def test_closing_abandons_what_is_under_way_without_a_word() -> None:
+    told: list[Answer] = []
+
+    async def story() -> None:
+        async with opened(Shop(_silent)) as shop:
+            one = HttpCourier()
+            post = Post("m1", 1, shop.url(), HEADERS, BODY, 1_000, 60_000)
+            one.post(post, lambda post, answer: told.append(answer))
+            while not shop.requests:
+                await asyncio.sleep(0.001)
+            await one.close()
+            assert (one.pending, told) == (0, [])
+
+    asyncio.run(story())
+
+
+def test_an_outbox_that_fails_to_take_an_answer_is_reported_to_the_loop() -> None:
+    reported: list[BaseException] = []
+
+    def broken(post: Post, answer: Answer) -> None:
+        raise OSError("disk full")
+
+    async def story() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["exception"]))
+        async with opened(Shop()) as shop, courier() as one:
+            one.post(Post("m1", 1, shop.url(), HEADERS, BODY, 1_000, 3_000), broken)
+            await one.drained()
+            assert one.pending == 0
+
+    asyncio.run(story())
+    assert [str(error) for error in reported] == ["disk full"]
+
+
+def test_the_client_library_is_not_loaded_before_something_is_sent() -> None:
+    import subprocess
+
+    code = "import sys, leyden.server.system.http_transport as c; c.HttpCourier(); print('aiohttp' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "False"
+
+
+# Addresses
+
+
+@pytest.mark.parametrize(
+    ("host", "meant"),
+    [
+        ("127.1", "127.0.0.1"),
+        ("0x7f.1", "127.0.0.1"),
+        ("0x.0", "0.0.0.0"),
+        ("2130706433", "127.0.0.1"),
+        ("0177.0.0.01", "127.0.0.1"),
+        ("10.1.513", "10.1.2.1"),
+        ("1.2.3.4.", "1.2.3.4"),
+        ("[::ffff:a00:1]", "10.0.0.1"),
+        ("[fe80::1%25eth0]", "fe80::1"),
+        ("shop.example", None),
+        ("1.2.3.example", None),
+        ("0x7f.shop", None),
+        ("", None),
+    ],
+)
+def test_a_host_is_read_as_the_address_it_means(host: str, meant: str | None) -> None:
+    address = meant_address(host)
+    assert (None if address is None else str(address)) == meant
+
+
+@pytest.mark.parametrize("host", ["1.2.3.256", "1.2.3.4.5", "256.1", "08.1.1.1", "4294967296", "a.1", "1..2", "[::g]"])
+def test_what_can_only_be_an_address_and_is_none_is_refused(host: str) -> None:
+    with pytest.raises(ValueError):
+        meant_address(host)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["{}", "{:#x}", "0{:o}"]))
+def test_every_number_means_the_address_the_c_library_reads(number: int, form: str) -> None:
+    text = form.format(number)
+    assert str(meant_address(text)) == socket.inet_ntoa(socket.inet_aton(text))

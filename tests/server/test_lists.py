@@ -1,0 +1,98 @@
+"""Lists: newest first, a page at a time, nothing twice and nothing left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from leyden import Sandbox
+from leyden.sandbox.resources import ApiError
+
+
+@pytest.fixture
+def shop(sandbox: Sandbox) -> Sandbox:
+    """Thirty charges, one each minute; every third has an internalId, every fifth is paid, and early ones expired."""
+    for number in range(30):
+        extra: dict[str, Any] = {"internalId": "guest"} if number % 3 == 0 else {}
+        charge = sandbox.charges.create(amount="1000", description=str(number), expiresIn=600, **extra)
+        if number % 5 == 0:
+            sandbox.wallet("ana").pay(charge)
+        sandbox.advance("1m")
+    return sandbox
+
+
+def numbers(sandbox: Sandbox, query: str = "") -> list[int]:
+    answer = sandbox.ask("GET", f"/v0/charges{query}")
+    return [int(item["description"]) for item in answer["data"]]
+
+
+def test_the_newest_stands_first(shop: Sandbox) -> None:
+    assert numbers(shop) == list(range(29, -1, -1))
+
+
+@pytest.mark.parametrize("limit", [1, 7, 10, 29, 30, 31])
+def test_pages_join_without_a_gap_or_a_repetition(shop: Sandbox, limit: int) -> None:
+    seen: list[int] = []
+    after = ""
+    while True:
+        answer = shop.ask("GET", f"/v0/charges?limit={limit}{after}")
+        assert len(answer["data"]) <= limit
+        seen += [int(item["description"]) for item in answer["data"]]
+        if answer["next"] is None:
+            break
+        after = f"&after={answer['next']}"
+    assert seen == list(range(29, -1, -1))
+
+
+def test_what_is_created_between_pages_moves_no_page(shop: Sandbox) -> None:
+    first = shop.ask("GET", "/v0/charges?limit=10")
+    shop.charges.create(amount="1000", description="99")
+    assert numbers(shop, f"?limit=10&after={first['next']}") == list(range(19, 9, -1))
+
+
+def test_filters_meet(shop: Sandbox) -> None:
+    assert numbers(shop, "?internalId=guest") == list(range(27, -1, -3))
+    assert numbers(shop, "?status=completed") == [25, 20, 15, 10, 5, 0]
+    assert numbers(shop, "?status=completed&internalId=guest") == [15, 0]
+    assert numbers(shop, "?internalId=nobody") == []
+
+
+@pytest.mark.parametrize(
+    ("target", "states"),
+    [
+        ("/v0/charges", "pending, completed, expired or error"),
+        ("/v0/static-charges", "active, disabled or expired"),
+    ],
+)
+def test_a_state_that_there_is_not_is_answered_with_those_that_there_are(
+    shop: Sandbox, target: str, states: str
+) -> None:
+    with pytest.raises(ApiError, match=f"status: expected {states}$"):
+        shop.ask("GET", f"{target}?status=paid")
+
+
+def test_the_window_is_closed_at_its_beginning_and_open_at_its_end(shop: Sandbox) -> None:
+    assert numbers(shop, "?createdAfter=2030-01-01T09:05:00Z&createdBefore=2030-01-01T09:08:00Z") == [7, 6, 5]
+    assert numbers(shop, "?createdAfter=2030-01-01T11:05:00%2B02:00&createdBefore=2030-01-01T09:06:00Z") == [5]
+    assert numbers(shop, "?createdBefore=0000-01-01T00:00:00Z") == []
+    assert len(numbers(shop, "?createdAfter=0001-01-01T00:00:00Z")) == 30
+
+
+def test_answers_say_what_the_specifications_examples_say(sandbox: Sandbox) -> None:
+    examples = sandbox.ask("GET", "/openapi.json")["components"]["examples"].values()
+    shown = {one["value"]["message"] for one in examples if "data" in one["value"]}
+    charge = sandbox.charges.create(amount="1000", description="tea")
+    link = sandbox.static_charges.create(minAmount="1000", maxAmount="2000", description="tips")
+    paths = ["charges", f"charges/{charge.id}", "static-charges", f"static-charges/{link.id}", "wallet"]
+    assert {sandbox.ask("GET", f"/v0/{path}")["message"] for path in paths} <= shown
+
+
+def test_another_projects_charges_are_not_listed(shop: Sandbox) -> None:
+    shop.world.service.projects.add("other", "other-key")
+    answer = shop.http.get("/v0/charges", headers={"apikey": "other-key"})
+    assert answer.json()["data"] == []
+    mine = next(iter(shop.charges))
+    assert shop.http.get(f"/v0/charges/{mine.id}", headers={"apikey": "other-key"}).status_code == 404
+    assert shop.http.get("/v0/wallet", headers={"apikey": "other-key"}).json()["data"]["balance"] == "0"
+    assert shop.http.get("/v0/wallet").json()["data"]["balance"] == "6000"

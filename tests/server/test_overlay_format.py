@@ -1,0 +1,214 @@
+"""Overlays edit the spec as the Overlay Specification says, and an overlay that does nothing is a mistake."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leyden.server.contract.load import default_spec, known_overlays, load_contract
+from leyden.server.contract.overlay import apply_overlay, read_overlay
+from leyden.server.errors import ContractError
+from tests.support.small_spec import SMALL, small
+
+ROWS = "$.components.schemas.Order.properties.status['x-lifecycle']"
+
+
+def overlay(*actions: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"overlay": "1.0.0", "info": {"title": "try", "version": "1"}, "actions": list(actions), **fields}
+
+
+def applied(document: dict[str, Any], *actions: dict[str, Any]) -> dict[str, Any]:
+    apply_overlay(document, read_overlay(overlay(*actions), "try.overlay.yaml"))
+    return document
+
+
+def test_an_update_merges_objects_at_every_depth():
+    document = applied({"a": {"b": {"c": 1, "d": 2}}}, {"target": "$.a", "update": {"b": {"d": 3, "e": 4}, "f": 5}})
+    assert document == {"a": {"b": {"c": 1, "d": 3, "e": 4}, "f": 5}}
+
+
+def test_an_update_of_the_root_merges_there():
+    assert applied({"a": 1}, {"target": "$", "update": {"b": 2}}) == {"a": 1, "b": 2}
+
+
+def test_an_update_of_a_list_appends_to_it():
+    assert applied({"a": [1]}, {"target": "$.a", "update": {"b": 2}}) == {"a": [1, {"b": 2}]}
+    assert applied({"a": [1]}, {"target": "$.a", "update": [2, 3]}) == {"a": [1, 2, 3]}
+
+
+def test_a_list_inside_an_update_grows_the_list_it_meets():
+    assert applied({"a": {"b": [1]}}, {"target": "$.a", "update": {"b": [2]}}) == {"a": {"b": [1, 2]}}
+
+
+def test_every_selected_place_is_updated_with_a_value_of_its_own():
+    document = applied({"a": {}, "b": {}}, {"target": "$.*", "update": {"c": {"d": 1}}})
+    assert document == {"a": {"c": {"d": 1}}, "b": {"c": {"d": 1}}}
+    assert document["a"]["c"] is not document["b"]["c"]
+
+
+def test_actions_are_applied_in_order_each_to_what_the_one_before_left():
+    replaced = applied(
+        {"a": {"b": "x"}}, {"target": "$.a.b", "remove": True}, {"target": "$.a", "update": {"b": [1, 2]}}
+    )
+    assert replaced == {"a": {"b": [1, 2]}}
+
+
+@pytest.mark.parametrize(
+    ("target", "left"),
+    [("$[1,3]", [0, 2, 4]), ("$[3,1]", [0, 2, 4]), ("$[1,1]", [0, 2, 3, 4]), ("$[?@ > 1]", [0, 1]), ("$[*]", [])],
+)
+def test_removing_several_entries_of_a_list_takes_exactly_those(target, left):
+    document = {"rows": [0, 1, 2, 3, 4]}
+    assert applied(document, {"target": target.replace("$", "$.rows"), "remove": True}) == {"rows": left}
+
+
+@given(st.lists(st.integers(0, 9), max_size=12), st.integers(0, 9))
+def test_a_removal_by_filter_is_a_filter(values, bound):
+    if any(value >= bound for value in values):
+        document = applied({"rows": values[:]}, {"target": f"$.rows[?@ >= {bound}]", "remove": True})
+        assert document == {"rows": [value for value in values if value < bound]}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(max_size=3), JSON, max_size=3))
+def test_what_is_merged_into_nothing_arrives_unchanged_and_unshared(update):
+    before = json.dumps(update)
+    document = applied({"a": {}}, {"target": "$.a", "update": update})
+    assert document == {"a": update}
+    for value in document["a"].values():
+        if isinstance(value, dict):
+            value["changed"] = True
+    assert json.dumps(update) == before
+
+
+def test_a_lifecycle_row_is_found_by_what_it_says():
+    target = ROWS + "[?@.trigger=='paid' && @.from=='new' && @.when]"
+    contract = load_contract(small(), overlays=[overlay({"target": target, "update": {"when": "at_or_before"}})])
+    assert [row.when for row in contract.lifecycles["Order"].rows if row.when] == ["at_or_before"]
+
+
+def test_the_contract_is_that_of_the_edited_document_and_names_its_overlays():
+    shorter = overlay({"target": "$.components.schemas.Amount", "update": {"maxLength": 2}})
+    document = small()
+    contract = load_contract(document, overlays=[shorter])
+    assert contract.overlays == ("try",)
+    assert contract.document["components"]["schemas"]["Amount"]["maxLength"] == 2
+    assert not contract.schemas["Amount"].validator.is_valid("500")
+    assert document == small()
+
+
+def test_an_overlay_cannot_smuggle_in_what_the_loader_refuses():
+    wrong = overlay({"target": "$.components.schemas.Amount", "update": {"maxLenght": 2}})
+    with pytest.raises(ContractError, match="did you mean 'maxLength'"):
+        load_contract(small(), overlays=[wrong])
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("actions", "told"),
+    [
+        (
+            [{"target": "$.a", "update": {}}, {"target": "$.b", "update": {}}],
+            r"overlay try, action 2 .*\$\.b selects nothing",
+        ),
+        (
+            [{"target": "$.b", "description": "Shorten it.", "remove": True}],
+            r"action 1 \(Shorten it\.\): .*selects nothing",
+        ),
+        ([{"target": "$.a[", "update": {}}], "is not JSONPath"),
+        ([{"target": "$", "remove": True}], "whole document cannot be removed"),
+        ([{"target": "$.a.b", "update": {"c": 1}}], "cannot update 1; target the object that holds it"),
+        ([{"target": "$.a", "update": 1}], "cannot update"),
+        ([{"target": "$.a", "update": {"b": [1]}}], r"\[1\] is another kind than 1; remove 'b' in an action before"),
+        ([{"target": "$", "update": {"a": 1}}], "is another kind than"),
+    ],
+)
+def test_an_action_that_does_not_fit_is_named(actions, told):
+    with pytest.raises(ContractError, match=told):
+        applied({"a": {"b": 1}}, *actions)
+
+
+@pytest.mark.parametrize(
+    ("document", "told"),
+    [
+        ([], "must be a mapping"),
+        ({"overlay": "1.0.0", "actions": []}, "info is missing"),
+        (overlay(), "actions: is empty"),
+        (overlay({"target": "$", "update": {}}, overlay="2.0.0"), "write overlay: 1.0.0"),
+        (overlay({"target": "$", "update": {}}, extend="x"), "unknown key 'extend'; did you mean 'extends'?"),
+        (overlay({"update": {}}), "target is missing"),
+        (overlay({"target": "$"}), "must have either update or remove: true"),
+        (overlay({"target": "$", "update": {}, "remove": True}), "must have either update or remove: true"),
+        (overlay({"target": "$", "updates": {}}), "unknown key 'updates'; did you mean 'update'?"),
+        (overlay({"target": 1, "update": {}}), "1 does not fit"),
+    ],
+)
+def test_a_document_that_is_no_overlay_is_refused(document, told):
+    with pytest.raises(ContractError) as refusal:
+        read_overlay(document, "try.overlay.yaml")
+    assert told in str(refusal.value)
+    assert str(refusal.value).startswith("try.overlay.yaml")
+
+
+# Which document an overlay is for
+
+
+def test_one_list_of_overlays_serves_both_documents():
+    ours = overlay({"target": "$.info", "update": {"title": "Ours"}}, extends="./charges.openapi.yaml")
+    assert load_contract(overlays=[ours]).title == "Ours"
+    control = load_contract(default_spec("sandbox"), overlays=[ours])
+    assert (control.title != "Ours", control.overlays) == (True, ())
+
+
+def test_a_spec_under_another_name_may_stand_in_for_the_service(tmp_path: Path):
+    file = tmp_path / "mine.yaml"
+    file.write_text(SMALL)
+    ours = overlay({"target": "$.info", "update": {"title": "Ours"}}, extends="charges.openapi.yaml")
+    theirs = overlay({"target": "$.info", "update": {"title": "Theirs"}}, extends="sandbox.openapi.yaml")
+    assert load_contract(file, overlays=[ours]).title == "Ours"
+    assert load_contract(file, overlays=[ours, theirs], known_as="charges.openapi.yaml").title == "Ours"
+
+
+def test_an_overlay_of_no_document_here_is_a_mistake():
+    stray = overlay({"target": "$.info", "update": {}}, extends="charge.openapi.yaml")
+    with pytest.raises(ContractError, match=r"'charge\.openapi\.yaml', which is not a document here; did you mean"):
+        load_contract(overlays=[stray])
+
+
+def test_an_unknown_name_lists_the_overlays_there_are():
+    with pytest.raises(ContractError) as refusal:
+        load_contract(overlays=["stritc"])
+    assert "no overlay 'stritc'; there are: " in str(refusal.value)
+    assert all(name in str(refusal.value) for name in known_overlays())
+
+
+def test_an_overlay_is_read_from_a_path(tmp_path: Path):
+    file = tmp_path / "titled.overlay.yaml"
+    file.write_text(
+        "overlay: 1.0.0\ninfo: {title: x, version: 1.0.0}\nactions: [{target: $.info, update: {title: Ours}}]"
+    )
+    for source in (file, str(file)):
+        contract = load_contract(overlays=[source])
+        assert (contract.title, contract.overlays) == ("Ours", ("titled",))
+
+
+@pytest.mark.parametrize("name", known_overlays())
+def test_every_packaged_overlay_changes_the_document_it_names(name):
+    loaded = [load_contract(default_spec(document), overlays=[name]) for document in ("charges", "sandbox")]
+    plain = [load_contract(default_spec(document)) for document in ("charges", "sandbox")]
+    changed = [one.document != other.document for one, other in zip(loaded, plain, strict=True)]
+    assert any(changed)
+    assert [contract.overlays == (name,) for contract in loaded] == changed

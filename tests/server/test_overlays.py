@@ -1,0 +1,128 @@
+"""Overlays: each flips one reading of the specification, and here is the flip."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from leyden import Sandbox
+from leyden.sandbox.resources import ApiError
+from leyden.server.contract.load import known_overlays, load_contract
+
+GOOD: dict[str, Any] = {"amount": "1000", "description": "tea"}
+HOOK = "http://shop.localhost/paid"
+
+
+def status_of(fields: dict[str, Any], *overlays: str) -> str:
+    with Sandbox(overlays=overlays) as sandbox:
+        try:
+            return str(sandbox.charges.create(**fields).status)
+        except ApiError as error:
+            return str(error.status)
+
+
+@pytest.mark.parametrize("name", known_overlays())
+def test_each_overlay_compiles_alone(name: str) -> None:
+    assert load_contract(overlays=[name]).overlays == (name,) or load_contract(overlays=[name]).overlays
+
+
+@pytest.mark.filterwarnings("ignore:createCharge has no field colour")
+@pytest.mark.parametrize(
+    "extra", [{"colour": "red"}, {"internalId": ""}, {"internalId": None}, {"expiresIn": 0}, {"expiresIn": None}]
+)
+def test_strict_refuses_what_is_otherwise_let_pass(extra: dict[str, Any]) -> None:
+    assert status_of({**GOOD, **extra}) == "pending"
+    assert status_of({**GOOD, **extra}, "strict") == "400"
+    assert status_of(GOOD, "strict") == "pending"
+
+
+@pytest.mark.parametrize("extra", [{"amount": 1000}, {"expiresIn": "600"}])
+def test_lenient_takes_numbers_and_digits_in_each_others_place(extra: dict[str, Any]) -> None:
+    assert status_of({**GOOD, **extra}) == "400"
+    assert status_of({**GOOD, **extra}, "lenient") == "pending"
+
+
+@pytest.mark.parametrize(
+    ("amount", "status"), [(999, "400"), (500_000_001, "400"), (True, "400"), ("01", "400"), (1000.0, "409")]
+)
+def test_lenient_keeps_the_bounds(amount: Any, status: str) -> None:
+    assert status_of({**GOOD, "amount": amount}, "lenient") == status
+
+
+def test_lenient_still_answers_text() -> None:
+    with Sandbox(overlays=["lenient"]) as sandbox:
+        charge = sandbox.charges.create(amount=250_000, description="tea", expiresIn="60")
+        assert charge.data["amount"] == "250000"
+        assert (charge.expires_at - charge.created_at).total_seconds() == 60
+
+
+@pytest.mark.parametrize(("overlays", "at", "status"), [
+    ((), "59.999s", "completed"), ((), "60s", "expired"),
+    (("payable-at-expiry",), "60s", "completed"), (("payable-at-expiry",), "60.001s", "expired"),
+])  # fmt: skip
+def test_payable_at_expiry_moves_the_boundary_by_one_instant(overlays: tuple[str, ...], at: str, status: str) -> None:
+    with Sandbox(overlays=overlays) as sandbox:
+        charge = sandbox.charges.create(**GOOD, expiresIn=60)
+        sandbox.wallet("ana").pay(charge, delay=at)
+        sandbox.run()
+        assert charge.status == status
+
+
+@pytest.mark.parametrize(("overlays", "attempts"), [((), 10), (("no-retries",), 1)])
+def test_no_retries_gives_up_after_the_first_attempt(overlays: tuple[str, ...], attempts: int) -> None:
+    with Sandbox(overlays=overlays) as sandbox:
+        sandbox.receiver("shop").always(500)
+        sandbox.charges.create(**GOOD, callbackUrl=HOOK, expiresIn=1)
+        sandbox.run()
+        assert len(sandbox.receiver("shop").inbox) == attempts
+
+
+def test_callback_envelope_wraps_the_update() -> None:
+    with Sandbox(overlays=["callback-envelope"]) as sandbox:
+        charge = sandbox.charges.create(**GOOD, callbackUrl=HOOK)
+        sandbox.wallet("ana").pay(charge)
+        sandbox.run()
+        [post] = sandbox.receiver("shop").inbox
+        assert set(post.json) == {"type", "timestamp", "sequence", "data"}
+        assert (post.json["type"], post.json["data"]["id"]) == ("charge.completed", charge.id)
+
+
+def slots_after_two_payments(*overlays: str) -> tuple[int, list[str]]:
+    with Sandbox(overlays=overlays) as sandbox:
+        tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips", allowedSlots=1)
+        payments = [sandbox.wallet(name).scan(tips, amount=2_000) for name in ("ana", "bob")]
+        sandbox.run()
+        return tips.slots, [str(payment.outcome) for payment in payments]
+
+
+def test_count_on_settle_oversells_where_the_last_slot_otherwise_has_one_winner() -> None:
+    assert slots_after_two_payments() == (1, ["SUCCEEDED", "INCORRECT_PAYMENT_DETAILS"])
+    assert slots_after_two_payments("count-on-settle") == (2, ["SUCCEEDED", "SUCCEEDED"])
+
+
+def test_reserve_on_issue_gives_out_no_more_invoices_than_slots() -> None:
+    with Sandbox(overlays=["reserve-on-issue"]) as sandbox:
+        tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips", allowedSlots=1)
+        first = sandbox.wallet("ana").scan(tips, amount=2_000, outcome="fail")
+        with pytest.raises(ValueError, match="slot"):
+            sandbox.wallet("bob").scan(tips, amount=2_000)
+        sandbox.advance("301s")
+        assert first.outcome == "NO_ROUTE"
+        sandbox.wallet("bob").scan(tips, amount=2_000)
+        sandbox.run()
+        assert (tips.slots, tips.status) == (1, "disabled")
+
+
+def test_an_invoice_that_was_taken_back_holds_no_slot() -> None:
+    with Sandbox(overlays=["reserve-on-issue"]) as sandbox:
+        tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips", allowedSlots=3)
+        for payer in ("ana", "bob"):
+            sandbox.wallet(payer).scan(tips, amount=2_000, outcome="fail")
+        sandbox.wallet("cy").scan(tips, amount=2_000)
+        sandbox.run("next_event")
+        assert tips.update(allowedSlots=1).status == "disabled"
+        assert tips.update(allowedSlots=2).status == "active"
+        sandbox.wallet("dan").scan(tips, amount=2_000)
+        sandbox.run("next_event")
+        assert (tips.slots, tips.status) == (2, "disabled")

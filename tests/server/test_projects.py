@@ -1,0 +1,173 @@
+"""Projects: keys that end at once, and secrets that overlap for a day."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from freezegun import freeze_time
+from standardwebhooks.webhooks import Webhook
+
+from leyden import Sandbox
+from leyden.devserver.multi_tenant import Host
+from leyden.sandbox.resources import ApiError
+from leyden.server.errors import LeydenError
+from leyden.server.timestamps import to_iso
+from leyden.world.loopback import ask
+
+HOOK = "http://shop.localhost/hook"
+
+
+def statuses(app: Any, *keys: str) -> list[int]:
+    """What each key is answered."""
+    return [ask(app, "GET", "/v0/charges", ((b"apikey", key.encode()),)).status for key in keys]
+
+
+def told_after(sandbox: Sandbox, seconds: float) -> list[str]:
+    """The signatures of a callback that goes out so much later."""
+    sandbox.advance(seconds - 1)
+    sandbox.charges.create(amount="1000", description="tea", expiresIn=1, callbackUrl=HOOK)
+    sandbox.advance(1)
+    got = sandbox.receiver("shop").inbox[-1]
+    assert got.verdict == []
+    return got.headers["webhook-signature"].split(" ")
+
+
+def test_for_a_day_both_secrets_sign_and_then_only_the_new(sandbox: Sandbox) -> None:
+    projects = sandbox.world.service.projects
+    [old] = projects.secrets_of("default", sandbox.world.clock.now())
+    new = projects.rotate_secret("default")
+    assert new.startswith("whsec_")
+    for seconds, secrets in ((1, [new, old]), (86_397, [new, old]), (2, [new])):
+        assert len(told_after(sandbox, seconds)) == len(secrets)
+        got = sandbox.receiver("shop").inbox[-1]
+        with freeze_time(to_iso(got.at)):
+            for secret in secrets:
+                assert Webhook(secret).verify(got.body, dict(got.headers)) == got.json
+
+
+def test_two_rotations_in_a_day_leave_three_secrets_signing(sandbox: Sandbox) -> None:
+    projects = sandbox.world.service.projects
+    projects.rotate_secret("default")
+    sandbox.advance("12h")
+    projects.rotate_secret("default")
+    assert len(told_after(sandbox, 1)) == 3
+    assert len(told_after(sandbox, 43_199)) == 2
+    assert len(told_after(sandbox, 43_200)) == 1
+    assert [secret["until_ms"] is None for secret in projects.secrets("default")] == [False, False, True]
+    assert list(projects.secrets("nobody")) == []
+
+
+def test_a_rotation_outlives_a_restart(tmp_path: Path) -> None:
+    with Sandbox(data=tmp_path) as sandbox, sandbox.world.turn():
+        new = sandbox.world.service.projects.rotate_secret("default")
+    with Sandbox(data=tmp_path) as again:
+        assert len(told_after(again, 1)) == 2
+        assert again.world.service.projects.secrets("default")[-1]["secret"] == new
+
+
+def test_a_key_that_was_replaced_opens_nothing_at_once_and_for_good(tmp_path: Path) -> None:
+    with Sandbox(data=tmp_path) as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="tea")
+        projects = sandbox.world.service.projects
+        projects.rotate_key("default", "fresh")
+        assert statuses(sandbox.app, "leyden", "fresh") == [401, 200]
+        assert charge.data["id"] == charge.id, "a sandbox knows the key that it changed to"
+        assert sandbox.http.get("/v0/charges").status_code == 200
+        for wrong in ("leyden", "fresh", "", " x", "x" * 201, "clé"):
+            with pytest.raises(ValueError, match=r"given out before|cannot be an API key"):
+                projects.rotate_key("default", wrong)
+    with Sandbox(data=tmp_path) as again:
+        assert again.world.service.projects.owner("leyden") is None
+        assert again.world.service.projects.owner("fresh") == "default"
+        assert again.http.get("/v0/charges").status_code == 200
+
+
+def test_a_key_is_changed_over_the_control_plane_and_the_old_one_is_refused_from_then_on(sandbox: Sandbox) -> None:
+    found = sandbox.ask("POST", "/sandbox/v1/api-keys/rotate", {"replaces": "leyden", "key": "fresh"})
+    assert found == {"key": "fresh", "keys": ["fresh"]}
+    assert statuses(sandbox.app, "leyden", "fresh") == [401, 200]
+    drawn = sandbox.ask("POST", "/sandbox/v1/api-keys/rotate", {"replaces": "fresh"})["key"]
+    assert len(drawn) == 36
+    assert statuses(sandbox.app, "leyden", "fresh", drawn) == [401, 401, 200]
+
+
+def test_a_second_key_lets_a_client_change_over_without_a_gap(sandbox: Sandbox) -> None:
+    found = sandbox.ask("POST", "/sandbox/v1/api-keys", {"key": "next"})
+    assert found == {"key": "next", "keys": ["leyden", "next"]}
+    assert len(sandbox.ask("POST", "/sandbox/v1/api-keys")["keys"]) == 3
+    assert statuses(sandbox.app, "leyden", "next") == [200, 200]
+    kept = sandbox.ask("POST", "/sandbox/v1/api-keys/rotate", {"replaces": "leyden"})["keys"]
+    assert kept[0] == "next"
+    assert statuses(sandbox.app, "leyden", *kept) == [401, 200, 200, 200]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("api-keys", {"key": "leyden"}),
+        ("api-keys/rotate", {"replaces": "leyden", "key": "leyden"}),
+        ("api-keys/rotate", {"replaces": "somebody else's", "key": "fresh"}),
+    ],
+)
+def test_a_key_that_cannot_be_given_or_ended_changes_nothing(sandbox: Sandbox, path: str, body: dict[str, str]) -> None:
+    with pytest.raises(ApiError, match="409"):
+        sandbox.ask("POST", f"/sandbox/v1/{path}", body)
+    assert statuses(sandbox.app, "leyden", "fresh") == [200, 401]
+
+
+@pytest.mark.parametrize("wrong", ["", " x", "x ", "x" * 201, "clé", "a\nb"])
+def test_what_can_be_no_key_is_refused_by_the_document(sandbox: Sandbox, wrong: str) -> None:
+    with pytest.raises(ApiError, match="400"):
+        sandbox.ask("POST", "/sandbox/v1/api-keys", {"key": wrong})
+    with pytest.raises(ValueError, match="cannot be an API key"):
+        sandbox.world.service.projects.give_key("default", wrong)
+
+
+def test_a_reset_neither_ends_a_key_nor_brings_one_back(sandbox: Sandbox) -> None:
+    sandbox.ask("POST", "/sandbox/v1/api-keys/rotate", {"replaces": "leyden", "key": "fresh"})
+    sandbox.ask("POST", "/sandbox/v1/api-keys", {"key": "second"})
+    sandbox.ask("POST", "/sandbox/v1/reset", {})
+    assert statuses(sandbox.app, "leyden", "fresh", "second") == [401, 200, 200]
+    with pytest.raises(ApiError, match="given out before"):
+        sandbox.ask("POST", "/sandbox/v1/api-keys", {"key": "leyden"})
+
+
+def test_a_reset_leaves_the_newest_key_the_newest(tmp_path: Path) -> None:
+    with Sandbox(seed=1, data=tmp_path, api_key="first"):
+        pass
+    with Sandbox(data=tmp_path, api_key="second") as sandbox:
+        sandbox.world.reset()
+        assert sandbox.api_key == "second"
+
+
+def test_a_server_of_two_projects_knows_a_key_that_one_of_them_changed_to() -> None:
+    with Sandbox(seed=1, api_key="one") as first, Sandbox(seed=2, api_key="two") as second:
+        host = Host({"one": first.world, "two": second.world})
+        second.charges.create(amount="1000", description="tea")
+        with second.world.turn():
+            second.world.service.projects.rotate_key("default", "three")
+        answers = {
+            key: ask(host, "GET", "/v0/charges", ((b"apikey", key.encode()),)) for key in ("one", "two", "three")
+        }
+        assert {key: answer.status for key, answer in answers.items()} == {"one": 200, "two": 401, "three": 200}
+        assert b"tea" in answers["three"].body
+        assert b"tea" not in answers["one"].body
+
+
+def test_a_key_that_another_project_of_the_server_ever_held_is_refused() -> None:
+    with Sandbox(seed=1, api_key="one") as first, Sandbox(seed=2, api_key="two") as second:
+        host = Host({"one": first.world, "two": second.world})
+        second.ask("POST", "/sandbox/v1/api-keys/rotate", {"replaces": "two", "key": "three"})
+        for taken in ("one", "two", "three"):
+            with pytest.raises(ApiError, match="given out before"):
+                first.ask("POST", "/sandbox/v1/api-keys/rotate", {"replaces": "one", "key": taken})
+        assert statuses(host, "one", "two", "three") == [200, 401, 200]
+
+
+def test_a_server_does_not_begin_with_a_key_that_opens_another_of_its_projects() -> None:
+    with Sandbox(seed=1, api_key="one") as first, Sandbox(seed=2, api_key="two") as second:
+        first.ask("POST", "/sandbox/v1/api-keys", {"key": "two"})
+        with pytest.raises(LeydenError, match="another project"):
+            Host({"one": first.world, "two": second.world})

@@ -1,0 +1,149 @@
+"""Static Charges through the API: bounds that hold each other, slots, and changes one field at a time."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from leyden import Sandbox
+from leyden.sandbox.resources import ApiError, StaticCharge
+
+TIPS: dict[str, Any] = {"minAmount": "1000", "maxAmount": "9000", "description": "Tips"}
+
+
+def pay(sandbox: Sandbox, static: StaticCharge, times: int = 1) -> None:
+    for _ in range(times):
+        sandbox.wallet("ana").scan(static, amount=1_000)
+    sandbox.advance("1s")
+
+
+def test_a_fresh_one_as_the_specification_shows_it(sandbox: Sandbox) -> None:
+    data = sandbox.static_charges.create(**TIPS).data
+    assert {
+        name: data[name] for name in ("unit", "slots", "status", "allowedSlots", "expiresAt", "successMessage")
+    } == {
+        "unit": "msats",
+        "slots": 0,
+        "status": "active",
+        "allowedSlots": None,
+        "expiresAt": None,
+        "successMessage": None,
+    }
+
+
+@pytest.mark.parametrize("slots", [0, None, ""])
+def test_no_number_of_slots_means_any_number(sandbox: Sandbox, slots: Any) -> None:
+    static = sandbox.static_charges.create(**TIPS, allowedSlots=slots)
+    assert static.data["allowedSlots"] is None
+    pay(sandbox, static, 3)
+    assert (static.slots, static.status) == (3, "active")
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "status"), [("1000", "1000", 200), ("1001", "1000", 409), ("999", "1000", 400)]
+)
+def test_the_bounds_hold_each_other(sandbox: Sandbox, least: str, most: str, status: int) -> None:
+    body = {**TIPS, "minAmount": least, "maxAmount": most}
+    assert sandbox.http.post("/v0/static-charges", json=body).status_code == status
+
+
+@pytest.mark.parametrize(("length", "status"), [(144, 200), (145, 400)])
+def test_the_success_message_has_its_limit(sandbox: Sandbox, length: int, status: int) -> None:
+    body = {**TIPS, "successMessage": "x" * length}
+    assert sandbox.http.post("/v0/static-charges", json=body).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("slots", "status"), [(1, 200), (2_147_483_647, 200), (2_147_483_648, 400), (-1, 400), (1.5, 400)]
+)
+def test_the_slots_have_their_bounds(sandbox: Sandbox, slots: Any, status: int) -> None:
+    assert sandbox.http.post("/v0/static-charges", json={**TIPS, "allowedSlots": slots}).status_code == status
+
+
+def test_absent_keeps_and_null_clears(sandbox: Sandbox) -> None:
+    static = sandbox.static_charges.create(
+        **TIPS, allowedSlots=5, internalId="a", successMessage="b", callbackUrl="http://shop.localhost/x"
+    )
+    before = static.data
+    assert static.update().data == before
+    static.update(internalId=None, successMessage=None, callbackUrl=None, allowedSlots=None)
+    cleared = {"internalId", "successMessage", "callbackUrl", "allowedSlots"}
+    assert static.data == {**before, **dict.fromkeys(cleared)}
+
+
+@pytest.mark.parametrize("name", ["minAmount", "maxAmount", "description"])
+def test_what_is_needed_cannot_be_cleared(sandbox: Sandbox, name: str) -> None:
+    static = sandbox.static_charges.create(**TIPS)
+    with pytest.raises(ApiError, match=name):
+        static.update(**{name: None})
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"), [({"minAmount": "9000"}, 200), ({"minAmount": "9001"}, 409), ({"maxAmount": "999"}, 400)]
+)
+def test_a_change_is_judged_with_what_stays(sandbox: Sandbox, changes: dict[str, str], status: int) -> None:
+    static = sandbox.static_charges.create(**TIPS)
+    before = static.data
+    assert sandbox.http.patch(f"/v0/static-charges/{static.id}", json=changes).status_code == status
+    assert static.data == ({**before, **changes} if status == 200 else before)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "answer", "status"), [(1, 409, "active"), (2, 200, "disabled"), (3, 200, "active")]
+)
+def test_fewer_slots_than_were_used_are_refused(sandbox: Sandbox, allowed: int, answer: int, status: str) -> None:
+    static = sandbox.static_charges.create(**TIPS)
+    pay(sandbox, static, 2)
+    assert sandbox.http.patch(f"/v0/static-charges/{static.id}", json={"allowedSlots": allowed}).status_code == answer
+    assert (static.slots, static.status) == (2, status)
+
+
+@pytest.mark.parametrize(
+    ("changes", "places", "said"),
+    [
+        ({"minAmount": "9001"}, ["/minAmount", "/maxAmount"], r"minAmount \(9001\) is above maxAmount \(9000\)"),
+        ({"allowedSlots": 1}, ["/allowedSlots"], "at least 2, the payments already taken"),
+    ],
+)
+def test_a_change_that_cannot_be_names_the_fields_to_mend(
+    sandbox: Sandbox, changes: dict[str, Any], places: list[str], said: str
+) -> None:
+    static = sandbox.static_charges.create(**TIPS)
+    pay(sandbox, static, 2)
+    problem = sandbox.http.patch(f"/v0/static-charges/{static.id}", json=changes).json()
+    assert re.search(said, problem["detail"])
+    assert problem["errors"] == [{"pointer": place, "detail": problem["detail"]} for place in places]
+
+
+def test_a_name_that_is_taken_is_said_at_its_field(sandbox: Sandbox) -> None:
+    sandbox.static_charges.create(**TIPS, identifier="ana@shop.example")
+    problem = sandbox.http.post("/v0/static-charges", json={**TIPS, "identifier": "ana@other.example"}).json()
+    assert "the name ana is taken" in problem["detail"]
+    assert problem["errors"] == [{"pointer": "/identifier", "detail": problem["detail"]}]
+
+
+def test_an_expired_one_stays_as_it_is(sandbox: Sandbox) -> None:
+    static = sandbox.static_charges.create(**TIPS, expiresIn=60)
+    sandbox.advance("60s")
+    assert static.status == "expired"
+    with pytest.raises(ApiError, match="409"):
+        static.update(description="too late")
+
+
+def test_a_disabled_one_expires_all_the_same(sandbox: Sandbox) -> None:
+    static = sandbox.static_charges.create(**TIPS, expiresIn=60, allowedSlots=1)
+    pay(sandbox, static)
+    assert static.status == "disabled"
+    sandbox.run()
+    assert static.status == "expired"
+
+
+def test_an_identifier_that_was_not_given_is_answered_as_it_was_not_given() -> None:
+    with Sandbox() as sandbox:
+        for given in (None, ""):
+            tips = sandbox.static_charges.create(
+                minAmount="1000", maxAmount="9000", description="Tips", identifier=given
+            )
+            assert tips.data["identifier"] == given

@@ -1,0 +1,449 @@
+"""The service finds a row by its key, rows by a field, and pages of rows, as a full search would but faster."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tinydb.table import Document
+
+from leyden import Sandbox
+from leyden.server.store.id_order import Order
+from leyden.server.store.index import Index
+from leyden.server.store.store import Store
+
+COUNT = 60
+LISTED = st.fixed_dictionaries(
+    {
+        "id": st.integers(0, 40).map("c{}".format),
+        "status": st.sampled_from(["pending", "completed", "expired"]),
+        "project": st.sampled_from(["shop", "bank", None]),
+        "internal_id": st.one_of(st.none(), st.integers(0, 3)),
+        "created_at": st.integers(0, 9),
+    }
+)
+UNDONE = st.lists(LISTED, min_size=1, max_size=3).map(tuple)
+STEPS = st.lists(st.one_of(LISTED, LISTED, st.integers(0, 40).map("c{}".format), UNDONE), max_size=COUNT)
+FILTERS = st.fixed_dictionaries(
+    {},
+    optional={
+        "status": st.sampled_from(["pending", "completed", "none"]),
+        "project": st.sampled_from(["shop", "bank", None]),
+        "internal_id": st.sampled_from([None, 1, 2]),
+        "created_at": st.integers(0, 9),
+    },
+)
+BOUND = st.one_of(st.none(), st.integers(0, 9))
+
+
+class Thrown(Exception):
+    """What ends a commit that is to fail."""
+
+
+def put_and_fail(store: Store, *rows: dict[str, Any]) -> None:
+    with store.commit():
+        for row in rows:
+            store.table("charges").put(row)
+        raise Thrown
+
+
+def in_the_order_of_dates(steps: list[Any]) -> list[Any]:
+    return [{**step, "created_at": place // 3} if isinstance(step, dict) else step for place, step in enumerate(steps)]
+
+
+@settings(max_examples=300)
+@given(
+    steps=st.one_of(STEPS, STEPS.map(in_the_order_of_dates)),
+    filters=FILTERS,
+    after=st.one_of(st.none(), st.integers(0, COUNT)),
+    limit=st.integers(0, 5),
+    since_ms=BOUND,
+    until_ms=BOUND,
+    looked_before=st.booleans(),
+)
+def test_a_page_is_what_a_full_search_would_give(
+    steps: list[Any],
+    filters: dict[str, Any],
+    after: int | None,
+    limit: int,
+    since_ms: int | None,
+    until_ms: int | None,
+    looked_before: bool,
+) -> None:
+    store = Store.memory()
+    charges = store.table("charges", indexes=["status", "project", "internal_id"])
+    model: dict[str, dict[str, Any]] = {}
+    ids: dict[str, int] = {}
+    for step in steps:
+        if looked_before:
+            charges.page(since_ms=5)  # from now on the sequence of ids is kept, and whether it is that of the dates
+        if isinstance(step, str):
+            assert charges.delete(step) == (step in model)
+            model.pop(step, None)
+            ids.pop(step, None)
+        elif isinstance(step, tuple):
+            with pytest.raises(Thrown):
+                put_and_fail(store, *step)
+        else:
+            doc_id = charges.put(step)
+            assert ids.setdefault(step["id"], doc_id) == doc_id
+            model[step["id"]] = step
+    newest_first = sorted(model.values(), key=lambda row: -ids[row["id"]])
+    expected = [
+        row
+        for row in newest_first
+        if (after is None or ids[row["id"]] < after)
+        and all(row[field] == value for field, value in filters.items())
+        and (since_ms is None or row["created_at"] >= since_ms)
+        and (until_ms is None or row["created_at"] < until_ms)
+    ]
+    assert charges.page(filters, after, limit, since_ms, until_ms) == expected[:limit]
+    for field, value in filters.items():
+        assert charges.find(field, value) == [row for row in newest_first[::-1] if row[field] == value]
+        assert charges.first(field, value) == next(iter(charges.find(field, value)), None)
+    for key, row in model.items():
+        found = charges.row(key)
+        assert found == row
+        assert found == charges.get(doc_id=ids[key])
+    assert charges.row("c99") is None
+
+
+DATED = st.lists(st.integers(0, 9), max_size=12)
+
+
+def dated(*batches: list[int]) -> tuple[Order, dict[int, dict[str, Any]]]:
+    """Rows with these dates, added in batches, between which somebody asks for a page."""
+    order, rows = Order(), {}
+    for batch in batches:
+        for date in batch:
+            rows[len(rows) + 1] = {"created_at": date}
+            order.append(len(rows))
+        order.between(rows, 1, None)
+    return order, rows
+
+
+@given(DATED.map(sorted), st.integers(0, 12), BOUND, BOUND)
+def test_dates_that_follow_the_ids_bound_them_to_the_row(
+    dates: list[int], half: int, since_ms: int | None, until_ms: int | None
+) -> None:
+    order, rows = dated(dates[:half], dates[half:])
+    after_all = len(rows) + 1
+    first = 0 if since_ms is None or not rows else min([n for n in rows if dates[n - 1] >= since_ms] or [after_all])
+    past = None if until_ms is None else min([n for n in rows if dates[n - 1] >= until_ms], default=None)
+    assert order.between(rows, since_ms, until_ms) == (first, past)
+
+
+@given(DATED, DATED, BOUND, BOUND)
+def test_dates_in_any_order_keep_every_row_that_is_asked_for_within_the_bounds(
+    early: list[int], late: list[int], since_ms: int | None, until_ms: int | None
+) -> None:
+    order, rows = dated(early, late)
+    lowest, above = order.between(rows, since_ms, until_ms)
+    for doc_id, row in rows.items():
+        if (since_ms is None or row["created_at"] >= since_ms) and (until_ms is None or row["created_at"] < until_ms):
+            assert lowest <= doc_id
+            assert above is None or doc_id < above
+    if any(one > other for one, other in pairwise(early + late)):
+        assert (lowest, above) == (0, None)
+
+
+def test_a_date_that_changes_is_looked_at_again() -> None:
+    order, rows = dated([1, 2, 3])
+    for date, bounds in ((2, (1, None)), (9, (0, None))):
+        redated = {"created_at": date}
+        order.exchanged(rows[1], redated)
+        rows[1] = redated
+        assert order.between(rows, 2, None) == bounds
+
+
+class Looked(dict[int, dict[str, Any]]):
+    """Rows that count how often one of them is looked at."""
+
+    looks = 0
+
+    def __getitem__(self, doc_id: int) -> dict[str, Any]:
+        self.looks += 1
+        return super().__getitem__(doc_id)
+
+
+def test_the_page_of_a_minute_is_found_without_looking_at_every_row() -> None:
+    store = Store.memory()
+    charges = store.table("charges")
+    for number in range(5_000):
+        charges.put({"id": number, "created_at": number})
+    charges.page(since_ms=1)  # the dates are compared once
+    shelf = store.storage.shelves["charges"]
+    shelf.rows = rows = Looked(shelf.rows)
+    charges.put({"id": 5_000, "created_at": 5_000})
+    for change in ({"id": 7, "created_at": 7, "status": "paid"}, {"id": 4_000, "created_at": 4_000, "status": "paid"}):
+        charges.put(change)
+    asked: list[tuple[dict[str, int], list[int]]] = [
+        ({"since_ms": 4_999}, [5_000, 4_999]),
+        ({"until_ms": 2, "since_ms": 0}, [1, 0]),
+        ({"until_ms": 2}, [1, 0]),
+        ({"until_ms": 2, "after": 4_000}, [1, 0]),
+        ({"until_ms": 4_000, "after": 2}, [0]),
+        ({"since_ms": 2_499, "until_ms": 2_501}, [2_500, 2_499]),
+    ]
+    for asking, found in asked:
+        rows.looks = 0
+        assert [row["id"] for row in charges.page(**asking)] == found
+        assert rows.looks < 1_500, asking
+
+
+def test_bounds_stay_exact_when_the_last_rows_go() -> None:
+    order, rows = dated(list(range(100)))
+    for doc_id in (100, 99):
+        del rows[doc_id]
+    order.trim(rows)
+    assert order.between(rows, 10, 20) == (11, 21)
+    assert order.between(rows, 98, None) == (99, None)
+
+
+def test_rows_that_come_after_all_others_went_are_compared_too() -> None:
+    for staying in range(3):
+        order, rows = dated([5, 6, 7])
+        for doc_id in range(3, staying, -1):
+            del rows[doc_id]
+        order.trim(rows)
+        for date in (5, 3):
+            rows[len(rows) + 1] = {"created_at": date}
+            order.append(len(rows))
+        assert order.between(rows, 4, None) == (0, None)
+
+
+@pytest.mark.parametrize(("ids", "rows", "kept"), [(100, 18, True), (99, 17, False), (100, 17, False)])
+def test_ids_that_are_gone_are_forgotten_once_they_outnumber_the_rows_and_sixty_four(
+    ids: int, rows: int, kept: bool
+) -> None:
+    order = Order()
+    held = {number: {"created_at": number} for number in range(1, ids + 1)}
+    noted = order.ids(held)
+    for number in range(2, ids - rows + 2):
+        del held[number]
+    assert (order.ids(held) is noted) is kept
+    assert kept or order.ids(held) == list(held)
+    assert len(held) == rows
+
+
+def test_pages_follow_one_another_without_gap_or_repeat() -> None:
+    charges = Store.memory().table("charges", indexes=["project"])
+    for number in range(1_000):
+        charges.put({"id": number, "project": "rare" if number % 10 == 0 else "usual"})
+    for filters, total, limit in (
+        ({}, 1_000, 7),
+        ({"project": "rare"}, 100, 7),
+        ({"project": "usual"}, 900, 7),
+        ({"project": "usual"}, 900, 400),
+    ):
+        seen: list[int] = []
+        after = None
+        while page := charges.page(filters, after, limit):
+            assert len(page) <= limit
+            seen += [row["id"] for row in page]
+            after = page[-1].doc_id
+        assert seen == sorted(set(seen), reverse=True)
+        assert len(seen) == total
+
+
+def test_a_page_knows_ids_given_by_hand_and_ids_given_again() -> None:
+    charges = Store.memory().table("charges")
+    charges.put({"id": "a"})
+    charges.insert(Document({"id": "e"}, 5))
+    assert [row["id"] for row in charges.page()] == ["e", "a"]
+    charges.insert(Document({"id": "c"}, 3))
+    assert [row["id"] for row in charges.page()] == ["e", "c", "a"]
+    charges.insert(Document({"id": "d"}, 4))
+    charges.remove(doc_ids=[5])  # after an id by hand, TinyDB counts on from the highest there is
+    assert charges.put({"id": "new e"}) == 5
+    assert [row["id"] for row in charges.page()] == ["new e", "d", "c", "a"]
+    assert [row["id"] for row in charges.page(after=4)] == ["c", "a"]
+
+
+def test_a_row_whose_removal_is_taken_back_is_on_the_page_once() -> None:
+    store = Store.memory()
+    charges = store.table("charges")
+    for name in "abc":
+        charges.put({"id": name})
+
+    def remove(name: str) -> None:
+        with store.commit():
+            assert charges.delete(name)
+            raise Thrown
+
+    for name in "cab":
+        assert [row["id"] for row in charges.page()] == ["c", "b", "a"]
+        with pytest.raises(Thrown):
+            remove(name)
+    assert [row["id"] for row in charges.page()] == ["c", "b", "a"]
+
+
+def test_a_page_is_a_hundred_rows_unless_another_number_is_asked_for() -> None:
+    charges = Store.memory().table("charges")
+    for number in range(101):
+        charges.put({"id": number})
+    assert [row["id"] for row in charges.page()] == list(range(100, 0, -1))
+    assert charges.page(limit=0) == charges.page(limit=-1) == []
+
+
+def test_rows_of_one_value_are_found_oldest_first_however_few_they_are() -> None:
+    charges = Store.memory().table("charges", indexes=["project"])
+    for number in range(1, 17):
+        charges.put({"id": number, "project": "rare" if number % 8 < 2 else "usual"})
+    assert [row["id"] for row in charges.find("project", "rare")] == [1, 8, 9, 16]
+    charges.delete(9)
+    charges.delete(16)
+    assert [row["id"] for row in charges.find("project", "rare")] == [1, 8]
+
+
+def test_an_index_is_followed_when_it_leaves_a_quarter_of_the_rows_and_no_more() -> None:
+    store = Store.memory()
+    charges = store.table("charges", indexes=["project"])
+    for number in range(1, 42):
+        charges.put({"id": number, "project": "rare" if number <= 10 else "usual"})
+    shelf = store.storage.shelves["charges"]
+    assert list(shelf.newest_first({"project": "rare"}, None)) == [list(range(10, 0, -1))]
+    charges.put({"id": 11, "project": "rare"})
+    assert list(shelf.newest_first({"project": "rare"}, None)) == [list(range(41, 0, -1))]
+
+
+def test_whoever_walks_far_walks_in_longer_strides() -> None:
+    store = Store.memory()
+    charges = store.table("charges")
+    charges.insert_multiple([{"id": number} for number in range(20_000)])
+    strides = [len(ids) for ids in store.storage.shelves["charges"].newest_first({}, None)]
+    assert sum(strides) == 20_000
+    assert all(longer in (2 * stride, max(strides)) for stride, longer in pairwise(strides[:-1]))
+    assert strides[0] < 1_000
+    assert len(strides) < 10
+
+
+def test_what_tinydb_hands_out_or_takes_in_is_nobody_elses() -> None:
+    charges = Store.memory().table("charges")
+    inserted = {"id": "b"}
+    charges.insert(inserted)
+    inserted["id"] = "defaced"
+    found = charges.all()[0]
+    assert found == {"id": "b"}
+    found["id"] = "defaced"
+    charges.get(doc_id=1)["id"] = "defaced"
+    assert charges.row("b") == charges.get(doc_id=1) == {"id": "b"}
+
+
+def test_a_row_that_is_put_is_kept_as_it_is() -> None:
+    charges = Store.memory().table("charges")
+    mine = {"id": "a", "status": "pending"}
+    assert charges.put(mine) == 1
+    assert charges.row("a") is charges.existing("a") is charges.find("id", "a")[0] is mine
+
+
+def test_a_key_is_held_by_one_row() -> None:
+    store = Store.memory()
+    charges = store.table("charges")
+    first = charges.put({"id": "a"})
+    charges.put({"id": "b"})
+    with pytest.raises(ValueError, match=r"table 'charges': a row with id 'a' already exists \(document 1\)"):
+        charges.insert({"id": "a"})
+    with pytest.raises(ValueError, match="a row with id 'a'"):
+        charges.update({"id": "a"}, doc_ids=[2])
+    with pytest.raises(ValueError, match="a row with id 'z'"):
+        charges.update({"id": "z"})  # the first may have it, the second not: so neither
+    assert [row["id"] for row in charges] == ["a", "b"]
+    charges.update({"id": "c"}, doc_ids=[first])
+    assert charges.row("a") is None
+    assert charges.row("c") == {"id": "c"}
+    assert charges.put({"id": "a"}) == 4  # 3 went to the refused insert, as it would in TinyDB
+
+
+def test_rows_without_a_key_can_be_inserted_but_not_put() -> None:
+    store = Store.memory()
+    charges = store.table("charges")
+    charges.insert({"note": "no id"})
+    with pytest.raises(ValueError, match="table 'charges': a row needs 'id' to be put"):
+        charges.put({"note": "no id"})
+    with pytest.raises(ValueError, match="table 'notes' has no unique key"):
+        store.table("notes", key=None).put({"id": "a"})
+    with pytest.raises(TypeError, match="unhashable"):
+        charges.put({"id": ["a"]})
+    assert len(charges) == 1
+
+
+def test_a_put_steps_over_ids_given_by_hand() -> None:
+    charges = Store.memory().table("charges")
+    charges.put({"id": "a"})
+    charges.insert_multiple([Document({"id": "b"}, 2), Document({"id": "c"}, 3)])
+    assert charges.put({"id": "d"}) == 4
+    assert [row["id"] for row in charges.page()] == ["d", "c", "b", "a"]
+
+
+def test_a_key_or_an_index_may_come_after_the_rows() -> None:
+    store = Store.memory()
+    plain = store.db.table("charges")
+    plain.insert_multiple([{"id": "a", "status": "pending"}, {"id": "b", "status": ["odd"]}, {}])
+    charges = store.table("charges", indexes=["status"])
+    assert charges is plain
+    assert charges.row("b") == {"id": "b", "status": ["odd"]}
+    assert charges.find("status", "pending") == [{"id": "a", "status": "pending"}]
+    assert charges.find("status", ["odd"]) == [{"id": "b", "status": ["odd"]}]
+    assert charges.find("status", None) == [{}]
+    with pytest.raises(ValueError, match="table 'charges' has the key 'id'; it cannot also have the key 'status'"):
+        store.table("charges", key="status")
+    store.db.table("twins").insert_multiple([{"id": "a"}, {"id": "a"}])
+    with pytest.raises(ValueError, match="table 'twins': documents 1 and 2 both have id 'a'"):
+        store.table("twins")
+
+
+def test_single_row_operations_never_walk_the_table() -> None:
+    class Unwalkable(dict[int, dict[str, Any]]):
+        def __iter__(self) -> Any:
+            raise AssertionError("the whole table was walked")
+
+        keys = values = items = copy = __reversed__ = __iter__  # type: ignore[assignment]
+
+    store = Store.memory()
+    charges = store.table("charges", indexes=["status"])
+    for number in range(50):
+        charges.put({"id": number, "status": "pending" if number % 10 == 0 else "completed"})
+    charges.page()
+    shelf = store.storage.shelves["charges"]
+    shelf.rows = Unwalkable(shelf.rows)
+    assert store.table("charges", indexes=["status"]) is charges
+    assert charges.insert({"id": "x"}) == 51
+    assert charges.put({"id": "y"}) == 52
+    assert charges.upsert(Document({"id": "z"}, 60)) == [60]
+    assert charges.upsert(Document({"status": "new"}, 60)) == [60]
+    assert charges.insert({"id": "after"}) == 61
+    assert charges.update({"status": "expired"}, doc_ids=[1, 2]) == [1, 2]
+    assert charges.remove(doc_ids=[3]) == [3]
+    assert charges.get(doc_id=60) == {"id": "z", "status": "new"}
+    assert charges.row("y") == {"id": "y"}
+    assert len(charges.find("status", "pending")) == 4
+    assert len(charges.page({"status": "pending"}, limit=2)) == 2
+    assert len(charges.page(limit=3)) == 3
+    with pytest.raises(Thrown):
+        put_and_fail(store, {"id": "w"}, {"id": "y", "status": "new"})
+    assert charges.row("y") == {"id": "y"}
+
+
+def test_an_index_knows_how_many_rows_have_a_value() -> None:
+    index = Index()
+    for doc_id, value in ((1, "a"), (2, "b"), (3, "b"), (4, []), (2, "b")):
+        index.join(value, doc_id)
+    assert [index.size(value) for value in ("a", "b", "c", None, [])] == [1, 2, 0, None, None]
+    assert [sorted(index.ids(value)) for value in ("a", "b", "c")] == [[1], [2, 3], []]
+    index.part("b", 2)
+    index.part("b", 3)
+    index.part("a", 1)
+    assert (index.size("a"), index.size("b"), index.groups) == (0, 0, {})
+
+
+def test_what_the_service_looks_up_often_is_indexed() -> None:
+    with Sandbox() as sandbox:
+        tables = ("charges", "static_charges", "deliveries")
+        kept = {name: set(sandbox.world.store.storage.shelf(name).indexes) for name in tables}
+        assert kept["charges"] >= {"payment_hash", "project", "internal_id", "status", "static_charge_id"}
+        assert kept["static_charges"] >= {"project", "internal_id", "status", "user"}
+        assert kept["deliveries"] >= {"resource_id", "endpoint_id"}

@@ -1,0 +1,430 @@
+"""The table answers as TinyDB does: every operation, every id, every error; and finds rows as a full search would."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tinydb import TinyDB, where
+from tinydb.operations import add, delete, increment
+from tinydb.queries import QueryInstance
+from tinydb.storages import MemoryStorage, Storage
+from tinydb.table import Document, Table
+
+from leyden.server.store.rows import RowStorage
+from leyden.server.store.storage import JournalStorage
+from leyden.server.store.store import Database, Store
+from leyden.server.store.table import IndexedTable
+from leyden.server.store.table_data import Shelf
+
+
+class TextStorage(Storage):
+    """TinyDB's own JSON file storage without the file: what it writes is all it remembers."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def read(self) -> dict[str, dict[str, Any]] | None:
+        return json.loads(self.text) if self.text else None
+
+    def write(self, data: dict[str, dict[str, Any]]) -> None:
+        self.text = json.dumps(data)
+
+
+# Operations. Each is a name (for the failure's story) and what to do with a database.
+
+Deed = tuple[str, Callable[[TinyDB], Any]]
+TABLES = st.sampled_from(["charges", "charges", "deliveries"])
+FIELDS = st.sampled_from(["status", "project", "n"])
+VALUES = st.one_of(
+    st.sampled_from(["pending", "completed", "", "\u00e9", "\ud800", None, True, False, 0, 1, -1, 2**70]),
+    st.lists(st.integers(0, 2), max_size=2),
+    st.dictionaries(st.sampled_from("ab"), st.integers(0, 2), max_size=2),
+)
+ROWS = st.dictionaries(FIELDS, VALUES, max_size=3)
+IDS = st.integers(1, 8)
+DOCUMENTS = st.builds(Document, ROWS, st.one_of(IDS, IDS, IDS.map(str)))
+CONDITIONS: st.SearchStrategy[QueryInstance] = st.one_of(
+    st.builds(lambda field, value: where(field) == value, FIELDS, VALUES),
+    st.builds(lambda field, value: ~(where(field) == value), FIELDS, VALUES),
+    st.builds(lambda field: where(field).exists(), FIELDS),
+    st.builds(lambda value: where("n").test(lambda found: found == value), VALUES),
+    st.just(where("n") > 0),
+)
+
+
+def append(row: dict[str, Any]) -> None:
+    """A change deep inside a row, which must not reach what the row was before."""
+    row.setdefault("status", []).append(1)
+
+
+SHALLOW_CHANGES = st.one_of(ROWS, st.sampled_from([delete("status"), increment("n"), add("n", 2), dict.clear]))
+CHANGES = st.one_of(SHALLOW_CHANGES, st.just(append))
+
+
+def deed(name: str, run: Callable[..., Any], **arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Deed]:
+    return st.builds(
+        lambda table, **given: (f"{table}.{name}({given})", lambda db: run(db.table(table), **deepcopy(given))),
+        TABLES,
+        **arguments,
+    )
+
+
+def documents(found: Any) -> Any:
+    """An answer as text with its ids: 1, 1.0 and True are equal, and their confusion must be seen."""
+    if isinstance(found, Document):
+        return (type(found), repr(found.doc_id), repr(dict(found)))
+    if isinstance(found, list):
+        return [documents(each) for each in found]
+    return repr(found)
+
+
+def spoilt(table: Table, cond: QueryInstance) -> Any:
+    """Ask, deface the answer, and ask for the rows: they must be unharmed."""
+    for row in table.search(cond):
+        row["status"] = "defaced"
+    table.clear_cache()
+    return table.all()
+
+
+def rebirth(table: Table, known: int, row: dict[str, Any]) -> Any:
+    """Take a row away and put another in its place, which is at the end."""
+    return [table.remove(doc_ids=[known]), table.insert(Document(row, known)), table.all()]
+
+
+MIXED = st.lists(st.one_of(ROWS, DOCUMENTS), max_size=4)
+GROWING = [
+    deed("insert", lambda table, row: table.insert(row), row=ROWS),
+    deed("insert", lambda table, row: table.insert(row), row=DOCUMENTS),
+    deed("insert_multiple", lambda table, rows: table.insert_multiple(rows), rows=MIXED),
+    deed("upsert", lambda table, row: table.upsert(row), row=DOCUMENTS),
+    deed("rebirth", rebirth, known=IDS, row=ROWS),
+]
+CHANGING = [
+    deed("update", lambda table, to, cond: table.update(to, cond), to=CHANGES, cond=st.one_of(st.none(), CONDITIONS)),
+    deed("update", lambda table, to, ids: table.update(to, doc_ids=ids), to=CHANGES, ids=st.lists(IDS, max_size=3)),
+    deed(
+        "update_multiple",
+        lambda table, updates: table.update_multiple(updates),
+        # Shallow ones: TinyDB would let `append` change the list in another update's fields, for all rows after it.
+        updates=st.lists(st.tuples(SHALLOW_CHANGES, CONDITIONS), max_size=2),
+    ),
+    deed("upsert", lambda table, row, cond: table.upsert(row, cond), row=ROWS, cond=CONDITIONS),
+    deed("remove", lambda table, known: table.remove(doc_ids=[known]), known=IDS),
+]
+ASKING = [
+    deed("search", lambda table, cond: table.search(cond), cond=CONDITIONS),
+    deed("search", spoilt, cond=CONDITIONS),
+    deed("count", lambda table, cond: table.count(cond), cond=CONDITIONS),
+    deed("contains", lambda table, cond: table.contains(cond), cond=st.one_of(st.none(), CONDITIONS)),
+    deed("get", lambda table, cond: table.get(cond), cond=st.one_of(st.none(), CONDITIONS)),
+    deed("get", lambda table, known: table.get(doc_id=known), known=st.one_of(IDS, st.sampled_from(["2", "02", True]))),
+    deed("get", lambda table, ids: table.get(doc_ids=ids), ids=st.lists(st.one_of(IDS, st.just("3")), max_size=4)),
+    deed("all", lambda table: table.all()),
+    deed("len and iter", lambda table: (len(table), next(iter(table), None))),
+    st.just(("tables", lambda db: sorted(db.tables()))),
+]
+# What empties tables or is refused comes seldom, or there would never be much in them.
+SELDOM = [
+    deed("insert", lambda table: table.insert(5)),
+    deed("insert_multiple", lambda table, rows: table.insert_multiple([*rows, "no row"]), rows=MIXED),
+    deed("upsert", lambda table, row: table.upsert(row), row=ROWS),
+    deed("remove", lambda table: table.remove()),
+    deed("remove", lambda table, known: table.remove(doc_ids=[known, known]), known=IDS),
+    deed("remove", lambda table, cond: table.remove(cond), cond=CONDITIONS),
+    deed("truncate", lambda table: table.truncate()),
+    deed("remove while walking", lambda table: [table.remove(doc_ids=[row.doc_id]) for row in table]),
+    deed(
+        "remove another while walking",
+        lambda table, known: [(table.remove(doc_ids=[known]), row) for row in table],
+        known=IDS,
+    ),
+    st.just(("drop_table", lambda db: db.drop_table("deliveries"))),
+    st.just(("drop_tables", lambda db: db.drop_tables())),
+]
+DEEDS: st.SearchStrategy[Deed] = st.sampled_from(
+    [*GROWING, *CHANGING, *ASKING, *GROWING, *CHANGING, st.sampled_from(SELDOM).flatmap(lambda chosen: chosen)]
+).flatmap(lambda chosen: chosen)
+
+
+def answer(act: Callable[[TinyDB], Any], db: TinyDB) -> Any:
+    try:
+        return documents(act(db))
+    except (ValueError, TypeError, KeyError, RuntimeError, AttributeError) as error:
+        return (type(error), str(error))
+
+
+def contents(db: TinyDB) -> Any:
+    return {name: documents(db.table(name).all()) for name in sorted(db.tables())}
+
+
+@settings(max_examples=100)
+@given(deeds=st.one_of(st.lists(DEEDS, max_size=20), st.lists(DEEDS, min_size=60, max_size=200)))
+def test_every_operation_answers_as_stock_tinydb_does(deeds: list[Deed]) -> None:
+    stock = TinyDB(storage=TextStorage)
+    with tempfile.TemporaryDirectory() as place:
+        ours = [Database(storage=RowStorage), Database(place, storage=JournalStorage)]
+        for db in ours:
+            db.table("charges", indexes=["status", "project"])
+        for story, act in deeds:
+            expected = answer(act, stock)
+            for db in ours:
+                assert answer(act, db) == expected, story
+        expected = contents(stock)
+        for db in ours:
+            assert contents(db) == expected
+            db.close()
+        # And the file holds it all, in the same sequence, whoever opens it.
+        with Database(place, storage=JournalStorage) as again:
+            assert contents(again) == expected
+        with TinyDB(place, storage=JournalStorage) as stock_table_on_our_storage:
+            assert contents(stock_table_on_our_storage) == expected
+
+
+@settings(max_examples=60)
+@given(deeds=st.lists(DEEDS, max_size=20))
+def test_the_stock_table_works_on_our_storages_too(deeds: list[Deed]) -> None:
+    stock = TinyDB(storage=TextStorage)
+    with tempfile.TemporaryDirectory() as place:
+        ours = [TinyDB(storage=RowStorage), TinyDB(place, storage=JournalStorage)]
+        for story, act in deeds:
+            expected = answer(act, stock)
+            for db in ours:
+                assert answer(act, db) == expected, story
+        for db in ours:
+            db.close()
+        with Database(place, storage=JournalStorage) as again:
+            assert contents(again) == contents(stock)
+
+
+class Thrown(Exception):
+    """What ends a commit that is to fail."""
+
+
+def do_and_fail(store: Store, *deeds: Callable[[TinyDB], Any]) -> None:
+    with store.commit():
+        for act in deeds:
+            answer(act, store.db)
+        raise Thrown
+
+
+@settings(max_examples=70)
+@given(batches=st.lists(st.tuples(st.lists(DEEDS, min_size=1, max_size=8), st.booleans()), min_size=3, max_size=12))
+def test_a_commit_changes_no_answer_and_a_failed_one_leaves_no_trace(batches: list[tuple[list[Deed], bool]]) -> None:
+    stock = TinyDB(storage=TextStorage)
+    with tempfile.TemporaryDirectory() as place:
+        stores = [Store.memory(), Store.open(place)]
+        for store in stores:
+            for name in ("charges", "deliveries"):
+                store.table(name, key=None, indexes=["status", "n"])
+        for deeds, kept in batches:
+            for store in stores:
+                before, sequence = store.snapshot(), sequences(store)
+                with pytest.raises(Thrown):
+                    do_and_fail(store, *(act for _, act in deeds))
+                assert as_data(store) == as_data(Store.from_snapshot(before))
+                assert sequences(store) == sequence
+            if kept:
+                expected = [answer(act, stock) for _, act in deeds]
+                for store in stores:
+                    with store.commit():
+                        assert [answer(act, store.db) for _, act in deeds] == expected
+        for store in stores:
+            assert contents(store.db) == contents(stock)
+            assert_indexes_tell_the_truth(store)
+            store.close()
+        with Store.open(place) as again:
+            assert contents(again.db) == contents(stock)
+
+
+def as_data(store: Store) -> Any:
+    return {
+        name: state._replace(indexes={field: as_sets(groups) for field, groups in state.indexes.items()})
+        for name, state in store.snapshot().items()
+    }
+
+
+def sequences(store: Store) -> Mapping[str, list[int]]:
+    return {name: list(shelf.rows) for name, shelf in store.storage.shelves.items()}
+
+
+def assert_indexes_tell_the_truth(store: Store) -> None:
+    for name, shelf in store.storage.shelves.items():
+        fresh = Shelf(RowStorage(), name)
+        for doc_id, row in shelf.rows.items():
+            fresh.set(doc_id, row)
+        fresh.declare(shelf.key, shelf.indexes)
+        for field, index in shelf.indexes.items():
+            assert as_sets(index.groups) == as_sets(fresh.indexes[field].groups), (name, field)
+        assert shelf.keys == fresh.keys
+        assert shelf.top >= max(shelf.rows, default=0)
+        assert not shelf.ascending or list(shelf.rows) == sorted(shelf.rows)
+
+
+def as_sets(groups: Mapping[Any, Any]) -> dict[Any, set[int]]:
+    return {value: held if isinstance(held, set) else {held} for value, held in groups.items()}
+
+
+def test_an_id_given_as_text_is_the_same_id_only_once_it_is_written() -> None:
+    rows = [Document({"n": 1}, "2"), {"n": 2}, Document({"n": 3}, "2")]  # type: ignore[arg-type]
+    for storage, database in ((TextStorage, TinyDB), (RowStorage, Database)):
+        table = database(storage=storage).table("charges")
+        with pytest.raises(ValueError, match="Document with ID 2 already exists"):
+            table.insert_multiple(rows)
+        assert table.insert_multiple(rows[:2]) == ["2", 2]
+        assert documents(table.all()) == documents([Document({"n": 2}, 2)])
+
+
+def test_the_stock_table_walks_over_what_was_there_when_it_began() -> None:
+    db = TinyDB(storage=RowStorage)
+    db.insert_multiple([{"n": 1}, {"n": 2}])
+    assert [(row["n"], db.remove(doc_ids=[2])) for row in db] == [(1, [2]), (2, [])]
+
+
+def test_a_table_that_persists_empty_exists_at_once_and_is_empty() -> None:
+    for db in (TinyDB(storage=TextStorage), Database(storage=RowStorage)):
+        db.insert({})
+        assert db.tables() == {"_default"}
+        assert db.table("charges", persist_empty=True).all() == []
+        assert db.tables() == {"_default", "charges"}
+        db.table("charges").insert({"n": 1})
+        assert type(db).table_class(db.storage, "charges", persist_empty=True).insert({"n": 2}) == 1
+
+
+def test_the_query_cache_forgets_what_has_changed() -> None:
+    store = Store.memory()
+    charges = store.table("charges")
+    pending = where("status") == "pending"
+    charges.put({"id": "a", "status": "pending"})
+    assert len(charges.search(pending)) == 1
+    put = {"id": "b", "status": "pending"}
+    with pytest.raises(Thrown):
+        do_and_fail(store, lambda db: charges.put(put), lambda db: charges.search(pending))
+    assert len(charges.search(pending)) == 1
+    charges.put({"id": "a", "status": "completed"})
+    assert charges.search(pending) == []
+
+
+def test_the_query_cache_is_emptied_by_an_operation_that_finds_nothing_to_do_too() -> None:
+    charges = Store.memory().table("charges")
+    charges.put({"id": "a"})
+    charges.search(where("id") == "a")[0]["id"] = "defaced"
+    charges.remove(where("id") == "b")
+    assert charges.search(where("id") == "a") == [{"id": "a"}]
+
+
+def test_what_is_written_whole_is_kept_to_the_type_and_the_sequence() -> None:
+    storage = RowStorage()
+    before = {"1": {"n": 1}, "2": {"n": 0}, "3": {}}
+    after = {"2": {"n": False}, "1": {"n": 1.0}}
+    for tables in ({"charges": before}, {"charges": after, "others": {}}, {"others": {}}, {}):
+        storage.write(tables)
+        kept = {name: {key: dict(row) for key, row in table.items()} for name, table in (storage.read() or {}).items()}
+        assert json.dumps(kept) == json.dumps(tables)
+
+
+def test_the_journal_says_only_what_has_changed_when_a_table_is_written_whole(tmp_path: Path) -> None:
+    with TinyDB(tmp_path, storage=JournalStorage) as db:
+        db.insert_multiple([{"n": 1}, {"n": 2}, {"n": 3}])
+        db.update({"n": 9}, doc_ids=[2])
+        db.remove(doc_ids=[1])
+    said = [json.loads(line)[1] for line in (tmp_path / "charges.journal").read_text().splitlines()[2:]]
+    assert said == [{"_default": [[2, {"n": 9}]]}, {"_default": [[1]]}]
+
+
+def test_a_table_that_was_read_may_be_written_as_another() -> None:
+    storage = RowStorage()
+    storage.write({"charges": {"1": {"n": 1}}})
+    read = storage.read() or {}
+    with pytest.raises(KeyError, match="first"):
+        read["charges"]["first"]
+    storage.write({**read, "copies": read["charges"]})
+    assert storage.shelf("copies").rows == storage.shelf("charges").rows == {1: {"n": 1}}
+
+
+def test_the_usual_table_stays_in_the_order_of_its_ids() -> None:
+    """While it is, putting rows back in place takes no note of where they stood."""
+    store = Store.memory()
+    charges = store.table("charges")
+    shelf = store.storage.shelves["charges"]
+    charges.insert(Document({"id": "a"}, 1))
+    for name in "bc":
+        charges.put({"id": name})
+    assert shelf.ascending
+    charges.delete("b")
+    with pytest.raises(Thrown):
+        do_and_fail(store, lambda db: charges.delete("a"), lambda db: charges.insert(Document({"id": "x"}, 2)))
+    assert shelf.ascending
+    charges.insert(Document({"id": "x"}, 2))
+    assert shelf.ascending is False
+    assert Store.from_snapshot(store.snapshot()).storage.shelves["charges"].ascending is False
+    charges.truncate()
+    charges.insert(Document({"id": "a"}, 1))
+    assert shelf.ascending
+
+
+def test_rows_come_back_in_their_places_whatever_stood_there_meanwhile() -> None:
+    store = Store.memory()
+    charges = store.table("charges")
+    charges.insert_multiple([Document({"id": "a"}, 1), Document({"id": "c"}, 3)])
+    with pytest.raises(Thrown):
+        do_and_fail(
+            store,
+            lambda db: charges.delete("a"),
+            lambda db: charges.insert(Document({"id": "b"}, 2)),
+            lambda db: charges.delete("c"),
+        )
+    assert [row["id"] for row in charges] == ["a", "c"]
+    assert store.storage.shelves["charges"].ascending
+
+
+def test_a_table_is_given_its_key_and_indexes_with_its_name() -> None:
+    db = Database(storage=RowStorage)
+    charges = db.table("charges", key="id", indexes=["status"])
+    charges.put({"id": "a", "status": "pending"})
+    assert charges.row("a") == charges.first("status", "pending") == {"id": "a", "status": "pending"}
+    assert list(charges._shelf.indexes) == ["status"]
+
+
+def test_ids_counted_for_what_failed_are_given_again_once_the_table_is_dropped() -> None:
+    for db in (TinyDB(storage=TextStorage), Database(storage=RowStorage)):
+        for first in (3, 1):
+            with pytest.raises(ValueError, match="not a Mapping"):
+                db.table("charges").insert_multiple([{"n": 1}, {"n": 2}, 5])  # type: ignore[list-item]
+            if first == 1:
+                db.drop_table("charges")
+            assert db.table("charges").insert({"n": 1}) == first
+            db.drop_table("charges")
+
+
+def test_two_views_of_one_table_both_forget_what_either_has_changed() -> None:
+    storage = RowStorage()
+    one, other = (IndexedTable(storage, "charges", key="id") for _ in range(2))
+    one.put({"id": "a"})
+    named_a = where("id") == "a"
+    assert len(one.search(named_a)) == len(other.search(named_a)) == 1
+    one.delete("a")
+    assert one.search(named_a) == other.search(named_a) == []
+
+
+@pytest.mark.parametrize(("named", "room"), [({}, 10), ({"cache_size": 2}, 2), ({"cache_size": 0}, 0)])
+def test_a_query_cache_holds_as_many_answers_as_it_was_given_room_for(named: dict[str, int], room: int) -> None:
+    for db in (TinyDB(storage=TextStorage), Database(storage=RowStorage)):
+        charges = db.table("charges", **named)
+        charges.insert({"n": 1})
+        for number in range(20):
+            charges.search(where("n") > -number)
+        held = [number for number in range(20) if (where("n") > -number) in charges._query_cache]
+        assert held == list(range(20 - room, 20))
+
+
+def test_a_storage_that_keeps_whole_tables_is_refused_by_name() -> None:
+    with pytest.raises(TypeError, match=r"IndexedTable needs a storage that keeps rows.*MemoryStorage"):
+        IndexedTable(MemoryStorage(), "charges")

@@ -1,0 +1,139 @@
+"""An outbox on a desk of its own: the real callbacks, clock, store and receivers, and a rule small enough to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jsonschema_rs import validator_for
+
+from leyden.callbacks.receivers import Receivers
+from leyden.server.callbacks.outbox import Callbacks
+from leyden.server.contract.types import CallbackRule, DeliveryRule, Rule
+from leyden.server.ports import Answer, Courier
+from leyden.server.store.store import Store
+from leyden.server.timestamps import parse_duration, parse_iso
+from leyden.world.clock import VirtualClock
+from leyden.world.event_journal import Journal
+from leyden.world.rng import Streams, uuid4_from
+
+START = parse_iso("2030-01-01T09:00:00Z")
+SECRET, NEXT_SECRET = "whsec_" + "QUJD" * 8, "whsec_" + "WFla" * 8
+SHOP = "http://shop.localhost/hook"
+
+PAUSES = tuple(parse_duration(t) for t in ("0s", "5s", "5m", "30m", "2h", "5h", "10h", "14h", "20h", "24h"))
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["id", "status"],
+    "additionalProperties": False,
+    "properties": {"id": {"type": "string"}, "status": {"type": "string"}, "note": {"type": "string"}},
+}
+
+DELIVERY = DeliveryRule(
+    events={"completed": "charge.completed", "expired": "charge.expired"},
+    form="flat",
+    pauses_ms=PAUSES,
+    jitter=0.2,
+    retry_after_times=2.0,
+    connect_timeout_ms=3_000,
+    timeout_ms=15_000,
+    in_flight=8,
+    rotation_ms=parse_duration("24h"),
+)
+
+
+def rule(schema: Mapping[str, Any] = SCHEMA, **changes: Any) -> CallbackRule:
+    return CallbackRule(
+        name="chargeUpdated",
+        operation_id="createCharge",
+        url_at=("callbackUrl",),
+        rule=Rule(schema, validator_for(dict(schema))),
+        headers=(),
+        delivery=DELIVERY._replace(**changes),
+    )
+
+
+class Desk:
+    """One world with nothing in it but an outbox and its receivers."""
+
+    def __init__(
+        self,
+        *,
+        seed: int = 7,
+        start: int = START,
+        store: Store | None = None,
+        courier: Courier | None = None,
+        rule: CallbackRule | None = None,
+        clock: VirtualClock | None = None,
+        secrets: Sequence[str] = (SECRET,),
+    ) -> None:
+        self.rule = rule or RULE
+        self.secrets = list(secrets)
+        self.store = store or Store.memory()
+        self.clock = clock or VirtualClock(start)
+        self.journal = Journal(self.clock)
+        self.streams = Streams(seed)
+        self.receivers = Receivers(
+            self.store,
+            self.clock,
+            self.journal,
+            lambda post, answer: self.callbacks.answered(post, answer),
+            rules={self.rule.name: self.rule},
+            secrets_at=lambda at: self.secrets,
+        )
+        self.shop = self.receivers["shop"]
+        self.callbacks = Callbacks(
+            self.store,
+            self.clock,
+            courier or self.receivers,
+            lambda: uuid4_from(self.streams.stream("ids")),
+            self.streams.stream("jitter"),
+            self.journal,
+            rules={self.rule.name: self.rule},
+            secrets=lambda project: [{"secret": one, "until_ms": None} for one in reversed(self.secrets)],
+            version="9.9",
+        )
+
+    def tell(self, resource: str = "c1", status: str = "completed", url: str = SHOP, **more: Any) -> None:
+        """Let the resource enter `status` and enqueue the delivery, in one commit."""
+        with self.store.commit():
+            self.callbacks.enqueue(
+                resource_id=resource,
+                project="p",
+                url=url,
+                rule=self.rule,
+                event=self.rule.delivery.events[status],
+                sequence=more.pop("sequence", 1),
+                data=more.pop("data", {"id": resource, "status": status}),
+                at=self.clock.now(),
+                **more,
+            )
+
+    def row(self, resource: str = "c1", place: int = 0) -> dict[str, Any]:
+        return self.callbacks.deliveries(resource)[place]
+
+    def pass_time(self, span: str) -> None:
+        self.clock.advance(parse_duration(span))
+
+
+class Held:
+    """A courier that keeps every post until the test answers it."""
+
+    def __init__(self, wall_s: int = START // 1_000) -> None:
+        self.posts: list[Any] = []
+        self.wall_s = wall_s
+
+    def post(self, post: Any, answered: Any) -> None:
+        self.posts.append((post, answered))
+
+    def answer(self, place: int = 0, **answer: Any) -> None:
+        post, answered = self.posts.pop(place)
+        answered(post, Answer(**answer))
+
+    def wall_seconds(self, url: str) -> int:
+        assert url == SHOP, "the time that this receiver lives in"
+        return self.wall_s
+
+
+RULE = rule()

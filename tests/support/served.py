@@ -1,0 +1,103 @@
+"""For tests over real HTTP: a served Leyden in a process of its own, a receiver that listens, a client of few words."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+ROOT = Path(__file__).parents[2]
+
+
+class Client:
+    """JSON over one connection each time, with the key set."""
+
+    def __init__(self, url: str, key: str = "leyden") -> None:
+        self.url = url
+        self.key = key
+
+    def __call__(self, method: str, target: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+        host = urlsplit(self.url)
+        connection = http.client.HTTPConnection(host.hostname or "", host.port, timeout=30)
+        sent = {"apikey": self.key, **headers}
+        raw = None
+        if body is not None:
+            raw = json.dumps(body).encode()
+            sent["content-type"] = "application/json"
+        try:
+            connection.request(method, target, raw, sent)
+            answer = connection.getresponse()
+            text = answer.read()
+        finally:
+            connection.close()
+        return answer.status, json.loads(text) if text else None
+
+    def ok(self, method: str, target: str, body: Any = None, **headers: str) -> Any:
+        status, answer = self(method, target, body, **headers)
+        assert status == 200, (method, target, status, answer)
+        return answer
+
+
+@contextmanager
+def leyden(*options: str) -> Iterator[Client]:
+    """`leyden serve` on a free port with these options, until the block ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "leyden", "serve", "--port", "0", *options],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("Leyden listening on http://"), line + process.stderr.read()
+        key = options[options.index("--api-key") + 1] if "--api-key" in options else "leyden"
+        yield Client(line.split()[-1], key)
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run one `leyden` command to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "leyden", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@contextmanager
+def listening(status: int = 200) -> Iterator[tuple[str, queue.Queue[tuple[dict[str, str], dict[str, Any]]]]]:
+    """A callback receiver on this machine: its URL, and what it is sent as (headers, body), in order."""
+    inbox: queue.Queue[tuple[dict[str, str], dict[str, Any]]] = queue.Queue()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            inbox.put(({name.lower(): value for name, value in self.headers.items()}, json.loads(body)))
+            self.send_response(status)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/hook", inbox
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)

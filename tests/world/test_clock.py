@@ -1,0 +1,672 @@
+"""The clock stands still until it is moved, and stops at everything that is due on the way."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from leyden.server.ports import CALLBACK, EXPIRY, SETTLEMENT, USER
+from leyden.world.clock import LAST_MS, ClockError, Fired, VirtualClock
+from leyden.world.timers import Timer, Timers
+
+START = 1_893_488_400_000  # 2030-01-01T09:00:00Z
+
+timers = st.lists(
+    st.tuples(st.integers(0, 50), st.sampled_from([SETTLEMENT, EXPIRY, CALLBACK, USER]), st.sampled_from("abcdefgh")),
+    max_size=20,
+)
+
+
+class Wall:
+    """A wall clock that goes where it is told, backwards too."""
+
+    def __init__(self) -> None:
+        self.ms = 5_000_000
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+def listening(clock: VirtualClock, *kinds: str) -> list[tuple[int, str, str]]:
+    """Wake a list: it fills with (now, kind, key) as events run."""
+    heard: list[tuple[int, str, str]] = []
+    for kind in kinds:
+        clock.on(kind, lambda key, kind=kind: heard.append((clock.now(), kind, key)))
+    return heard
+
+
+def filled(wishes: list[tuple[int, int, str]]) -> tuple[VirtualClock, list[tuple[int, str, str]]]:
+    clock = VirtualClock(START)
+    heard = listening(clock, "bell")
+    for after, priority, key in wishes:
+        clock.call_at(START + after, priority, "bell", key)
+    return clock, heard
+
+
+# Order
+
+
+@given(timers)
+def test_events_run_by_instant_then_priority_then_arrival(wishes):
+    clock, heard = filled(wishes)
+    last = {key: (after, priority, arrival) for arrival, (after, priority, key) in enumerate(wishes)}
+    expected = [
+        (START + after, "bell", key) for (after, _, _), key in sorted((place, key) for key, place in last.items())
+    ]
+    assert [(t.due_ms, t.kind, t.key) for t in clock.upcoming(100)] == expected
+    fired = clock.advance(50)
+    assert heard == expected
+    assert fired == [Fired(*told) for told in expected]
+    assert clock.now() == START + 50
+    assert len(clock) == 0
+
+
+@given(timers, st.integers(0, 60), st.integers(0, 60))
+def test_two_advances_are_one(wishes, first, second):
+    whole, heard_whole = filled(wishes)
+    split, heard_split = filled(wishes)
+    assert split.advance(first) + split.advance(second) == whole.advance(first + second)
+    assert heard_split == heard_whole
+    assert split.snapshot() == whole.snapshot()
+
+
+@given(timers)
+def test_stepping_running_and_counting_come_to_the_same(wishes):
+    stepped, _ = filled(wishes)
+    fired = []
+    while (event := stepped.step()) is not None:
+        fired.append(event)
+    idle, _ = filled(wishes)
+    counted, _ = filled(wishes)
+    instants, _ = filled(wishes)
+    assert idle.run_until_idle() == fired
+    assert counted.run_to(START + 50) == len(fired)
+    assert counted.now() == START + 50
+    by_instant = []
+    while (swept := instants.run_until_next_event()) != []:
+        assert {event.at_ms for event in swept} == {instants.now()}
+        by_instant += swept
+    assert by_instant == fired
+    assert idle.now() == stepped.now() == (fired[-1].at_ms if fired else START)
+
+
+def test_what_an_event_schedules_for_its_own_instant_runs_in_the_same_sweep():
+    clock = VirtualClock(START)
+    heard: list[str] = []
+
+    def expire(key: str) -> None:
+        heard.append(f"expire {key}")
+        clock.call_at(clock.now(), CALLBACK, "post", key)
+        clock.call_at(clock.now() - 10, SETTLEMENT, "pay", key)  # the past is now
+
+    clock.on("expire", expire)
+    clock.on("post", lambda key: heard.append(f"post {key}"))
+    clock.on("pay", lambda key: heard.append(f"pay {key} at {clock.now() - START}"))
+    clock.call_at(START + 5, EXPIRY, "expire", "a")
+    clock.call_at(START + 5, EXPIRY, "expire", "b")
+    clock.call_at(START + 6, SETTLEMENT, "pay", "late")
+    clock.advance(5)
+    # Money comes before the second expiry, callbacks after both.
+    assert heard == ["expire a", "pay a at 5", "expire b", "pay b at 5", "post a", "post b"]
+
+
+# Moving
+
+
+def test_the_clock_moves_to_the_instant_asked_for_and_going_there_again_changes_nothing():
+    clock, heard = filled([(10, USER, "a"), (20, USER, "b")])
+    assert clock.next_due() == START + 10
+    assert clock.advance_to(START + 9) == []
+    assert clock.advance_to(START + 10) == [(START + 10, "bell", "a")]
+    assert clock.advance_to(START + 10) == []
+    assert clock.advance_to(START) == []
+    assert clock.run_to(START) == 0
+    assert (clock.now(), clock.next_due()) == (START + 10, START + 20)
+    assert heard == [(START + 10, "bell", "a")]
+
+
+def test_moving_by_nothing_runs_what_is_due_now():
+    clock, heard = filled([(0, USER, "a")])
+    assert heard == []
+    assert [event.key for event in clock.advance(0)] == ["a"]
+    counted, _ = filled([(0, USER, "a")])
+    assert counted.run_to(START) == 1
+
+
+def test_time_cannot_go_backwards_and_is_counted_in_whole_milliseconds():
+    clock = VirtualClock(START)
+    with pytest.raises(ValueError, match="time can't go backwards"):
+        clock.advance(-1)
+    for odd in (1.5, "5m", True, None):
+        with pytest.raises(TypeError, match=r"^by_ms is whole milliseconds"):
+            clock.advance(odd)
+        for move in (clock.advance_to, clock.run_to):
+            with pytest.raises(TypeError, match=r"^when_ms is whole milliseconds"):
+                move(odd)
+        with pytest.raises(TypeError, match=r"^start_ms is whole milliseconds"):
+            VirtualClock(odd)
+    assert clock.now() == START
+
+
+def test_an_idle_clock_has_nothing_to_do():
+    clock = VirtualClock(START)
+    assert clock.step() is None
+    assert clock.next_due() is None
+    assert clock.run_until_idle() == []
+    assert clock.run_until_next_event() == []
+    assert clock.now() == START
+    assert "0 events ahead" in repr(clock)
+
+
+def test_time_ends_and_what_is_due_later_never_comes():
+    clock = VirtualClock(LAST_MS - 1_000)
+    clock.on("bell", lambda key: None)
+    for after, key in enumerate(("at the end", "too late")):
+        clock.call_at(LAST_MS + after, 0, "bell", key)
+    assert [fired.key for fired in clock.run_until_idle()] == ["at the end"]
+    assert (clock.next_due(), clock.step(), clock.run_until_next_event()) == (None, None, [])
+    assert (clock.now(), len(clock)) == (LAST_MS, 1)
+
+
+def test_a_timer_is_replaced_by_its_name_and_forgotten_when_cancelled():
+    clock, heard = filled([(10, USER, "a"), (10, USER, "b")])
+    clock.call_at(START + 10, USER, "bell", "a")  # rescheduled: now behind b
+    clock.call_at(START + 5, USER, "bell", "c")
+    clock.cancel("bell", "c")
+    clock.cancel("bell", "never stood")
+    assert [event.key for event in clock.advance(10)] == ["b", "a"]
+    assert len(heard) == 2
+
+
+# What must not go on for ever
+
+
+def test_running_until_idle_is_bounded():
+    clock = VirtualClock(START)
+    clock.on("block", lambda key: clock.call_at(clock.now() + 600_000, USER, "block", key))
+    clock.call_at(START, USER, "block", "chain")
+    with pytest.raises(ClockError, match="still not idle after 25 events"):
+        clock.run_until_idle(limit=25)
+    assert clock.now() == START + 24 * 600_000
+    exact, _ = filled([(1, USER, "a"), (1, USER, "b")])
+    assert len(exact.run_until_idle(limit=2)) == 2
+    short, _ = filled([(1, USER, "a"), (1, USER, "b")])
+    with pytest.raises(ClockError, match="after 1 events"):
+        short.run_until_idle(limit=1)
+
+
+def test_an_event_that_returns_at_its_own_instant_is_stopped():
+    clock = VirtualClock(START, instant_limit=100)
+    clock.on("loop", lambda key: clock.call_at(clock.now(), USER, "loop", key))
+    clock.call_at(START + 1, USER, "loop", "x")
+    with pytest.raises(ClockError, match="without letting time pass"):
+        clock.advance(1_000)
+    assert clock.now() == START + 1
+
+
+def test_many_events_of_different_instants_are_no_loop():
+    clock = VirtualClock(START, instant_limit=2)
+    clock.on("tick", lambda key: clock.call_at(clock.now() + 1, USER, "tick", key))
+    clock.call_at(START, USER, "tick", "x")
+    assert len(clock.advance(50)) == 51
+
+
+@pytest.mark.parametrize(("events", "fits"), [(2, True), (3, True), (4, False)])
+def test_an_instant_holds_as_many_events_as_it_is_allowed_to(events, fits):
+    clock = VirtualClock(START, instant_limit=3)
+    heard = listening(clock, "bell")
+    for number in range(events):
+        clock.call_at(START + 1, USER, "bell", str(number))
+        clock.call_at(START + 2, USER, "bell", f"later {number}")
+    if fits:
+        assert len(clock.advance(2)) == 2 * events
+    else:
+        with pytest.raises(ClockError, match="more than 3 events at the single instant"):
+            clock.advance(2)
+        assert len(heard) == 3
+
+
+def test_running_until_idle_stops_within_an_instant():
+    clock, heard = filled([(1, USER, "a"), (2, USER, "b"), (2, USER, "c"), (2, USER, "d")])
+    with pytest.raises(ClockError, match="after 2 events"):
+        clock.run_until_idle(limit=2)
+    assert [key for _, _, key in heard] == ["a", "b"]
+
+
+def test_an_event_cannot_move_the_clock():
+    clock = VirtualClock(START)
+    clock.on("impatient", lambda key: clock.advance(1))
+    clock.call_at(START + 1, USER, "impatient", "x")
+    with pytest.raises(ClockError, match="call_at"):
+        clock.advance(5)
+
+
+def test_waking_nobody_and_waking_two_are_errors_that_say_so():
+    clock = VirtualClock(START)
+    clock.call_at(START, USER, "bell", "x")
+    with pytest.raises(ClockError, match=r"nobody is woken for 'bell'.*clock\.on"):
+        clock.advance(1)
+    clock.on("bell", lambda key: None)
+    with pytest.raises(ClockError, match="already woken"):
+        clock.on("bell", lambda key: None)
+    assert clock.advance(1) == [(START, "bell", "x")]
+
+
+# Events and what surrounds them
+
+
+def test_each_event_is_wrapped_and_stands_at_its_own_instant():
+    clock, heard = filled([(3, USER, "a"), (7, USER, "b")])
+    log: list[str] = []
+
+    @contextmanager
+    def commit():
+        log.append(f"begin {clock.now() - START}")
+        yield
+        log.append(f"commit after {len(heard)}")
+
+    clock.around = commit
+    clock.advance(10)
+    assert log == ["begin 3", "commit after 1", "begin 7", "commit after 2"]
+
+
+def test_an_event_that_raises_has_not_happened():
+    clock = VirtualClock(START)
+    heard = []
+    full = True
+
+    def write(key: str) -> None:
+        if full:
+            clock.call_at(START + 1_000, USER, "write", key)  # undone with the rest
+            raise OSError("disk full")
+        heard.append((clock.now(), key))
+
+    clock.on("write", write)
+    clock.call_at(START + 5, USER, "write", "first")
+    clock.call_at(START + 5, USER, "write", "second")
+    for _ in range(2):
+        with pytest.raises(OSError, match="disk full"):
+            clock.advance_to(START + 9)
+        assert clock.now() == START + 5
+    full = False
+    clock.advance_to(START + 9)
+    assert heard == [(START + 5, "first"), (START + 5, "second")]
+    assert len(clock) == 0
+
+
+# Live time
+
+
+def test_a_live_clock_follows_the_wall_at_its_rate():
+    wall = Wall()
+    clock = VirtualClock(START, rate=60, wall=wall)
+    assert clock.now() == START
+    wall.ms += 500
+    assert clock.now() == START + 30_000
+    clock.set_rate(0.5)
+    wall.ms += 500
+    assert clock.now() == START + 30_250
+    clock.set_rate(0)
+    wall.ms += 10_000
+    assert (clock.now(), clock.rate) == (START + 30_250, 0)
+
+
+def test_a_live_clock_never_goes_back_when_the_wall_does():
+    wall = Wall()
+    clock = VirtualClock(START, rate=1, wall=wall)
+    wall.ms += 1_000
+    assert clock.now() == START + 1_000
+    wall.ms -= 700
+    assert clock.now() == START + 1_000
+    assert clock.catch_up() == []
+    wall.ms += 1
+    assert clock.now() == START + 1_001  # it does not stand still until the wall is back where it was
+
+
+def test_a_live_clock_waits_at_an_event_until_it_has_run():
+    wall = Wall()
+    clock = VirtualClock(START, rate=1, wall=wall)
+    heard = listening(clock, "bell")
+    clock.call_at(START + 100, USER, "bell", "a")
+    clock.call_at(START + 200, USER, "bell", "b")
+    wall.ms += 1_000
+    assert clock.now() == START + 100
+    assert [event.key for event in clock.catch_up()] == ["a", "b"]
+    assert heard == [(START + 100, "bell", "a"), (START + 200, "bell", "b")]
+    assert clock.now() == START + 1_000
+
+
+def test_a_live_clock_can_still_be_advanced():
+    wall = Wall()
+    clock = VirtualClock(START, rate=1, wall=wall)
+    heard = listening(clock, "bell")
+    clock.call_at(START + 5_000, USER, "bell", "a")
+    clock.advance_to(START + 3_000)
+    assert clock.now() == START + 3_000
+    assert clock.step() == (START + 5_000, "bell", "a")
+    wall.ms += 10
+    assert clock.now() == START + 5_010
+    assert heard == [(START + 5_000, "bell", "a")]
+
+
+def test_looking_often_does_not_hold_a_slow_clock_back():
+    wall = Wall()
+    clock = VirtualClock(START, rate=0.1, wall=wall)
+    for _ in range(100):
+        wall.ms += 1
+        clock.catch_up()
+        clock.now()
+    assert clock.now() == START + 10
+
+
+def test_a_live_clock_wakes_no_one_in_the_past():
+    wall = Wall()
+    clock = VirtualClock(START, rate=1, wall=wall)
+    heard = listening(clock, "bell")
+    wall.ms += 500
+    clock.call_at(START + 1, USER, "bell", "a")
+    assert clock.next_due() == START + 500
+    clock.catch_up()
+    assert heard == [(START + 500, "bell", "a")]
+
+
+def test_a_frozen_clock_catches_up_with_this_instant_only():
+    clock, heard = filled([(0, USER, "a"), (1, USER, "b")])
+    assert [event.key for event in clock.catch_up()] == ["a"]
+    assert clock.now() == START
+    assert len(heard) == 1
+
+
+@pytest.mark.parametrize("rate", [0, 0.5, 1, 2])
+def test_a_clock_tells_what_the_wall_showed_at_the_instant_it_stands_at(rate):
+    wall = Wall()
+    clock = VirtualClock(START, rate=rate, wall=wall)
+    listening(clock, "bell")
+    clock.call_at(START + 1_000, USER, "bell", "a")
+    wall.ms += 400
+    assert clock.standing() == (START + round(400 * rate), 5_000_400)
+    wall.ms += 9_600
+    # A live one waits at the event, and the wall passed that instant a while ago.
+    assert clock.standing() == ((START + 1_000, 5_000_000 + round(1_000 / rate)) if rate else (START, 5_010_000))
+    assert clock.behind() == bool(rate)
+    assert len(clock.catch_up()) == int(rate > 0)
+    assert clock.standing() == (START + round(10_000 * rate), 5_010_000)
+    assert not clock.behind()
+    assert VirtualClock(START).standing() == (START, None)
+
+
+def test_a_clock_stands_still_between_begin_and_keep_and_owes_that_time():
+    wall = Wall()
+    clock = VirtualClock(START, rate=1, wall=wall)
+    for end in (clock.keep, clock.take_back):
+        seen = clock.now()
+        clock.begin()
+        wall.ms += 100
+        assert clock.now() == clock.last_seen == seen
+        end()
+        assert clock.now() == seen + 100
+
+
+def test_a_clock_that_is_given_a_rate_between_begin_and_keep_still_waits_for_the_end_of_it():
+    wall = Wall()
+    clock = VirtualClock(START, wall=wall)
+    clock.begin()
+    clock.set_rate(2)
+    wall.ms += 100
+    assert clock.now() == START
+    clock.keep()
+    assert clock.now() == START + 200
+
+
+def test_time_that_nobody_looked_at_is_owed_and_what_fell_due_in_it_runs_at_its_own_instant():
+    clock = VirtualClock(START, rate=1, wall=Wall())
+    heard = listening(clock, "bell")
+    clock.call_at(START + 1_000, USER, "bell", "a")
+    clock.owe(0)
+    assert clock.now() == START
+    for _ in range(2):
+        clock.owe(2_500)
+    assert clock.now() == START + 1_000
+    clock.catch_up()
+    assert (clock.now(), heard) == (START + 5_000, [(START + 1_000, "bell", "a")])
+    with pytest.raises(ValueError, match="cannot owe -1 ms"):
+        clock.owe(-1)
+
+
+def test_a_frozen_clock_is_behind_what_is_due_now_and_not_what_comes_next():
+    clock, _ = filled([(1, USER, "a")])
+    assert not clock.behind()
+    clock.call_at(START, USER, "bell", "b")
+    assert clock.behind()
+    clock.catch_up()
+    assert not clock.behind()
+
+
+def test_a_move_that_nobody_saw_can_be_taken_back_and_none_forward():
+    clock, _ = filled([(500, USER, "a")])
+    clock.advance(100)
+    clock.go_back(START + 101)
+    assert clock.now() == START + 100
+    clock.go_back(START + 40)
+    assert (clock.now(), clock.next_due()) == (START + 40, START + 500)
+
+
+def test_a_rate_needs_a_wall_and_a_direction():
+    clock = VirtualClock(START)
+    with pytest.raises(ClockError, match="needs a wall"):
+        clock.set_rate(1)
+    for wrong in (-1, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="rate must be"):
+            VirtualClock(START, rate=wrong, wall=Wall())
+
+
+@given(st.lists(st.tuples(st.sampled_from(["wall", "rate", "advance", "catch_up", "call"]), st.integers(-50, 200))))
+def test_now_never_decreases_whatever_is_done(deeds):
+    wall = Wall()
+    clock = VirtualClock(START, rate=2, wall=wall)
+    seen = [START]
+    clock.on("bell", lambda key: seen.append(clock.now()))
+    for number, (deed, value) in enumerate(deeds):
+        if deed == "wall":
+            wall.ms += value
+        elif deed == "rate":
+            clock.set_rate(abs(value) % 3)
+        elif deed == "advance":
+            clock.advance(abs(value))
+        elif deed == "catch_up":
+            clock.catch_up()
+        else:
+            clock.call_at(clock.now() + value, USER, "bell", str(number))
+        seen.append(clock.now())
+    assert seen == sorted(seen)
+
+
+# State
+
+
+@given(timers, st.integers(0, 50))
+def test_a_restored_and_a_forked_clock_play_on_as_the_original(wishes, pause):
+    clock, _ = filled(wishes)
+    clock.advance(pause)
+    saved = json.loads(json.dumps(clock.snapshot()))
+    twin = clock.fork()
+    other = VirtualClock(0)
+    other.restore(saved)
+    assert twin.snapshot() == other.snapshot() == saved
+    listening(twin, "bell")
+    listening(other, "bell")
+    for each in (clock, twin, other):
+        each.call_at(START + 50, SETTLEMENT, "bell", "new")
+    assert twin.run_until_idle() == other.run_until_idle() == clock.run_until_idle()
+
+
+def test_a_fork_does_not_touch_its_parent():
+    clock, heard = filled([(10, USER, "a")])
+    twin = clock.fork()
+    listening(twin, "bell")
+    twin.cancel("bell", "a")
+    twin.call_at(START + 1, USER, "bell", "b")
+    twin.advance(20)
+    assert (clock.now(), len(clock), heard) == (START, 1, [])
+    assert [event.key for event in clock.advance(20)] == ["a"]
+
+
+def test_a_fork_is_as_fast_and_as_bounded_as_its_parent():
+    wall = Wall()
+    twin = VirtualClock(START, rate=2, wall=wall, instant_limit=3).fork()
+    wall.ms += 100
+    assert twin.now() == START + 200
+    twin.on("loop", lambda key: twin.call_at(twin.now(), USER, "loop", key))
+    twin.call_at(START + 300, USER, "loop", "x")
+    with pytest.raises(ClockError, match="more than 3 events"):
+        twin.advance(200)
+
+
+def test_what_is_taken_back_was_never_asked_of_the_clock():
+    wall = Wall()
+    clock = VirtualClock(START, rate=2, wall=wall)
+    heard = listening(clock, "bell")
+    clock.call_at(START + 100, USER, "bell", "stands")
+    clock.call_at(START + 200, USER, "bell", "moved")
+    before = clock.snapshot()
+    clock.begin()
+    clock.cancel("bell", "stands")
+    clock.call_at(START + 50, USER, "bell", "moved")
+    clock.call_at(START + 60, USER, "bell", "new")
+    clock.set_rate(0)
+    clock.take_back()
+    assert clock.snapshot() == before
+    wall.ms += 100
+    clock.catch_up()
+    assert heard == [(START + 100, "bell", "stands"), (START + 200, "bell", "moved")]
+    clock.begin()
+    clock.call_at(START + 300, USER, "bell", "kept")
+    clock.keep()
+    assert clock.next_due() == START + 300
+
+
+# The list beneath
+
+
+class TimersAgainstASimpleList(RuleBasedStateMachine):
+    """Whatever is scheduled, cancelled and taken: the heap is a sorted list with one entry per name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.timers = Timers()
+        self.model: dict[tuple[str, str], tuple[int, int, int]] = {}
+        self.arrivals = 0
+        self.before: tuple[dict[tuple[str, str], tuple[int, int, int]], int] | None = None
+
+    @rule(due=st.integers(0, 30), priority=st.integers(0, 3), kind=st.sampled_from("xy"), key=st.sampled_from("abcd"))
+    def schedule(self, due: int, priority: int, kind: str, key: str) -> None:
+        self.arrivals += 1
+        self.timers.schedule(due, priority, kind, key)
+        self.model[kind, key] = (due, priority, self.arrivals)
+
+    @rule(kind=st.sampled_from("xy"), key=st.sampled_from("abcd"))
+    def cancel(self, kind: str, key: str) -> None:
+        assert self.timers.cancel(kind, key) is (self.model.pop((kind, key), None) is not None)
+
+    @rule(now=st.integers(0, 30), put_back=st.booleans())
+    def take(self, now: int, put_back: bool) -> None:
+        expected = next((timer for timer in self._sorted() if timer.due_ms <= now), None)
+        taken = next(self.timers.due(now), None)
+        assert taken == expected
+        if taken is not None and put_back:
+            self.timers.put_back(taken)
+        elif taken is not None:
+            del self.model[taken[3], taken[4]]
+
+    @precondition(lambda self: self.before is None)
+    @rule()
+    def begin(self) -> None:
+        self.timers.begin()
+        self.before = (dict(self.model), self.arrivals)
+
+    @precondition(lambda self: self.before is not None)
+    @rule(kept=st.booleans())
+    def end(self, kept: bool) -> None:
+        assert self.before is not None
+        if kept:
+            self.timers.keep()
+        else:
+            self.timers.take_back()
+            self.model, self.arrivals = self.before
+        self.before = None
+
+    @precondition(lambda self: self.before is None)
+    @rule()
+    def copy(self) -> None:
+        self.timers = self.timers.copy()
+
+    @precondition(lambda self: self.before is None)
+    @rule()
+    def save_and_open(self) -> None:
+        snapshot = json.loads(json.dumps(self.timers.snapshot()))
+        self.timers = Timers()
+        self.timers.schedule(0, 0, "x", "of another life")
+        self.timers.restore(snapshot)
+
+    @invariant()
+    def agrees(self) -> None:
+        expected = self._sorted()
+        assert self.timers.peek() == (expected[0] if expected else None)
+        assert self.timers.upcoming(3) == expected[:3]
+        assert len(self.timers) == len(expected)
+        assert all((timer.kind, timer.key) in self.timers for timer in expected)
+
+    def _sorted(self) -> list[Timer]:
+        return sorted(Timer(*place, *name) for name, place in self.model.items())
+
+
+TestTimersAgainstASimpleList = TimersAgainstASimpleList.TestCase
+TestTimersAgainstASimpleList.settings = settings(max_examples=150, stateful_step_count=40)
+
+
+def test_replaced_timers_do_not_pile_up():
+    timers = Timers()
+    for number in range(2_000):
+        timers.schedule(number, 0, "moves", "often")
+        assert len(timers._heap) <= 2 * 1 + 16
+    assert timers.upcoming(5) == [Timer(1_999, 0, 2_000, "moves", "often")]
+
+
+def test_cancelled_timers_do_not_pile_up_and_the_others_keep_their_order():
+    timers = Timers()
+    for number in reversed(range(1_000)):
+        timers.schedule(number, 0, "charge", str(number))
+    for number in range(1_000):
+        if number % 10:
+            timers.cancel("charge", str(number))
+        assert len(timers._heap) <= 2 * len(timers) + 16
+    assert [entry[0] for entry in timers.due(1_000)] == list(range(0, 1_000, 10))
+
+
+def test_a_few_leftovers_are_not_worth_a_rebuild():
+    timers = Timers()
+    for number in range(16):
+        timers.schedule(number, 0, "charge", str(number))
+    for number in range(16):
+        timers.cancel("charge", str(number))
+    assert (len(timers), len(timers._heap)) == (0, 16)
+    assert timers.peek() is None
+
+
+def test_the_heap_may_be_rebuilt_while_it_is_being_swept():
+    timers = Timers()
+    for number in range(100):
+        timers.schedule(number, 0, "keep" if number % 2 else "drop", str(number))
+    seen = []
+    for entry in timers.due(1_000):
+        seen.append(entry[0])
+        if len(seen) == 1:
+            for number in range(0, 100, 2):
+                timers.cancel("drop", str(number))
+                timers.schedule(500, 0, "new", "one")
+    assert seen == [0, *range(1, 100, 2), 500]

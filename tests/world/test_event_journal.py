@@ -1,0 +1,175 @@
+"""The journal: what happened, in order, under a hash that two equal runs share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leyden.world.clock import VirtualClock
+from leyden.world.event_journal import Entry, Journal, JournalError
+
+facts = st.dictionaries(
+    st.sampled_from(["amount_msat", "why", "parts", "nested"]),
+    st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers(), max_size=3),
+)
+notes = st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["paid", "expired"]), st.sampled_from("abc"), facts))
+
+
+def written(script, *, keep=None, look_each=False) -> Journal:
+    clock = VirtualClock(1_000)
+    journal = Journal(clock, keep=keep)
+    for wait, kind, subject, given_facts in script:
+        clock.advance(wait)
+        journal.note(kind, subject, **given_facts)
+        if look_each:
+            assert len(journal.hash) == 64
+    return journal
+
+
+def many(count: int, **how) -> Journal:
+    return written([(1, "tick" if n % 2 else "tock", str(n % 3), {"n": n}) for n in range(count)], **how)
+
+
+@given(notes)
+def test_the_hash_is_a_chain_over_canonical_json(script):
+    journal = written(script)
+    link = hashlib.sha256(b"").digest()
+    for entry in journal.entries():
+        line = json.dumps(list(entry), sort_keys=True, separators=(",", ":")).encode()
+        link = hashlib.sha256(link + line).digest()
+    assert journal.hash == link.hex()
+
+
+@given(notes)
+def test_the_hash_does_not_depend_on_when_it_is_asked_for(script):
+    assert written(script).hash == written(script, look_each=True).hash
+
+
+@given(notes, notes)
+def test_two_runs_share_a_hash_only_when_they_were_the_same(one, other):
+    first, second = written(one), written(other)
+    assert (first.hash == second.hash) == (json.dumps(first.entries()) == json.dumps(second.entries()))
+
+
+def test_entries_tell_when_what_and_to_whom():
+    clock = VirtualClock(1_000)
+    journal = Journal(clock)
+    assert (len(journal), journal.entries()) == (0, [])
+    journal.note("paid", "c1", amount_msat=5)
+    clock.advance(250)
+    journal.note("expired", "c2")
+    assert journal.entries() == [
+        Entry(1, 1_000, "paid", "c1", {"amount_msat": 5}),
+        Entry(2, 1_250, "expired", "c2", {}),
+    ]
+    assert len(journal) == 2
+    assert "2 entries" in repr(journal)
+
+
+@pytest.mark.parametrize("count", [0, 1, 1023, 1024, 1025, 2500])
+def test_entries_can_be_read_from_any_place(count):
+    journal = many(count)
+    everything = journal.entries()
+    assert [entry.sequence for entry in everything] == list(range(1, count + 1))
+    assert [entry.facts["n"] for entry in everything] == list(range(count))
+    for after in (0, 1, 1022, 1023, 1024, 1025, 2047, 2048, 2499, 2500, 9_999):
+        assert journal.entries(after=after) == everything[after:]
+        assert journal.entries(after=after, limit=1) == everything[after : after + 1]
+        assert journal.entries(after=after, limit=3) == everything[after : after + 3]
+        assert journal.entries(after=after, limit=0) == []
+    assert journal.entries(kind="tick") == [entry for entry in everything if entry.kind == "tick"]
+    assert (
+        journal.entries(kind="tock", subject="1", limit=2)
+        == [entry for entry in everything if entry.kind == "tock" and entry.subject == "1"][:2]
+    )
+
+
+@pytest.mark.parametrize("keep", [0, 1, 1024, 2000])
+def test_a_bounded_journal_forgets_the_old_but_not_their_hash(keep):
+    bounded, whole = many(5_000, keep=keep), many(5_000)
+    kept = bounded.entries()
+    assert min(keep, 5_000) <= len(kept) <= keep + 2 * 1024
+    assert kept == whole.entries()[-len(kept) :]
+    assert bounded.entries(after=4_990) == whole.entries(after=4_990)
+    assert bounded.hash == whole.hash
+    assert len(bounded) == 5_000
+    assert bounded.snapshot()["length"] == 5_000
+
+
+def test_a_journal_cannot_keep_less_than_nothing():
+    with pytest.raises(ValueError, match="0 or more"):
+        Journal(VirtualClock(0), keep=-1)
+
+
+@pytest.mark.parametrize("count", [0, 10, 1024, 3000])
+def test_a_fork_shares_the_past_and_goes_its_own_way(count):
+    journal = many(count)
+    clock = VirtualClock(50_000)
+    fork = journal.fork(clock)
+    assert fork.entries() == journal.entries()
+    assert fork.hash == journal.hash
+    fork.note("only here", "x")
+    journal.note("only there", "y")
+    assert [entry.kind for entry in fork.entries(after=count)] == ["only here"]
+    assert [entry.kind for entry in journal.entries(after=count)] == ["only there"]
+    assert fork.entries(after=count)[0].at_ms == 50_000
+    assert fork.hash != journal.hash
+    for n in range(2_000):
+        fork.note("later", str(n))
+    assert len(journal) == count + 1
+    assert len(fork) == count + 2_001
+
+
+def test_a_snapshot_is_json():
+    journal = written([(1, "paid", "c1", {"amount_msat": 5})])
+    assert json.loads(json.dumps(journal.snapshot())) == {
+        "length": 1,
+        "hash": journal.hash,
+        "entries": [[1, 1_001, "paid", "c1", {"amount_msat": 5}]],
+    }
+
+
+def test_what_is_not_json_is_named():
+    journal = many(3)
+    journal.note("odd", "c9", value={1, 2})
+    with pytest.raises(JournalError, match=r"entry 4 \(odd of c9\).*JSON"):
+        _ = journal.hash
+    journal = many(1)
+    journal.note("odd", "c9", value=float("nan"))
+    with pytest.raises(JournalError, match="entry 2"):
+        _ = journal.hash
+
+
+SCRIPT = """
+from leyden.world.clock import VirtualClock
+from leyden.world.event_journal import Journal
+journal = Journal(VirtualClock(5))
+for kind in sorted({"paid", "expired", "held"}):
+    journal.note(kind, "c\\u00e9\\U0001f5f2", **{name: {"b": 1, "a": [None, True]} for name in {"x", "y", "z"}})
+print(journal.hash)
+"""
+
+
+def test_the_hash_is_the_same_in_every_process():
+    # Sets and dicts in another order: PYTHONHASHSEED moves them, the hash must not move.
+    hashes = set()
+    for seed in ("0", "1", "4242"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        run = subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            env=environment,
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        hashes.add(run.stdout.strip())
+    assert len(hashes) == 1

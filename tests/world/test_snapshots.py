@@ -1,0 +1,334 @@
+"""Forks: the same luck and another decision, or the same past and other luck; and neither world feels the other."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leyden import Sandbox
+from leyden.sandbox.requests import ApiError
+from leyden.server.errors import StoreError
+from leyden.world.snapshots import ForkError, written
+from tests.support.strategies import URL, Deed, deeds, do, state
+
+some = st.lists(deeds, max_size=12)
+few = st.lists(deeds, max_size=6)
+
+
+def after(past: list[Deed]) -> Sandbox:
+    sandbox = Sandbox(seed=7, start="2030-01-01T09:00Z")
+    for deed in past:
+        do(sandbox, deed)
+    return sandbox
+
+
+# The laws
+
+
+@given(some, few)
+def test_a_fork_never_changes_its_parent_nor_the_parent_its_fork(past: list[Deed], future: list[Deed]) -> None:
+    parent = after(past)
+    before = state(parent)
+    fork = parent.fork()
+    assert state(fork) == before
+    for deed in future:
+        do(fork, deed)
+    fork.run("10m")
+    assert state(parent) == before
+    there = state(fork)
+    for deed in future:
+        do(parent, deed)
+    parent.advance("1h")
+    assert state(fork) == there
+
+
+@given(some, few)
+def test_a_fork_to_which_the_same_is_done_is_its_parent(past: list[Deed], future: list[Deed]) -> None:
+    parent = after(past)
+    fork = parent.fork()
+    for deed in future:
+        do(parent, deed)
+        do(fork, deed)
+    assert fork.journal_hash == parent.journal_hash
+    assert state(fork) == state(parent)
+
+
+@given(some, few)
+def test_a_fork_does_what_its_parent_would_have_done(past: list[Deed], future: list[Deed]) -> None:
+    fork = after(past).fork().fork()
+    for deed in future:
+        do(fork, deed)
+    assert state(fork) == state(after(past + future))
+
+
+@given(some, few)
+def test_a_snapshot_read_back_is_the_same_world(past: list[Deed], future: list[Deed]) -> None:
+    parent = after(past)
+    again = Sandbox.from_snapshot(json.loads(json.dumps(parent.snapshot())))
+    assert state(again) == state(parent)
+    for deed in future:
+        do(parent, deed)
+        do(again, deed)
+    assert state(again) == state(parent)
+
+
+@given(some, few)
+def test_a_sandbox_restored_stands_where_it_stood(past: list[Deed], future: list[Deed]) -> None:
+    sandbox = after(past)
+    shop = sandbox.receiver("shop")
+    before, snapshot = state(sandbox), sandbox.snapshot()
+    for deed in future:
+        do(sandbox, deed)
+    assert state(sandbox.restore(snapshot)) == before
+    shop.answers([500])
+    assert sandbox.receiver("shop").script[0]["status"] == 500, "what was in hand still is"
+
+
+@given(some, some)
+def test_the_frames_of_forks_are_of_one_kind(past: list[Deed], future: list[Deed]) -> None:
+    parent = after(past)
+    fork = parent.fork("other")
+    for deed in future:
+        do(fork, deed)
+    for name in ("payments", "attempts", "htlcs", "deliveries", "callbacks", "balances", "journal"):
+        here, there = parent.table(name), fork.table(name)
+        both = pd.concat([here, there], ignore_index=True)
+        assert both.dtypes.equals(here.dtypes)
+        assert len(both) == len(here) + len(there)
+        assert set(both["world"]) <= {"main", "other"}
+
+
+@given(some, few)
+def test_what_two_worlds_have_in_common_is_no_difference(past: list[Deed], future: list[Deed]) -> None:
+    parent = after(past)
+    fork = parent.fork()
+    assert parent.diff(fork).empty
+    for deed in future:
+        do(fork, deed)
+    one, other = parent.diff(fork), fork.diff(parent)
+    assert one[["table", "id", "field"]].apply(tuple, axis=1).sort_values().tolist() == (
+        other[["table", "id", "field"]].apply(tuple, axis=1).sort_values().tolist()
+    )
+    assert list(one.columns) == ["table", "id", "field", "here", "there"]
+
+
+# What if
+
+
+def test_the_last_second_three_ways() -> None:
+    sandbox = Sandbox(seed=7, start="2030-01-01T09:00Z")
+    late = sandbox.charges.create(amount="250000", description="Late", expiresIn=60)
+    ends = {}
+    for edge in ("-1s", "0s", "+1s"):
+        world = sandbox.fork(label=edge)
+        world.advance_to(late.expires_at, offset=edge)
+        world.wallet("bob").pay(late)
+        world.run()
+        ends[edge] = world.charges[late.id].status
+    assert ends == {"-1s": "completed", "0s": "expired", "+1s": "expired"}
+    assert late.status == "pending"
+    assert sandbox.now == "2030-01-01T09:00:00.000Z"
+
+
+def test_the_whole_story_in_under_ten_lines() -> None:
+    lines = """
+        sb = Sandbox(seed=7, start="2030-01-01T09:00Z")
+        coffee = sb.charges.create(amount="250000", description="Coffee")
+        sb.wallet("ana").pay(coffee); sb.run()
+        late = sb.charges.create(amount="250000", description="Late", expiresIn=60)
+        before = sb.fork("one second earlier")
+        sb.advance_to(late.expires_at); sb.wallet("bob").pay(late); sb.run()
+        before.advance_to(late.expires_at, offset="-1s"); before.wallet("bob").pay(late); before.run()
+        table = sb.diff(before)
+    """.strip().splitlines()
+    assert len(lines) < 10
+    story: dict[str, object] = {"Sandbox": Sandbox}
+    exec("\n".join(line.strip() for line in lines), story)
+    table = story["table"]
+    assert isinstance(table, pd.DataFrame)
+    shown = {(row.table, row.field): (row.here, row.there) for row in table.itertuples()}
+    assert shown["charges", "status"] == ("expired", "completed")
+    assert shown["payments", "outcome"] == ("INCORRECT_PAYMENT_DETAILS", "SUCCEEDED")
+    assert shown["charges", "confirmed_at"] == (None, pd.Timestamp("2030-01-01T09:00:59Z"))
+    assert set(table["id"]) == {story["late"].id} | set(table["id"][table["table"] != "charges"])  # type: ignore[attr-defined]
+    assert story["coffee"].id not in set(table["id"])  # type: ignore[attr-defined]
+
+
+def test_the_same_past_and_other_luck() -> None:
+    sandbox = Sandbox(seed=7)
+    sandbox.charges.create(amount="1000", description="tea")
+    lucky, other, again = (sandbox.fork(reseed=luck) for luck in (1, 2, 1))
+    assert lucky.journal_hash == other.journal_hash == sandbox.journal_hash
+    ids = [world.charges.create(amount="1000", description="next").id for world in (sandbox, lucky, other, again)]
+    assert len(set(ids)) == 3
+    assert ids[1] == ids[3]
+    assert (lucky.label, sandbox.fork().label, sandbox.label) == ("luck 1", "fork", "main")
+
+
+def test_handles_lead_to_the_sandbox_that_made_them() -> None:
+    sandbox = Sandbox(seed=7)
+    tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips", allowedSlots=1)
+    fork = sandbox.fork()
+    fork.wallet("ana").scan(tips, amount=2000)
+    fork.run()
+    assert (tips.slots, fork.static_charges[tips.id].slots) == (0, 1)
+    only_there = fork.charges.create(amount="1000", description="only there")
+    with pytest.raises(ApiError, match="404"):
+        sandbox.charges[only_there.id]
+    refused = sandbox.wallet("bob").pay(only_there)
+    sandbox.run()
+    assert "no invoice with this payment hash" in str(refused.reason)
+
+
+def test_an_attempt_under_way_is_under_way_in_both() -> None:
+    sandbox = Sandbox(seed=7)
+    sandbox.receiver("shop").answers(["timeout", 200])
+    charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=URL)
+    sandbox.wallet("ana").pay(charge)
+    sandbox.run("1s")
+    fork = sandbox.fork()
+    for world in (sandbox, fork):
+        world.run()
+        assert list(world.callbacks["error"].fillna("")) == ["timeout", ""]
+        assert list(world.callbacks["http_status"].fillna(0)) == [0, 200]
+        assert len(world.receiver("shop").inbox) == 2
+    assert fork.journal_hash == sandbox.journal_hash
+
+
+def test_a_fork_of_what_is_kept_in_a_directory_is_kept_in_memory(tmp_path: Path) -> None:
+    with Sandbox(seed=7, data=tmp_path) as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
+        fork = sandbox.fork()
+        fork.run()
+        assert (charge.status, fork.charges[charge.id].status) == ("pending", "expired")
+        assert not fork.world.store.lasts
+        with pytest.raises(ForkError, match="from_snapshot"):
+            sandbox.restore(sandbox.snapshot())
+
+
+def test_a_world_is_not_forked_in_the_middle_of_something() -> None:
+    sandbox = Sandbox()
+    with sandbox.world.turn(), pytest.raises(StoreError, match="inside a commit"):
+        sandbox.fork()
+
+
+@pytest.mark.parametrize("network", ["line:4", "star:12", "scale-free:60"])
+def test_a_network_is_forked_with_what_travels_on_it(network: str) -> None:
+    sandbox = Sandbox(seed=7, network=network)
+    for payer in ("ana", "bob"):
+        sandbox.wallet(payer).pay(sandbox.charges.create(amount="20000000", description="TV"))
+    sandbox.step()
+    sandbox.step()
+    assert sandbox.world.engine is not None
+    assert sandbox.world.engine.live
+    before = state(sandbox)
+    fork, again = sandbox.fork(), Sandbox.from_snapshot(json.loads(json.dumps(sandbox.snapshot())))
+    other = sandbox.fork(reseed=1)
+    assert state(fork) == state(again) == before
+    for world in (fork, again, other):
+        world.run("1h")
+    assert state(sandbox) == before, "and the parent's channels are its own"
+    sandbox.run("1h")
+    assert state(fork) == state(again) == state(sandbox)
+    assert other.journal_hash != sandbox.journal_hash
+    for world in (sandbox, fork, again, other):
+        assert world.world.engine is not None
+        world.world.engine.audit()
+
+
+def test_what_if_the_shop_had_no_inbound_liquidity() -> None:
+    sandbox = Sandbox(seed=7, network="scale-free:60")
+    dry = sandbox.fork(label="inbound dry")
+    dry.network["shop"].drain(inbound=0.98)
+    for world in (sandbox, dry):
+        world.wallet("bob").pay(world.charges.create(amount="400000000", description="TV"))
+        world.run("10m")
+    assert sandbox.payments["outcome"].tolist() == ["SUCCEEDED"]
+    assert "SUCCEEDED" not in dry.payments["outcome"].tolist()
+    tries = dry.attempts[["at", "hop", "code", "retried", "learned"]]
+    assert len(tries) > len(sandbox.attempts)
+    assert set(sandbox.diff(dry)["table"]) >= {"charges", "payments", "attempts", "balances"}
+    made: dict[str, Sandbox] = {}
+    exec(dry.script(), made)
+    assert state(made["sb"]) == state(dry)
+
+
+# Cases
+
+
+def test_a_case_is_a_file(tmp_path: Path) -> None:
+    sandbox = after([("create", "1000", 60, URL), ("pay", 0, "hold", 0), ("advance", 1), ("traffic", "30/min")])
+    path = sandbox.save(tmp_path / "case.json")
+    opened = Sandbox.load(path, label="again")
+    assert (opened.label, state(opened)) == ("again", state(sandbox))
+    assert json.loads(path.read_text())["leyden"]
+    sandbox.run()
+    opened.run()
+    assert opened.journal_hash == sandbox.journal_hash
+    assert opened.script() == sandbox.script().replace(")", ', label="again")', 1)
+
+
+def test_a_file_that_holds_no_sandbox_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "case.json").write_text("not JSON", encoding="utf-8")
+    with pytest.raises(ForkError, match="is no saved sandbox"):
+        Sandbox.load(tmp_path / "case.json")
+    with pytest.raises(ForkError, match="give what `snapshot"):
+        Sandbox.from_snapshot({})
+
+
+def test_a_case_of_another_format_is_refused() -> None:
+    with pytest.raises(ForkError, match="format 2 and only 1"):
+        Sandbox.from_snapshot({**Sandbox().snapshot(), "format": 2})
+
+
+@pytest.mark.parametrize("overlays", [(), ("strict",), ("payable-at-expiry", "callback-envelope")])
+def test_a_case_has_the_spec_that_it_was_made_with(overlays: tuple[str, ...]) -> None:
+    sandbox = Sandbox(seed=7, overlays=overlays)
+    again = Sandbox.from_snapshot(sandbox.snapshot())
+    assert again.world.plan.contract is sandbox.world.plan.contract
+
+
+def test_a_case_takes_an_edited_spec_along(tmp_path: Path) -> None:
+    packaged = Path(__file__).parents[2] / "specs" / "charges.openapi.yaml"
+    edited = tmp_path / "mine.yaml"
+    edited.write_text(packaged.read_text().replace("default: 600", "default: 601"))
+    sandbox = Sandbox(seed=7, spec=edited)
+    snapshot = json.loads(json.dumps(sandbox.snapshot()))
+    edited.unlink()
+    again = Sandbox.from_snapshot(snapshot)
+    for world in (sandbox, again, sandbox.fork()):
+        charge = world.charges.create(amount="1000", description="tea")
+        assert (charge.expires_at - charge.created_at).total_seconds() == 601
+    assert written(again.world) == written(sandbox.world)
+
+
+def test_a_case_is_opened_in_another_process(tmp_path: Path) -> None:
+    sandbox = after([("create", "1000", 60, URL), ("static", 1), ("scan", 0, 2000), ("answers", [500])])
+    path = sandbox.save(tmp_path / "case.json")
+    code = f"from leyden import Sandbox; sb = Sandbox.load({str(path)!r}); sb.run(); print(sb.journal_hash)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    sandbox.run()
+    assert said.strip() == sandbox.journal_hash
+
+
+# How much it costs
+
+
+@settings(max_examples=10)
+@given(st.integers(1, 40))
+def test_a_fork_shares_what_never_changes(count: int) -> None:
+    sandbox = Sandbox(seed=7)
+    for _ in range(count):
+        sandbox.charges.create(amount="1000", description="tea")
+    fork = sandbox.fork()
+    ours, theirs = (world.world.store.snapshot()["charges"].rows for world in (sandbox, fork))
+    assert all(ours[place] is theirs[place] for place in ours)
+    mine, other = (world.world.journal.entries() for world in (sandbox, fork))
+    assert all(one.facts is two.facts for one, two in zip(mine, other, strict=True))
