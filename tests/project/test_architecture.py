@@ -31,7 +31,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("server.http", "server.docs"),
     ("server.app", "server.service"),
     ("server.system",),
-    ("errors", "repr_tables"),
+    ("errors", "extras", "repr_tables"),
     ("world.timers", "world.clock", "world.rng", "world.loopback", "world.gc_pause", "world.merged_openapi"),
     ("world.event_journal", "lightning"),
     ("world.transaction",),

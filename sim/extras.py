@@ -1,0 +1,16 @@
+"""Optional packages: what belongs to an extra, and the one line that says how to install it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from leyden.errors import MissingExtra
+
+
+def require(what: str, package: str, extra: str) -> None:
+    """Make sure that `package`, which the extra `extra` installs, is there before `what` imports it.
+
+    Raises `MissingExtra`, for example `sb.charges.table needs pandas: pip install "leyden[lab]"`.
+    """
+    if find_spec(package) is None:
+        raise MissingExtra(f'{what} needs {package}: pip install "leyden[{extra}]"')
