@@ -49,10 +49,10 @@ def check_row_shapes(rows: Any, place: str) -> None:
         for key in ("from", "trigger", "basis"):
             if key not in row:
                 raise refused(at, f"{key} is missing; every row has one")
-        if row["basis"] not in ("seed", "house"):
-            raise refused(at, f"basis must be seed or house, not {row['basis']!r}")
-        if row["basis"] == "house" and "decision" not in row:
-            raise refused(at, "basis: house needs a decision, the heading in DECISIONS.md that gives the reason")
+        if row["basis"] not in ("specification", "decision"):
+            raise refused(at, f"basis must be specification or decision, not {row['basis']!r}")
+        if row["basis"] == "decision" and "decision" not in row:
+            raise refused(at, "basis: decision needs a decision: the entry in DECISIONS.md that gives the reason")
 
 
 def compile_lifecycle(

@@ -95,10 +95,10 @@ class _Walk:
         for key in needed:
             if key not in node:
                 raise refused(place, f"{key} is missing; every {kind} has one")
-        if node.get("x-basis") == "house" and "x-decision" not in node:
-            raise refused(place, "x-basis: house needs x-decision, the heading in DECISIONS.md that gives the reason")
+        if node.get("x-basis") == "decision" and "x-decision" not in node:
+            raise refused(place, "x-basis: decision needs x-decision: the entry in DECISIONS.md that gives the reason")
         if "x-decision" in node and "x-basis" not in node:
-            raise refused(place, "x-decision without x-basis; add x-basis: house")
+            raise refused(place, "x-decision without x-basis; add x-basis: decision")
         if kind == "schema":
             self._schema(node, place)
         elif "example" in node and "examples" in node:

@@ -108,7 +108,7 @@ def _arrows(table: LifecycleTable, taken: Taken | None) -> tuple[list[_Arrow], l
             arrow.taken.add(len(arrow.labels))
         label = f"{row.trigger} [{row.when}]" if row.when else row.trigger
         arrow.labels.append(f"{label} · {note}" if note else label)
-        arrow.house = arrow.house and row.basis == "house"
+        arrow.house = arrow.house and row.basis == "decision"
     every = list(found.values())
     return [a for a in every if a.source != a.target], [a for a in every if a.source == a.target]
 

@@ -116,7 +116,7 @@ class Operations:
         marks = [
             None if operation.secured else tag("span", "no key needed", class_="mark"),
             tag("span", "deprecated", class_="mark") if written.get("deprecated") else None,
-            badge(operation.decision) if operation.basis == "house" else None,
+            badge(operation.decision) if operation.basis == "decision" else None,
         ]
         return tag("p", *marks, class_="marks") if any(marks) else None
 
@@ -265,7 +265,7 @@ class Operations:
         )
         lines = (tag("tr", tag("th", name, scope="row"), tag("td", value)) for name, value in facts)
         written = item.get("x-delivery", {})
-        mark = badge(written.get("decision")) if written.get("basis") == "house" else None
+        mark = badge(written.get("decision")) if written.get("basis") == "decision" else None
         return join([_two_columns("Delivery", "Rule", "Value", lines), mark and tag("p", mark, class_="marks")])
 
 

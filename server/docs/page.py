@@ -207,7 +207,7 @@ class _Page:
 
 def _lifecycle(table: LifecycleTable) -> Html:
     place = anchor("lifecycle", table.resource)
-    house = any(row.basis == "house" and row.to is not None for row in table.rows)
+    house = any(row.basis == "decision" and row.to is not None for row in table.rows)
     key = " Double border: final. Dashed: Leyden's choice, where the specification is silent." if house else ""
     refusals = refusal_lines(table)
     return tag(

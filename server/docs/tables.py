@@ -34,8 +34,8 @@ class Line:
 
 
 def basis_in_words(basis: str, decision: str | None) -> str:
-    """`specification`, or `house: <slug of the decision>`."""
-    return "specification" if basis == "seed" else f"house: {decision}" if decision else "house"
+    """`specification`, or `decision: <name of the decision>`."""
+    return f"decision: {decision}" if decision and basis == "decision" else basis
 
 
 def span_in_words(span_ms: int) -> str:

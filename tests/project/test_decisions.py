@@ -1,4 +1,4 @@
-"""DECISIONS.md and the documents hold each other: every house mark has its reason, every reason its mark."""
+"""DECISIONS.md and the documents hold each other: every mark names an entry, and every entry has its mark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def documents() -> dict[str, Any]:
 
 def marks(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
-        if "house" in (value.get("x-basis"), value.get("basis")):
+        if "decision" in (value.get("x-basis"), value.get("basis")):
             yield value.get("x-decision") or value["decision"]
         for item in value.values():
             yield from marks(item)
@@ -32,7 +32,7 @@ def marks(value: Any) -> Iterator[str]:
             yield from marks(item)
 
 
-def test_every_house_mark_has_its_entry_and_every_entry_its_mark() -> None:
+def test_every_decision_mark_has_its_entry_and_every_entry_its_mark() -> None:
     found = {slug for document in documents().values() for slug in marks(document)}
     assert found == set(SLUGS)
 

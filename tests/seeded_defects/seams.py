@@ -187,8 +187,8 @@ def row(resource: str, source: str, trigger: str, **changes: Any) -> Edit:
         places = [place for place, one in enumerate(rows) if (one["from"], one["trigger"]) == (source, trigger)]
         if not places:
             raise LookupError(f"{resource} has no row for {source} and {trigger}")
-        house = {"basis": "house", "decision": "static-lifecycle"}
-        new = {"from": source, "trigger": trigger, "effects": [], **house, **changes}
+        basis = {"basis": "decision", "decision": "static-lifecycle"}
+        new = {"from": source, "trigger": trigger, "effects": [], **basis, **changes}
         kept = [rows[place] for place in places if "when" not in rows[place]] if "when" in changes else []
         rows[places[0] : places[-1] + 1] = [new, *kept]
 

@@ -58,8 +58,8 @@ def contract() -> Contract:
 def test_an_operation_knows_its_route_its_key_and_its_basis(contract):
     order, pay = contract.operations["getOrder"], contract.operations["payOrder"]
     assert (order.method, order.path, order.handler_name) == ("get", "/v0/orders/{id}", "get_order")
-    assert (order.secured, order.basis, order.decision, order.errors_as) == (True, "house", "paths", "problem")
-    assert (pay.secured, pay.basis, pay.decision, pay.errors_as) == (False, "seed", None, "lnurl")
+    assert (order.secured, order.basis, order.decision, order.errors_as) == (True, "decision", "paths", "problem")
+    assert (pay.secured, pay.basis, pay.decision, pay.errors_as) == (False, "specification", None, "lnurl")
     assert contract.api_key_header == "apikey"
 
 
@@ -390,6 +390,6 @@ def test_a_new_constant_header_holds_at_once():
 
 
 def test_a_new_transition_between_known_triggers_holds_at_once():
-    row = {"from": "gone", "trigger": "time_up", "to": "new", "basis": "seed"}
+    row = {"from": "gone", "trigger": "time_up", "to": "new", "basis": "specification"}
     table = load_contract(edited(small(), ROWS + "/7", row)).lifecycles["Order"]
     assert (table.rows[7].to, table.terminal) == ("new", ("paid",))

@@ -290,12 +290,12 @@ def test_colour_changes_no_letter_of_an_example(value: Any) -> None:
 def tables(draw: st.DrawFn) -> LifecycleTable:
     states = [f"{'s' * draw(st.integers(1, 9))}{index}" for index in range(draw(st.integers(1, 5)))]
     triggers = [f"{'t' * draw(st.integers(1, 18))}{index}" for index in range(draw(st.integers(1, 4)))]
-    rows = [Row("(creation)", "created", None, states[0], (), None, None, "seed", None)]
+    rows = [Row("(creation)", "created", None, states[0], (), None, None, "specification", None)]
     for state in states:
         for trigger in triggers:
             to = draw(st.none() | st.sampled_from(states))
             when = draw(st.sampled_from([None, "guard"]))
-            basis = draw(st.sampled_from(["seed", "house"]))
+            basis = draw(st.sampled_from(["specification", "decision"]))
             refuse = None if to else "no"
             rows.append(Row(state, trigger, when if to else None, to, (), refuse, refuse, basis, "why"))
     return LifecycleTable("Thing", tuple(states), ("created", *triggers), tuple(rows))

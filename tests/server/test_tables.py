@@ -46,8 +46,8 @@ def cells(line: str) -> list[str]:
 
 
 def one_row(because: str, source: str = "open") -> LifecycleTable:
-    created = Row("(creation)", "created", None, "open", (), None, None, "seed", None)
-    refused = Row(source, "shut", None, None, (), "no", because, "house", "why")
+    created = Row("(creation)", "created", None, "open", (), None, None, "specification", None)
+    refused = Row(source, "shut", None, None, (), "no", because, "decision", "why")
     return LifecycleTable("Door", ("open",), ("created", "shut"), (created, refused))
 
 

@@ -16,7 +16,7 @@ paths:
     post:
       operationId: createOrder
       summary: Order something
-      x-basis: seed
+      x-basis: specification
       parameters:
         - $ref: '#/components/parameters/Retry'
       requestBody:
@@ -52,7 +52,7 @@ paths:
               timeout: 15s
               inFlight: 8
               secretRotation: 24h
-              basis: house
+              basis: decision
               decision: delivery
             post:
               parameters:
@@ -69,7 +69,7 @@ paths:
       - {name: id, in: path, required: true, schema: {type: string, format: uuid}}
     get:
       operationId: getOrder
-      x-basis: house
+      x-basis: decision
       x-decision: paths
       responses:
         '200':
@@ -83,7 +83,7 @@ paths:
   /pay/{id}:
     get:
       operationId: payOrder
-      x-basis: seed
+      x-basis: specification
       x-errors-as: lnurl
       security: []
       parameters:
@@ -131,14 +131,14 @@ components:
           type: string
           enum: [new, paid, gone]
           x-lifecycle:
-            - {from: (creation), trigger: created, to: new, basis: seed}
-            - {from: new, trigger: paid, when: in_time, to: paid, effects: [notify], basis: seed}
-            - {from: new, trigger: paid, refuse: too_late, because: The time is over., basis: house, decision: late}
-            - {from: new, trigger: time_up, to: gone, effects: [], basis: seed}
-            - {from: paid, trigger: paid, refuse: already_paid, because: It is paid., basis: seed}
-            - {from: paid, trigger: time_up, refuse: already_paid, because: It is paid., basis: seed}
-            - {from: gone, trigger: paid, refuse: gone, because: It is gone., basis: seed}
-            - {from: gone, trigger: time_up, refuse: gone, because: It is gone., basis: seed}
+            - {from: (creation), trigger: created, to: new, basis: specification}
+            - {from: new, trigger: paid, when: in_time, to: paid, effects: [notify], basis: specification}
+            - {from: new, trigger: paid, refuse: too_late, because: The time is over., basis: decision, decision: late}
+            - {from: new, trigger: time_up, to: gone, effects: [], basis: specification}
+            - {from: paid, trigger: paid, refuse: already_paid, because: It is paid., basis: specification}
+            - {from: paid, trigger: time_up, refuse: already_paid, because: It is paid., basis: specification}
+            - {from: gone, trigger: paid, refuse: gone, because: It is gone., basis: specification}
+            - {from: gone, trigger: time_up, refuse: gone, because: It is gone., basis: specification}
     OrderAnswer:
       type: object
       required: [success, data]
