@@ -126,7 +126,7 @@ def _describe_check(check: argparse.ArgumentParser) -> None:
     check.add_argument("--only", action="append", metavar="NAME", help="run this check only; repeatable")
     check.add_argument(
         "--timeout",
-        type=_patience,
+        type=_timeout,
         default=5.0,
         metavar="SECONDS",
         help="time for an answer, 1 to 15 (default: %(default)g)",
@@ -134,7 +134,7 @@ def _describe_check(check: argparse.ArgumentParser) -> None:
     check.add_argument("--html", metavar="FILE", help="write the report as a page; - prints it")
     check.add_argument("--json", metavar="FILE", help="write the report as JSON; - prints it")
     check.add_argument("--overlay", action="append", default=[], metavar="NAME", help=_OVERLAY)
-    _add_reach(check)
+    _add_egress(check)
     check.set_defaults(run=_receiver_check)
 
 
@@ -144,7 +144,7 @@ def _describe_listen(listen: argparse.ArgumentParser) -> None:
         "--server", type=_url, default="http://127.0.0.1:8402", metavar="URL", help="the sandbox (default: %(default)s)"
     )
     listen.add_argument("--api-key", default="leyden", metavar="KEY", help="the project's key (default: %(default)s)")
-    _add_reach(listen)
+    _add_egress(listen)
     listen.set_defaults(run=_listen)
 
 
@@ -171,7 +171,7 @@ def _describe_version(version: argparse.ArgumentParser) -> None:
     version.set_defaults(run=_version)
 
 
-def _add_reach(command: argparse.ArgumentParser) -> None:
+def _add_egress(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--egress",
         choices=("loopback", "public"),
@@ -333,7 +333,7 @@ def _uuid(text: str) -> str:
     return text
 
 
-def _patience(text: str) -> float:
+def _timeout(text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from leyden.server.ports import Answer, Courier, Post
 
 
-async def carried(courier: Courier, post: Post) -> Answer:
+async def deliver(courier: Courier, post: Post) -> Answer:
     """The answer to one post. Must run in the courier's event loop."""
     told: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
@@ -20,6 +20,6 @@ async def carried(courier: Courier, post: Post) -> Answer:
     return await told
 
 
-async def carried_together(courier: Courier, posts: Sequence[Post]) -> list[Answer]:
+async def deliver_together(courier: Courier, posts: Sequence[Post]) -> list[Answer]:
     """The answers to posts that are sent at the same moment, in their order."""
-    return await asyncio.gather(*(carried(courier, post) for post in posts))
+    return await asyncio.gather(*(deliver(courier, post) for post in posts))

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 
-from leyden.devserver.awaited_delivery import carried
-from leyden.devserver.receiver_check.session import mac
+from leyden.devserver.awaited_delivery import deliver
+from leyden.devserver.receiver_check.session import signature_of
 from leyden.server.callbacks.egress import Egress
 from leyden.server.errors import LeydenError
 from leyden.server.ports import Answer, Post
@@ -31,7 +31,7 @@ class Unreachable(LeydenError):
     """Nobody answers at the server's address."""
 
 
-class Desk:
+class ControlClient:
     """The control plane of a served sandbox, over HTTP, for one event loop."""
 
     def __init__(self, server: str, api_key: str) -> None:
@@ -67,7 +67,7 @@ def listen(options: argparse.Namespace) -> int:
 
 
 async def _listen(options: argparse.Namespace) -> None:
-    desk = Desk(options.server, options.api_key)
+    desk = ControlClient(options.server, options.api_key)
     egress = Egress(options.egress, allow=options.egress_allow)
     courier = HttpCourier(allow=egress, screen=egress.screen)
     try:
@@ -78,7 +78,7 @@ async def _listen(options: argparse.Namespace) -> None:
             try:
                 waited = await desk.ask("POST", "/deliveries/wait", {"count": known + 1, "timeout": _WAIT_S})
                 known = waited["count"]
-                await _hand_on(desk, courier, options.url, seen)
+                await _forward_new(desk, courier, options.url, seen)
                 gone = False
             except Unreachable as error:
                 if not gone:
@@ -90,7 +90,7 @@ async def _listen(options: argparse.Namespace) -> None:
         await desk.close()
 
 
-async def _hand_on(desk: Desk, courier: HttpCourier, url: str, seen: dict[str, int]) -> None:
+async def _forward_new(desk: ControlClient, courier: HttpCourier, url: str, seen: dict[str, int]) -> None:
     """Forward whatever the inboxes got since they were last seen."""
     for inbox in await desk.ask("GET", "/inboxes"):
         name = inbox["name"]
@@ -103,11 +103,11 @@ async def _hand_on(desk: Desk, courier: HttpCourier, url: str, seen: dict[str, i
                 break
             for got in page["posts"]:
                 seen[name] = got["number"]
-                answer = await carried(courier, forwarded(got, url, secrets, wall_ms() // 1_000))
+                answer = await deliver(courier, forwarded_request(got, url, secrets, wall_ms() // 1_000))
                 print(_line(name, got, answer), flush=True)
 
 
-def forwarded(got: Mapping[str, Any], url: str, secrets: Sequence[str], now_s: int) -> Post:
+def forwarded_request(got: Mapping[str, Any], url: str, secrets: Sequence[str], now_s: int) -> Post:
     """What an inbox got, as a post to `url`; without a path in `url`, to the path it was sent to.
 
     A receiver compares timestamps with its own clock, so they are moved by as much as the sandbox's clock is off, and
@@ -118,7 +118,10 @@ def forwarded(got: Mapping[str, Any], url: str, secrets: Sequence[str], now_s: i
     body = got["body"].encode()
     if stamp.isascii() and stamp.isdigit():
         moved = str(max(0, int(stamp) + now_s - parse_iso(got["at"]) // 1_000))
-        fresh = {mac(secret, webhook_id, stamp, body): mac(secret, webhook_id, moved, body) for secret in secrets}
+        fresh = {
+            signature_of(secret, webhook_id, stamp, body): signature_of(secret, webhook_id, moved, body)
+            for secret in secrets
+        }
         headers["webhook-timestamp"] = moved
         if "webhook-signature" in headers:
             parts = [part.partition(",") for part in headers["webhook-signature"].split(" ")]

@@ -21,7 +21,7 @@ _LOOK_CLOSELY_S = 0.02
 _SYNC_AGAIN_S = 0.25
 
 
-class Host:
+class MultiTenantApp:
     """An ASGI application over worlds, by their keys. A key opens its own world and no other.
 
     Requests without a known key go to the first world, whose door refuses them; those that need none (LNURL) to the

@@ -11,8 +11,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from leyden.devserver.console.console import CONSOLE_PATH
-from leyden.devserver.control.handlers import levers
-from leyden.devserver.multi_tenant import Host
+from leyden.devserver.control.handlers import control_handlers
+from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.server.callbacks.egress import Egress
 from leyden.server.callbacks.ip_addresses import meant_address
 from leyden.server.errors import LeydenError, StoreError
@@ -49,8 +49,8 @@ def serve(options: argparse.Namespace) -> int:
     worlds: dict[str, World] = {}
     try:
         for index, key in enumerate(keys):
-            worlds[key] = _world(options, key, index, public_url, egress)
-        host = Host(worlds, sync_by=wall_ms if options.durability == "interval" else None)
+            worlds[key] = _world_for_key(options, key, index, public_url, egress)
+        host = MultiTenantApp(worlds, sync_by=wall_ms if options.durability == "interval" else None)
         gc.freeze()  # what was read is here to stay: the collector need not look at it again and again
         gc.set_threshold(_YOUNG_OBJECTS)
         gc.enable()
@@ -86,16 +86,18 @@ def _egress(options: argparse.Namespace, *urls: str) -> Egress:
     return Egress(options.egress or ("loopback" if local else "public"), allow=options.egress_allow, own=own)
 
 
-def _world(options: argparse.Namespace, key: str, index: int, public_url: str, egress: Egress) -> World:
+def _world_for_key(options: argparse.Namespace, key: str, index: int, public_url: str, egress: Egress) -> World:
     store = _store(options, key)
     try:
-        return _on(store, options, key, index, public_url, egress)
+        return _open_world(store, options, key, index, public_url, egress)
     except BaseException:
         store.close()
         raise
 
 
-def _on(store: Store, options: argparse.Namespace, key: str, index: int, public_url: str, egress: Egress) -> World:
+def _open_world(
+    store: Store, options: argparse.Namespace, key: str, index: int, public_url: str, egress: Egress
+) -> World:
     saved = World.saved(store)
     if saved is not None and options.seed is not None and options.seed != saved["given_seed"]:
         raise StoreError(
@@ -130,10 +132,10 @@ def _on(store: Store, options: argparse.Namespace, key: str, index: int, public_
     )
     courier = HttpCourier(allow=egress, screen=egress.screen)
     if options.durability != "always" or not store.lasts:
-        return World(plan, store, levers=levers, outside=courier, public_url=public_url)
+        return World(plan, store, levers=control_handlers, outside=courier, public_url=public_url)
     settled = GroupSync(store).settled
     outside = SyncedCourier(courier, settled)
-    return World(plan, store, levers=levers, outside=outside, settled=settled, public_url=public_url)
+    return World(plan, store, levers=control_handlers, outside=outside, settled=settled, public_url=public_url)
 
 
 def _store(options: argparse.Namespace, key: str) -> Store:

@@ -217,11 +217,11 @@ class Asking:
         taken.
         """
         if self._thread is None:
-            from leyden.devserver.multi_tenant import Host
+            from leyden.devserver.multi_tenant import MultiTenantApp
             from leyden.server.system.process import ServerThread, open_port
 
             listener = open_port(host, port)
-            app = Door(Host({self.api_key: self.world}), self, served=True)
+            app = Door(MultiTenantApp({self.api_key: self.world}), self, served=True)
             self._thread = ServerThread(app, listener)
             self.world.public_url = self._thread.url
         return self._thread.url

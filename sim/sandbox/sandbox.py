@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from leyden.callbacks.receivers import Receiver
-from leyden.devserver.control.handlers import levers
+from leyden.devserver.control.handlers import control_handlers
 from leyden.lab.action_log import History, as_json
 from leyden.lab.traffic import Traffic, traffic
 from leyden.sandbox.collections import Collection, Crowd, FaultList, Shop
@@ -87,7 +87,7 @@ class Sandbox(Asking, Moving, Looking):
                 rate=0 if wall is None else 1,
                 wall=wall,
             )
-            world = World(plan, store, levers=levers, label=label)
+            world = World(plan, store, levers=control_handlers, label=label)
             if wall is not None:
                 stand_level(world.clock)
         except BaseException:
@@ -178,7 +178,7 @@ class Sandbox(Asking, Moving, Looking):
     @classmethod
     def from_snapshot(cls, snapshot: Mapping[str, Any], *, label: str | None = None) -> Sandbox:
         """A sandbox that stands where the snapshot was taken. Raises `ForkError` for one of another format."""
-        world = world_from(snapshot, levers=levers, label=label)
+        world = world_from(snapshot, levers=control_handlers, label=label)
         return cls._of(world, History.restored(snapshot.get("history")))
 
     def restore(self, snapshot: Mapping[str, Any]) -> Sandbox:
@@ -192,7 +192,7 @@ class Sandbox(Asking, Moving, Looking):
                 "time does not go back for those who see this sandbox from outside: open the snapshot beside it, with "
                 "Sandbox.from_snapshot(...)"
             )
-        world = world_from(snapshot, levers=levers, label=self.label)
+        world = world_from(snapshot, levers=control_handlers, label=self.label)
         self.world.store.close()
         self.world, self.history = world, History.restored(snapshot.get("history"))
         return self

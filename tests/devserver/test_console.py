@@ -14,9 +14,9 @@ import pytest
 from leyden import Sandbox
 from tests.support import browser
 from tests.support.browser import Tab
-from tests.support.served import leyden
+from tests.support.served import served_leyden
 
-needs_browser = pytest.mark.skipif(browser.found() is None, reason="no browser here: install chromium")
+needs_browser = pytest.mark.skipif(browser.find_browser() is None, reason="no browser here: install chromium")
 START = "2030-01-01T09:00:00.000Z"
 CHARGES = "document.getElementById('charges')"
 DETAIL = "document.getElementById('detail')"
@@ -79,12 +79,12 @@ def test_the_page_needs_no_key_and_may_run_its_own_script_alone(sandbox: Sandbox
 
 
 def test_without_a_control_plane_there_is_no_console() -> None:
-    with leyden("--no-control") as client:
+    with served_leyden("--no-control") as client:
         assert client("GET", "/console")[0] == 404
 
 
 def test_serving_says_where_the_console_is() -> None:
-    with leyden() as client:
+    with served_leyden() as client:
         assert httpx2.get(f"{client.url}/console").status_code == 200
 
 
@@ -239,7 +239,7 @@ def test_another_client_is_followed_when_that_is_asked_for(console: Tab, sandbox
 @needs_browser
 def test_the_clock_is_made_live_and_a_rate_set_elsewhere_is_shown(anywhere: Tab) -> None:
     clock = "document.querySelector('.clock')"
-    with leyden("--rate", "0") as client:
+    with served_leyden("--rate", "0") as client:
         anywhere.open(f"{client.url}/console")
         choose(anywhere, clock, "60")
         anywhere.until(f'{VERDICT} === "The clock\'s rate is set."')

@@ -13,7 +13,7 @@ from leyden import Sandbox
 from leyden.callbacks.faults import KINDS
 from leyden.sandbox.resources import ApiError
 from leyden.world.config import packaged_contract
-from tests.support.served import ROOT, Client, leyden, listening
+from tests.support.served import ROOT, Client, listening_receiver, served_leyden
 
 FROZEN = ("--rate", "0", "--start", "2030-01-01T00:00:00Z", "--seed", "5")
 HOOK = "http://shop.localhost/hook"
@@ -289,7 +289,7 @@ def test_a_fault_that_could_never_strike_is_refused(sandbox: Sandbox, body: dict
 
 @pytest.fixture(scope="module")
 def client():
-    with leyden(*FROZEN) as made:
+    with served_leyden(*FROZEN) as made:
         yield made
 
 
@@ -301,7 +301,7 @@ def charge_at(client: Client, url: str) -> str:
 
 
 def test_a_served_wait_ends_when_the_delivery_is_there(client: Client) -> None:
-    with listening() as (hook, _):
+    with listening_receiver() as (hook, _):
         before = len(client.ok("GET", "/sandbox/v1/deliveries"))
         answers: list[dict] = []
         body = {"count": before + 1, "status": "delivered", "timeout": 5}
@@ -324,7 +324,7 @@ def test_a_served_wait_in_vain_says_so(client: Client) -> None:
 
 
 def test_a_served_replay_leaves_with_the_request(client: Client) -> None:
-    with listening() as (hook, inbox):
+    with listening_receiver() as (hook, inbox):
         charge = charge_at(client, hook)
         inbox.get(timeout=10)
         done = {"count": 1, "chargeId": charge, "status": "delivered", "timeout": 5}
@@ -348,13 +348,13 @@ def test_a_served_inbox_is_below_inbox_localhost(client: Client) -> None:
 def test_a_served_inbox_and_its_script_outlive_the_process(tmp_path: Path) -> None:
     options = ("--data", str(tmp_path / "data"), "--rate", "0", "--start", "2030-01-01T09:00:00Z", "--seed", "3")
     script = {"answers": [500, 503, {"status": 200, "delay": 1}], "rules": [{"say": 429, "attempt": 9}], "always": 204}
-    with leyden(*options) as client:
+    with served_leyden(*options) as client:
         client.ok("PUT", "/sandbox/v1/inboxes/shop.inbox/script", script)
         charge_at(client, "http://shop.inbox.localhost/hook")
         client.ok("POST", "/sandbox/v1/clock/advance", {"by": "1s"})
         before = client.ok("GET", "/sandbox/v1/inboxes/shop.inbox")
         assert [got["answer"] for got in before["posts"]] == [500]
-    with leyden(*options) as client:
+    with served_leyden(*options) as client:
         assert client.ok("GET", "/sandbox/v1/inboxes/shop.inbox") == before
         client.ok("POST", "/sandbox/v1/clock/advance", {"until": "idle"})
         after = client.ok("GET", "/sandbox/v1/inboxes/shop.inbox")
@@ -365,10 +365,10 @@ def test_a_served_inbox_and_its_script_outlive_the_process(tmp_path: Path) -> No
 
 def test_a_served_key_is_changed_for_good(tmp_path: Path) -> None:
     options = ("--data", str(tmp_path / "data"), "--rate", "0")
-    with leyden(*options) as client:
+    with served_leyden(*options) as client:
         client.ok("POST", "/sandbox/v1/api-keys/rotate", {"replaces": "leyden", "key": "fresh"})
         assert client("GET", "/v0/wallet")[0] == 401
         assert Client(client.url, "fresh")("GET", "/v0/wallet")[0] == 200
-    with leyden(*options) as client:
+    with served_leyden(*options) as client:
         assert client("GET", "/v0/wallet")[0] == 401
         assert Client(client.url, "fresh")("GET", "/v0/wallet")[0] == 200

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden.__main__ import EXAMPLE_SECRET, main
-from leyden.devserver.listen import forwarded
+from leyden.devserver.listen import forwarded_request
 from leyden.server.callbacks.signing import sign
 from leyden.server.timestamps import to_iso
-from tests.support.example_receivers import Careful, serving
-from tests.support.served import ROOT, Client, leyden
+from tests.support.example_receivers import CarefulReceiver, serving_receiver
+from tests.support.served import ROOT, Client, served_leyden
 
 NOW_S = 1_900_000_000
 
@@ -32,7 +32,7 @@ def got(stamp_s: int, *, at_s: int, body: str = '{"id":"1"}', **changed: str) ->
 @given(st.integers(100, 3_000_000_000), st.integers(-900, 900), st.text())
 def test_a_sound_message_is_as_far_from_now_as_it_was_in_the_sandbox(at_s: int, off_s: int, body: str) -> None:
     stamp_s = max(0, at_s + off_s)
-    post = forwarded(got(stamp_s, at_s=at_s, body=body), "http://localhost:3000/hook", [EXAMPLE_SECRET], NOW_S)
+    post = forwarded_request(got(stamp_s, at_s=at_s, body=body), "http://localhost:3000/hook", [EXAMPLE_SECRET], NOW_S)
     moved = int(post.headers["webhook-timestamp"])
     assert moved - NOW_S == stamp_s - at_s
     assert post.headers["webhook-signature"] == sign([EXAMPLE_SECRET], "msg_1", moved, body)
@@ -42,14 +42,14 @@ def test_a_sound_message_is_as_far_from_now_as_it_was_in_the_sandbox(at_s: int, 
 @pytest.mark.parametrize("signature", ["v1,bm9uc2Vuc2U=", "", "nonsense", "v2,bm9uc2Vuc2U= v1,bm9uc2Vuc2U="])
 def test_a_forgery_stays_one(signature: str) -> None:
     forged = got(1_000, at_s=1_000, **{"webhook-signature": signature})
-    post = forwarded(forged, "http://localhost:3000/hook", [EXAMPLE_SECRET], NOW_S)
+    post = forwarded_request(forged, "http://localhost:3000/hook", [EXAMPLE_SECRET], NOW_S)
     assert post.headers["webhook-signature"] == signature
 
 
 def test_only_the_sound_one_of_two_signatures_is_made_anew() -> None:
     two = got(1_000, at_s=1_000)
     two["headers"]["webhook-signature"] = "v1,bm9uc2Vuc2U= " + two["headers"]["webhook-signature"]
-    post = forwarded(two, "http://localhost:3000/hook", [EXAMPLE_SECRET], NOW_S)
+    post = forwarded_request(two, "http://localhost:3000/hook", [EXAMPLE_SECRET], NOW_S)
     foreign, sound = post.headers["webhook-signature"].split(" ")
     assert (foreign, sound) == ("v1,bm9uc2Vuc2U=", sign([EXAMPLE_SECRET], "msg_1", NOW_S, '{"id":"1"}'))
 
@@ -64,7 +64,7 @@ def test_only_the_sound_one_of_two_signatures_is_made_anew() -> None:
     ],
 )
 def test_without_a_path_the_callbacks_path_is_kept(target: str, url: str) -> None:
-    assert forwarded(got(1_000, at_s=1_000), target, [EXAMPLE_SECRET], NOW_S).url == url
+    assert forwarded_request(got(1_000, at_s=1_000), target, [EXAMPLE_SECRET], NOW_S).url == url
 
 
 @contextmanager
@@ -86,10 +86,13 @@ def pay(client: Client, url: str) -> str:
 
 
 def test_a_receiver_with_a_real_clock_believes_what_a_sandbox_of_another_year_sends() -> None:
-    with leyden("--rate", "0", "--start", "2030-01-01T00:00:00Z", "--seed", "5") as client:
+    with served_leyden("--rate", "0", "--start", "2030-01-01T00:00:00Z", "--seed", "5") as client:
         secret = client.ok("GET", "/sandbox/v1/webhook-secret")["current"]
         early = pay(client, "http://shop.inbox.localhost/paid")
-        with serving(Careful, secret) as (url, books), listening_in(url, "--server", client.url) as process:
+        with (
+            serving_receiver(CarefulReceiver, secret) as (url, books),
+            listening_in(url, "--server", client.url) as process,
+        ):
             assert process.stdout is not None
             assert client.url in process.stdout.readline()
             first = pay(client, "http://shop.inbox.localhost/paid")
@@ -115,14 +118,14 @@ def test_a_receiver_with_a_real_clock_believes_what_a_sandbox_of_another_year_se
 
 
 def test_it_outlives_the_server_and_finds_the_next_one() -> None:
-    with serving(Careful, EXAMPLE_SECRET) as (url, _), ExitStack() as listener:
-        with leyden("--rate", "0") as client:
+    with serving_receiver(CarefulReceiver, EXAMPLE_SECRET) as (url, _), ExitStack() as listener:
+        with served_leyden("--rate", "0") as client:
             port = client.url.rpartition(":")[2]
             process = listener.enter_context(listening_in(url, "--server", client.url))
             assert process.stdout is not None
             process.stdout.readline()
         assert "still listening" in process.stdout.readline()
-        with leyden("--rate", "0", "--port", port) as client:
+        with served_leyden("--rate", "0", "--port", port) as client:
             charge = pay(client, "http://inbox.localhost/paid")
             assert charge in process.stdout.readline()
 
@@ -147,9 +150,9 @@ def test_a_bad_option_is_one_clear_line(
 
 
 def test_a_wrong_key_and_a_missing_control_plane_are_one_clear_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with leyden("--no-control") as client:
+    with served_leyden("--no-control") as client:
         assert main(["listen", "http://localhost:3000/", "--server", client.url]) == 1
         assert "control plane" in capsys.readouterr().err
-    with leyden() as client:
+    with served_leyden() as client:
         assert main(["listen", "http://localhost:3000/", "--server", client.url, "--api-key", "wrong"]) == 1
         assert "--api-key" in capsys.readouterr().err

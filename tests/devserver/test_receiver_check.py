@@ -20,17 +20,17 @@ from standardwebhooks.webhooks import Webhook
 
 from leyden import Sandbox
 from leyden.__main__ import EXAMPLE_SECRET, main
-from leyden.devserver.receiver_check.cases import CATALOGUE, CRITICAL, FORGED, MINOR, SERIOUS
+from leyden.devserver.receiver_check.cases import CASES, CRITICAL, FORGED, MINOR, SERIOUS
 from leyden.devserver.receiver_check.check import Report, check_receiver
 from leyden.devserver.receiver_check.report import report_resource, report_text
 from leyden.devserver.receiver_check.report_html import report_html
-from leyden.devserver.receiver_check.session import Bench, CheckRefused, Knowledge, mac
+from leyden.devserver.receiver_check.session import CheckRefused, CheckSession, KnownIds, signature_of
 from leyden.sandbox.resources import ApiError
 from leyden.server.callbacks.signing import sign
 from leyden.server.ports import Answer, Post
 from leyden.world.config import packaged_contract
-from tests.support.example_receivers import Careful, Careless, serving
-from tests.support.served import leyden
+from tests.support.example_receivers import CarefulReceiver, CarelessReceiver, serving_receiver
+from tests.support.served import served_leyden
 
 URL = "http://shop.example/hook"
 CARELESS_FAILS = {
@@ -83,7 +83,7 @@ def checked(said: Any, *, only: Sequence[str] | None = None, **options: Any) -> 
 
 
 def failing(report: Report) -> set[str]:
-    return {finding.check.name for finding in report.findings if finding.verdict == "fail"}
+    return {finding.case.name for finding in report.findings if finding.verdict == "fail"}
 
 
 def verdict(said: Any, name: str) -> tuple[str, str]:
@@ -100,17 +100,17 @@ def command(*arguments: str, out: Path) -> tuple[int, dict]:
 
 
 def test_a_careful_receiver_passes_every_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with serving(Careful, EXAMPLE_SECRET) as (url, books):
+    with serving_receiver(CarefulReceiver, EXAMPLE_SECRET) as (url, books):
         status, report = command(url, "--grade", "A", out=tmp_path / "report.json")
     assert (status, report["grade"]) == (0, "A")
-    assert report["counts"] == {"pass": len(CATALOGUE), "notice": 0, "fail": 0, "skipped": 0}
+    assert report["counts"] == {"pass": len(CASES), "notice": 0, "fail": 0, "skipped": 0}
     assert books.credited_msat == 250_000 * sum(1 for state in books.charges.values() if state == "completed")
     assert "Grade A" in capsys.readouterr().out
 
 
 def test_a_careless_receiver_fails_exactly_the_checks_it_should(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    with serving(Careless, EXAMPLE_SECRET) as (url, _):
+    with serving_receiver(CarelessReceiver, EXAMPLE_SECRET) as (url, _):
         status, report = command(url, "--html", str(page), out=tmp_path / "report.json")
     assert (status, report["grade"]) == (1, "F")
     assert {check["name"] for check in report["checks"] if check["verdict"] == "fail"} == CARELESS_FAILS
@@ -121,7 +121,7 @@ def test_a_careless_receiver_fails_exactly_the_checks_it_should(tmp_path: Path) 
 
 
 def test_the_grade_to_reach_can_be_chosen(tmp_path: Path) -> None:
-    with serving(Careless, EXAMPLE_SECRET) as (url, _):
+    with serving_receiver(CarelessReceiver, EXAMPLE_SECRET) as (url, _):
         only = ("--only", "truncated", "--only", "completed")
         assert [command(url, *only, "--grade", grade, out=tmp_path / "report.json")[0] for grade in "ABC"] == [1, 0, 0]
 
@@ -170,7 +170,7 @@ def test_the_report_shows_every_request_to_the_byte(host: str, tmp_path: Path) -
     exchanges = [exchange for check in report["checks"] for exchange in check["exchanges"]]
     shown = [base64.b64decode(exchange["requestBase64"]) for exchange in exchanges]
     assert sorted(shown) == sorted(heard)
-    assert len(shown) > len(CATALOGUE) > 40
+    assert len(shown) > len(CASES) > 40
 
 
 def test_sound_messages_are_what_the_service_sends() -> None:
@@ -202,9 +202,9 @@ def test_an_envelope_is_checked_in_its_envelope() -> None:
 
 def test_messages_carry_what_the_endpoint_knows() -> None:
     courier = Played(200)
-    knows = Knowledge("order-7", "21000", "8f14e45f-ceea-467f-a8b5-91f3d5a1c0de")
+    knows = KnownIds("order-7", "21000", "8f14e45f-ceea-467f-a8b5-91f3d5a1c0de")
     check = check_receiver(
-        URL, courier, secret=EXAMPLE_SECRET, contract=packaged_contract("charges"), knows=knows, only=["completed"]
+        URL, courier, secret=EXAMPLE_SECRET, contract=packaged_contract("charges"), known=knows, only=["completed"]
     )
     asyncio.run(check)
     body = json.loads(courier.posts[0].body)
@@ -215,21 +215,21 @@ def test_no_forgery_is_sound_and_every_broken_message_is() -> None:
     """A check that signs what it means to forge would blame the innocent."""
     courier = Played(200)
     contract = packaged_contract("charges")
-    names = {check.name: check for check in CATALOGUE}
+    names = {check.name: check for check in CASES}
     for name, check in names.items():
         courier.posts.clear()
         asyncio.run(check_receiver(URL, courier, secret=EXAMPLE_SECRET, contract=contract, only=[name]))
         for post in courier.posts:
             headers = {key.lower(): value for key, value in post.headers.items()}
             stamp, given = headers.get("webhook-timestamp", ""), headers.get("webhook-signature", "")
-            right = mac(EXAMPLE_SECRET, headers.get("webhook-id", ""), stamp, post.body)
+            right = signature_of(EXAMPLE_SECRET, headers.get("webhook-id", ""), stamp, post.body)
             signed = f"v1,{right}" in given.split(" ")
             assert signed == (check.group != FORGED or name in {"stale", "future", "not-a-time"}), name
 
 
 @given(st.uuids().map(str), st.integers(0, 4_000_000_000), st.text())
 def test_our_own_mac_is_the_packages(webhook_id: str, stamp_s: int, body: str) -> None:
-    assert f"v1,{mac(EXAMPLE_SECRET, webhook_id, str(stamp_s), body.encode())}" == sign(
+    assert f"v1,{signature_of(EXAMPLE_SECRET, webhook_id, str(stamp_s), body.encode())}" == sign(
         [EXAMPLE_SECRET], webhook_id, stamp_s, body
     )
 
@@ -289,7 +289,7 @@ def test_the_worst_failure_makes_the_grade(fails: tuple[str, ...], grade: str) -
     names = ["completed", "expired", "failed", "unicode", "large", "charset"]
     bad = {names.index(name) for name in fails}
     answers = iter(500 if number in bad else 200 for number in range(len(names)))
-    order = [check.name for check in CATALOGUE if check.name in names]
+    order = [check.name for check in CASES if check.name in names]
     assert order == names
     report = checked(lambda post: next(answers), only=names)
     assert (report.grade, failing(report)) == (grade, set(fails))
@@ -298,7 +298,7 @@ def test_the_worst_failure_makes_the_grade(fails: tuple[str, ...], grade: str) -
 
 def test_when_nobody_answers_the_rest_is_not_sent() -> None:
     report = checked(Answer(error="refused", note="nobody listens"))
-    assert (report.grade, report.count("fail"), report.count("skipped")) == ("F", 1, len(CATALOGUE) - 1)
+    assert (report.grade, report.count("fail"), report.count("skipped")) == ("F", 1, len(CASES) - 1)
     assert "cannot be reached" in report.why
 
 
@@ -325,11 +325,11 @@ def test_what_the_findings_have_in_common_is_said(said: Any, word: str) -> None:
 def test_an_unknown_name_and_an_impossible_url_are_refused() -> None:
     with pytest.raises(CheckRefused, match="bad-signature"):
         checked(200, only=["bad-signatur"])
-    bench = Bench(
+    bench = CheckSession(
         "http://user@shop.example/",
         contract=packaged_contract("charges"),
         secret=EXAMPLE_SECRET,
-        knows=Knowledge(),
+        known=KnownIds(),
         now=lambda: 1_900_000_000_000,
         seed=1,
         timeout_ms=1_000,
@@ -385,8 +385,8 @@ def test_the_json_carries_the_other_forms_when_asked() -> None:
 
 
 def test_every_check_is_told_apart_and_says_how_to_mend() -> None:
-    assert len({check.name for check in CATALOGUE}) == len(CATALOGUE)
-    assert all(check.title and check.mend.endswith(".") for check in CATALOGUE)
+    assert len({check.name for check in CASES}) == len(CASES)
+    assert all(check.title and check.fix.endswith(".") for check in CASES)
 
 
 # From the command line and from the control plane
@@ -428,10 +428,10 @@ def test_a_sandbox_that_is_not_served_checks_nobody(sandbox: Sandbox) -> None:
 
 
 def test_a_served_sandbox_checks_with_its_own_secret() -> None:
-    with leyden("--rate", "0", "--start", "2030-01-01T00:00:00Z") as client:
+    with served_leyden("--rate", "0", "--start", "2030-01-01T00:00:00Z") as client:
         secret = client.ok("GET", "/sandbox/v1/webhook-secret")["current"]
         before = client.ok("GET", "/sandbox/v1")["charges"]
-        with serving(Careful, secret) as (url, _):
+        with serving_receiver(CarefulReceiver, secret) as (url, _):
             report = client.ok("POST", "/sandbox/v1/receiver-check", {"url": url, "include": ["text"]})
         assert (report["grade"], report["secret"], report["html"]) == ("A", secret, None)
         assert report["text"].startswith("Receiver check of")

@@ -20,7 +20,7 @@ from leyden.harness.conformance.conformance import tour_cases
 from leyden.harness.reports.exports import ExportError, as_curl, as_notebook, as_pytest
 from leyden.harness.runs.adapters import InProcess
 from leyden.harness.runs.cases import Case, CaseError, play, read_case, recorded, replay
-from tests.support.served import leyden as served_leyden
+from tests.support.served import served_leyden
 
 STORY = {case.name: case for case in tour_cases()}
 KEPT = STORY["tour: the secret changes under way"]

@@ -16,7 +16,7 @@ from leyden.harness.runs.cases import Case, play, spec_hash
 from leyden.harness.runs.served import AnyService, ServedLeyden, TargetError
 from leyden.world.config import packaged_contract
 from leyden.world.merged_openapi import LEVERS, merged
-from tests.support.served import Client, leyden
+from tests.support.served import Client, served_leyden
 from tests.support.small_spec import small
 
 FROZEN = ("--rate", "0", "--api-key", "leyden", "--api-key", "rival")
@@ -33,7 +33,7 @@ SOME = (
 
 
 def test_a_served_leyden_keeps_the_same_promises() -> None:
-    with leyden(*FROZEN) as client:
+    with served_leyden(*FROZEN) as client:
         target = ServedLeyden(client.url, rival_key="rival")
         for case in tour_cases():
             if any(word in case.name for word in SOME) and not case.disk:
@@ -49,7 +49,7 @@ def test_a_served_leyden_keeps_the_same_promises() -> None:
 
 
 def test_without_another_projects_key_all_else_is_checked() -> None:
-    with leyden("--rate", "0") as client:
+    with served_leyden("--rate", "0") as client:
         make = partial(ServedLeyden, client.url)
         report = campaign(Order(engines=("tour", "walk", "machine"), examples=3, make=make), lambda: 0)
     assert report.findings == []
@@ -73,7 +73,7 @@ class Levers:
 
 
 def test_any_service_is_checked_as_far_as_it_can_be() -> None:
-    with leyden("--rate", "1", "--start", "2030-01-01T00:00:00Z") as client:
+    with served_leyden("--rate", "1", "--start", "2030-01-01T00:00:00Z") as client:
         target = AnyService(client.url, "leyden", levers=Levers(client))
         seen, unchecked = set(), set()
         for case in tour_cases():
@@ -90,7 +90,7 @@ def test_any_service_is_checked_as_far_as_it_can_be() -> None:
 
 def test_a_service_that_breaks_its_word_is_found_from_outside() -> None:
     """An overlay makes the service read its contract in another way than it is held to."""
-    with leyden("--rate", "1", "--overlay", "strict") as client:
+    with served_leyden("--rate", "1", "--overlay", "strict") as client:
         target = AnyService(client.url, "leyden")
         body = {"amount": "1000", "description": "tea", "internalId": ""}
         played = play(Case(({"do": "create_charge", "as": "c1", "body": body},)), target)
@@ -99,7 +99,7 @@ def test_a_service_that_breaks_its_word_is_found_from_outside() -> None:
 
 
 def test_a_target_that_is_not_as_asked_is_refused() -> None:
-    with leyden("--rate", "1", "--overlay", "strict") as client:
+    with served_leyden("--rate", "1", "--overlay", "strict") as client:
         target = ServedLeyden(client.url)
         with pytest.raises(TargetError, match="--overlay"):
             target.begin(1, 1_893_456_000_000, ())
@@ -110,12 +110,12 @@ def test_a_target_that_is_not_as_asked_is_refused() -> None:
 
 
 def test_a_served_leyden_is_tried_under_the_reading_that_it_has() -> None:
-    with leyden(*FROZEN) as client:
+    with served_leyden(*FROZEN) as client:
         make = partial(ServedLeyden, client.url, rival_key="rival")
         report = campaign(Order(engines=("machine", "walk"), examples=6, make=make), lambda: 0)
         assert report.findings == []
         assert report.coverage.runs["walk"] == 6
-    with leyden(*FROZEN, "--overlay", "no-retries", "--overlay", "payable-at-expiry") as client:
+    with served_leyden(*FROZEN, "--overlay", "no-retries", "--overlay", "payable-at-expiry") as client:
         make = partial(ServedLeyden, client.url, rival_key="rival")
         readings = ("no-retries", "payable-at-expiry")
         report = campaign(Order(engines=("tour",), overlays=readings, make=make), lambda: 0)
@@ -124,7 +124,7 @@ def test_a_served_leyden_is_tried_under_the_reading_that_it_has() -> None:
 
 
 def test_no_key_is_given_out_twice_although_a_reset_brings_the_same_luck() -> None:
-    with leyden(*FROZEN) as client:
+    with served_leyden(*FROZEN) as client:
         target = ServedLeyden(client.url, rival_key="rival")
         assert [play(Case(({"do": "spare_key"},)), target).broken for _ in range(3)] == [None] * 3
 
@@ -158,7 +158,7 @@ def test_schemathesis_finds_nothing_and_gets_beyond_creation(monkeypatch: pytest
 def test_schemathesis_is_watched_over_http_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 1)
     monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 20)
-    with leyden(*FROZEN) as client:
+    with served_leyden(*FROZEN) as client:
         order = Order(examples=1, seed=4, make=lambda: ServedLeyden(client.url, rival_key="rival"))
         parts = list(schemathesis_engine.examine(order))
     assert [part.finding for part in parts if part.finding is not None] == []
@@ -171,7 +171,7 @@ def test_schemathesis_tries_any_service_and_says_what_it_could_not_see(monkeypat
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 1)
     monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 5)
     document = spec_hash(())
-    with leyden("--rate", "1", "--no-control") as client:
+    with served_leyden("--rate", "1", "--no-control") as client:
         report = campaign(
             Order(engines=("schemathesis",), examples=1, make=lambda: AnyService(client.url, "leyden")), lambda: 0
         )
@@ -184,7 +184,7 @@ def test_schemathesis_tries_any_service_and_says_what_it_could_not_see(monkeypat
 
 def test_schemathesis_finds_over_http_what_is_broken_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 10)
-    with leyden("--rate", "0", "--overlay", "callback-envelope") as client:
+    with served_leyden("--rate", "0", "--overlay", "callback-envelope") as client:
         # Held to another reading than it has.
         target = AnyService(client.url, "leyden")
         target.controlled = True

@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden import Sandbox
-from leyden.devserver.control.handlers import levers
-from leyden.devserver.multi_tenant import Host
+from leyden.devserver.control.handlers import control_handlers
+from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.sandbox.resources import ApiError
 from leyden.server.callbacks.attempts import made
 from leyden.server.errors import StorageUnavailable, StoreError
@@ -31,7 +31,7 @@ from leyden.world.loopback import ask
 from leyden.world.timers import Timers
 from leyden.world.world import World
 from tests.integration.test_restart import ACTIONS, BEGINNING, Action, act, opened, stood
-from tests.support.served import Client, leyden, listening
+from tests.support.served import Client, listening_receiver, served_leyden
 
 # The receivers of `opened` answer always alike. A script would be used up by an attempt that was taken back: what a
 # receiver saw, it saw.
@@ -311,7 +311,7 @@ class Wall:
 
 def world_on(data: Path, street: Street, wall: Wall, rate: float = 0) -> World:
     plan = plan_from(seed=3, start_ms=START_MS, rate=rate, wall=wall)
-    return World(plan, Store.open(data), levers=levers, outside=street)
+    return World(plan, Store.open(data), levers=control_handlers, outside=street)
 
 
 def told_of_failure(world: World, number: int = 1) -> list[str]:
@@ -415,7 +415,7 @@ def test_the_server_goes_on_by_itself_when_space_returns(
         street, wall = Street(), Wall()
         world = world_on(tmp_path, street, wall, rate)
         told_of_failure(world)
-        host = Host({"leyden": world})
+        host = MultiTenantApp({"leyden": world})
         spoken: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
         async def send(message: Any) -> None:
@@ -457,7 +457,7 @@ def test_one_event_that_fails_on_a_defect_does_not_stop_the_server(
 
         world.clock.on("defect", fail)
         world.clock.call_at(0, 0, "defect", "x")
-        host = Host({"leyden": world})
+        host = MultiTenantApp({"leyden": world})
         spoken: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
         async def send(message: Any) -> None:
@@ -533,7 +533,10 @@ def size_limit(pid: int, limit: int | None) -> None:
 
 def test_a_server_that_runs_out_of_room_and_gets_it_back(tmp_path: Path) -> None:
     pytest.importorskip("resource", reason="this system cannot limit another process's files")
-    with listening() as (hook, inbox), leyden("--data", str(tmp_path), "--rate", "0", "--seed", "1") as client:
+    with (
+        listening_receiver() as (hook, inbox),
+        served_leyden("--data", str(tmp_path), "--rate", "0", "--seed", "1") as client,
+    ):
         body = {"amount": "1000", "description": "tea", "callbackUrl": hook, "expiresIn": 60}
         first = client.ok("POST", "/v0/charges", body)["data"]
         [journal] = tmp_path.rglob("*.journal")
@@ -551,7 +554,7 @@ def test_a_server_that_runs_out_of_room_and_gets_it_back(tmp_path: Path) -> None
         second = client.ok("POST", "/v0/charges", body)["data"]
         client.ok("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
         assert {inbox.get(timeout=10)[1]["id"] for _ in range(2)} == {first["id"], second["id"]}
-    with leyden("--data", str(tmp_path)) as client:
+    with served_leyden("--data", str(tmp_path)) as client:
         listed = client.ok("GET", "/v0/charges")["data"]
         assert [(charge["id"], charge["status"]) for charge in listed] == [
             (second["id"], "expired"),

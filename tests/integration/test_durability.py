@@ -15,15 +15,15 @@ from typing import Any
 import orjson
 import pytest
 
-from leyden.devserver.control.handlers import levers
-from leyden.devserver.multi_tenant import Host
+from leyden.devserver.control.handlers import control_handlers
+from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import Answer, Post
 from leyden.server.store.store import Store
 from leyden.server.system.group_commit import GroupSync, SyncedCourier
 from leyden.world.config import plan_from
 from leyden.world.world import World
-from tests.support.served import command, leyden, listening
+from tests.support.served import listening_receiver, run_command, served_leyden
 
 KEY = (b"apikey", b"leyden")
 START_MS = 1_893_456_000_000
@@ -229,7 +229,7 @@ class Served:
     def __init__(self, data: Path) -> None:
         self.store = Store.open(data, policy="always", group_commit=True)
         plan = plan_from(seed=1, start_ms=START_MS, rate=0, wall=lambda: 0)
-        self.world = World(plan, self.store, levers=levers, settled=GroupSync(self.store).settled)
+        self.world = World(plan, self.store, levers=control_handlers, settled=GroupSync(self.store).settled)
         self.unsynced_when_answered: list[bool] = []
 
     async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
@@ -331,8 +331,8 @@ def test_under_interval_the_disk_has_everything_soon(tmp_path: Path, monkeypatch
         wall = [0]
         store = Store.open(tmp_path, policy="interval", interval_ms=1)
         plan = plan_from(seed=1, start_ms=START_MS, rate=0, wall=lambda: wall[0])
-        world = World(plan, store, levers=levers)
-        host = Host({"leyden": world}, sync_by=lambda: wall[0])
+        world = World(plan, store, levers=control_handlers)
+        host = MultiTenantApp({"leyden": world}, sync_by=lambda: wall[0])
         spoken: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         heard: list[dict[str, Any]] = []
 
@@ -359,22 +359,22 @@ def test_under_interval_the_disk_has_everything_soon(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize("durability", ["os", "interval", "always"])
 def test_every_policy_serves_and_is_gone_on_with_under_another(tmp_path: Path, durability: str) -> None:
     options = ("--data", str(tmp_path), "--durability", durability, "--rate", "0")
-    with listening() as (hook, inbox), leyden(*options) as client:
+    with listening_receiver() as (hook, inbox), served_leyden(*options) as client:
         body = {"amount": "1000", "description": "tea", "callbackUrl": hook}
         charge = client.ok("POST", "/v0/charges", body)["data"]
         client.ok("POST", "/sandbox/v1/payments", {"request": charge["invoice"]["request"]})
         assert inbox.get(timeout=10)[1]["status"] == "completed"
-    with leyden("--data", str(tmp_path)) as client:
+    with served_leyden("--data", str(tmp_path)) as client:
         assert client.ok("GET", f"/v0/charges/{charge['id']}")["data"]["status"] == "completed"
 
 
 def test_an_unknown_policy_is_one_clear_line() -> None:
-    done = command("serve", "--durability", "sometimes")
+    done = run_command("serve", "--durability", "sometimes")
     assert done.returncode == 2
     assert "always" in done.stderr.splitlines()[-1]
 
 
 def test_the_files_are_for_their_owner_alone(tmp_path: Path) -> None:
-    with leyden("--data", str(tmp_path)):
+    with served_leyden("--data", str(tmp_path)):
         for path in tmp_path.rglob("charges.*"):
             assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from leyden import Sandbox
 from leyden.callbacks.replies import Reply
-from leyden.devserver.control.handlers import levers
+from leyden.devserver.control.handlers import control_handlers
 from leyden.lightning.payer.payments import PaymentError
 from leyden.sandbox.resources import ApiError
 from leyden.server.errors import StoreError
@@ -26,7 +26,7 @@ from leyden.server.timestamps import parse_iso, to_iso
 from leyden.world.config import plan_from
 from leyden.world.loopback import ask
 from leyden.world.world import World
-from tests.support.served import command, leyden
+from tests.support.served import run_command, served_leyden
 
 START = "2030-01-01T09:00:00Z"
 HOSTS = {"shop": 200, "down": 500, "gone": 410}
@@ -339,7 +339,7 @@ class Wall:
 
 def live(data: Path, wall: Callable[[], int], rate: float = 1) -> World:
     plan = plan_from(seed=3, start_ms=1_893_456_000_000, rate=rate, wall=wall)
-    return World(plan, Store.open(data), levers=levers)
+    return World(plan, Store.open(data), levers=control_handlers)
 
 
 def create(world: World, expires_in: int) -> str:
@@ -508,8 +508,8 @@ def test_a_new_key_changes_neither_time_nor_luck(tmp_path: Path) -> None:
 
 
 def test_a_second_server_on_a_directory_is_one_clear_line(tmp_path: Path) -> None:
-    with leyden("--data", str(tmp_path)) as client:
-        done = command("serve", "--port", "0", "--data", str(tmp_path))
+    with served_leyden("--data", str(tmp_path)) as client:
+        done = run_command("serve", "--port", "0", "--data", str(tmp_path))
         assert client("GET", "/v0/charges")[0] == 200
     assert done.returncode == 1
     [line] = done.stderr.splitlines()
@@ -519,12 +519,12 @@ def test_a_second_server_on_a_directory_is_one_clear_line(tmp_path: Path) -> Non
 
 
 def test_a_directory_from_a_newer_leyden_is_one_clear_line_and_stays_as_it_is(tmp_path: Path) -> None:
-    with leyden("--data", str(tmp_path)):
+    with served_leyden("--data", str(tmp_path)):
         pass
     [journal] = tmp_path.rglob("*.journal")
     journal.write_bytes(seal(orjson.dumps({"format": FORMAT, "version": VERSION + 1}), 0)[0])
     before = journal.read_bytes()
-    done = command("serve", "--port", "0", "--data", str(tmp_path))
+    done = run_command("serve", "--port", "0", "--data", str(tmp_path))
     assert done.returncode == 1
     [line] = done.stderr.splitlines()
     assert str(journal) in line
@@ -538,7 +538,7 @@ def test_a_server_whose_machine_was_set_back_goes_on_from_where_it_was(tmp_path:
     late, soon = create(world, 3_600), create(world, 1)
     left = world.clock.now()
     world.store.close()
-    with leyden("--data", str(tmp_path), "--rate", "100") as client:
+    with served_leyden("--data", str(tmp_path), "--rate", "100") as client:
         for _ in range(2_000):
             if client.ok("GET", f"/v0/charges/{soon}")["data"]["status"] == "expired":
                 break

@@ -13,7 +13,7 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 
 from leyden import Sandbox
-from tests.support.served import leyden
+from tests.support.served import served_leyden
 
 DEEP = os.environ.get("LEYDEN_PROFILE") == "deep"
 KEY = {"apikey": "leyden"}
@@ -77,7 +77,7 @@ TestWallets.settings = settings(BOUNDED, max_examples=2_000 if DEEP else 60)
 
 @pytest.mark.parametrize("document", ["/openapi.json", "/sandbox/v1/openapi.json"])
 def test_the_stock_command_finds_nothing(document: str, tmp_path: Path) -> None:
-    with leyden(*FROZEN) as client:
+    with served_leyden(*FROZEN) as client:
         words = ["run", client.url + document, "-H", "apikey: leyden", "--seed", "1", "--no-color"]
         if not DEEP:
             words += ["--max-examples", "8"]
@@ -99,7 +99,7 @@ def test_the_stock_command_gets_everywhere_by_the_merged_document(tmp_path: Path
     """Paid, expired, failed, sold out, and the callbacks that tell of it: by links, without a line of ours. Chance that
     Schemathesis draws past its own seed decides how soon, so it may go on from where it was."""
     missing: set[Any] = set()
-    with leyden(*FROZEN) as client:
+    with served_leyden(*FROZEN) as client:
         for seed in range(1, 7):
             words = ["run", client.url + "/sandbox/v1/merged.json", "-H", "apikey: leyden", "--seed", str(seed)]
             if not DEEP:

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from leyden import Sandbox
-from tests.support.served import Client, command, leyden, listening
+from tests.support.served import Client, listening_receiver, run_command, served_leyden
 
 FROZEN = ("--rate", "0", "--start", "2030-01-01T00:00:00Z", "--seed", "5")
 
 
 @pytest.fixture(scope="module")
 def client():
-    with leyden(*FROZEN) as made:
+    with served_leyden(*FROZEN) as made:
         yield made
 
 
@@ -33,7 +33,7 @@ def status_of(client: Client, charge: dict) -> str:
 
 
 def test_created_paid_and_told(client: Client) -> None:
-    with listening() as (hook, inbox):
+    with listening_receiver() as (hook, inbox):
         charge = create(client, callbackUrl=hook)
         payment = client.ok("POST", "/sandbox/v1/payments", {"request": charge["invoice"]["request"]})
         assert payment["status"] == "succeeded"
@@ -46,7 +46,7 @@ def test_created_paid_and_told(client: Client) -> None:
 
 
 def test_expired_and_told_before_the_advance_returns(client: Client) -> None:
-    with listening() as (hook, inbox):
+    with listening_receiver() as (hook, inbox):
         charge = create(client, callbackUrl=hook, expiresIn=60)
         moved = client.ok("POST", "/sandbox/v1/clock/advance", {"by": "61s"})
         assert moved["now"] == "2030-01-01T00:01:01.000Z"
@@ -58,7 +58,7 @@ def test_expired_and_told_before_the_advance_returns(client: Client) -> None:
 
 
 def test_failed_and_told(client: Client) -> None:
-    with listening() as (hook, inbox):
+    with listening_receiver() as (hook, inbox):
         charge = create(client, callbackUrl=hook)
         failed = client.ok("POST", f"/sandbox/v1/charges/{charge['id']}/fail", {"reason": "lost"})
         assert failed["status"] == "error"
@@ -68,7 +68,7 @@ def test_failed_and_told(client: Client) -> None:
 
 
 def test_a_receiver_that_refuses_is_tried_again_in_virtual_time(client: Client) -> None:
-    with listening(status=500) as (hook, inbox):
+    with listening_receiver(status=500) as (hook, inbox):
         charge = create(client, callbackUrl=hook, expiresIn=60)
         client.ok("POST", "/sandbox/v1/clock/advance", {"until": "idle"})
         [delivery] = client.ok("GET", f"/sandbox/v1/deliveries?chargeId={charge['id']}")
@@ -137,7 +137,7 @@ def test_the_documents_and_their_pages_are_served(client: Client) -> None:
 
 
 def test_a_key_opens_its_own_sandbox_and_no_other() -> None:
-    with leyden(*FROZEN, "--api-key", "one", "--api-key", "two") as one:
+    with served_leyden(*FROZEN, "--api-key", "one", "--api-key", "two") as one:
         two = Client(one.url, "two")
         charge = create(one, expiresIn=60)
         assert two("GET", f"/v0/charges/{charge['id']}")[0] == 404
@@ -157,25 +157,28 @@ def test_a_key_opens_its_own_sandbox_and_no_other() -> None:
 
 
 def test_a_live_clock_runs_by_itself() -> None:
-    with listening() as (hook, inbox), leyden("--rate", "600", "--start", "2030-01-01T00:00:00Z") as client:
+    with (
+        listening_receiver() as (hook, inbox),
+        served_leyden("--rate", "600", "--start", "2030-01-01T00:00:00Z") as client,
+    ):
         charge = create(client, callbackUrl=hook, expiresIn=60)
         assert inbox.get(timeout=10)[1]["status"] == "expired"
         assert status_of(client, charge) == "expired"
 
 
 def test_the_control_plane_can_be_left_out() -> None:
-    with leyden("--no-control") as client:
+    with served_leyden("--no-control") as client:
         assert client("GET", "/sandbox/v1/clock")[0] == 404
         assert create(client)["status"] == "pending"
 
 
 def test_a_directory_is_gone_on_with(tmp_path: Path) -> None:
-    with leyden(*FROZEN, "--data", str(tmp_path)) as client:
+    with served_leyden(*FROZEN, "--data", str(tmp_path)) as client:
         paid, late = create(client), create(client, expiresIn=60)
         client.ok("POST", "/sandbox/v1/payments", {"request": paid["invoice"]["request"]})
         client.ok("POST", "/sandbox/v1/clock/advance", {"by": "30s"})
-        assert command("serve", "--port", "0", "--data", str(tmp_path)).returncode == 1
-    with leyden("--data", str(tmp_path)) as client:
+        assert run_command("serve", "--port", "0", "--data", str(tmp_path)).returncode == 1
+    with served_leyden("--data", str(tmp_path)) as client:
         assert client.ok("GET", "/sandbox/v1/clock") == {"now": "2030-01-01T00:00:30.000Z", "rate": 0}
         assert (status_of(client, paid), status_of(client, late)) == ("completed", "pending")
         client.ok("POST", "/sandbox/v1/clock/advance", {"until": "idle"})
@@ -199,7 +202,7 @@ def test_a_directory_is_gone_on_with(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_option_is_one_clear_line(options: tuple[str, ...], status: int, word: str) -> None:
-    done = command("serve", "--port", "0", *options)
+    done = run_command("serve", "--port", "0", *options)
     assert done.returncode == status
     assert word in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
@@ -207,18 +210,18 @@ def test_a_bad_option_is_one_clear_line(options: tuple[str, ...], status: int, w
 
 def test_an_occupied_port_is_one_clear_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        done = command("serve", "--port", str(taken.getsockname()[1]))
+        done = run_command("serve", "--port", str(taken.getsockname()[1]))
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert "--port" in done.stderr
 
 
 def test_a_foreign_data_file_is_one_clear_line(tmp_path: Path) -> None:
-    with leyden("--data", str(tmp_path)):
+    with served_leyden("--data", str(tmp_path)):
         pass
     [journal] = tmp_path.rglob("*.journal")
     journal.write_text("dear diary\n")
-    done = command("serve", "--port", "0", "--data", str(tmp_path))
+    done = run_command("serve", "--port", "0", "--data", str(tmp_path))
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert str(journal) in done.stderr

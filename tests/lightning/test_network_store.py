@@ -19,7 +19,7 @@ from leyden import Sandbox
 from leyden.lightning.topology.graph import from_edges
 from leyden.server.errors import StoreError
 from leyden.server.store.store import Store
-from tests.support.served import ROOT, Client, command
+from tests.support.served import ROOT, Client, run_command
 
 START = "2030-01-01T09:00:00Z"
 NETWORK = "scale-free:30"
@@ -192,7 +192,7 @@ def test_a_directory_keeps_its_network(tmp_path: Path) -> None:
         assert len(sandbox.network) == 4
     with pytest.raises(StoreError, match="begun with network line:4: leave network out"):
         Sandbox(data=tmp_path / "line", network="direct")
-    done = command("serve", "--port", "0", "--data", str(tmp_path / "other"), "--network", "nonsense")
+    done = run_command("serve", "--port", "0", "--data", str(tmp_path / "other"), "--network", "nonsense")
     assert done.returncode == 1
     with Sandbox(seed=5, start=START, data=tmp_path / "direct"):
         pass

@@ -18,7 +18,7 @@ from leyden.harness.reports.coverage import Coverage
 from leyden.harness.runs.adapters import InProcess
 from leyden.server.contract.load import known_overlays, load_contract
 from leyden.server.docs.tables import callbacks_table, lifecycle_tables, replace_between_markers, routes_table
-from tests.support.served import leyden
+from tests.support.served import served_leyden
 
 pytest_plugins = ["pytester"]
 
@@ -86,7 +86,7 @@ def test_ci_runs_the_readmes_test_command() -> None:
 
 def test_the_curl_story_plays() -> None:
     """The README's curl commands, as their method, path and body, against a served Leyden."""
-    with leyden() as client:
+    with served_leyden() as client:
         steps = []
         for text in COMMANDS:
             for line in text.replace("\\\n", " ").strip().splitlines():

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from leyden.server.callbacks.egress import Egress, is_public
 from leyden.server.ports import Answer
-from tests.support.served import leyden, listening
+from tests.support.served import listening_receiver, served_leyden
 from tests.support.transport_helpers import Shop, courier, opened, send, sockets_watched
 
 VECTORS: dict[str, list[str]] = json.loads((Path(__file__).parents[1] / "vectors" / "egress.json").read_text())
@@ -217,7 +217,7 @@ def blocked(rule: str) -> tuple[str, list[tuple[str, str]]]:
 
 
 def test_a_server_on_loopback_stays_there_and_never_posts_to_itself() -> None:
-    with listening() as (hook, inbox), leyden("--rate", "0") as client:
+    with listening_receiver() as (hook, inbox), served_leyden("--rate", "0") as client:
         assert told(client, hook)["status"] == "delivered"
         assert outcome_of(told(client, f"{client.url}/v0/charges")) == blocked("own-listener")
         assert outcome_of(told(client, "http://10.1.2.3/hook")) == blocked("loopback-only")
@@ -235,7 +235,7 @@ def test_a_server_on_loopback_stays_there_and_never_posts_to_itself() -> None:
     ],
 )
 def test_what_a_mode_forbids_is_recorded_under_the_rules_name(options: tuple[str, ...], rule: str) -> None:
-    with listening() as (hook, inbox), leyden("--rate", "0", *options) as client:
+    with listening_receiver() as (hook, inbox), served_leyden("--rate", "0", *options) as client:
         client.url = client.url.replace("0.0.0.0", "127.0.0.1")
         assert outcome_of(told(client, hook)) == blocked(rule)
         assert inbox.empty()
@@ -243,7 +243,7 @@ def test_what_a_mode_forbids_is_recorded_under_the_rules_name(options: tuple[str
 
 def test_a_network_can_be_opened_and_the_server_itself_stays_closed() -> None:
     options = ("--rate", "0", "--host", "0.0.0.0", "--egress-allow", "127.0.0.0/8", "--public-url", "http://me.example")
-    with listening() as (hook, _), leyden(*options) as client:
+    with listening_receiver() as (hook, _), served_leyden(*options) as client:
         client.url = client.url.replace("0.0.0.0", "127.0.0.1")
         assert told(client, hook)["status"] == "delivered"
         assert outcome_of(told(client, client.url)) == blocked("own-listener")

@@ -24,7 +24,7 @@ from leyden.server.system.http_transport import HttpCourier
 from leyden.world.config import plan_from
 from leyden.world.loopback import ask
 from leyden.world.world import World
-from tests.support.served import Client, leyden
+from tests.support.served import Client, served_leyden
 
 START = 1_893_488_400_000
 KEY = ((b"apikey", b"leyden"), (b"content-type", b"application/json"))
@@ -277,7 +277,7 @@ def test_while_a_receiver_hangs_the_server_answers_everybody_else(tmp_path: Path
     spec = tmp_path / "charges.openapi.yaml"
     text = default_spec("charges").read_text()
     spec.write_text(text.replace("timeout:            15s", "timeout:            30s"))
-    with hostile_thread() as (receiver, loop), leyden("--rate", "0", "--spec", str(spec)) as client:
+    with hostile_thread() as (receiver, loop), served_leyden("--rate", "0", "--spec", str(spec)) as client:
         body = {"amount": "1000", "description": "tea", "expiresIn": 1, "callbackUrl": receiver.url("gate")}
         charge = client.ok("POST", "/v0/charges", body)["data"]
         answers: list[Any] = []
@@ -310,7 +310,7 @@ def test_a_receiver_that_hangs_costs_a_served_advance_one_timeout(tmp_path: Path
         assert long in text
         text = text.replace(long, short)
     spec.write_text(text)
-    with hostile_thread() as (receiver, _), leyden("--rate", "0", "--spec", str(spec)) as client:
+    with hostile_thread() as (receiver, _), served_leyden("--rate", "0", "--spec", str(spec)) as client:
         body = {"amount": "1000", "description": "tea", "expiresIn": 1, "callbackUrl": receiver.url("hang")}
         charge = client.ok("POST", "/v0/charges", body)["data"]
         client.ok("POST", "/sandbox/v1/clock/advance", {"by": "1s"})

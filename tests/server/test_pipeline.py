@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from leyden import Sandbox
-from leyden.devserver.control.handlers import levers
+from leyden.devserver.control.handlers import control_handlers
 from leyden.server.contract.types import Contract
 from leyden.server.store.store import Store
 from leyden.world.config import packaged_contract, plan_from
@@ -429,7 +429,7 @@ def test_the_control_plane_is_made_when_it_is_first_asked_for_and_takes_what_its
     plan = plan_from(seed=1, start_ms=0)
     assert plan.control is not None
     with Store.memory() as store:
-        world = World(replace(plan, control=compiled), store, levers=levers)
+        world = World(replace(plan, control=compiled), store, levers=control_handlers)
         ask(world.app, "GET", "/v0/wallet", ((b"apikey", b"leyden"),))
         assert not made
         for _ in range(2):

@@ -10,7 +10,7 @@ from freezegun import freeze_time
 from standardwebhooks.webhooks import Webhook
 
 from leyden import Sandbox
-from leyden.devserver.multi_tenant import Host
+from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.sandbox.resources import ApiError
 from leyden.server.errors import LeydenError
 from leyden.server.timestamps import to_iso
@@ -144,7 +144,7 @@ def test_a_reset_leaves_the_newest_key_the_newest(tmp_path: Path) -> None:
 
 def test_a_server_of_two_projects_knows_a_key_that_one_of_them_changed_to() -> None:
     with Sandbox(seed=1, api_key="one") as first, Sandbox(seed=2, api_key="two") as second:
-        host = Host({"one": first.world, "two": second.world})
+        host = MultiTenantApp({"one": first.world, "two": second.world})
         second.charges.create(amount="1000", description="tea")
         with second.world.turn():
             second.world.service.projects.rotate_key("default", "three")
@@ -158,7 +158,7 @@ def test_a_server_of_two_projects_knows_a_key_that_one_of_them_changed_to() -> N
 
 def test_a_key_that_another_project_of_the_server_ever_held_is_refused() -> None:
     with Sandbox(seed=1, api_key="one") as first, Sandbox(seed=2, api_key="two") as second:
-        host = Host({"one": first.world, "two": second.world})
+        host = MultiTenantApp({"one": first.world, "two": second.world})
         second.ask("POST", "/sandbox/v1/api-keys/rotate", {"replaces": "two", "key": "three"})
         for taken in ("one", "two", "three"):
             with pytest.raises(ApiError, match="given out before"):
@@ -170,4 +170,4 @@ def test_a_server_does_not_begin_with_a_key_that_opens_another_of_its_projects()
     with Sandbox(seed=1, api_key="one") as first, Sandbox(seed=2, api_key="two") as second:
         first.ask("POST", "/sandbox/v1/api-keys", {"key": "two"})
         with pytest.raises(LeydenError, match="another project"):
-            Host({"one": first.world, "two": second.world})
+            MultiTenantApp({"one": first.world, "two": second.world})

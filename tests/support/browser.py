@@ -18,7 +18,7 @@ LONGEST_S = 20.0
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
-def found() -> str | None:
+def find_browser() -> str | None:
     """A browser's program, if this machine has one."""
     return next((path for name in _NAMES if (path := shutil.which(name))), None)
 
@@ -78,7 +78,7 @@ class Tab:
 @contextmanager
 def tab(url: str) -> Iterator[Tab]:
     """A browser that shows `url`, until the block ends."""
-    program = found()
+    program = find_browser()
     assert program is not None, "no browser: install chromium"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         options = [

@@ -21,7 +21,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 PAID, CLOSED = "completed", ("expired", "error")
 
 
-class Books:
+class ShopRecords:
     """What a shop has written down: the messages it has acted on, and what became of each Charge."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Books:
 
 class Handler(BaseHTTPRequestHandler):
     secret: str
-    books: Books
+    books: ShopRecords
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
@@ -54,7 +54,7 @@ class Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-class Careful(Handler):
+class CarefulReceiver(Handler):
     """Verifies first, parses with suspicion, acts once, and answers 200 to whatever is sound."""
 
     def receive(self, body: bytes) -> tuple[int, str]:
@@ -87,7 +87,7 @@ class Careful(Handler):
         return 200, "applied"
 
 
-class Careless(Handler):
+class CarelessReceiver(Handler):
     """Passed every test its author thought of: it prints the JSON again to verify it, looks at one signature, trusts
     whoever sends none, never at the time, and credits whatever says completed."""
 
@@ -110,9 +110,9 @@ class Careless(Handler):
 
 
 @contextmanager
-def serving(kind: type[Handler], secret: str) -> Iterator[tuple[str, Books]]:
+def serving_receiver(kind: type[Handler], secret: str) -> Iterator[tuple[str, ShopRecords]]:
     """The receiver on a free port of this machine: its URL and its books."""
-    books = Books()
+    books = ShopRecords()
 
     class Bound(kind):  # type: ignore[misc, valid-type]
         pass

@@ -48,7 +48,7 @@ class Client:
 
 
 @contextmanager
-def leyden(*options: str) -> Iterator[Client]:
+def served_leyden(*options: str) -> Iterator[Client]:
     """`leyden serve` on a free port with these options, until the block ends."""
     process = subprocess.Popen(
         [sys.executable, "-m", "leyden", "serve", "--port", "0", *options],
@@ -69,7 +69,7 @@ def leyden(*options: str) -> Iterator[Client]:
         process.communicate(timeout=20)
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run one `leyden` command to its end."""
     return subprocess.run(
         [sys.executable, "-m", "leyden", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
@@ -77,7 +77,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def listening(status: int = 200) -> Iterator[tuple[str, queue.Queue[tuple[dict[str, str], dict[str, Any]]]]]:
+def listening_receiver(status: int = 200) -> Iterator[tuple[str, queue.Queue[tuple[dict[str, str], dict[str, Any]]]]]:
     """A callback receiver on this machine: its URL, and what it is sent as (headers, body), in order."""
     inbox: queue.Queue[tuple[dict[str, str], dict[str, Any]]] = queue.Queue()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from leyden.devserver.receiver_check.check import check_receiver
 from leyden.devserver.receiver_check.report import report_resource
-from leyden.devserver.receiver_check.session import CheckRefused, Knowledge
+from leyden.devserver.receiver_check.session import CheckRefused, KnownIds
 from leyden.server.callbacks.attempts import attempts_of
 from leyden.server.callbacks.deliveries import awaited, delivery_resource
 from leyden.server.contract.bind import answers
@@ -28,12 +28,12 @@ class CallbackControl:
     @answers()
     def list_deliveries(self, call: Call) -> list[dict[str, Any]]:
         """The callbacks that fit, the oldest first."""
-        return [_shown(row, self._world) for row in self._fitting(call.query)]
+        return [_delivery(row, self._world) for row in self._matching(call.query)]
 
     @answers(NotFound)
     def get_delivery(self, call: Call) -> dict[str, Any]:
         """One callback, to the byte."""
-        return _shown(self._find(call.path["id"]), self._world)
+        return _delivery(self._find(call.path["id"]), self._world)
 
     @answers(NotFound, Conflict)
     def replay_delivery(self, call: Call) -> dict[str, Any]:
@@ -41,13 +41,13 @@ class CallbackControl:
         row = self._find(call.path["id"])
         if awaited(row):
             raise Conflict("an attempt of this delivery is under way: wait for its answer, then ask again")
-        return _shown(self._world.service.callbacks.replay(row["id"]), self._world)
+        return _delivery(self._world.service.callbacks.replay(row["id"]), self._world)
 
     @answers()
     def replay_deliveries(self, call: Call) -> dict[str, Any]:
         """Send again whatever fits and is not on its way."""
         callbacks = self._world.service.callbacks
-        ids = [row["id"] for row in self._fitting(call.body) if not awaited(row)]
+        ids = [row["id"] for row in self._matching(call.body) if not awaited(row)]
         for delivery_id in ids:
             callbacks.replay(delivery_id)
         return {"replayed": len(ids), "ids": ids}
@@ -57,7 +57,7 @@ class CallbackControl:
         """Wait, in real time, until enough deliveries fit. A world that nobody serves has nothing to wait for."""
         world, wanted = self._world, call.body["count"]
         charge = call.body.get("chargeId")
-        if charge is not None and not self._knows(charge):
+        if charge is not None and not self._charge_exists(charge):
             detail = "no Charge and no Static Charge has this id, so no delivery ever will: check it"
             raise Impossible(detail, faults=[Fault("/chargeId", detail)])
         counted = self._counter(call.body)
@@ -106,7 +106,7 @@ class CallbackControl:
                 world.outside,
                 secret=secret,
                 contract=world.plan.contract,
-                knows=Knowledge(body.get("internalId"), body["amount"], body.get("chargeId")),
+                known=KnownIds(body.get("internalId"), body["amount"], body.get("chargeId")),
                 only=body.get("only"),
                 timeout_s=body["timeout"],
             )
@@ -122,12 +122,12 @@ class CallbackControl:
             raise NotFound("there is no delivery with this id in this sandbox: list them to see which there are")
         return row
 
-    def _knows(self, charge_id: str) -> bool:
+    def _charge_exists(self, charge_id: str) -> bool:
         service = self._world.service
         tables = (service.charges.charges, service.static_charges.static_charges)
         return any(table.row(charge_id) is not None for table in tables)
 
-    def _fitting(self, wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _matching(self, wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The rows that a filter lets through, in the order of their creation."""
         status, event, charge = wanted.get("status"), wanted.get("event"), wanted.get("chargeId")
         rows = self._world.service.callbacks.deliveries(charge)
@@ -142,13 +142,13 @@ class CallbackControl:
             with world.lock:
                 journal, length = world.journal, len(world.journal)
                 if not counted or counted[0][0] is not journal or counted[0][1] != length:
-                    counted[:] = [(journal, length, len(self._fitting(wanted)))]
+                    counted[:] = [(journal, length, len(self._matching(wanted)))]
             return counted[0][2]
 
         return count
 
 
-def _shown(row: Mapping[str, Any], world: World) -> dict[str, Any]:
+def _delivery(row: Mapping[str, Any], world: World) -> dict[str, Any]:
     resource = delivery_resource(row, world.service.callbacks.signature)
     for shown, attempt in zip(resource["attempts"], attempts_of(row), strict=True):
         hit = world.faults.hit(row["id"], shown["number"])

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from leyden.world.world import World
 
 
-def levers(world: World) -> list[object]:
+def control_handlers(world: World) -> list[object]:
     """The objects whose methods answer the document's operations."""
     # Here and not above: they are wanted only when somebody pulls one.
     from leyden.devserver.control.callbacks import CallbackControl

@@ -33,13 +33,13 @@ class NetworkControl:
     @answers(Impossible)
     def get_network_node(self, call: Call) -> dict[str, Any]:
         """A node and its channels."""
-        with self._moving() as levers:
+        with self._transaction() as levers:
             return _node(levers, call.path["name"])
 
     @answers(Impossible)
     def drain_node(self, call: Call) -> dict[str, Any]:
         """Use up what the node could receive, or send."""
-        with self._moving() as levers:
+        with self._transaction() as levers:
             levers.drain(levers.node(call.path["name"]), call.body["inbound"], call.body["outbound"])
         return _node(levers, call.path["name"])
 
@@ -47,7 +47,7 @@ class NetworkControl:
     def rebalance_node(self, call: Call) -> dict[str, Any]:
         """Send an amount in a circle."""
         body = call.body
-        with self._moving() as levers:
+        with self._transaction() as levers:
             node = levers.node(call.path["name"])
             return {"fee": str(levers.rebalance(node, int(body["amount"]), body.get("out"), body.get("into")))}
 
@@ -57,7 +57,7 @@ class NetworkControl:
         from leyden.lightning.topology.graph import DEFAULT_POLICY
 
         body = call.body
-        with self._moving() as levers:
+        with self._transaction() as levers:
             node = levers.node(call.path["name"])
             local = None if body.get("local") is None else int(body["local"])
             base_msat, ppm = DEFAULT_POLICY[:2]
@@ -68,7 +68,7 @@ class NetworkControl:
     def close_channel(self, call: Call) -> dict[str, Any]:
         """No more payments over this channel."""
         number = int(call.path["channel"])
-        with self._moving() as levers:
+        with self._transaction() as levers:
             if number >= levers.engine.graph.channels or number in levers.engine.closed:
                 raise NotFound("there is no open channel of this number: they are listed with their nodes")
             levers.close_channel(number)
@@ -85,7 +85,7 @@ class NetworkControl:
         """Let something go wrong on the network."""
         body = call.body
         spans = {name: None if body.get(name) is None else parse_duration(body[name]) for name in _SPANS}
-        with self._moving() as levers:
+        with self._transaction() as levers:
             row = levers.intercept(
                 body["kind"],
                 node=body.get("node"),
@@ -99,7 +99,7 @@ class NetworkControl:
     @answers(Impossible, NotFound)
     def remove_interceptor(self, call: Call) -> dict[str, Any]:
         """Let one act no more."""
-        with self._moving() as levers:
+        with self._transaction() as levers:
             interceptors = levers.payments.interceptors
             if interceptors.rows.row(call.path["id"]) is None:
                 raise NotFound("there is no interceptor with this id in this sandbox: list them to see which there are")
@@ -116,7 +116,7 @@ class NetworkControl:
         return levers_of(self._world.payments)
 
     @contextmanager
-    def _moving(self) -> Iterator[NetworkLevers]:
+    def _transaction(self) -> Iterator[NetworkLevers]:
         """A look at the network, or a change to it, as one turn. What cannot be done is told, and nothing was done."""
         levers = self._levers()
         from leyden.lightning.engine.interceptors import InterceptError

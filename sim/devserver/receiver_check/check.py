@@ -6,23 +6,23 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from leyden.devserver.awaited_delivery import carried, carried_together
+from leyden.devserver.awaited_delivery import deliver, deliver_together
 from leyden.devserver.receiver_check.cases import (
-    AGAIN,
-    CATALOGUE,
+    ACCEPTED,
+    CASES,
     CRITICAL,
-    ENDURED,
     FORGED,
+    IGNORED,
     MINOR,
-    REFUSED,
+    REJECTED,
+    REPEATED,
     SERIOUS,
     SEVERITIES,
-    SOUND,
-    TAKEN,
     UNREADABLE,
-    Check,
+    VALID,
+    Case,
 )
-from leyden.devserver.receiver_check.session import Bench, CheckRefused, Knowledge, Shot
+from leyden.devserver.receiver_check.session import CheckRefused, CheckSession, KnownIds, TestRequest
 from leyden.server.callbacks.egress import EGRESS_NONE, LOOPBACK_ONLY, PRIVATE_NETWORK
 from leyden.server.contract.types import Contract
 from leyden.server.ports import Answer, Courier
@@ -33,9 +33,9 @@ GRADES = "ABCDF"
 PASS, NOTICE, FAIL, SKIPPED = "pass", "notice", "fail", "skipped"
 EFFECT = "leyden-effect"  # the header in which a receiver may say what it did: applied or ignored
 
-_BY_ADDRESS = (EGRESS_NONE, LOOPBACK_ONLY, PRIVATE_NETWORK)  # the rules that an option changes
-_MANY = 4  # serious failures, from which a C becomes a D
-_GIVE_UP = 3  # checks in a row that nobody answered
+_EGRESS_RULES = (EGRESS_NONE, LOOPBACK_ONLY, PRIVATE_NETWORK)  # the rules that an option changes
+_SERIOUS_FOR_D = 4  # serious failures, from which a C becomes a D
+_UNANSWERED_LIMIT = 3  # checks in a row that nobody answered
 _SLOW_MS = 3_000
 
 
@@ -43,7 +43,7 @@ _SLOW_MS = 3_000
 class Exchange:
     """A request and what came back."""
 
-    shot: Shot
+    sent: TestRequest
     answer: Answer
 
     @property
@@ -52,7 +52,7 @@ class Exchange:
         return self.answer.headers.get(EFFECT, "").strip().lower()
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """The answer in a few words."""
         if self.answer.status is not None:
             return str(self.answer.status)
@@ -63,7 +63,7 @@ class Exchange:
 class Finding:
     """What came of one check."""
 
-    check: Check
+    case: Case
     verdict: str
     severity: str
     found: str
@@ -97,7 +97,7 @@ async def check_receiver(
     *,
     secret: str,
     contract: Contract,
-    knows: Knowledge | None = None,
+    known: KnownIds | None = None,
     only: Iterable[str] | None = None,
     timeout_s: float = 5,
 ) -> Report:
@@ -106,13 +106,13 @@ async def check_receiver(
     An endpoint may take `timeout_s` for an answer. Must run in the courier's event loop. Raises `CheckRefused` for a
     name that no check has, and for a URL that could not be a `callbackUrl`.
     """
-    checks = _chosen(only)
+    checks = _selected(only)
     timeout_ms = round(timeout_s * 1_000)
-    bench = Bench(
+    session = CheckSession(
         url,
         contract=contract,
         secret=secret,
-        knows=knows or Knowledge(),
+        known=known or KnownIds(),
         now=wall_ms,
         seed=drawn_seed(),
         timeout_ms=timeout_ms,
@@ -124,141 +124,141 @@ async def check_receiver(
         if given_up:
             findings.append(Finding(check, SKIPPED, check.severity, "not sent: nobody answers"))
             continue
-        finding = _judged(check, await _sent(check, check.make(bench), courier))
+        finding = _finding(check, await _send(check, check.build(session), courier))
         findings.append(finding)
-        silent = 0 if _heard([finding]) else silent + 1
-        given_up = silent == _GIVE_UP or not _heard(findings)
-    grade, why = _graded(findings)
+        silent = 0 if _any_answer([finding]) else silent + 1
+        given_up = silent == _UNANSWERED_LIMIT or not _any_answer(findings)
+    grade, why = _grade(findings)
     return Report(url, secret, started_at, findings, grade, why, _hints(findings))
 
 
-def _chosen(only: Iterable[str] | None) -> list[Check]:
+def _selected(only: Iterable[str] | None) -> list[Case]:
     if only is None:
-        return list(CATALOGUE)
-    names, known = list(only), [check.name for check in CATALOGUE]
+        return list(CASES)
+    names, known = list(only), [check.name for check in CASES]
     for name in names:
         if name not in known:
             raise CheckRefused(f"there is no check {name!r}: choose from {', '.join(known)}")
-    return [check for check in CATALOGUE if check.name in names]
+    return [check for check in CASES if check.name in names]
 
 
-async def _sent(check: Check, shots: Sequence[Shot], courier: Courier) -> list[Exchange]:
+async def _send(check: Case, shots: Sequence[TestRequest], courier: Courier) -> list[Exchange]:
     if check.together:
-        answers = await carried_together(courier, [shot.post for shot in shots])
+        answers = await deliver_together(courier, [shot.request for shot in shots])
     else:
-        answers = [await carried(courier, shot.post) for shot in shots]
+        answers = [await deliver(courier, shot.request) for shot in shots]
     return [Exchange(shot, answer) for shot, answer in zip(shots, answers, strict=True)]
 
 
-def _judged(check: Check, exchanges: Sequence[Exchange]) -> Finding:
+def _finding(check: Case, exchanges: Sequence[Exchange]) -> Finding:
     verdict, severity, found = _verdict(check, exchanges)
     return Finding(check, verdict, severity, found, exchanges)
 
 
-def _verdict(check: Check, exchanges: Sequence[Exchange]) -> tuple[str, str, str]:
+def _verdict(check: Case, exchanges: Sequence[Exchange]) -> tuple[str, str, str]:
     """Verdict, severity and the finding in words."""
     statuses = [exchange.answer.status for exchange in exchanges]
-    deed = _deed(exchanges)
+    deed = _behaviour(exchanges)
     wrongly = [number for number, exchange in enumerate(exchanges, 1) if _acted_wrongly(exchange, check)]
-    applied = Counter(exchange.shot.post.delivery_id for exchange in exchanges if exchange.effect == "applied")
+    applied = Counter(exchange.sent.request.delivery_id for exchange in exchanges if exchange.effect == "applied")
     times = max(applied.values(), default=0)
     if times > 1:
         return FAIL, check.severity, f"it acted on the same message {times} times, as its {EFFECT} says"
     if wrongly:
         which = f"request {wrongly[0]}" if len(exchanges) > 1 else "it"
         return FAIL, check.severity, f"{deed}, and acted on {which}, as its {EFFECT} says"
-    if check.expects == REFUSED:
-        if any(_is(2, status) for status in statuses):
+    if check.expects == REJECTED:
+        if any(_is_status(2, status) for status in statuses):
             return FAIL, check.severity, f"{deed}: the message counts as taken"
-        if all(_is(4, status) for status in statuses):
+        if all(_is_status(4, status) for status in statuses):
             return PASS, check.severity, deed
         return FAIL, MINOR, f"{deed}: not taken, and not refused either"
-    if not all(_is(2, status) or _is(4, status) for status in statuses):
-        more = "; redirects are never followed" if any(_is(3, status) for status in statuses) else ""
+    if not all(_is_status(2, status) or _is_status(4, status) for status in statuses):
+        more = "; redirects are never followed" if any(_is_status(3, status) for status in statuses) else ""
         return FAIL, check.severity, deed + more
-    refused = any(_is(4, status) for status in statuses)
-    if check.expects == TAKEN and refused:
-        if check.group == AGAIN and check.together and any(_is(2, status) for status in statuses):
+    refused = any(_is_status(4, status) for status in statuses)
+    if check.expects == ACCEPTED and refused:
+        if check.group == REPEATED and check.together and any(_is_status(2, status) for status in statuses):
             return NOTICE, check.severity, f"{deed}: those it refused will be sent again"
         return FAIL, check.severity, f"{deed}: refused messages are sent again for three days"
-    if check.expects == ENDURED and refused:
+    if check.expects == IGNORED and refused:
         return NOTICE, check.severity, f"{deed}: refused messages are sent again for three days"
     if check.expects == UNREADABLE and not refused:
         return NOTICE, check.severity, f"{deed}: that is well if somebody will look at it, and lost if not"
-    slowest = max(exchange.answer.latency_ms - exchange.shot.post.over_ms for exchange in exchanges)
+    slowest = max(exchange.answer.latency_ms - exchange.sent.request.over_ms for exchange in exchanges)
     if slowest > _SLOW_MS:
         return NOTICE, check.severity, f"{deed} after {slowest / 1_000:.1f} s: answer first, work afterwards"
     return PASS, check.severity, deed
 
 
-def _deed(exchanges: Sequence[Exchange]) -> str:
-    said = dict.fromkeys(exchange.said for exchange in exchanges if exchange.answer.status is not None)
-    kept_silent = dict.fromkeys(exchange.said for exchange in exchanges if exchange.answer.status is None)
+def _behaviour(exchanges: Sequence[Exchange]) -> str:
+    said = dict.fromkeys(exchange.summary for exchange in exchanges if exchange.answer.status is not None)
+    kept_silent = dict.fromkeys(exchange.summary for exchange in exchanges if exchange.answer.status is None)
     deeds = [f"answered {', '.join(said)}"] if said else []
     return f"it {' and '.join([*deeds, *(f'gave {silence}' for silence in kept_silent)])}"
 
 
-def _acted_wrongly(exchange: Exchange, check: Check) -> bool:
-    return exchange.effect == "applied" and (exchange.shot.must_ignore or check.expects in (REFUSED, UNREADABLE))
+def _acted_wrongly(exchange: Exchange, check: Case) -> bool:
+    return exchange.effect == "applied" and (exchange.sent.must_ignore or check.expects in (REJECTED, UNREADABLE))
 
 
-def _heard(findings: Sequence[Finding]) -> bool:
+def _any_answer(findings: Sequence[Finding]) -> bool:
     return any(exchange.answer.status is not None for finding in findings for exchange in finding.exchanges)
 
 
-def _is(hundred: int, status: int | None) -> bool:
+def _is_status(hundred: int, status: int | None) -> bool:
     return status is not None and status // 100 == hundred
 
 
-def _graded(findings: Sequence[Finding]) -> tuple[str, str]:
+def _grade(findings: Sequence[Finding]) -> tuple[str, str]:
     failed = [finding for finding in findings if finding.verdict == FAIL]
     names = {
-        severity: [finding.check.name for finding in failed if finding.severity == severity] for severity in SEVERITIES
+        severity: [finding.case.name for finding in failed if finding.severity == severity] for severity in SEVERITIES
     }
-    if not _heard(findings):
+    if not _any_answer(findings):
         return "F", f"it cannot be reached: {findings[0].found}"
     if any(finding.verdict == SKIPPED for finding in findings):
         last = next(finding for finding in findings if finding.verdict == SKIPPED)
-        return "F", f"it no longer answers: everything from {last.check.name} on was not sent"
+        return "F", f"it no longer answers: everything from {last.case.name} on was not sent"
     if names[CRITICAL]:
-        forged = any(finding.check.group == FORGED and finding.severity == CRITICAL for finding in failed)
-        refused = any(finding.check.group == SOUND and finding.severity == CRITICAL for finding in failed)
+        forged = any(finding.case.group == FORGED and finding.severity == CRITICAL for finding in failed)
+        refused = any(finding.case.group == VALID and finding.severity == CRITICAL for finding in failed)
         deeds = ["refuses sound messages"] * refused + ["takes forged messages"] * forged
-        return "F", f"it {' and '.join(deeds)} ({_few(names[CRITICAL])})"
-    if len(names[SERIOUS]) >= _MANY:
-        return "D", f"{len(names[SERIOUS])} serious failures ({_few(names[SERIOUS])})"
+        return "F", f"it {' and '.join(deeds)} ({_first_names(names[CRITICAL])})"
+    if len(names[SERIOUS]) >= _SERIOUS_FOR_D:
+        return "D", f"{len(names[SERIOUS])} serious failures ({_first_names(names[SERIOUS])})"
     if names[SERIOUS]:
-        return "C", f"a serious failure ({_few(names[SERIOUS])})"
+        return "C", f"a serious failure ({_first_names(names[SERIOUS])})"
     if names[MINOR]:
-        return "B", f"only small failures ({_few(names[MINOR])})"
+        return "B", f"only small failures ({_first_names(names[MINOR])})"
     return "A", "nothing fails"
 
 
-def _few(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _hints(findings: Sequence[Finding]) -> list[str]:
     exchanges = [exchange for finding in findings for exchange in finding.exchanges]
     statuses = [exchange.answer.status for exchange in exchanges]
-    sound = [e.answer.status for finding in findings if finding.check.group == SOUND for e in finding.exchanges]
+    sound = [e.answer.status for finding in findings if finding.case.group == VALID for e in finding.exchanges]
     hints = []
-    if any(exchange.answer.note in _BY_ADDRESS for exchange in exchanges):
+    if any(exchange.answer.note in _EGRESS_RULES for exchange in exchanges):
         hints.append(
             "This machine's policy keeps callbacks from that address, and no connection was opened: see --egress and "
             "--egress-allow."
         )
-    if sound and all(_is(4, status) for status in sound) and len(sound) > 1:
+    if sound and all(_is_status(4, status) for status in sound) and len(sound) > 1:
         hints.append(
             "It refused every sound message. Most likely it verifies with another secret: these were signed with the "
             "one shown above. If it answers 404, it may only take Charges that it knows: say which (internalId, "
             "amount, chargeId)."
         )
-    if len(findings) > 1 and statuses and all(_is(2, status) for status in statuses):
+    if len(findings) > 1 and statuses and all(_is_status(2, status) for status in statuses):
         hints.append("It answered 2xx to everything: it verifies nothing, or answers before it has verified.")
     if any(status == 410 for status in sound):
         hints.append("It answered 410 to a sound message: that ends all deliveries for the Charge.")
-    if any(_is(2, status) for status in statuses) and not any(exchange.effect for exchange in exchanges):
+    if any(_is_status(2, status) for status in statuses) and not any(exchange.effect for exchange in exchanges):
         hints.append(
             f"What it did with repeated and contradictory messages does not show from outside. Let it answer with the "
             f"header {EFFECT}: applied or {EFFECT}: ignored while it is checked, and that is judged too."

@@ -12,7 +12,7 @@ import orjson
 from leyden.devserver.receiver_check.check import Report, check_receiver
 from leyden.devserver.receiver_check.report import report_resource, report_text
 from leyden.devserver.receiver_check.report_html import report_html
-from leyden.devserver.receiver_check.session import Knowledge
+from leyden.devserver.receiver_check.session import KnownIds
 from leyden.server.callbacks.egress import Egress
 from leyden.server.errors import LeydenError
 from leyden.server.system.http_transport import HttpCourier
@@ -24,7 +24,7 @@ def receiver_check(options: argparse.Namespace) -> int:
 
     Raises `LeydenError` when the check cannot be made, or a report cannot be written.
     """
-    report = asyncio.run(_checked(options))
+    report = asyncio.run(_run_check(options))
     if "-" not in (options.json, options.html):
         print(report_text(report), end="")
     _write(options.json, orjson.dumps(report_resource(report), option=orjson.OPT_INDENT_2).decode() + "\n")
@@ -32,7 +32,7 @@ def receiver_check(options: argparse.Namespace) -> int:
     return 0 if report.reaches(options.grade) else 1
 
 
-async def _checked(options: argparse.Namespace) -> Report:
+async def _run_check(options: argparse.Namespace) -> Report:
     egress = Egress(options.egress, allow=options.egress_allow)
     courier = HttpCourier(allow=egress, screen=egress.screen)
     try:
@@ -41,7 +41,7 @@ async def _checked(options: argparse.Namespace) -> Report:
             courier,
             secret=options.secret,
             contract=packaged_contract("charges", tuple(options.overlay)),
-            knows=Knowledge(options.internal_id, options.amount, options.charge_id),
+            known=KnownIds(options.internal_id, options.amount, options.charge_id),
             only=options.only,
             timeout_s=options.timeout,
         )

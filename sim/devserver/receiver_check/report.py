@@ -35,22 +35,22 @@ def report_resource(report: Report, include: Collection[str] = ()) -> dict[str, 
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    check = finding.check
+    check = finding.case
     return {
         "name": check.name,
         "group": check.group,
         "title": check.title,
         "severity": finding.severity,
         "verdict": finding.verdict,
-        "good": check.good,
+        "good": check.expected_behaviour,
         "found": finding.found,
-        "mend": check.mend if finding.verdict in (FAIL, NOTICE) else None,
+        "mend": check.fix if finding.verdict in (FAIL, NOTICE) else None,
         "exchanges": [_exchange(exchange) for exchange in finding.exchanges],
     }
 
 
 def _exchange(exchange: Exchange) -> dict[str, Any]:
-    raw, answer = raw_request(exchange.shot.post), exchange.answer
+    raw, answer = raw_request(exchange.sent.request), exchange.answer
     return {
         "request": raw.decode("utf-8", "backslashreplace"),
         "requestBase64": base64.b64encode(raw).decode(),
@@ -75,39 +75,39 @@ def report_text(report: Report) -> str:
         lines += ["", *wrap(hint, _WIDTH)]
     group = ""
     for finding in report.findings:
-        if finding.check.group != group:
-            group = finding.check.group
+        if finding.case.group != group:
+            group = finding.case.group
             lines += ["", group]
-        lines.append(f"  {_MARKS[finding.verdict]}  {finding.check.name:<17} {finding.check.title}")
+        lines.append(f"  {_MARKS[finding.verdict]}  {finding.case.name:<17} {finding.case.title}")
         if finding.verdict != PASS:
             lines += [f"{'':8}{line}" for line in wrap(_plain(finding.found), _WIDTH - 8)]
     failed = [finding for finding in report.findings if finding.verdict in (FAIL, NOTICE)]
     if failed:
         lines += ["", "What to mend"]
     for finding in failed:
-        lines += ["", *_mend(finding)]
+        lines += ["", *_fix(finding)]
     return "\n".join(lines) + "\n"
 
 
-def _mend(finding: Finding) -> Iterator[str]:
-    check = finding.check
+def _fix(finding: Finding) -> Iterator[str]:
+    check = finding.case
     weight = finding.severity if finding.verdict == FAIL else "worth a thought"
     yield f"* {check.name} ({weight}): {check.title}"
-    yield from _told("A good receiver", check.good)
-    yield from _told("This one", _plain(finding.found).removeprefix("it "))
-    yield from _told("To mend it", check.mend)
+    yield from _paragraph("A good receiver", check.expected_behaviour)
+    yield from _paragraph("This one", _plain(finding.found).removeprefix("it "))
+    yield from _paragraph("To mend it", check.fix)
     for number, exchange in enumerate(finding.exchanges[:2], 1):
         yield f"    Request {number} of {len(finding.exchanges)}:"
-        text = raw_request(exchange.shot.post).decode("utf-8", "backslashreplace")
+        text = raw_request(exchange.sent.request).decode("utf-8", "backslashreplace")
         shown = text[:_SHOWN] + (f"... ({len(text)} characters in all)" if len(text) > _SHOWN else "")
         yield from (f"      | {_plain(line)}" for line in shown.splitlines())
-        yield f"    Answer: {_plain(exchange.said)} in {exchange.answer.latency_ms} ms"
+        yield f"    Answer: {_plain(exchange.summary)} in {exchange.answer.latency_ms} ms"
         body = exchange.answer.body.decode("utf-8", "replace").strip()
         if body:
             yield f"      | {_plain(body[:200])}"
 
 
-def _told(what: str, text: str) -> list[str]:
+def _paragraph(what: str, text: str) -> list[str]:
     return wrap(f"{what}: {text}", _WIDTH, initial_indent="    ", subsequent_indent="      ")
 
 

@@ -40,7 +40,7 @@ def _page(report: Report) -> Iterator[str]:
         yield f'<p class="hint">{escape(hint)}</p>'
     yield "</header><main>"
     yield from _worst_first(report)
-    for group, members in groupby(report.findings, lambda finding: finding.check.group):
+    for group, members in groupby(report.findings, lambda finding: finding.case.group):
         findings = list(members)
         failed = sum(finding.verdict == FAIL for finding in findings)
         told = f" <small>{failed} of {len(findings)} fail</small>" if failed else ""
@@ -59,7 +59,7 @@ def _worst_first(report: Report) -> Iterator[str]:
         return
     yield "<section><h2>What to mend, the worst first</h2>"
     for severity in SEVERITIES:
-        some = [finding.check for finding in failed if finding.severity == severity]
+        some = [finding.case for finding in failed if finding.severity == severity]
         if some:
             links = "; ".join(f'<a href="#{escape(check.name)}">{escape(check.title)}</a>' for check in some)
             yield f"<p><strong>{severity.capitalize()}</strong>: {links}.</p>"
@@ -67,14 +67,14 @@ def _worst_first(report: Report) -> Iterator[str]:
 
 
 def _details(finding: Finding) -> Iterator[str]:
-    check, verdict = finding.check, finding.verdict
+    check, verdict = finding.case, finding.verdict
     yield f'<details id="{escape(check.name)}"{" open" if verdict == FAIL else ""}><summary>'
     yield f'<span class="tag {verdict}">{_WORDS[verdict]}</span>'
     yield f'<span class="title">{escape(check.title)}</span><code>{escape(check.name)}</code></summary>'
-    yield f'<div class="inside"><dl><dt>A good receiver</dt><dd>{escape(check.good)}</dd>'
+    yield f'<div class="inside"><dl><dt>A good receiver</dt><dd>{escape(check.expected_behaviour)}</dd>'
     yield f"<dt>This one</dt><dd>{escape(finding.found.removeprefix('it '))}</dd>"
     if verdict in (FAIL, NOTICE):
-        yield f"<dt>To mend it</dt><dd>{escape(check.mend)}</dd>"
+        yield f"<dt>To mend it</dt><dd>{escape(check.fix)}</dd>"
     if verdict == FAIL:
         yield f"<dt>Weight</dt><dd>{escape(finding.severity)}</dd>"
     yield "</dl>"
@@ -84,9 +84,10 @@ def _details(finding: Finding) -> Iterator[str]:
 
 
 def _exchange(exchange: Exchange, title: str) -> Iterator[str]:
-    request = raw_request(exchange.shot.post).decode("utf-8", "backslashreplace").replace("\r\n", "\n")
+    request = raw_request(exchange.sent.request).decode("utf-8", "backslashreplace").replace("\r\n", "\n")
     body = exchange.answer.body.decode("utf-8", "replace")
-    yield f"<details><summary>{title}<span>{escape(exchange.said)} in {exchange.answer.latency_ms} ms</span></summary>"
+    answered = f"{escape(exchange.summary)} in {exchange.answer.latency_ms} ms"
+    yield f"<details><summary>{title}<span>{answered}</span></summary>"
     yield f'<div class="inside"><pre>{_shown(request)}</pre>'
     if body:
         yield f"<h3>Answer</h3><pre>{_shown(body)}</pre>"

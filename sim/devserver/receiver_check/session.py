@@ -27,7 +27,7 @@ from leyden.world.world import World
 
 KEY = "receiver-check"
 CONNECT_TIMEOUT_MS = 3_000
-_HEAD_START_MS = 6 * 3_600_000  # the messages tell of the last few hours, never of the future
+_MESSAGES_SPAN_MS = 6 * 3_600_000  # the messages tell of the last few hours, never of the future
 
 
 class CheckRefused(LeydenError):
@@ -35,7 +35,7 @@ class CheckRefused(LeydenError):
 
 
 @dataclass(frozen=True, slots=True)
-class Knowledge:
+class KnownIds:
     """What the endpoint knows: an `internalId`, the amount in msat that it expects, the id of a Charge."""
 
     internal_id: str | None = None
@@ -66,14 +66,14 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Shot:
+class TestRequest:
     """One request of a check. `must_ignore`: whoever acts on it has made a mistake."""
 
-    post: Post
+    request: Post
     must_ignore: bool = False
 
 
-class Bench:
+class CheckSession:
     """Makes messages and shots for one endpoint.
 
     `now` tells the real time in ms, `secret` is what the endpoint verifies with. Whatever makes a message raises
@@ -86,21 +86,21 @@ class Bench:
         *,
         contract: Contract,
         secret: str,
-        knows: Knowledge,
+        known: KnownIds,
         now: Callable[[], int],
         seed: int,
         timeout_ms: int,
     ) -> None:
         self.url = url
         self.secret = secret
-        self._knows = knows
+        self._known = known
         self._now = now
         self._timeout_ms = timeout_ms
         self._contract = contract
-        plan = plan_from(seed=seed, start_ms=now() - _HEAD_START_MS, spec=contract, api_key=KEY, control=False)
+        plan = plan_from(seed=seed, start_ms=now() - _MESSAGES_SPAN_MS, spec=contract, api_key=KEY, control=False)
         self._world = World(plan, Store.memory())
-        self._luck = self._world.streams.stream("receiver-check")
-        self.foreign_secret = "whsec_" + base64.b64encode(self._luck.bytes(32)).decode()
+        self._rng = self._world.streams.stream("receiver-check")
+        self.foreign_secret = "whsec_" + base64.b64encode(self._rng.bytes(32)).decode()
 
     @property
     def now_s(self) -> int:
@@ -108,46 +108,46 @@ class Bench:
         return self._now() // 1_000
 
     @property
-    def knows_its_orders(self) -> bool:
+    def has_internal_id(self) -> bool:
         """Whether messages have to carry an `internalId` that the endpoint knows."""
-        return self._knows.internal_id is not None
+        return self._known.internal_id is not None
 
     # Messages
 
     def paid(self, **fields: Any) -> Message:
         """A Charge was created and paid."""
-        charge = self._created(**fields)
+        charge = self._create_charge(**fields)
         self._pay(charge["invoice"]["request"])
-        return self._last()
+        return self._last_message()
 
     def expired(self) -> Message:
         """A Charge was created, and nobody paid."""
-        self._created(expiresIn=60)
+        self._create_charge(expiresIn=60)
         self._world.move(lambda clock: clock.advance(61_000))
-        return self._last()
+        return self._last_message()
 
     def failed(self) -> Message:
         """A Charge was created, and the node lost its invoice."""
-        charge = self._created()
+        charge = self._create_charge()
         world = self._world
         with world.turn():
             row = world.service.charges.find(world.plan.project, charge["id"])
             world.node.fail_invoice(row["payment_hash"], "lost")
         world.catch_up()
-        return self._last()
+        return self._last_message()
 
-    def tips(self, count: int) -> list[Message]:
+    def static_payments(self, count: int) -> list[Message]:
         """A Static Charge was paid, `count` times."""
-        amount = self._knows.amount
-        static = self._ask("createStaticCharge", minAmount=amount, maxAmount=amount, description="Tips")
+        amount = self._known.amount
+        static = self._request("createStaticCharge", minAmount=amount, maxAmount=amount, description="Tips")
         messages = []
         for _ in range(count):
             invoice = ask_for_invoice(static["invoice"]["request"], None, "", self._fetch)
             self._pay(invoice)
-            messages.append(self._last())
+            messages.append(self._last_message())
         return messages
 
-    def told(self, message: Message, event: str | None = None, **fields: Any) -> Message:
+    def changed(self, message: Message, event: str | None = None, **fields: Any) -> Message:
         """Another message like this one, with some fields of its Charge changed; None takes a field away."""
         value = message.json
         charge = value["data"] if isinstance(value.get("data"), dict) else value
@@ -161,42 +161,42 @@ class Bench:
 
     def new_id(self) -> str:
         """An id that nothing has had."""
-        return uuid4_from(self._luck)
+        return uuid4_from(self._rng)
 
     # Shots
 
-    def shot(
+    def request(
         self,
         message: Message,
         *,
         secrets: Sequence[str] | None = None,
-        stamp: str | int | None = None,
+        timestamp: str | int | None = None,
         signed: Message | None = None,
         signature: str | None = None,
         headers: Mapping[str, str] | None = None,
         drop: Sequence[str] = (),
-        spell: Callable[[str], str] = str,
+        header_case: Callable[[str], str] = str,
         attempt: int = 1,
         later_ms: int = 0,
         over_ms: int = 0,
         must_ignore: bool = False,
-    ) -> Shot:
+    ) -> TestRequest:
         """The message as a request: signed with `secrets` (the endpoint's) for `stamp` (now).
 
         `signed` is the message that the signature is made for, if not this one; `signature` replaces it altogether.
         `headers` are put over the usual ones, `drop` names those left out, `spell` writes their names. `later_ms` is
         how much later the sandbox's clock says it is.
         """
-        stamp = str(self.now_s if stamp is None else stamp)
+        timestamp = str(self.now_s if timestamp is None else timestamp)
         covered = signed or message
         if signature is None:
             keys = [self.secret] if secrets is None else secrets
-            signature = " ".join(f"v1,{mac(key, covered.id, stamp, covered.body)}" for key in keys)
+            signature = " ".join(f"v1,{signature_of(key, covered.id, timestamp, covered.body)}" for key in keys)
         whole = {
             "content-type": "application/json",
             "user-agent": f"leyden/{VERSION}",
             "webhook-id": message.id,
-            "webhook-timestamp": stamp,
+            "webhook-timestamp": timestamp,
             "webhook-signature": signature,
             "leyden-event": message.event,
             "leyden-attempt": str(attempt),
@@ -207,23 +207,23 @@ class Bench:
             delivery_id=message.id,
             attempt=attempt,
             url=self.url,
-            headers={spell(name): text for name, text in whole.items() if name not in drop},
+            headers={header_case(name): text for name, text in whole.items() if name not in drop},
             body=message.body,
             connect_timeout_ms=CONNECT_TIMEOUT_MS,
             timeout_ms=self._timeout_ms + over_ms,
             over_ms=over_ms,
         )
         # When every message is about the same Charge, what a receiver did with one says nothing about the next.
-        return Shot(post, must_ignore and self._knows.charge_id is None)
+        return TestRequest(post, must_ignore and self._known.charge_id is None)
 
     # Inside
 
-    def _created(self, **fields: Any) -> dict[str, Any]:
-        body = {"amount": self._knows.amount, "description": "Flat white, table 7", **fields}
-        return self._ask("createCharge", **body)
+    def _create_charge(self, **fields: Any) -> dict[str, Any]:
+        body = {"amount": self._known.amount, "description": "Flat white, table 7", **fields}
+        return self._request("createCharge", **body)
 
-    def _ask(self, operation: str, **fields: Any) -> dict[str, Any]:
-        body = {"callbackUrl": self.url, "internalId": self._knows.internal_id, **fields}
+    def _request(self, operation: str, **fields: Any) -> dict[str, Any]:
+        body = {"callbackUrl": self.url, "internalId": self._known.internal_id, **fields}
         headers = ((b"apikey", KEY.encode()), (b"content-type", b"application/json"))
         path = self._contract.operations[operation].path
         answer = ask(self._world.app, "POST", path, headers, orjson.dumps(body))
@@ -246,22 +246,22 @@ class Bench:
             world.payments.pay(request)
         world.catch_up()
 
-    def _last(self) -> Message:
+    def _last_message(self) -> Message:
         row = self._world.service.callbacks.deliveries()[-1]
         message = Message(row["id"], row["event"], row["body"].encode())
-        if self._knows.charge_id is not None:
-            known = self.told(message, id=self._knows.charge_id)
+        if self._known.charge_id is not None:
+            known = self.changed(message, id=self._known.charge_id)
             return replace(known, id=message.id)
         return message
 
 
-def mac(secret: str, webhook_id: str, stamp: str, body: bytes) -> str:
+def signature_of(secret: str, webhook_id: str, timestamp: str, body: bytes) -> str:
     """The signature of exactly these bytes, in base64: HMAC-SHA256 over `id.timestamp.body` (Standard Webhooks 1.0).
 
     Unlike the package's own it signs whatever it is given, bytes that are no text and timestamps that are no time.
     """
     key = base64.b64decode(secret.removeprefix("whsec_"))
-    covered = b".".join((webhook_id.encode(), stamp.encode(), body))
+    covered = b".".join((webhook_id.encode(), timestamp.encode(), body))
     return base64.b64encode(hmac.new(key, covered, hashlib.sha256).digest()).decode()
 
 
