@@ -20,12 +20,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from leyden.server.contract.types import Contract
 from leyden.server.errors import MethodNotAllowed, NotFound
-from leyden.server.http.pipeline import Gate, Handler, Intake, PathEndpoint, send_problem
+from leyden.server.http.pipeline import BodyLimitMiddleware, Handler, PathEndpoint, PipelineContext, send_problem
 
 _FOUND = "leyden.route"
 
 
-class Part(NamedTuple):
+class ApiMount(NamedTuple):
     """A contract with its handlers, and where its own document is served. `documents` are served beside it, by their
     paths, and made when they are asked for."""
 
@@ -36,7 +36,7 @@ class Part(NamedTuple):
     documents: Mapping[str, Callable[[], Mapping[str, Any]]] = MappingProxyType({})
 
 
-def operation_routes(part: Part, gate: Gate) -> list[Route]:
+def operation_routes(part: ApiMount, gate: PipelineContext) -> list[Route]:
     """One route per path of the contract; literal paths before templated ones, as OpenAPI asks."""
     routes = []
     for path, operations in part.contract.by_path().items():
@@ -47,21 +47,21 @@ def operation_routes(part: Part, gate: Gate) -> list[Route]:
     return sorted(routes, key=lambda route: "{" in route.path)
 
 
-class Page:
+class PublicPage:
     """Something to read, for which nobody needs a key."""
 
-    def __init__(self, show: Callable[[], Response], gate: Gate) -> None:
+    def __init__(self, show: Callable[[], Response], gate: PipelineContext) -> None:
         self._show = show
         self._gate = gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] not in {"GET", "HEAD"}:
             problem = MethodNotAllowed("this is here to be read: use GET", headers={"Allow": "GET, HEAD"})
-            return await send_problem(send, problem, self._gate.request_id())
+            return await send_problem(send, problem, self._gate.next_request_id())
         return await self._show()(scope, receive, send)
 
 
-def document_routes(part: Part, gate: Gate) -> list[Route]:
+def document_routes(part: ApiMount, gate: PipelineContext) -> list[Route]:
     """The served document, its page for people, and what is served beside it."""
 
     def document(make: Callable[[], Mapping[str, Any]]) -> Response:
@@ -75,29 +75,29 @@ def document_routes(part: Part, gate: Gate) -> list[Route]:
 
     documents = {part.document_path: lambda: part.contract.document, **part.documents}
     return [
-        *(Route(path, Page(partial(document, make), gate)) for path, make in documents.items()),
-        Route(part.docs_path, Page(docs, gate)),
+        *(Route(path, PublicPage(partial(document, make), gate)) for path, make in documents.items()),
+        Route(part.docs_path, PublicPage(docs, gate)),
     ]
 
 
-def part_routes(part: Part, gate: Gate) -> list[Route]:
+def mount_routes(part: ApiMount, gate: PipelineContext) -> list[Route]:
     """All routes of a part."""
     return [*operation_routes(part, gate), *document_routes(part, gate)]
 
 
-class LaterPart(NamedTuple):
+class LazyMount(NamedTuple):
     """A part that is made when somebody first asks for something below `prefix`: most servers start without that, and
     most sandboxes never are. `body_limit` is its contract's, in bytes."""
 
     prefix: str
     body_limit: int
-    make: Callable[[], Part]
+    make: Callable[[], ApiMount]
 
 
-class _LaterRoutes(BaseRoute):
+class _LazyRoutes(BaseRoute):
     """The routes of a part that is made when it is first needed."""
 
-    def __init__(self, part: LaterPart, gate: Gate) -> None:
+    def __init__(self, part: LazyMount, gate: PipelineContext) -> None:
         self._part = part
         self._gate = gate
         self._routes: list[Route] | None = None
@@ -107,7 +107,7 @@ class _LaterRoutes(BaseRoute):
         if not scope["path"].startswith(self._part.prefix):
             return Match.NONE, {}
         if self._routes is None:
-            routes = part_routes(self._part.make(), self._gate)
+            routes = mount_routes(self._part.make(), self._gate)
             self._plain = {route.path: route for route in routes if "{" not in route.path}
             self._routes = [route for route in routes if "{" in route.path]
         plain = self._plain.get(scope["path"])
@@ -121,7 +121,7 @@ class _LaterRoutes(BaseRoute):
         await scope[_FOUND].handle(scope, receive, send)
 
 
-def build_app(first: Part, later: Sequence[LaterPart], gate: Gate) -> ASGIApp:
+def build_app(first: ApiMount, later: Sequence[LazyMount], gate: PipelineContext) -> ASGIApp:
     """Fold the parts into one application. The first part's page is where `/` leads.
 
     A router alone: every endpoint answers its own errors, so that nothing has to be caught around them.
@@ -129,16 +129,16 @@ def build_app(first: Part, later: Sequence[LaterPart], gate: Gate) -> ASGIApp:
 
     async def nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
         problem = NotFound(f"there is nothing at this path: the routes are listed at {first.docs_path}")
-        await send_problem(send, problem, gate.request_id())
+        await send_problem(send, problem, gate.next_request_id())
 
     limit = max(first.contract.body_limit, *(part.body_limit for part in later), 0)
     return Router(
         [
-            *(_LaterRoutes(part, gate) for part in later),
-            *part_routes(first, gate),
-            Route("/", Page(lambda: RedirectResponse(first.docs_path), gate)),
+            *(_LazyRoutes(part, gate) for part in later),
+            *mount_routes(first, gate),
+            Route("/", PublicPage(lambda: RedirectResponse(first.docs_path), gate)),
         ],
         redirect_slashes=False,
         default=nothing_here,
-        middleware=[Middleware(Intake, gate=gate, limit=limit)],
+        middleware=[Middleware(BodyLimitMiddleware, gate=gate, limit=limit)],
     )

@@ -27,7 +27,7 @@ class InvalidAmount(LeydenError, ValueError):
     """A text that is not a wire amount."""
 
 
-class Fault(NamedTuple):
+class FieldError(NamedTuple):
     """One wrong place in a request: a JSON pointer (or `query.limit`, `header.accept`) and the mend."""
 
     pointer: str
@@ -44,10 +44,12 @@ class Problem(LeydenError):
     code: str = "internal_error"
     title: str = "Internal error"
 
-    def __init__(self, detail: str, *, faults: Sequence[Fault] = (), headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, detail: str, *, field_errors: Sequence[FieldError] = (), headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(detail)
         self.detail = detail
-        self.faults = tuple(faults)
+        self.field_errors = tuple(field_errors)
         self.headers: Mapping[str, str] = headers or {}
 
     def document(self, request_id: str) -> dict[str, Any]:
@@ -60,7 +62,7 @@ class Problem(LeydenError):
             "code": self.code,
             "message": self.detail,
             "success": False,
-            "errors": [{"pointer": fault.pointer, "detail": fault.detail} for fault in self.faults],
+            "errors": [{"pointer": fault.pointer, "detail": fault.detail} for fault in self.field_errors],
             "request_id": request_id,
         }
 
@@ -101,7 +103,7 @@ class Conflict(Problem):
     status, code, title = 409, "conflict", "Conflict"
 
 
-class Impossible(Problem):
+class SemanticConflict(Problem):
     """A request that keeps the schema and still cannot be: fields that contradict each other, a number's spelling.
 
     400 is for what the schema refuses, so that a client (or a fuzzer) can know it beforehand; what only the service

@@ -31,7 +31,7 @@ class Clock(Protocol):
         """Say who is woken for `kind`; called once per kind while the world is put together."""
 
 
-class Chance(Protocol):
+class RandomSource(Protocol):
     """One named, seeded stream of random numbers. Its position is a single integer, so it can be stored and forked."""
 
     def bytes(self, count: int) -> bytes:
@@ -44,14 +44,14 @@ class Chance(Protocol):
         """A whole number in [0, bound)."""
 
 
-class Journal(Protocol):
+class EventJournal(Protocol):
     """The record of everything that happened, in order; its hash proves that a run was reproduced."""
 
     def note(self, kind: str, subject: str, **facts: Any) -> None:
         """Write down that `kind` happened to `subject`. Facts are JSON values; the clock's time is added."""
 
 
-class InvoiceOrder(NamedTuple):
+class InvoiceParams(NamedTuple):
     """What the service asks a node to put in an invoice.
 
     `payable_until_ms` is the last instant at which the node may still accept a payment: the service reads it off
@@ -93,7 +93,7 @@ class FailedInvoice(NamedTuple):
 class LightningNode(Protocol):
     """The project's node. It signs invoices and reports what became of them."""
 
-    def issue(self, order: InvoiceOrder) -> Invoice:
+    def issue(self, order: InvoiceParams) -> Invoice:
         """Make and sign an invoice that is open from now."""
 
     def cancel(self, payment_hash: str) -> None:
@@ -107,7 +107,7 @@ class LightningNode(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Post:
+class CallbackRequest:
     """One attempt to deliver one message: exact bytes and headers, ready to be sent.
 
     `timeout_ms` bounds the whole attempt, `connect_timeout_ms` its beginning. `over_ms` is how long the sender itself
@@ -121,11 +121,11 @@ class Post:
     body: bytes
     connect_timeout_ms: int
     timeout_ms: int
-    over_ms: int = 0
+    send_duration_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CallbackResponse:
     """What became of a `Post`. Exactly one of `status` (an HTTP answer) and `error` is given.
 
     `error` is one word: `timeout`, `refused`, `reset`, `unresolved`, `tls`, `protocol`, `blocked`; `note` explains
@@ -141,10 +141,10 @@ class Answer:
     latency_ms: int = 0
 
 
-class Courier(Protocol):
+class CallbackTransport(Protocol):
     """Who carries callbacks out. It never blocks: the answer comes back through `answered`, at once or later."""
 
-    def post(self, post: Post, answered: Callable[[Post, Answer], None]) -> None:
+    def post(self, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
         """Send, and call `answered(post, answer)` exactly once."""
 
     def wall_seconds(self, url: str) -> int:

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from leyden.server.callbacks.outbox import Callbacks
+from leyden.server.callbacks.outbox import Outbox
 from leyden.server.charges.charges import ChargeService
 from leyden.server.charges.lnurl_pay import LnurlPayService
 from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.contract.bind import bind
 from leyden.server.contract.types import Contract
 from leyden.server.http.idempotency import Idempotency
-from leyden.server.http.pipeline import Gate
+from leyden.server.http.pipeline import PipelineContext
 from leyden.server.http.projects import Projects
-from leyden.server.ports import Chance, Clock, Courier, Journal, LightningNode
+from leyden.server.ports import CallbackTransport, Clock, EventJournal, LightningNode, RandomSource
 from leyden.server.store.store import Store
 from leyden.server.version import VERSION
 
@@ -30,11 +30,11 @@ class Service:
         *,
         clock: Clock,
         node: LightningNode,
-        courier: Courier,
-        journal: Journal,
+        courier: CallbackTransport,
+        journal: EventJournal,
         new_id: Callable[[], str],
-        jitter: Chance,
-        secrets: Chance,
+        jitter: RandomSource,
+        secrets: RandomSource,
         public_url: Callable[[], str],
         turn: Callable[[], AbstractContextManager[Any]] | None = None,
         mock_unbound: bool = False,
@@ -45,7 +45,7 @@ class Service:
         # One secret signs every callback of a project: it is kept as long as the most patient of them asks.
         rotation_ms = max((rule.delivery.rotation_ms for rule in rules.values()), default=0)
         self.projects = Projects(store, clock, secrets, rotation_ms)
-        self.callbacks = Callbacks(
+        self.outbox = Outbox(
             store,
             clock,
             courier,
@@ -56,7 +56,7 @@ class Service:
             rules=rules,
             version=VERSION,
         )
-        self.charges = ChargeService(contract, store, clock, node, self.callbacks, journal, new_id)
+        self.charges = ChargeService(contract, store, clock, node, self.outbox, journal, new_id)
         self.static_charges = StaticChargeService(contract, store, clock, self.charges, journal, new_id, public_url)
         self.lnurl_pay = LnurlPayService(contract, clock, self.charges, self.static_charges)
         self.handlers: Mapping[str, Callable[..., Any]] = bind(
@@ -66,16 +66,16 @@ class Service:
             effects={"Charge": self.charges.effects, "StaticCharge": self.static_charges.effects},
             mock_unbound=mock_unbound,
         )
-        self.gate = Gate(
-            turn=turn or store.commit,
+        self.pipeline = PipelineContext(
+            transaction=turn or store.commit,
             projects=self.projects,
             idempotency=Idempotency(store, clock),
             journal=journal,
-            key_header=contract.api_key_header.lower().encode(),
+            api_key_header=contract.api_key_header.lower().encode(),
         )
 
     def resume(self) -> None:
         """Set every timer again from the stored rows: what fell due meanwhile fires at once, in order."""
         self.charges.resume()
         self.static_charges.resume()
-        self.callbacks.resume()
+        self.outbox.resume()

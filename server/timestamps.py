@@ -12,7 +12,7 @@ from functools import lru_cache
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last instant ISO 8601 writes with four digits
+MAX_INSTANT_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last instant ISO 8601 writes with four digits
 
 
 @lru_cache(maxsize=256)
@@ -44,9 +44,9 @@ def parse_iso(text: str, *, clamp: bool = False) -> int:
         raise ValueError(f"{text!r} has no offset: add Z for UTC, for example 2030-01-01T09:00:00Z")
     # Subtraction of aware moments, so that the first and last day of the calendar need no date beyond it.
     instant = (moment - _EPOCH) // timedelta(milliseconds=1) + leap * 1_000
-    if not 0 <= instant <= LAST_MS:
+    if not 0 <= instant <= MAX_INSTANT_MS:
         if clamp:
-            return min(max(instant, 0), LAST_MS)
+            return min(max(instant, 0), MAX_INSTANT_MS)
         raise ValueError(f"{text!r} lies outside the years 1970 to 9999")
     return instant
 

@@ -75,10 +75,10 @@ def sandbox(pytestconfig: pytest.Config) -> Iterator[Sandbox]:
 
 @pytest.fixture(scope="session")
 def _leyden_port() -> Iterator[tuple[str, _Switch]]:
-    from leyden.server.system.process import ServerThread, open_port
+    from leyden.server.system.process import ServerThread, open_listener
 
     switch = _Switch()
-    thread = ServerThread(switch, open_port("127.0.0.1", 0))
+    thread = ServerThread(switch, open_listener("127.0.0.1", 0))
     yield thread.url, switch
     thread.close()
 

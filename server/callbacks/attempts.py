@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from leyden.server.ports import Answer
+from leyden.server.ports import CallbackResponse
 
 # Of a receiver's answer
 READ_CAP_BYTES = 65_536
@@ -67,7 +67,7 @@ def begun(row: Mapping[str, Any], at: int, stamp_s: int, secrets: int) -> str:
     return f"{lines}[{at - row['created_at']},{at - row['due_at']},{stamp_s - at // 1_000},{secrets}]\n"
 
 
-def ended(row: Mapping[str, Any], at: int, answer: Answer) -> str:
+def ended(row: Mapping[str, Any], at: int, answer: CallbackResponse) -> str:
     """The attempts of a row whose last one is under way, when it ends at `at` with this answer."""
     lines: str = row["attempts"]
     last = lines.rfind("\n", 0, -1) + 2

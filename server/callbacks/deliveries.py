@@ -15,8 +15,8 @@ import orjson
 
 from leyden.server.callbacks.attempts import Attempt, attempts_of
 from leyden.server.contract.types import CallbackRule, DeliveryRule
-from leyden.server.errors import Fault, InternalError
-from leyden.server.ports import Answer, Chance
+from leyden.server.errors import FieldError, InternalError
+from leyden.server.ports import CallbackResponse, RandomSource
 from leyden.server.timestamps import to_iso
 
 # What has become of a delivery. Only the first is not the end.
@@ -30,12 +30,12 @@ _ASKS_TO_WAIT = frozenset({429, 503})
 _SECONDS = re.compile(r"[0-9]{1,10}")
 
 
-def awaited(row: Mapping[str, Any]) -> bool:
+def is_in_flight(row: Mapping[str, Any]) -> bool:
     """Whether the delivery's last attempt has begun and was not answered."""
     return row["due_at"] is None and bool(row["status"] == PENDING)
 
 
-def headers_of(row: Mapping[str, Any], number: int, at: int, stamp_s: int, signature: str) -> dict[str, str]:
+def attempt_headers(row: Mapping[str, Any], number: int, at: int, stamp_s: int, signature: str) -> dict[str, str]:
     """The headers that attempt `number` (from 1), begun at `at`, carries: they follow from the row and its attempts."""
     headers = {
         "content-type": "application/json",
@@ -52,7 +52,7 @@ def headers_of(row: Mapping[str, Any], number: int, at: int, stamp_s: int, signa
     return headers
 
 
-def message(rule: CallbackRule, event: str, sequence: int, data: dict[str, Any], at: int) -> str:
+def callback_body(rule: CallbackRule, event: str, sequence: int, data: dict[str, Any], at: int) -> str:
     """The exact text of a callback's body: the data as it is, or in the envelope when the spec asks for one.
 
     Raises `InternalError` when it breaks the spec's own schema: that is our defect.
@@ -63,26 +63,26 @@ def message(rule: CallbackRule, event: str, sequence: int, data: dict[str, Any],
     validator = rule.rule.validator
     if not validator.is_valid(body):
         faults = [
-            Fault("".join(f"/{step}" for step in error.instance_path), error.message)
+            FieldError("".join(f"/{step}" for step in error.instance_path), error.message)
             for error in validator.iter_errors(body)
         ]
         told = "; ".join(f"{fault.pointer or 'the body'}: {fault.detail}" for fault in faults)
-        raise InternalError(f"the body of callback {rule.name} breaks the spec: {told}", faults=faults)
+        raise InternalError(f"the body of callback {rule.name} breaks the spec: {told}", field_errors=faults)
     return orjson.dumps(body).decode()
 
 
-def first_pause_ms(rule: DeliveryRule, jitter: Chance) -> int:
+def initial_delay_ms(rule: DeliveryRule, jitter: RandomSource) -> int:
     """How long after the transition the first attempt is due."""
     return _spread(rule, rule.pauses_ms[0], jitter)
 
 
-def outcome(
+def next_status(
     row: Mapping[str, Any],
-    answer: Answer,
+    answer: CallbackResponse,
     rule: DeliveryRule,
     now: int,
     wall_seconds: Callable[[str], int],
-    jitter: Chance,
+    jitter: RandomSource,
 ) -> tuple[str, int | None]:
     """What `answer`, already in the row's last attempt, makes of the delivery: its status, and when it is due again.
 
@@ -125,7 +125,7 @@ def retry_after_ms(headers: Mapping[str, str], wall_s: int) -> int | None:
     return max(0, round((until_s - wall_s) * 1_000))
 
 
-def _spread(rule: DeliveryRule, pause_ms: int, jitter: Chance) -> int:
+def _spread(rule: DeliveryRule, pause_ms: int, jitter: RandomSource) -> int:
     if not pause_ms or not rule.jitter:
         return pause_ms
     return round(pause_ms * (1 + rule.jitter * (2 * jitter.uniform() - 1)))
@@ -153,7 +153,7 @@ def delivery_resource(row: Mapping[str, Any], signature: Callable[[Mapping[str, 
                 "error": attempt.error,
                 "latencyMs": attempt.latency_ms,
                 "note": attempt.note,
-                "headers": headers_of(row, number, attempt.at, attempt.stamp_s, signature(row, attempt)),
+                "headers": attempt_headers(row, number, attempt.at, attempt.stamp_s, signature(row, attempt)),
             }
             for number, attempt in enumerate(attempts_of(row), 1)
         ],

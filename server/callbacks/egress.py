@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-from leyden.server.callbacks.ip_addresses import meant_address, plain
+from leyden.server.callbacks.ip_addresses import parse_host_address, unmap
 
 Network = IPv4Network | IPv6Network
 
@@ -57,7 +57,7 @@ class Egress:
         self._own_addresses: set[tuple[IPv4Address | IPv6Address, int]] = set()
         self._own_local_ports: set[int] = set()
         for host, port in own:
-            address = meant_address(host)
+            address = parse_host_address(host)
             if address is None:
                 self._own_names.add((_bare(host), port))
             elif address.is_loopback or address.is_unspecified:
@@ -80,7 +80,7 @@ class Egress:
         rule = self.screen(host, port)
         if rule is not None:
             return rule
-        dialled = plain(ip_address(address.partition("%")[0]))
+        dialled = unmap(ip_address(address.partition("%")[0]))
         local = dialled.is_loopback or dialled.is_unspecified  # the system takes 0.0.0.0 for this machine
         if (dialled, port) in self._own_addresses or (local and port in self._own_local_ports):
             return OWN_LISTENER

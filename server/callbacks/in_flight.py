@@ -9,7 +9,7 @@ from typing import Any
 Endpoint = tuple[str, str]  # the id of a resource, and the URL that was given for it
 
 
-class Hands:
+class InFlight:
     """What an outbox knows besides its rows. A commit that is refused takes it back, a fork carries it over.
 
     `due` are the messages that wait for a free hand, in due order. `flying` gives for each message that was handed over
@@ -17,35 +17,35 @@ class Hands:
     """
 
     def __init__(self) -> None:
-        self.due: deque[str] = deque()
-        self.flying: dict[str, int] = {}
-        self.closed: set[Endpoint] = set()
+        self.queue: deque[str] = deque()
+        self.attempts: dict[str, int] = {}
+        self.disabled: set[Endpoint] = set()
         self._open = False
         self._taken: list[str] = []
         self._landed: dict[str, int] = {}
         self._shut: list[Endpoint] = []
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Take the first that is due in hand: it waits no longer."""
-        taken = self.due.popleft()
+        taken = self.queue.popleft()
         if self._open:
             self._taken.append(taken)
 
-    def land(self, delivery_id: str) -> None:
+    def complete(self, delivery_id: str) -> None:
         """The message was answered: its hand is free."""
-        number = self.flying.pop(delivery_id, None)
+        number = self.attempts.pop(delivery_id, None)
         if self._open and number is not None:
             self._landed.setdefault(delivery_id, number)
 
-    def forget(self, delivery_id: str, number: int) -> None:
+    def discard(self, delivery_id: str, number: int) -> None:
         """An attempt that no row knows of was answered: its hand is free, if it still holds that one."""
-        if self.flying.get(delivery_id) == number:
-            del self.flying[delivery_id]
+        if self.attempts.get(delivery_id) == number:
+            del self.attempts[delivery_id]
 
-    def close(self, endpoint: Endpoint) -> None:
+    def disable(self, endpoint: Endpoint) -> None:
         """The endpoint wants to hear no more."""
-        if endpoint not in self.closed:
-            self.closed.add(endpoint)
+        if endpoint not in self.disabled:
+            self.disabled.add(endpoint)
             self._shut.append(endpoint)
 
     # What a commit taken back takes back
@@ -62,11 +62,11 @@ class Hands:
         `under_way` tells from the rows, which are as they were, the number of a message's attempt that is under way.
         """
         for delivery_id, number in self._landed.items():
-            self.flying[delivery_id] = number
+            self.attempts[delivery_id] = number
         for delivery_id in (*self._taken, *self._landed):
-            if under_way(delivery_id) != self.flying.get(delivery_id):
-                self.flying.pop(delivery_id, None)
-        self.closed.difference_update(self._shut)
+            if under_way(delivery_id) != self.attempts.get(delivery_id):
+                self.attempts.pop(delivery_id, None)
+        self.disabled.difference_update(self._shut)
         taken = self._taken
         self._taken, self._landed, self._shut = [], {}, []
         return taken
@@ -76,13 +76,13 @@ class Hands:
     def snapshot(self) -> dict[str, Any]:
         """All of it as plain data that later changes do not touch."""
         return {
-            "due": list(self.due),
-            "flying": dict(self.flying),
-            "closed": [list(endpoint) for endpoint in sorted(self.closed)],
+            "due": list(self.queue),
+            "flying": dict(self.attempts),
+            "closed": [list(endpoint) for endpoint in sorted(self.disabled)],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Become what `snapshot` wrote down."""
-        self.due = deque(state["due"])
-        self.flying = dict(state["flying"])
-        self.closed = {(resource, url) for resource, url in state["closed"]}
+        self.queue = deque(state["due"])
+        self.attempts = dict(state["flying"])
+        self.disabled = {(resource, url) for resource, url in state["closed"]}

@@ -10,7 +10,7 @@ _NUMBER = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
 
 
 @lru_cache(maxsize=1024)
-def meant_address(host: str) -> IPv4Address | IPv6Address | None:
+def parse_host_address(host: str) -> IPv4Address | IPv6Address | None:
     """The address that a URL's host means, or None when it is a name.
 
     Read as browsers and the C library do (WHATWG URL, host parsing): one to four parts, decimal, octal or hexadecimal,
@@ -21,7 +21,7 @@ def meant_address(host: str) -> IPv4Address | IPv6Address | None:
     """
     text = host.removeprefix("[").removesuffix("]")
     if ":" in text:
-        return plain(IPv6Address(text.partition("%")[0]))
+        return unmap(IPv6Address(text.partition("%")[0]))
     parts = text.removesuffix(".").split(".")
     if not _NUMBER.fullmatch(parts[-1]):
         return None
@@ -33,7 +33,7 @@ def meant_address(host: str) -> IPv4Address | IPv6Address | None:
     return IPv4Address(low + sum(number << 8 * (3 - place) for place, number in enumerate(high)))
 
 
-def plain(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+def unmap(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     """The IPv4 address behind `::ffff:a.b.c.d`, or the address itself."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address

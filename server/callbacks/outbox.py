@@ -19,23 +19,31 @@ from leyden.server.callbacks.deliveries import (
     LOST,
     PENDING,
     STOPPED,
-    awaited,
-    first_pause_ms,
-    headers_of,
-    message,
-    outcome,
+    attempt_headers,
+    callback_body,
+    initial_delay_ms,
+    is_in_flight,
+    next_status,
 )
-from leyden.server.callbacks.in_flight import Hands
+from leyden.server.callbacks.in_flight import InFlight
 from leyden.server.callbacks.signing import sign, signers
 from leyden.server.contract.types import CallbackRule
 from leyden.server.errors import StoreError
-from leyden.server.ports import CALLBACK, Answer, Chance, Clock, Courier, Journal, Post
+from leyden.server.ports import (
+    CALLBACK,
+    CallbackRequest,
+    CallbackResponse,
+    CallbackTransport,
+    Clock,
+    EventJournal,
+    RandomSource,
+)
 from leyden.server.store.store import Store
 
 TIMER = "callback"
 
 
-class Callbacks:
+class Outbox:
     """The outbox of one world.
 
     `rules` are the contract's callbacks by name; a stored delivery finds its rule there again after a restart.
@@ -54,10 +62,10 @@ class Callbacks:
         self,
         store: Store,
         clock: Clock,
-        courier: Courier,
+        courier: CallbackTransport,
         new_id: Callable[[], str],
-        jitter: Chance,
-        journal: Journal,
+        jitter: RandomSource,
+        journal: EventJournal,
         *,
         rules: Mapping[str, CallbackRule],
         secrets: Callable[[str], Sequence[Mapping[str, Any]]],
@@ -74,10 +82,10 @@ class Callbacks:
         self._agent = f"leyden/{version}"
         self._most_hands = max(rule.delivery.in_flight for rule in rules.values())
         self._rows = store.table("deliveries", key="id", indexes=("resource_id", "endpoint_id"))
-        self._hands = Hands()
+        self._hands = InFlight()
         self._sending = False
-        self.put_off: Callable[[Mapping[str, Any], int], int | None] = lambda row, number: None
-        clock.on(TIMER, self.attempt)
+        self.defer_until: Callable[[Mapping[str, Any], int], int | None] = lambda row, number: None
+        clock.on(TIMER, self.on_due)
 
     # What the services ask
 
@@ -102,8 +110,8 @@ class Callbacks:
 
         Raises `InternalError` when the body breaks the spec's own schema: that is our defect.
         """
-        body = message(rule, event, sequence, data, at)
-        closed = (endpoint_id or resource_id, url) in self._hands.closed
+        body = callback_body(rule, event, sequence, data, at)
+        closed = (endpoint_id or resource_id, url) in self._hands.disabled
         row: dict[str, Any] = {
             "id": self._new_id(),
             "resource_id": resource_id,
@@ -114,7 +122,7 @@ class Callbacks:
             "status": STOPPED if closed else PENDING,
             "sequence": sequence,
             "created_at": at,
-            "due_at": None if closed else at + first_pause_ms(rule.delivery, self._jitter),
+            "due_at": None if closed else at + initial_delay_ms(rule.delivery, self._jitter),
             "agent": self._agent,
             "body": body,
             "attempts": "",
@@ -148,7 +156,7 @@ class Callbacks:
         does not hold here: somebody asked. Raises `LookupError` for an unknown id.
         """
         row: dict[str, Any] = self._rows.existing(delivery_id)
-        if awaited(row):
+        if is_in_flight(row):
             return row
         row = {**row, "status": PENDING, "due_at": self._clock.now(), "replayed_from": made(row)}
         with self._store.commit():
@@ -158,13 +166,13 @@ class Callbacks:
                 self._arm(row)
         return row
 
-    def postpone(self, delivery_id: str, when_ms: int) -> None:
+    def reschedule(self, delivery_id: str, when_ms: int) -> None:
         """Let a waiting delivery be due at `when_ms`, earlier or later than it was; any other stays as it is.
 
         Raises `LookupError` for an unknown id.
         """
         row: dict[str, Any] = self._rows.existing(delivery_id)
-        if row["status"] != PENDING or awaited(row):
+        if row["status"] != PENDING or is_in_flight(row):
             return
         row = {**row, "due_at": when_ms}
         with self._store.commit():
@@ -175,27 +183,27 @@ class Callbacks:
     @property
     def in_flight(self) -> int:
         """Attempts that were sent and not yet answered."""
-        return len(self._hands.flying)
+        return len(self._hands.attempts)
 
     # What the world reports
 
-    def attempt(self, delivery_id: str) -> None:
+    def on_due(self, delivery_id: str) -> None:
         """The delivery is due: send it, or let it wait in due order while too many attempts are unanswered."""
-        self._hands.due.append(delivery_id)
+        self._hands.queue.append(delivery_id)
         self._send_due()
 
-    def answered(self, post: Post, answer: Answer) -> None:
+    def on_response(self, post: CallbackRequest, answer: CallbackResponse) -> None:
         """An attempt came to its end. A second answer to it, or one that comes after a restart, changes nothing."""
         stored = self._rows.row(post.delivery_id)
         # None, or an attempt that is not there: the commit that began it was refused; its timer stands and sends again.
-        if stored is None or not awaited(stored) or made(stored) != post.attempt:
-            self._hands.forget(post.delivery_id, post.attempt)
+        if stored is None or not is_in_flight(stored) or made(stored) != post.attempt:
+            self._hands.discard(post.delivery_id, post.attempt)
             return
-        self._hands.land(post.delivery_id)
+        self._hands.complete(post.delivery_id)
         now = self._clock.now()
         row = {**stored, "attempts": ended(stored, now, answer)}
         delivery = self._rules[row["rule"]].delivery
-        row["status"], row["due_at"] = outcome(row, answer, delivery, now, self._courier.wall_seconds, self._jitter)
+        row["status"], row["due_at"] = next_status(row, answer, delivery, now, self._courier.wall_seconds, self._jitter)
         if row["status"] == PENDING and self._is_closed(row):
             row["status"], row["due_at"] = STOPPED, None  # a 410 to another message came while this one was under way
         if answer.status == GONE:
@@ -230,7 +238,7 @@ class Callbacks:
             for stored in self._rows:
                 row: dict[str, Any] = stored
                 if row.get("refused"):
-                    self._hands.closed.add(_endpoint(row))
+                    self._hands.disabled.add(_endpoint(row))
                 if row["status"] != PENDING:
                     continue
                 if row["rule"] not in self._rules:
@@ -238,8 +246,8 @@ class Callbacks:
                         f"delivery {row['id']} waits to be sent by the callback {row['rule']!r}, which is not in the "
                         "spec: serve the spec that the data was made with, or start with fresh data"
                     )
-                if awaited(row):
-                    lost = Answer(error=LOST, note="the service stopped before the answer came")
+                if is_in_flight(row):
+                    lost = CallbackResponse(error=LOST, note="the service stopped before the answer came")
                     row = {**row, "due_at": now, "attempts": ended(row, now, lost)}
                     self._rows.put(row)
                 waiting.append(row)
@@ -278,7 +286,7 @@ class Callbacks:
 
     def _under_way(self, delivery_id: str) -> int | None:
         row = self._rows.row(delivery_id)
-        return made(row) if row is not None and awaited(row) else None
+        return made(row) if row is not None and is_in_flight(row) else None
 
     def _kin(self, resource_id: str) -> list[dict[str, Any]]:
         return self._rows.find("resource_id", resource_id) + self._rows.find("endpoint_id", resource_id)
@@ -301,15 +309,15 @@ class Callbacks:
         hands = self._hands
         self._sending = True
         try:
-            while hands.due and len(hands.flying) < self._most_hands:
-                row = self._rows.row(hands.due[0])
+            while hands.queue and len(hands.attempts) < self._most_hands:
+                row = self._rows.row(hands.queue[0])
                 # A timer may outlive what it was set for: a commit that was refused, an answer that came meanwhile.
-                if row is None or row["status"] != PENDING or awaited(row):
-                    hands.take()
-                elif len(hands.flying) >= self._rules[row["rule"]].delivery.in_flight:
+                if row is None or row["status"] != PENDING or is_in_flight(row):
+                    hands.acquire()
+                elif len(hands.attempts) >= self._rules[row["rule"]].delivery.in_flight:
                     return
                 else:
-                    hands.take()
+                    hands.acquire()
                     if self._is_first(row):
                         if row["due_at"] > self._clock.now():
                             self._arm(row)
@@ -320,11 +328,11 @@ class Callbacks:
 
     def _begin(self, row: dict[str, Any]) -> None:
         with self._store.commit():
-            later = self.put_off(row, made(row) + 1)
+            later = self.defer_until(row, made(row) + 1)
             if later is None:
                 self._send(row)
             else:
-                self.postpone(row["id"], later)
+                self.reschedule(row["id"], later)
 
     def _send(self, row: dict[str, Any]) -> None:
         delivery = self._rules[row["rule"]].delivery
@@ -334,31 +342,31 @@ class Callbacks:
         signature = sign(signers(secrets, now), row["id"], stamp_s, row["body"])
         self._rows.put({**row, "due_at": None, "attempts": begun(row, now, stamp_s, len(secrets))})
         self._journal.note("callback_sent", row["id"], resource=row["resource_id"], event=row["event"], attempt=number)
-        self._hands.flying[row["id"]] = number
-        post = Post(
+        self._hands.attempts[row["id"]] = number
+        post = CallbackRequest(
             delivery_id=row["id"],
             attempt=number,
             url=row["url"],
-            headers=headers_of(row, number, now, stamp_s, signature),
+            headers=attempt_headers(row, number, now, stamp_s, signature),
             body=row["body"].encode(),
             connect_timeout_ms=delivery.connect_timeout_ms,
             timeout_ms=delivery.timeout_ms,
         )
-        self._courier.post(post, self.answered)
+        self._courier.post(post, self.on_response)
 
     def _is_closed(self, row: Mapping[str, Any]) -> bool:
-        return _endpoint(row) in self._hands.closed and "replayed_from" not in row
+        return _endpoint(row) in self._hands.disabled and "replayed_from" not in row
 
     def _close(self, row: dict[str, Any]) -> None:
         """The receiver wants to hear no more: stop everything else that waits to be sent there."""
         endpoint = _endpoint(row)
-        self._hands.close(endpoint)
+        self._hands.disable(endpoint)
         stopped = [
             {**other, "status": STOPPED, "due_at": None}
             for other in self._kin(endpoint[0])
             if _endpoint(other) == endpoint
             and other["status"] == PENDING
-            and not awaited(other)
+            and not is_in_flight(other)
             and self._is_closed(other)
         ]
         for other in stopped:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from leyden.server.callbacks.outbox import Callbacks
-from leyden.server.charges.lifecycle import Lifecycle, Verdict
+from leyden.server.callbacks.outbox import Outbox
+from leyden.server.charges.lifecycle import Lifecycle, TransitionResult
 from leyden.server.charges.lists import page
 from leyden.server.charges.wire_model import charge_resource, charge_update, echo, envelope, static_charge_update
 from leyden.server.contract.bind import answers
 from leyden.server.contract.types import CallbackRule, Contract
 from leyden.server.errors import NotFound
-from leyden.server.http.request import Call
+from leyden.server.http.request import Request
 from leyden.server.money import parse_msat
-from leyden.server.ports import EXPIRY, Clock, FailedInvoice, InvoiceOrder, Journal, LightningNode, SettledInvoice
+from leyden.server.ports import EXPIRY, Clock, EventJournal, FailedInvoice, InvoiceParams, LightningNode, SettledInvoice
 from leyden.server.store.store import Store
 
 TIMER = "charge_expiry"
@@ -36,8 +36,8 @@ class ChargeService:
         store: Store,
         clock: Clock,
         node: LightningNode,
-        callbacks: Callbacks,
-        journal: Journal,
+        callbacks: Outbox,
+        journal: EventJournal,
         new_id: Callable[[], str],
     ) -> None:
         self._clock = clock
@@ -82,7 +82,7 @@ class ChargeService:
     # What clients ask
 
     @answers()
-    def create_charge(self, call: Call) -> dict[str, Any]:
+    def create_charge(self, call: Request) -> dict[str, Any]:
         """Issue an invoice and store a pending Charge."""
         body = call.body
         charge = self.issue(
@@ -97,17 +97,17 @@ class ChargeService:
         return envelope("Charge created", charge_resource(charge))
 
     @answers(NotFound)
-    def get_charge_details(self, call: Call) -> dict[str, Any]:
+    def get_charge_details(self, call: Request) -> dict[str, Any]:
         """One Charge of the caller's project."""
         return envelope("Charge found", charge_resource(self.find(call.project, call.path["id"])))
 
     @answers()
-    def list_charges(self, call: Call) -> dict[str, Any]:
+    def list_charges(self, call: Request) -> dict[str, Any]:
         """The project's Charges, those of its Static Charges included."""
         return page(self.charges, call, charge_resource, "charge")
 
     @answers()
-    def get_wallet(self, call: Call) -> dict[str, Any]:
+    def get_wallet(self, call: Request) -> dict[str, Any]:
         """What the project's invoices have received."""
         return envelope("Wallet", {"unit": "msats", "balance": str(self.balance_msat(call.project))})
 
@@ -210,7 +210,7 @@ class ChargeService:
         wallet = self._wallets.row(project)
         return 0 if wallet is None else int(wallet["balance_msat"])
 
-    def _apply(self, charge: Mapping[str, Any], trigger: str, at: int, **changes: Any) -> Verdict:
+    def _apply(self, charge: Mapping[str, Any], trigger: str, at: int, **changes: Any) -> TransitionResult:
         verdict = self.lifecycle.apply(charge, trigger, at, **changes)
         if verdict.resource["status"] in self.lifecycle.table.terminal:
             self._clock.cancel(TIMER, charge["id"])
@@ -219,7 +219,7 @@ class ChargeService:
     def _issue_invoice(self, draft: dict[str, Any], at: int) -> None:
         fixed_hash = draft.pop("description_hash", None)
         invoice = self._node.issue(
-            InvoiceOrder(
+            InvoiceParams(
                 amount_msat=draft["amount_msat"],
                 description=draft["description"],
                 description_hash=None if fixed_hash is None else bytes.fromhex(fixed_hash),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from leyden.server.contract.types import LifecycleTable, Row
-from leyden.server.ports import Journal
+from leyden.server.ports import EventJournal
 
 CREATION = "(creation)"
 
@@ -19,7 +19,7 @@ Guard = Callable[[Mapping[str, Any], int], bool]
 Effect = Callable[[dict[str, Any], int], None]
 
 
-class Verdict(NamedTuple):
+class TransitionResult(NamedTuple):
     """What the table said: the resource's row as it now stands, and the table row that decided."""
 
     resource: dict[str, Any]
@@ -46,7 +46,7 @@ class Lifecycle:
         guards: Mapping[str, Guard],
         effects: Mapping[str, Effect],
         put: Callable[[dict[str, Any]], Any],
-        journal: Journal,
+        journal: EventJournal,
     ) -> None:
         self.table = table
         self._put = put
@@ -65,15 +65,15 @@ class Lifecycle:
         # The loader holds every (state, trigger) to an unguarded last row.
         raise AssertionError(f"{self.table.resource}: no row holds for {trigger}")
 
-    def apply(self, row: Mapping[str, Any], trigger: str, at: int, **changes: Any) -> Verdict:
+    def apply(self, row: Mapping[str, Any], trigger: str, at: int, **changes: Any) -> TransitionResult:
         """Let `trigger` happen at instant `at`. The only place that writes a status."""
         rule = self.decide(row, trigger, at)
         if rule.to is None:
             self._journal.note("refused", row["id"], trigger=trigger, refuse=rule.refuse)
-            return Verdict(dict(row), rule)
+            return TransitionResult(dict(row), rule)
         draft = {**row, **changes, "status": rule.to}
         for effect in rule.effects:
             self._effects[effect](draft, at)
         self._put(draft)
         self._journal.note(trigger, draft["id"], resource=self.table.resource, status=rule.to)
-        return Verdict(draft, rule)
+        return TransitionResult(draft, rule)

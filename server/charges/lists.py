@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from leyden.server.http.request import Call
+from leyden.server.http.request import Request
 from leyden.server.timestamps import parse_iso
 
 
@@ -17,7 +17,7 @@ def _cursor(position: int) -> str:
     return f"{position:016x}"
 
 
-def page(table: Any, call: Call, show: Callable[[Any], Any], noun: str, **fixed: Any) -> dict[str, Any]:
+def page(table: Any, call: Request, show: Callable[[Any], Any], noun: str, **fixed: Any) -> dict[str, Any]:
     """Answer one page of `table` for the call's project: `limit` rows after the cursor, matching every filter.
 
     `fixed` are further exact matches on row fields. `createdAfter` is inclusive, `createdBefore` exclusive. `next` is

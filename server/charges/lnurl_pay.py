@@ -15,7 +15,7 @@ from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.contract.bind import answers
 from leyden.server.contract.types import Contract
 from leyden.server.errors import Conflict, InvalidAmount, InvalidRequest, NotFound
-from leyden.server.http.request import Call
+from leyden.server.http.request import Request
 from leyden.server.money import parse_msat
 from leyden.server.ports import Clock
 
@@ -36,12 +36,12 @@ class LnurlPayService:
         self._verify_path = contract.operations["verifyPayment"].path
 
     @answers(NotFound, Conflict)
-    def get_pay_request(self, call: Call) -> dict[str, Any]:
+    def get_pay_request(self, call: Request) -> dict[str, Any]:
         """LUD-06 step one: what may be paid, and where to ask for the invoice."""
         return self._pay_request(self._open(self._by_id(call.path["id"])))
 
     @answers(NotFound, Conflict)
-    def get_lightning_address(self, call: Call) -> dict[str, Any]:
+    def get_lightning_address(self, call: Request) -> dict[str, Any]:
         """LUD-16: the same answer, found by the user part of `user@host`."""
         static = self._statics.by_user(call.path["user"])
         if static is None:
@@ -49,7 +49,7 @@ class LnurlPayService:
         return self._pay_request(self._open(static))
 
     @answers(NotFound, Conflict, InvalidRequest)
-    def request_invoice(self, call: Call) -> dict[str, Any]:
+    def request_invoice(self, call: Request) -> dict[str, Any]:
         """LUD-06 step two: an invoice over the asked amount, as a Charge of its own."""
         static = self._open(self._by_id(call.path["id"]))
         amount_msat = _amount(call.query.get("amount"), static)
@@ -84,7 +84,7 @@ class LnurlPayService:
         return answer
 
     @answers(NotFound)
-    def verify_payment(self, call: Call) -> dict[str, Any]:
+    def verify_payment(self, call: Request) -> dict[str, Any]:
         """LUD-21: whether the invoice was paid, with the preimage as proof once it was."""
         charge = next(iter(self._charges.charges.find("payment_hash", call.path["paymentHash"])), None)
         if charge is None or charge["static_charge_id"] != call.path["id"]:

@@ -12,10 +12,10 @@ from leyden.server.charges.lnurl import encode_lnurl, pay_metadata
 from leyden.server.charges.wire_model import charge_resource, echo, envelope, static_charge_resource
 from leyden.server.contract.bind import answers
 from leyden.server.contract.types import Contract
-from leyden.server.errors import Conflict, Fault, Impossible, NotFound
-from leyden.server.http.request import Call
+from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
+from leyden.server.http.request import Request
 from leyden.server.money import parse_msat
-from leyden.server.ports import EXPIRY, Clock, Journal
+from leyden.server.ports import EXPIRY, Clock, EventJournal
 from leyden.server.store.store import Store
 
 TIMER = "static_charge_expiry"
@@ -45,7 +45,7 @@ class StaticChargeService:
         store: Store,
         clock: Clock,
         charges: ChargeService,
-        journal: Journal,
+        journal: EventJournal,
         new_id: Callable[[], str],
         public_url: Callable[[], str],
     ) -> None:
@@ -82,15 +82,15 @@ class StaticChargeService:
 
     # What clients ask
 
-    @answers(Impossible, Conflict)
-    def create_static_charge(self, call: Call) -> dict[str, Any]:
+    @answers(SemanticConflict, Conflict)
+    def create_static_charge(self, call: Request) -> dict[str, Any]:
         """Store an active Static Charge and give out its LNURL."""
         body = call.body
         identifier = body.get("identifier")
         user = identifier.partition("@")[0] if identifier else None
         if user is not None and self.name_taken(user):
             detail = f"the name {user} is taken on this server: choose another"
-            raise Conflict(detail, faults=[Fault("/identifier", detail)])
+            raise Conflict(detail, field_errors=[FieldError("/identifier", detail)])
         now = self._clock.now()
         span_s = int(body.get("expiresIn") or 0)
         row = {
@@ -111,21 +111,21 @@ class StaticChargeService:
         return envelope("Static charge created", self.show(static))
 
     @answers(NotFound)
-    def get_static_charge_details(self, call: Call) -> dict[str, Any]:
+    def get_static_charge_details(self, call: Request) -> dict[str, Any]:
         """One Static Charge of the caller's project."""
         return envelope("Static charge found", self.show(self.find(call)))
 
-    @answers(NotFound, Impossible, Conflict)
-    def update_static_charge(self, call: Call) -> dict[str, Any]:
+    @answers(NotFound, SemanticConflict, Conflict)
+    def update_static_charge(self, call: Request) -> dict[str, Any]:
         """Change what the caller named; the LNURL stays what it was. Raising `allowedSlots` may open it again."""
         static = self.find(call)
         now = self._clock.now()
         if static["status"] in self.lifecycle.table.terminal:
             raise Conflict("this static charge has expired and cannot be changed: create a new one")
-        changed = {**static, **_fields(call.submitted, static)}
+        changed = {**static, **_fields(call.raw_body, static)}
         changed["extra"] = {
             **static["extra"],
-            **echo([n for n in self._editable if n in call.submitted], call.body),
+            **echo([n for n in self._editable if n in call.raw_body], call.body),
         }
         changed["metadata"] = pay_metadata(changed["description"], static["identifier"] or None)
         self.static_charges.put(changed)
@@ -134,12 +134,12 @@ class StaticChargeService:
         return envelope("Static charge updated", self.show(changed))
 
     @answers()
-    def list_static_charges(self, call: Call) -> dict[str, Any]:
+    def list_static_charges(self, call: Request) -> dict[str, Any]:
         """The project's Static Charges."""
         return page(self.static_charges, call, self.show, "static charge")
 
     @answers(NotFound)
-    def list_static_charge_charges(self, call: Call) -> dict[str, Any]:
+    def list_static_charge_charges(self, call: Request) -> dict[str, Any]:
         """The Charges that payers asked for through one Static Charge."""
         static = self.find(call)
         return page(self._charges.charges, call, charge_resource, "charge", static_charge_id=static["id"])
@@ -176,7 +176,7 @@ class StaticChargeService:
         """The address behind the LNURL."""
         return self.public_url() + self._lnurl_path.replace("{id}", static_charge_id)
 
-    def find(self, call: Call) -> dict[str, Any]:
+    def find(self, call: Request) -> dict[str, Any]:
         """The project's Static Charge named in the path, or `NotFound`."""
         row: dict[str, Any] | None = self.static_charges.row(call.path["id"])
         if row is None or row["project"] != call.project:
@@ -231,9 +231,11 @@ def _fields(body: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any
         detail = (
             f"minAmount ({after['min_msat']}) is above maxAmount ({after['max_msat']}): lower one or raise the other"
         )
-        raise Impossible(detail, faults=[Fault("/minAmount", detail), Fault("/maxAmount", detail)])
+        raise SemanticConflict(
+            detail, field_errors=[FieldError("/minAmount", detail), FieldError("/maxAmount", detail)]
+        )
     allowed = fields.get("allowed_slots")
     if allowed is not None and allowed < before.get("slots", 0):
         detail = f"allowedSlots must be at least {before['slots']}, the payments already taken"
-        raise Impossible(detail, faults=[Fault("/allowedSlots", detail)])
+        raise SemanticConflict(detail, field_errors=[FieldError("/allowedSlots", detail)])
     return fields

@@ -1,6 +1,6 @@
 """Ties the spec's names to functions, and refuses to start while either side has something the other does not.
 
-A handler is a method marked `@answers(...)`. It takes a `Call` and returns the JSON body of the 200 answer; the
+A handler is a method marked `@answers(...)`. It takes a `Request` and returns the JSON body of the 200 answer; the
 problems it may raise are named in the mark, and the operation must declare a response for each.
 """
 

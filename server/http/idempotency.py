@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from leyden.server.errors import Fault, IdempotencyMismatch
+from leyden.server.errors import FieldError, IdempotencyMismatch
 from leyden.server.ports import Clock
 from leyden.server.store.store import Store
 
@@ -43,7 +43,7 @@ class Idempotency:
             return None
         if row["fingerprint"] != _fingerprint(submitted):
             detail = "this Idempotency-Key was used with another body: use a new key for a new request"
-            raise IdempotencyMismatch(detail, faults=[Fault("header.idempotency-key", detail)])
+            raise IdempotencyMismatch(detail, field_errors=[FieldError("header.idempotency-key", detail)])
         return Remembered(row["status"], row["body"].encode())
 
     def remember(

@@ -29,10 +29,10 @@ from leyden.server.errors import (
 )
 from leyden.server.http.idempotency import Idempotency
 from leyden.server.http.projects import Projects
-from leyden.server.http.request import Call
-from leyden.server.http.request_parsing import JSON, Reader, picked
-from leyden.server.http.validation import faults_in
-from leyden.server.ports import Journal
+from leyden.server.http.request import Request
+from leyden.server.http.request_parsing import JSON, RequestParser, headers_by_name
+from leyden.server.http.validation import find_errors
+from leyden.server.ports import EventJournal
 
 log = logging.getLogger("leyden")
 
@@ -43,38 +43,38 @@ _DRAINED = 8 * 1024 * 1024
 # An answer is kept under its Idempotency-Key once the handler has judged the request; our own failures are not kept.
 _NOT_KEPT = frozenset({400, 401, 500, 507})
 
-Handler = Callable[[Call], Any]
+Handler = Callable[[Request], Any]
 Headers = Iterable[tuple[bytes, bytes]]
 
 
 @dataclass(slots=True)
-class Gate:
+class PipelineContext:
     """What the door needs of the world behind it.
 
     `turn` is entered around all that a request reads and writes, which is then one commit. `settled` is awaited before
     an answer leaves: the store's policy. `limit` names the refusal for an operation that is asked for too often.
     """
 
-    turn: Callable[[], AbstractContextManager[Any]]
+    transaction: Callable[[], AbstractContextManager[Any]]
     projects: Projects
     idempotency: Idempotency
-    journal: Journal
-    key_header: bytes
-    settled: Callable[[], Awaitable[None]] | None = None
-    limit: Callable[[str], Problem | None] | None = None
-    requests: int = 0
+    journal: EventJournal
+    api_key_header: bytes
+    wait_durable: Callable[[], Awaitable[None]] | None = None
+    rate_limit: Callable[[str], Problem | None] | None = None
+    request_count: int = 0
 
-    def request_id(self) -> str:
+    def next_request_id(self) -> str:
         """The next request's name, `req-1`, `req-2`, ...: counted, so that a run can be repeated to the byte."""
-        self.requests += 1
-        return f"req-{self.requests}"
+        self.request_count += 1
+        return f"req-{self.request_count}"
 
 
-class Intake:
+class BodyLimitMiddleware:
     """Reads the whole body before anything else and refuses one that is too long (413), by its announced length and by
     its counted bytes."""
 
-    def __init__(self, app: ASGIApp, gate: Gate, limit: int) -> None:
+    def __init__(self, app: ASGIApp, gate: PipelineContext, limit: int) -> None:
         self._app = app
         self._gate = gate
         self._limit = limit
@@ -82,7 +82,7 @@ class Intake:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        sent = scope[_HEADERS] = picked(scope["headers"])
+        sent = scope[_HEADERS] = headers_by_name(scope["headers"])
         announced = sent.get(b"content-length", b"")
         too_long = announced.isdigit() and int(announced) > self._limit
         read = 0
@@ -102,12 +102,12 @@ class Intake:
             more = message.get("more_body", False)
         if too_long:
             problem = PayloadTooLarge(f"the body is larger than {self._limit} bytes: send less")
-            return await send_problem(send, problem, self._gate.request_id())
+            return await send_problem(send, problem, self._gate.next_request_id())
         scope[_BODY] = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         return await self._app(scope, receive, send)
 
 
-class Offer:
+class BoundOperation:
     """An operation, who answers it, and the headers that all its answers have in common."""
 
     __slots__ = ("answer", "handler", "headers", "operation", "reader", "waits")
@@ -115,7 +115,7 @@ class Offer:
     def __init__(self, operation: Operation, handler: Handler, depth_limit: int) -> None:
         self.operation = operation
         self.handler = handler
-        self.reader = Reader(operation, depth_limit)
+        self.reader = RequestParser(operation, depth_limit)
         self.answer = operation.replies[200].rule
         self.waits = iscoroutinefunction(handler)
         self.headers = [(name.encode(), value.encode()) for name, value in operation.replies[200].constants]
@@ -126,8 +126,10 @@ class Offer:
 class PathEndpoint:
     """Everything that can be asked of one path."""
 
-    def __init__(self, bound: Mapping[str, tuple[Operation, Handler]], gate: Gate, depth_limit: int) -> None:
-        self._bound = {method: Offer(operation, handler, depth_limit) for method, (operation, handler) in bound.items()}
+    def __init__(self, bound: Mapping[str, tuple[Operation, Handler]], gate: PipelineContext, depth_limit: int) -> None:
+        self._bound = {
+            method: BoundOperation(operation, handler, depth_limit) for method, (operation, handler) in bound.items()
+        }
         if "GET" in bound:
             self._bound["HEAD"] = self._bound["GET"]
         self._allow = ", ".join(sorted([*self._bound, "OPTIONS"])).encode()
@@ -138,15 +140,15 @@ class PathEndpoint:
         gate = self._gate
         method = scope["method"]
         offer = self._bound.get(method)
-        request_id = gate.request_id()
+        request_id = gate.next_request_id()
         if offer is None:
             return await self._without_operation(scope, send, request_id)
         operation = offer.operation
         headers = offer.headers.copy()
         try:
             status, body = await self._answer(offer, scope, headers, request_id)
-            if gate.settled is not None:
-                await _settle(gate.settled, operation)
+            if gate.wait_durable is not None:
+                await _settle(gate.wait_durable, operation)
         except Problem as problem:
             return await self._refuse(operation, problem, request_id, scope, send)
         except Exception as error:
@@ -160,30 +162,30 @@ class PathEndpoint:
         return await _send(send, status, body, media, headers, hide=method == "HEAD")
 
     async def _answer(
-        self, offer: Offer, scope: Scope, headers: list[tuple[bytes, bytes]], request_id: str
+        self, offer: BoundOperation, scope: Scope, headers: list[tuple[bytes, bytes]], request_id: str
     ) -> tuple[int, bytes]:
         gate, operation, handler, reader = self._gate, offer.operation, offer.handler, offer.reader
         sent = scope[_HEADERS]
         project = self._project(sent) if operation.secured else ""
-        refusal = None if gate.limit is None else gate.limit(operation.operation_id)
+        refusal = None if gate.rate_limit is None else gate.rate_limit(operation.operation_id)
         if refusal is not None:
             raise refusal
-        call = reader.call(project, scope, sent, reader.submitted(scope[_BODY], sent))
+        call = reader.parse_request(project, scope, sent, reader.parse_body(scope[_BODY], sent))
         if offer.waits:
             return 200, _checked(offer, await handler(call))
-        with gate.turn():
+        with gate.transaction():
             key = call.header.get("Idempotency-Key")
             if key is None:
                 return 200, _checked(offer, handler(call))
             return self._once(offer, call, key, headers, request_id)
 
     def _once(
-        self, offer: Offer, call: Call, key: str, headers: list[tuple[bytes, bytes]], request_id: str
+        self, offer: BoundOperation, call: Request, key: str, headers: list[tuple[bytes, bytes]], request_id: str
     ) -> tuple[int, bytes]:
         """Run a handler at most once for its Idempotency-Key; a request seen before gets the answer given then."""
         answers, operation = self._gate.idempotency, offer.operation
         name = (call.project, operation.operation_id, key)
-        remembered = answers.recall(*name, call.submitted)
+        remembered = answers.recall(*name, call.raw_body)
         if remembered is not None:
             headers.append((b"idempotent-replayed", b"true"))
             return remembered.status, remembered.body
@@ -194,14 +196,14 @@ class PathEndpoint:
             if problem.status in _NOT_KEPT or problem.status not in operation.replies:
                 raise
             status, body = problem.status, orjson.dumps(problem.document(request_id))
-        answers.remember(*name, call.submitted, status, body)
+        answers.remember(*name, call.raw_body, status, body)
         return status, body
 
     def _project(self, sent: Mapping[bytes, bytes]) -> str:
-        key = sent.get(self._gate.key_header)
-        project = None if key is None else self._gate.projects.owner(key.decode("latin-1"))
+        key = sent.get(self._gate.api_key_header)
+        project = None if key is None else self._gate.projects.project_for_key(key.decode("latin-1"))
         if project is None:
-            name = self._gate.key_header.decode()
+            name = self._gate.api_key_header.decode()
             raise Unauthorized(
                 f"send your project's key in the header {name}", headers={"WWW-Authenticate": f'ApiKey header="{name}"'}
             )
@@ -266,10 +268,10 @@ def _subject(scope: Scope) -> str:
     return f"{scope['method']} {scope['path']}"[:200]
 
 
-def _checked(offer: Offer, body: Any) -> bytes:
+def _checked(offer: BoundOperation, body: Any) -> bytes:
     """The answer's bytes, after it was held against the spec: a mismatch is our own defect, and said so."""
     rule = offer.answer
     if rule is not None and not rule.validator.is_valid(body):
-        faults = faults_in(rule, body)
-        raise InternalError(f"{offer.operation.operation_id} answered against its own contract", faults=faults)
+        faults = find_errors(rule, body)
+        raise InternalError(f"{offer.operation.operation_id} answered against its own contract", field_errors=faults)
     return orjson.dumps(body)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from leyden.server.callbacks.signing import signers
-from leyden.server.ports import Chance, Clock
+from leyden.server.ports import Clock, RandomSource
 from leyden.server.store.store import Store
 
 _SECRET_BYTES = 32  # Standard Webhooks: 24 to 64 bytes
@@ -22,7 +22,7 @@ class Projects:
     spec's `x-delivery`.
     """
 
-    def __init__(self, store: Store, clock: Clock, chance: Chance, rotation_ms: int = 0) -> None:
+    def __init__(self, store: Store, clock: Clock, chance: RandomSource, rotation_ms: int = 0) -> None:
         self._clock = clock
         self._rotation_ms = rotation_ms
         self._chance = chance
@@ -47,12 +47,12 @@ class Projects:
             self._keys.put({"id": key, "project": name, "created_at": now})
         return project
 
-    def owner(self, key: str) -> str | None:
+    def project_for_key(self, key: str) -> str | None:
         """The project that holds `key`, or None."""
         row = self._keys.row(key)
         return None if row is None or "ended_at" in row else row["project"]
 
-    def knows(self, key: str) -> bool:
+    def was_issued(self, key: str) -> bool:
         """Whether the key was ever given out here, be it one that was ended."""
         return self._keys.row(key) is not None
 
@@ -60,17 +60,17 @@ class Projects:
         """The keys that open the project, the oldest first."""
         return [row["id"] for row in self._keys.find("project", project) if "ended_at" not in row]
 
-    def give_key(self, project: str, key: str | None = None) -> str:
+    def issue_key(self, project: str, key: str | None = None) -> str:
         """Give the project one more key, by default one that nobody can guess, and return it.
 
         Raises `ValueError` for a key that is not 1 to 200 printable ASCII characters, or that was given out before.
         """
         if key is None:
             key = self._drawn_key()
-            while self.knows(key):  # the world before a reset drew it from the same luck
+            while self.was_issued(key):  # the world before a reset drew it from the same luck
                 key = self._drawn_key()
         check_key(key)
-        if self.knows(key):
+        if self.was_issued(key):
             raise ValueError(f"the key {key!r} was given out before: choose one that never was")
         self._keys.put({"id": key, "project": project, "created_at": self._clock.now()})
         return key
@@ -82,9 +82,9 @@ class Projects:
         The new key, and what is raised, are as with `give_key`; `ValueError` too when the project holds no such key.
         """
         old = self.keys(project) if replaces is None else [replaces]
-        if replaces is not None and self.owner(replaces) != project:
+        if replaces is not None and self.project_for_key(replaces) != project:
             raise ValueError("no key of this project is spelled like the one to be replaced: check it")
-        key = self.give_key(project, new_key)
+        key = self.issue_key(project, new_key)
         for one in old:
             self._keys.put({**self._keys.existing(one), "ended_at": self._clock.now()})
         return key
@@ -93,7 +93,7 @@ class Projects:
         """Every key that was ever given out, as `take_over_keys` reads it."""
         return [dict(row) for row in self._keys]
 
-    def take_over_keys(self, rows: Iterable[dict[str, Any]]) -> None:
+    def import_keys(self, rows: Iterable[dict[str, Any]]) -> None:
         """Let exactly the keys be known that another world knew: a reset neither ends a key nor brings one back."""
         for known in list(self._keys):
             self._keys.delete(known["id"])
@@ -120,7 +120,7 @@ class Projects:
         secrets: Sequence[Mapping[str, Any]] = () if row is None else row["webhook_secrets"]
         return secrets
 
-    def secrets_of(self, project: str, at: int) -> list[str]:
+    def signing_secrets(self, project: str, at: int) -> list[str]:
         """The `whsec_` secrets that sign the project's callbacks at instant `at`, the newest first."""
         return signers(self.secrets(project), at)
 

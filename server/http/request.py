@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 
-class Call(NamedTuple):
+class Request(NamedTuple):
     """What a handler is given.
 
     `project` owns the key (empty for operations without one). `path`, `query` and `header` hold the declared
@@ -19,4 +19,4 @@ class Call(NamedTuple):
     query: Mapping[str, Any]
     header: Mapping[str, str]
     body: Mapping[str, Any]
-    submitted: Mapping[str, Any]
+    raw_body: Mapping[str, Any]

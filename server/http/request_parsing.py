@@ -12,17 +12,24 @@ from urllib.parse import parse_qsl
 from starlette.types import Scope
 
 from leyden.server.contract.types import Operation, Parameter
-from leyden.server.errors import Fault, Impossible, InvalidRequest, NotAcceptable, NotFound, UnsupportedMediaType
-from leyden.server.http.request import Call
+from leyden.server.errors import (
+    FieldError,
+    InvalidRequest,
+    NotAcceptable,
+    NotFound,
+    SemanticConflict,
+    UnsupportedMediaType,
+)
+from leyden.server.http.request import Request
 from leyden.server.http.strict_json import parse
-from leyden.server.http.validation import body_with_defaults, faults_in, pointed_integers, read_parameter
+from leyden.server.http.validation import body_with_defaults, find_errors, pointed_integers, read_parameter
 
 JSON = "application/json"
 
 _NO_PARAMETERS: Mapping[str, Any] = {}
 
 
-def picked(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+def headers_by_name(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     """The headers by name; a repeated one is joined as RFC 9110 (5.2) says."""
     found: dict[bytes, bytes] = {}
     for name, value in headers:
@@ -30,7 +37,7 @@ def picked(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     return found
 
 
-class Reader:
+class RequestParser:
     """Reads the requests of one operation."""
 
     def __init__(self, operation: Operation, depth_limit: int) -> None:
@@ -45,7 +52,7 @@ class Reader:
         self._lenient = operation.errors_as == "lnurl"
         self._media = JSON.encode() if self._body is not None and JSON in self._body.media_types else None
 
-    def submitted(self, raw: bytes, sent: Mapping[bytes, bytes]) -> dict[str, Any]:
+    def parse_body(self, raw: bytes, sent: Mapping[bytes, bytes]) -> dict[str, Any]:
         """The body's JSON object, after its media type and Accept were found good; an absent optional one is empty.
 
         Raises `UnsupportedMediaType`, `NotAcceptable`, or `InvalidRequest` for what is not strict JSON.
@@ -67,15 +74,17 @@ class Reader:
         value = parse(raw, depth_limit=self._depth_limit)
         if not isinstance(value, dict):
             detail = "the body must be a JSON object"
-            raise InvalidRequest(detail, faults=[Fault("", detail)])
+            raise InvalidRequest(detail, field_errors=[FieldError("", detail)])
         return value
 
-    def call(self, project: str, scope: Scope, sent: Mapping[bytes, bytes], submitted: dict[str, Any]) -> Call:
+    def parse_request(
+        self, project: str, scope: Scope, sent: Mapping[bytes, bytes], submitted: dict[str, Any]
+    ) -> Request:
         """The request as its handler sees it: parameters read, and everything held against the spec.
 
         Raises `NotFound` for a malformed path parameter, `InvalidRequest` for whatever else breaks the spec.
         """
-        faults: list[Fault] = []
+        faults: list[FieldError] = []
         path: Mapping[str, str] = scope["path_params"]
         for name, validator in self._path:
             # A malformed id is answered as an unknown one: neither tells what exists.
@@ -93,16 +102,16 @@ class Reader:
         rule = self._body
         body: Mapping[str, Any] = submitted
         if rule is not None:
-            faults = faults or faults_in(rule.rule, submitted)
+            faults = faults or find_errors(rule.rule, submitted)
             if not faults:
                 body = body_with_defaults(rule, submitted)
         if faults:
-            raise InvalidRequest(_first_of(faults), faults=faults)
+            raise InvalidRequest(_first_of(faults), field_errors=faults)
         if rule is not None and rule.rule.integers and (pointed := pointed_integers(rule.rule, submitted)):
-            raise Impossible(_first_of(pointed), faults=pointed)
-        return Call(project, path, query, header, body, submitted)
+            raise SemanticConflict(_first_of(pointed), field_errors=pointed)
+        return Request(project, path, query, header, body, submitted)
 
-    def _parameters(self, raw: bytes, faults: list[Fault]) -> dict[str, Any]:
+    def _parameters(self, raw: bytes, faults: list[FieldError]) -> dict[str, Any]:
         query: dict[str, Any] = {}
         if self._lenient and not self._query:
             return query
@@ -111,37 +120,37 @@ class Reader:
             _take(parameter, given.get(parameter.name), query, faults)
         return query
 
-    def _given(self, raw: bytes, faults: list[Fault]) -> dict[str, str]:
+    def _given(self, raw: bytes, faults: list[FieldError]) -> dict[str, str]:
         given: dict[str, str] = {}
         try:
             pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
         except (UnicodeDecodeError, ValueError):
-            faults.append(Fault("query", "the query is not percent-encoded UTF-8, or has too many fields"))
+            faults.append(FieldError("query", "the query is not percent-encoded UTF-8, or has too many fields"))
             return given
         for name, value in pairs:
             place = f"query.{name[:60]}"
             if name in given:
-                faults.append(Fault(place, f"{name[:60]} is given twice: give it once"))
+                faults.append(FieldError(place, f"{name[:60]} is given twice: give it once"))
             elif name in self._names:
                 given[name] = value
             elif not self._lenient:
-                faults.append(Fault(place, f"there is no parameter {name[:60]} here: leave it out"))
+                faults.append(FieldError(place, f"there is no parameter {name[:60]} here: leave it out"))
         return given
 
 
-def _take(parameter: Parameter, text: str | None, into: dict[str, Any], faults: list[Fault]) -> None:
+def _take(parameter: Parameter, text: str | None, into: dict[str, Any], faults: list[FieldError]) -> None:
     """Read one parameter of a query or of the headers."""
     place = f"{parameter.place}.{parameter.name}"
     if text is None:
         if parameter.required:
-            faults.append(Fault(place, f"{parameter.name} is missing"))
+            faults.append(FieldError(place, f"{parameter.name} is missing"))
         elif parameter.default is not None:
             into[parameter.name] = parameter.default
         return
     value = read_parameter(parameter, text)
-    found = faults_in(parameter.rule, value, place)
+    found = find_errors(parameter.rule, value, place)
     expect = parameter.rule.schema.get("x-expect")
-    faults.extend(Fault(fault.pointer, f"expected {expect}") if expect else fault for fault in found)
+    faults.extend(FieldError(fault.pointer, f"expected {expect}") if expect else fault for fault in found)
     into[parameter.name] = value
 
 
@@ -158,6 +167,6 @@ def _accepts_json(accept: str) -> bool:
     return best[1]
 
 
-def _first_of(faults: Sequence[Fault]) -> str:
+def _first_of(faults: Sequence[FieldError]) -> str:
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     return f"{faults[0].pointer or 'body'}: {faults[0].detail}{more}"

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import orjson
 
-from leyden.server.errors import Fault, InvalidRequest
+from leyden.server.errors import FieldError, InvalidRequest
 
 _BODY = ""
 # Not float: orjson reads an integer beyond 64 bits as one, and so loses digits.
@@ -19,7 +19,7 @@ _HARMLESS = frozenset({int, bool, type(None)})
 
 
 def _refuse(detail: str) -> InvalidRequest:
-    return InvalidRequest(detail, faults=[Fault(_BODY, detail)])
+    return InvalidRequest(detail, field_errors=[FieldError(_BODY, detail)])
 
 
 def _constant(name: str) -> NoReturn:

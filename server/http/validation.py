@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from leyden.server.contract.types import Body, Parameter, Path, Rule
-from leyden.server.errors import Fault
+from leyden.server.errors import FieldError
 
 _LONGEST = 300
 _MOST = 20
@@ -14,13 +14,13 @@ _MOST = 20
 _WHOLE = frozenset("0123456789")
 
 
-def faults_in(rule: Rule, value: Any, root: str = "") -> list[Fault]:
+def find_errors(rule: Rule, value: Any, root: str = "") -> list[FieldError]:
     """Every way in which `value` breaks `rule`, at most twenty; empty when it keeps it.
 
     Pointers are RFC 6901, prefixed with `root`. A schema's `x-expect` is the mend; without it the validator's own
     words are given.
     """
-    found: list[Fault] = []
+    found: list[FieldError] = []
     if not rule.validator.is_valid(value):
         for error in rule.validator.iter_errors(value):
             # Two keywords may fail for one reason: `pattern` and `format` of the same text.
@@ -30,14 +30,14 @@ def faults_in(rule: Rule, value: Any, root: str = "") -> list[Fault]:
     return found[:_MOST]
 
 
-def pointed_integers(rule: Rule, value: Any) -> list[Fault]:
+def pointed_integers(rule: Rule, value: Any) -> list[FieldError]:
     """Integers written with a decimal point: JSON Schema takes 600.0 for an integer, so no schema can refuse it."""
     found = []
     for path in rule.integers:
         leaves = [(f"/{path[0]}", value.get(path[0]))] if len(path) == 1 else _at(value, path)
         for pointer, leaf in leaves:
             if isinstance(leaf, float):
-                found.append(Fault(pointer, f"write {leaf:.0f} without a decimal point"))
+                found.append(FieldError(pointer, f"write {leaf:.0f} without a decimal point"))
     return found[:_MOST]
 
 
@@ -75,20 +75,22 @@ def _at(value: Any, path: Path, pointer: str = "") -> Iterator[tuple[str, Any]]:
         yield from _at(value[path[0]], path[1:], f"{pointer}/{path[0]}")
 
 
-def _explain(rule: Rule, error: Any, root: str) -> list[Fault]:
+def _explain(rule: Rule, error: Any, root: str) -> list[FieldError]:
     path = [str(step) for step in error.instance_path]
     pointer = root + "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in path)
     kind = error.kind.name
     if kind == "required":
         name = error.kind.property
-        return [Fault(f"{pointer}/{name}", f"{name} is missing{_expectation(rule.schema, [*path, name], '; send ')}")]
+        return [
+            FieldError(f"{pointer}/{name}", f"{name} is missing{_expectation(rule.schema, [*path, name], '; send ')}")
+        ]
     if kind == "additionalProperties":
         return [
-            Fault(f"{pointer}/{name}"[:_LONGEST], f"{name[:60]} is not a field here: leave it out")
+            FieldError(f"{pointer}/{name}"[:_LONGEST], f"{name[:60]} is not a field here: leave it out")
             for name in error.kind.unexpected
         ]
     message = _expectation(rule.schema, path, "expected ") or error.message
-    return [Fault(pointer[:_LONGEST], message[:_LONGEST])]
+    return [FieldError(pointer[:_LONGEST], message[:_LONGEST])]
 
 
 def _expectation(schema: Mapping[str, Any], path: list[str], before: str) -> str:

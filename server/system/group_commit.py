@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 
 from leyden.server.callbacks.deliveries import LOST
 from leyden.server.errors import StorageUnavailable
-from leyden.server.ports import Answer, Post
+from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
-from leyden.server.system.http_transport import Around, HttpCourier
+from leyden.server.system.http_transport import Around, HttpTransport
 
 
-class GroupSync:
+class GroupCommit:
     """The wait for the disk under policy `always`, for a store that leaves the waiting to its caller (`group_commit`).
 
     Flushes follow one another in a worker thread. Who comes while one is under way waits for the next, because the
@@ -64,15 +64,15 @@ class GroupSync:
                 one.cancel()
 
 
-class SyncedCourier:
+class DurableTransport:
     """A courier to the real network that sends nothing before what it tells of is on the disk."""
 
-    def __init__(self, courier: HttpCourier, settled: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, courier: HttpTransport, settled: Callable[[], Awaitable[None]]) -> None:
         self._courier = courier
         self._settled = settled
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def post(self, post: Post, answered: Callable[[Post, Answer], None]) -> None:
+    def post(self, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
         """Send when the disk has everything, and call `answered` in the loop. Raises `RuntimeError` outside one."""
         task = asyncio.get_running_loop().create_task(self._carry(post, answered))
         self._tasks.add(task)
@@ -101,12 +101,14 @@ class SyncedCourier:
             await asyncio.wait(self._tasks)
         await self._courier.close()
 
-    async def _carry(self, post: Post, answered: Callable[[Post, Answer], None]) -> None:
+    async def _carry(
+        self, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]
+    ) -> None:
         try:
             await self._settled()
         except StorageUnavailable as error:
             # To the outbox this is an attempt that nobody saw the end of: it takes nothing off the schedule.
-            answered(post, Answer(error=LOST, note=f"not sent: {error.detail}"))
+            answered(post, CallbackResponse(error=LOST, note=f"not sent: {error.detail}"))
         else:
             self._courier.post(post, answered)
 

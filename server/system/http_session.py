@@ -15,8 +15,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES
-from leyden.server.callbacks.ip_addresses import meant_address, plain
-from leyden.server.ports import Answer, Post
+from leyden.server.callbacks.ip_addresses import parse_host_address, unmap
+from leyden.server.ports import CallbackRequest, CallbackResponse
 
 # What the client would add of its own accord: a receiver sees exactly the headers that the delivery's row shows,
 # besides host and content-length.
@@ -54,20 +54,20 @@ class Session:
             skip_auto_headers=_NOT_ADDED,
         )
 
-    async def send(self, post: Post) -> Answer:
+    async def send(self, post: CallbackRequest) -> CallbackResponse:
         """Make the attempt. Whatever happens on the way is an `Answer`."""
         began = time.perf_counter()
         try:
             return await self._send(post, began)
         except Exception as error:
             word, note = _told(post, error)
-            return Answer(error=word, note=note, latency_ms=_since(began))
+            return CallbackResponse(error=word, note=note, latency_ms=_since(began))
 
     async def close(self) -> None:
         """Close every connection."""
         await self._client.close()
 
-    async def _send(self, post: Post, began: float) -> Answer:
+    async def _send(self, post: CallbackRequest, began: float) -> CallbackResponse:
         target = _target(post.url)
         if target.trouble:
             raise ValueError(target.trouble)
@@ -76,7 +76,7 @@ class Session:
             raise Refused(rule)
         headers: Mapping[str, str] = post.headers
         if target.nowhere:
-            return Answer(error="unresolved", note=target.nowhere, latency_ms=_since(began))
+            return CallbackResponse(error="unresolved", note=target.nowhere, latency_ms=_since(began))
         if target.address:
             rule = self._allow(target.host, target.address, target.port)
             if rule is not None:
@@ -84,7 +84,7 @@ class Session:
         if target.known_as:
             headers = {**headers, "host": target.known_as}
         body: bytes | AsyncIterator[bytes] = post.body
-        if post.over_ms:
+        if post.send_duration_ms:
             headers = {**headers, "Content-Length": str(len(post.body))}  # or it would go out in chunks
             body = _slowly(post)
         timeout = _timeout(post.timeout_ms, post.connect_timeout_ms)
@@ -92,7 +92,7 @@ class Session:
             target.url, data=body, headers=headers, timeout=timeout, allow_redirects=False
         ) as response:
             kept, cut = await _read(response)
-            return Answer(
+            return CallbackResponse(
                 status=response.status,
                 headers=_lower(response.headers),
                 body=kept,
@@ -126,7 +126,7 @@ def _target(text: str) -> Target:
     if url.scheme not in {"http", "https"} or not host or port is None or url.raw_user is not None:
         return Target(url, trouble=f"{text!r} is no http or https address without user info")
     try:
-        address = meant_address(host)
+        address = parse_host_address(host)
     except ValueError as error:
         return Target(url, host, port, nowhere=str(error))
     meant = "" if address is None else str(address)
@@ -136,7 +136,7 @@ def _target(text: str) -> Target:
     return Target(url.with_host(meant), host, port, meant, known_as=url.raw_authority)
 
 
-def _told(post: Post, error: Exception) -> tuple[str, str]:
+def _told(post: CallbackRequest, error: Exception) -> tuple[str, str]:
     """What went wrong, in a word and in words. What is no fault of the network's is raised again."""
     match error:
         case Refused():
@@ -164,10 +164,10 @@ def _since(began: float) -> int:
     return round((time.perf_counter() - began) * 1_000)
 
 
-async def _slowly(post: Post) -> AsyncIterator[bytes]:
+async def _slowly(post: CallbackRequest) -> AsyncIterator[bytes]:
     size = -(-len(post.body) // _SLOW_PARTS)
     for part in range(_SLOW_PARTS):
-        await asyncio.sleep(post.over_ms / 1_000 / _SLOW_PARTS)
+        await asyncio.sleep(post.send_duration_ms / 1_000 / _SLOW_PARTS)
         yield post.body[part * size : (part + 1) * size]
 
 
@@ -190,7 +190,7 @@ class _CheckedResolver(AbstractResolver):
         """The checked addresses, as texts that need no second look-up. Raises `OSError` or `Refused`."""
         try:
             found = await self._lookup(host)
-            addresses = [plain(ip_address(text.partition("%")[0])) for text in found]
+            addresses = [unmap(ip_address(text.partition("%")[0])) for text in found]
         except ValueError as error:
             raise OSError(None, f"not a name that can be looked up: {error}") from error
         if not addresses:

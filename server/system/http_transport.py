@@ -8,17 +8,17 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from leyden.server.ports import Answer, Post
-from leyden.server.system.process import wall_ms
+from leyden.server.ports import CallbackRequest, CallbackResponse
+from leyden.server.system.process import system_time_ms
 
 if TYPE_CHECKING:
     from leyden.server.system.http_session import Allow, Lookup, Screen, Session
 
-Answered = Callable[[Post, Answer], None]
+Answered = Callable[[CallbackRequest, CallbackResponse], None]
 Around = Callable[[], AbstractContextManager[Any]]
 
 
-class HttpCourier:
+class HttpTransport:
     """A `leyden.server.ports.Courier` on the event loop in which it is used.
 
     `allow(host, address, port)` is asked before any socket is opened, with the URL's host and the address that it
@@ -43,7 +43,7 @@ class HttpCourier:
         self._around: Around = nullcontext
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._numbers = count()
-        self._answers: list[tuple[Post, Answer, Answered]] = []
+        self._answers: list[tuple[CallbackRequest, CallbackResponse, Answered]] = []
         self._waiting: list[asyncio.Future[None]] = []
 
     @property
@@ -51,7 +51,7 @@ class HttpCourier:
         """Attempts under way, those included whose answer is yet to be told."""
         return len(self._tasks) + len(self._answers)
 
-    def post(self, post: Post, answered: Answered) -> None:
+    def post(self, post: CallbackRequest, answered: Answered) -> None:
         """Send in the background, and call `answered(post, answer)` in the loop. Raises `RuntimeError` outside one."""
         loop = asyncio.get_running_loop()
         number = next(self._numbers)
@@ -63,7 +63,7 @@ class HttpCourier:
 
     def wall_seconds(self, url: str) -> int:
         """Real time: receivers out there compare signatures with their own clocks."""
-        return wall_ms() // 1_000
+        return system_time_ms() // 1_000
 
     async def drained(self) -> None:
         """Return once nothing is under way and every answer has been told, follow-ups included."""
@@ -86,7 +86,7 @@ class HttpCourier:
             await self._session.close()
             self._session = None
 
-    async def _carry(self, number: int, post: Post, answered: Answered) -> None:
+    async def _carry(self, number: int, post: CallbackRequest, answered: Answered) -> None:
         if self._session is None:
             # Here and not above: the client takes a fifth of a second to import, and many a server never sends.
             from leyden.server.system.http_session import Session

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 
-class PortTaken(LeydenError):
+class ListenError(LeydenError):
     """The address cannot be listened on."""
 
 
-def wall_ms() -> int:
+def system_time_ms() -> int:
     """The machine's own time, in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
@@ -51,12 +51,12 @@ def stopwatch() -> Callable[[], float]:
     return lambda: time.perf_counter() - began
 
 
-def drawn_seed() -> int:
+def random_seed() -> int:
     """A seed nobody chose: 48 bits of the machine's entropy, small enough to write down."""
     return int.from_bytes(os.urandom(6), "big")
 
 
-def open_port(host: str, port: int) -> socket.socket:
+def open_listener(host: str, port: int) -> socket.socket:
     """Listen on `host` and `port` (0 picks a free one).
 
     Raises `PortTaken` when the address is taken or is not this machine's.
@@ -71,19 +71,19 @@ def open_port(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         listener.close()
         reason = getattr(error, "strerror", None) or str(error).rstrip(".")
-        raise PortTaken(
+        raise ListenError(
             f"cannot listen on {host}:{port}: {reason}; choose another --port (0 is any free one) or --host"
         ) from None
     return listener
 
 
-def address_of(listener: socket.socket) -> str:
+def base_url(listener: socket.socket) -> str:
     """The base URL a listener is reached at."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def machine_addresses() -> list[str]:
+def local_addresses() -> list[str]:
     """The addresses by which this machine knows itself: its name's, and those that it would send from."""
     found: set[str] = set()
     with contextlib.suppress(OSError):
@@ -121,7 +121,7 @@ class ServerThread:
     """The same server beside a program that goes on: a notebook, a test."""
 
     def __init__(self, app: ASGIApp, listener: socket.socket) -> None:
-        self.url = address_of(listener)
+        self.url = base_url(listener)
         self._up = threading.Event()
         self._server = _server(app, self._up.set)
         self._thread = threading.Thread(
@@ -129,7 +129,7 @@ class ServerThread:
         )
         self._thread.start()
         if not self._up.wait(10):
-            raise PortTaken(f"the server at {self.url} did not start within ten seconds")
+            raise ListenError(f"the server at {self.url} did not start within ten seconds")
 
     def close(self) -> None:
         """Stop serving and wait for the thread to end."""

@@ -19,11 +19,19 @@ from leyden.callbacks.fault_kinds import (
     is_spent,
 )
 from leyden.callbacks.mutations import CONTENT_KINDS, renamed, restamped, tampered
-from leyden.server.callbacks.outbox import Callbacks
+from leyden.server.callbacks.outbox import Outbox
 from leyden.server.contract.types import Contract
 from leyden.server.errors import Problem, TooManyRequests
 from leyden.server.http.projects import Projects
-from leyden.server.ports import CALLBACK, Answer, Chance, Clock, Courier, Journal, Post
+from leyden.server.ports import (
+    CALLBACK,
+    CallbackRequest,
+    CallbackResponse,
+    CallbackTransport,
+    Clock,
+    EventJournal,
+    RandomSource,
+)
 from leyden.server.store.store import Store
 from leyden.world.rng import uuid4_from
 
@@ -37,7 +45,7 @@ _COPY = "~"  # in the delivery id of a copy, between the delivery's, the fault's
 
 
 class Faults:
-    """A `leyden.server.ports.Courier` in front of another: what no fault is meant for passes through untouched.
+    """A `CallbackTransport` in front of another: what no fault is meant for passes through untouched.
 
     Of the faults that fit an attempt, the oldest of those that hold it back may put it off, and the oldest of the
     others strikes it. All of it is rows and timers, so a hit is undone with the commit that it belongs to, and counts
@@ -52,11 +60,11 @@ class Faults:
         contract: Contract,
         store: Store,
         clock: Clock,
-        journal: Journal,
-        chance: Chance,
-        courier: Courier,
+        journal: EventJournal,
+        chance: RandomSource,
+        courier: CallbackTransport,
         *,
-        callbacks: Callable[[], Callbacks],
+        callbacks: Callable[[], Outbox],
         projects: Callable[[], Projects],
         turn: Callable[[], AbstractContextManager[Any]],
     ) -> None:
@@ -113,7 +121,7 @@ class Faults:
     # What the outbox and the door ask
 
     def put_off(self, delivery: Mapping[str, Any], number: int) -> int | None:
-        """Until when an attempt that is due is held back, or None: `Callbacks.put_off`."""
+        """Until when an attempt that is due is held back, or None: `Outbox.defer_until`."""
         held = self._held.row(delivery["id"])
         if held is not None:
             # It was held back and its time has come; or it was replayed meanwhile, which is the same.
@@ -151,7 +159,7 @@ class Faults:
 
     # The port
 
-    def post(self, post: Post, answered: Callable[[Post, Answer], None]) -> None:
+    def post(self, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
         """Send, or what goes for it while a fault strikes."""
         delivery = self._callbacks().delivery(post.delivery_id) if len(self._faults) else None
         fault = None if delivery is None else self._fitting(_SENDING, delivery, post.attempt)
@@ -169,10 +177,10 @@ class Faults:
         """The time that this URL's receiver compares signatures with."""
         return self._courier.wall_seconds(url)
 
-    def answered(self, post: Post, answer: Answer) -> None:
+    def answered(self, post: CallbackRequest, answer: CallbackResponse) -> None:
         """Tell the outbox; what becomes of a copy is only written down."""
         if _COPY not in post.delivery_id:
-            self._callbacks().answered(post, answer)
+            self._callbacks().on_response(post, answer)
             return
         delivery_id, fault_id, _ = post.delivery_id.split(_COPY)
         self._journal.note(
@@ -195,7 +203,9 @@ class Faults:
                 return dict(fault)
         return None
 
-    def _strike(self, fault: Mapping[str, Any], delivery_id: str, number: int, *sent: Post) -> dict[str, Any]:
+    def _strike(
+        self, fault: Mapping[str, Any], delivery_id: str, number: int, *sent: CallbackRequest
+    ) -> dict[str, Any]:
         struck = {**fault, "hits": fault["hits"] + 1}
         self._faults.put(struck)
         facts: dict[str, Any] = {"delivery": delivery_id, "attempt": number, "hit": struck["hits"]}
@@ -212,14 +222,14 @@ class Faults:
         """The secrets that sign now, and the one before the last rotation if there was one."""
         projects, project = self._projects(), delivery["project"]
         replaced = [secret["secret"] for secret in projects.secrets(project)[:-1]]
-        return projects.secrets_of(project, self._clock.now()), replaced[-1] if replaced else None
+        return projects.signing_secrets(project, self._clock.now()), replaced[-1] if replaced else None
 
-    def _send_bad(self, post: Post, fault: dict[str, Any], secrets: tuple[list[str], str | None]) -> None:
+    def _send_bad(self, post: CallbackRequest, fault: dict[str, Any], secrets: tuple[list[str], str | None]) -> None:
         bad = tampered(fault, post, *secrets, self._chance)
         self._strike(fault, post.delivery_id, post.attempt, bad)
         self._courier.post(bad, self.answered)
 
-    def _send_oddly(self, post: Post, fault: dict[str, Any], secrets: tuple[list[str], str | None]) -> None:
+    def _send_oddly(self, post: CallbackRequest, fault: dict[str, Any], secrets: tuple[list[str], str | None]) -> None:
         now = self._clock.now()
         if fault["kind"] == "drop":
             self._wait(post, now + post.timeout_ms, copy=None)
@@ -233,7 +243,7 @@ class Faults:
         else:
             self._wait(copy, now + fault["delay_ms"], copy="exact" if fault["kind"] == "duplicate" else "fresh")
 
-    def _wait(self, post: Post, due_at: int, *, copy: str | None) -> None:
+    def _wait(self, post: CallbackRequest, due_at: int, *, copy: str | None) -> None:
         waiting_id = _attempt(post.delivery_id, post.attempt)
         self._waiting.put({"id": waiting_id, "post": packed(post), "due_at": due_at, "copy": copy})
         self._clock.call_at(due_at, CALLBACK, TIMER, waiting_id)
@@ -246,21 +256,21 @@ class Faults:
         post = unpacked(row["post"])
         if row["copy"] is None:
             note = "dropped by a fault: it was never sent"
-            self.answered(post, Answer(error="timeout", note=note, latency_ms=post.timeout_ms))
+            self.answered(post, CallbackResponse(error="timeout", note=note, latency_ms=post.timeout_ms))
             return
         delivery = self._callbacks().delivery(post.delivery_id.partition(_COPY)[0])
         if row["copy"] == "fresh" and delivery is not None:
             post = restamped(post, self._secrets(delivery)[0], self._courier.wall_seconds(post.url))
         self._send_copy(post)
 
-    def _send_copy(self, copy: Post) -> None:
+    def _send_copy(self, copy: CallbackRequest) -> None:
         delivery_id, fault_id, _ = copy.delivery_id.split(_COPY)
         self._journal.note("fault_sent", fault_id, delivery=delivery_id, headers=dict(copy.headers))
         self._courier.post(copy, self.answered)
 
     def _release(self, held: Sequence[Mapping[str, Any]]) -> None:
         for row in held:
-            self._callbacks().postpone(row["id"], self._clock.now())
+            self._callbacks().reschedule(row["id"], self._clock.now())
 
 
 def _attempt(delivery_id: str, number: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from leyden.server.callbacks.signing import sign
-from leyden.server.ports import Chance, Post
+from leyden.server.ports import CallbackRequest, RandomSource
 
 ID, STAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
 SIGNED_HEADERS = (ID, STAMP, SIGNATURE)
@@ -32,7 +32,9 @@ CONTENT_KINDS = (
 )
 
 
-def tampered(fault: Mapping[str, Any], post: Post, secrets: Sequence[str], old: str | None, chance: Chance) -> Post:
+def tampered(
+    fault: Mapping[str, Any], post: CallbackRequest, secrets: Sequence[str], old: str | None, chance: RandomSource
+) -> CallbackRequest:
     """The post, gone bad in the way that the fault's kind (one of `CONTENT_KINDS`) names.
 
     `secrets` are those that sign now; `old` is the one that `old_secret` signs with (None: one that nobody was ever
@@ -73,27 +75,27 @@ def tampered(fault: Mapping[str, Any], post: Post, secrets: Sequence[str], old: 
     raise ValueError(f"{kind!r} is no way to change a callback: choose one of {', '.join(CONTENT_KINDS)}")
 
 
-def restamped(post: Post, secrets: Sequence[str], stamp_s: int) -> Post:
+def restamped(post: CallbackRequest, secrets: Sequence[str], stamp_s: int) -> CallbackRequest:
     """The same message as if it had been signed at `stamp_s`, with these secrets."""
     signature = sign(secrets, post.headers[ID], stamp_s, post.body.decode())
     return _with(_with(post, STAMP, str(stamp_s)), SIGNATURE, signature)
 
 
-def renamed(post: Post, secrets: Sequence[str], webhook_id: str) -> Post:
+def renamed(post: CallbackRequest, secrets: Sequence[str], webhook_id: str) -> CallbackRequest:
     """The same body as another message, signed as such."""
     return restamped(_with(post, ID, webhook_id), secrets, int(post.headers[STAMP]))
 
 
-def invented_secret(chance: Chance) -> str:
+def invented_secret(chance: RandomSource) -> str:
     """A secret that nobody was given."""
     return "whsec_" + base64.b64encode(chance.bytes(32)).decode()
 
 
-def _with(post: Post, name: str, text: str) -> Post:
+def _with(post: CallbackRequest, name: str, text: str) -> CallbackRequest:
     return replace(post, headers={**post.headers, name: text})
 
 
-def _told(post: Post, beside: str, name: str, value: Any) -> Post:
+def _told(post: CallbackRequest, beside: str, name: str, value: Any) -> CallbackRequest:
     """The post with another field: beside the field `beside`, which an envelope has one floor down."""
     body = orjson.loads(post.body)
     if beside and beside not in body and isinstance(body.get("data"), dict):

@@ -18,7 +18,7 @@ from leyden.callbacks.inboxes import Inbox, Posts
 from leyden.callbacks.inspection import body_faults, signature_faults
 from leyden.callbacks.replies import NEVER_HEARD, TIMEOUT, Said, answer_from, plain_reply, reply_resource, word_of
 from leyden.server.contract.types import CallbackRule
-from leyden.server.ports import CALLBACK, Answer, Clock, Journal, Post
+from leyden.server.ports import CALLBACK, CallbackRequest, CallbackResponse, Clock, EventJournal
 from leyden.server.store.store import Store
 
 TIMER = "receiver_answer"
@@ -117,7 +117,7 @@ class Receiver:
 
 
 class Receivers:
-    """Every receiver of one sandbox; a `leyden.server.ports.Courier` that carries nothing further than this object.
+    """Every receiver of one sandbox; a `CallbackTransport` that carries nothing further than this object.
 
     `rules` are the contract's callbacks, for the bodies' schemas; `secrets_at(instant)` gives every secret that may
     sign at that instant. What is not given is not looked at. `shop.localhost` is `shop`; a receiver is on record from
@@ -129,8 +129,8 @@ class Receivers:
         self,
         store: Store,
         clock: Clock,
-        journal: Journal,
-        answered: Callable[[Post, Answer], None],
+        journal: EventJournal,
+        answered: Callable[[CallbackRequest, CallbackResponse], None],
         *,
         rules: Mapping[str, CallbackRule] | None = None,
         secrets_at: Callable[[int], Sequence[str]] | None = None,
@@ -175,7 +175,7 @@ class Receivers:
 
     # The port
 
-    def post(self, post: Post, answered: Callable[[Post, Answer], None]) -> None:
+    def post(self, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
         """Hand the post to its host's receiver. The answer comes at once, or through the clock if it is late."""
         self._answered = answered
         parts = urlsplit(post.url)
@@ -207,7 +207,7 @@ class Receivers:
 
     # Inside
 
-    def _chosen(self, name: str, post: Post) -> dict[str, Any]:
+    def _chosen(self, name: str, post: CallbackRequest) -> dict[str, Any]:
         """The reply to this post: the first rule's that fits it, else the script's next, else the usual one."""
         state = self.state(name)
         for place, rule in enumerate(state["rules"]):
@@ -228,7 +228,7 @@ class Receivers:
         usual: dict[str, Any] = state["default"]
         return usual
 
-    def _receive(self, name: str, post: Post, path: str, reply: Mapping[str, Any]) -> None:
+    def _receive(self, name: str, post: CallbackRequest, path: str, reply: Mapping[str, Any]) -> None:
         state = self.state(name)
         answer = reply["word"] or reply["status"]
         headers = {key.lower(): value for key, value in post.headers.items()}
@@ -273,7 +273,13 @@ class Receivers:
         self._late.delete(key)
         self._tell(late["receiver"], unpacked(late["post"]), late["reply"], self._answered)
 
-    def _tell(self, name: str, post: Post, reply: Mapping[str, Any], answered: Callable[[Post, Answer], None]) -> None:
+    def _tell(
+        self,
+        name: str,
+        post: CallbackRequest,
+        reply: Mapping[str, Any],
+        answered: Callable[[CallbackRequest, CallbackResponse], None],
+    ) -> None:
         if reply["error"] is None and 200 <= reply["status"] <= 299:
             self._posts.acknowledge(name, post.headers.get("webhook-id", ""))
         answered(post, answer_from(reply, name))
@@ -284,7 +290,7 @@ def _name(host: str) -> str:
     return name.removesuffix(".localhost")
 
 
-def _charges_of(post: Post) -> list[Any]:
+def _charges_of(post: CallbackRequest) -> list[Any]:
     """The ids of the Charge and the Static Charge that a body tells of, in an envelope or not."""
     try:
         body = orjson.loads(post.body)

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES
-from leyden.server.ports import Answer
+from leyden.server.ports import CallbackResponse
 from leyden.server.timestamps import parse_duration
 
 TIMEOUT, RESET, REFUSED, UNRESOLVED, TLS, PROTOCOL = "timeout", "reset", "refused", "unresolved", "tls", "protocol"
@@ -124,16 +124,16 @@ def word_of(plain: Mapping[str, Any]) -> str:
     return str(plain["word"] or plain["status"])
 
 
-def answer_from(plain: Mapping[str, Any], name: str) -> Answer:
+def answer_from(plain: Mapping[str, Any], name: str) -> CallbackResponse:
     """What the outbox sees of receiver `name`'s reply: no more of a body than would be read and kept of a real one."""
     latency_ms = plain["delay_ms"]
     if plain["error"] is not None:
         note = f"the receiver {name!r} was told to answer so"
         if plain["word"] not in (None, plain["error"]):
             note = f"{note}: {plain['word']}"
-        return Answer(error=plain["error"], note=note, latency_ms=latency_ms)
+        return CallbackResponse(error=plain["error"], note=note, latency_ms=latency_ms)
     body = plain["body"].encode() if plain["size"] is None else b"x" * min(plain["size"], READ_CAP_BYTES + 1)
     note = f"reading stopped after {READ_CAP_BYTES} bytes" if len(body) > READ_CAP_BYTES else ""
-    return Answer(
+    return CallbackResponse(
         status=plain["status"], headers=plain["headers"], body=body[:KEPT_BYTES], note=note, latency_ms=latency_ms
     )

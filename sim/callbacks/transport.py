@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 from leyden.callbacks.receivers import Receivers
 from leyden.server.errors import StorageUnavailable
-from leyden.server.ports import Answer, Courier, Post
+from leyden.server.ports import CallbackRequest, CallbackResponse, CallbackTransport
 
-Answered = Callable[[Post, Answer], None]
-Told = tuple[Post, Answer, Answered]
+Answered = Callable[[CallbackRequest, CallbackResponse], None]
+Told = tuple[CallbackRequest, CallbackResponse, Answered]
 
 
-class Outside(Courier, Protocol):
+class Outside(CallbackTransport, Protocol):
     """A courier to the real network."""
 
     def tell_within(self, around: Callable[[], AbstractContextManager[None]]) -> None:
@@ -47,7 +47,7 @@ class Exchange:
         self.inside = inside
         self.outside = outside
         self._turn = turn
-        self._ready: list[tuple[Post, Answered]] = []
+        self._ready: list[tuple[CallbackRequest, Answered]] = []
         self._untold: list[Told] = []
         self._sent: dict[int, Told | None] = {}  # by place in the order of sending
         self._places = count(1)
@@ -56,7 +56,7 @@ class Exchange:
         if outside is not None:
             outside.tell_within(self._together)
 
-    def post(self, post: Post, answered: Answered) -> None:
+    def post(self, post: CallbackRequest, answered: Answered) -> None:
         """Hand the post to whoever the URL belongs to."""
         if self._is_inside(post.url):
             self.inside.post(post, answered)
@@ -128,7 +128,7 @@ class Exchange:
         return self.outside.wall_seconds(url)
 
     def _teller(self, answered: Answered, place: int) -> Answered:
-        def tell(sent: Post, answer: Answer) -> None:
+        def tell(sent: CallbackRequest, answer: CallbackResponse) -> None:
             if self._in_order:
                 self._sent[place] = (sent, answer, answered)
                 while self._sent and (told := self._sent[first := next(iter(self._sent))]) is not None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from leyden.server.ports import Answer, Courier, Post
+from leyden.server.ports import CallbackRequest, CallbackResponse, CallbackTransport
 
 
-async def deliver(courier: Courier, post: Post) -> Answer:
+async def deliver(courier: CallbackTransport, post: CallbackRequest) -> CallbackResponse:
     """The answer to one post. Must run in the courier's event loop."""
-    told: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    told: asyncio.Future[CallbackResponse] = asyncio.get_running_loop().create_future()
 
-    def answered(_: Post, answer: Answer) -> None:
+    def answered(_: CallbackRequest, answer: CallbackResponse) -> None:
         if not told.done():  # whoever waited may have been told to stop
             told.set_result(answer)
 
@@ -20,6 +20,6 @@ async def deliver(courier: Courier, post: Post) -> Answer:
     return await told
 
 
-async def deliver_together(courier: Courier, posts: Sequence[Post]) -> list[Answer]:
+async def deliver_together(courier: CallbackTransport, posts: Sequence[CallbackRequest]) -> list[CallbackResponse]:
     """The answers to posts that are sent at the same moment, in their order."""
     return await asyncio.gather(*(deliver(courier, post) for post in posts))

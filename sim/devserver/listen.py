@@ -15,9 +15,9 @@ from leyden.devserver.awaited_delivery import deliver
 from leyden.devserver.receiver_check.session import signature_of
 from leyden.server.callbacks.egress import Egress
 from leyden.server.errors import LeydenError
-from leyden.server.ports import Answer, Post
-from leyden.server.system.http_transport import HttpCourier
-from leyden.server.system.process import wall_ms
+from leyden.server.ports import CallbackRequest, CallbackResponse
+from leyden.server.system.http_transport import HttpTransport
+from leyden.server.system.process import system_time_ms
 from leyden.server.timestamps import parse_iso
 
 _PAGE = 100
@@ -69,7 +69,7 @@ def listen(options: argparse.Namespace) -> int:
 async def _listen(options: argparse.Namespace) -> None:
     desk = ControlClient(options.server, options.api_key)
     egress = Egress(options.egress, allow=options.egress_allow)
-    courier = HttpCourier(allow=egress, screen=egress.screen)
+    courier = HttpTransport(allow=egress, screen=egress.screen)
     try:
         seen = {inbox["name"]: inbox["received"] for inbox in await desk.ask("GET", "/inboxes")}
         print(f"Listening to {options.server}: what comes to http://inbox.localhost goes to {options.url}", flush=True)
@@ -90,7 +90,7 @@ async def _listen(options: argparse.Namespace) -> None:
         await desk.close()
 
 
-async def _forward_new(desk: ControlClient, courier: HttpCourier, url: str, seen: dict[str, int]) -> None:
+async def _forward_new(desk: ControlClient, courier: HttpTransport, url: str, seen: dict[str, int]) -> None:
     """Forward whatever the inboxes got since they were last seen."""
     for inbox in await desk.ask("GET", "/inboxes"):
         name = inbox["name"]
@@ -103,11 +103,11 @@ async def _forward_new(desk: ControlClient, courier: HttpCourier, url: str, seen
                 break
             for got in page["posts"]:
                 seen[name] = got["number"]
-                answer = await deliver(courier, forwarded_request(got, url, secrets, wall_ms() // 1_000))
+                answer = await deliver(courier, forwarded_request(got, url, secrets, system_time_ms() // 1_000))
                 print(_line(name, got, answer), flush=True)
 
 
-def forwarded_request(got: Mapping[str, Any], url: str, secrets: Sequence[str], now_s: int) -> Post:
+def forwarded_request(got: Mapping[str, Any], url: str, secrets: Sequence[str], now_s: int) -> CallbackRequest:
     """What an inbox got, as a post to `url`; without a path in `url`, to the path it was sent to.
 
     A receiver compares timestamps with its own clock, so they are moved by as much as the sandbox's clock is off, and
@@ -130,10 +130,10 @@ def forwarded_request(got: Mapping[str, Any], url: str, secrets: Sequence[str], 
     if target.path in ("", "/") and not target.query:
         sent_to = urlsplit(got["url"])
         url = f"{target.scheme}://{target.netloc}{sent_to.path or '/'}" + (f"?{sent_to.query}" if sent_to.query else "")
-    return Post(webhook_id, got["attempt"], url, headers, body, _CONNECT_TIMEOUT_MS, _TIMEOUT_MS)
+    return CallbackRequest(webhook_id, got["attempt"], url, headers, body, _CONNECT_TIMEOUT_MS, _TIMEOUT_MS)
 
 
-def _line(inbox: str, got: Mapping[str, Any], answer: Answer) -> str:
+def _line(inbox: str, got: Mapping[str, Any], answer: CallbackResponse) -> str:
     said = str(answer.status) if answer.status is not None else f"{answer.error} {answer.note}".strip()
     try:
         body = orjson.loads(got["body"])

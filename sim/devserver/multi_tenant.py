@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from starlette.types import Receive, Scope, Send
 
 from leyden.devserver.console.console import CONSOLE_PATH, console
-from leyden.server.app import Page
+from leyden.server.app import PublicPage
 from leyden.server.errors import LeydenError, StorageUnavailable
 from leyden.world.world import World
 
@@ -36,15 +36,19 @@ class MultiTenantApp:
     def __init__(self, worlds: Mapping[str, World], *, sync_by: Callable[[], int] | None = None) -> None:
         self._worlds = {key.encode("latin-1", "replace"): world for key, world in worlds.items()}
         self._first = next(iter(self._worlds.values()))
-        self._header = self._first.service.gate.key_header
-        self._console = None if self._first.plan.control is None else Page(console, self._first.service.gate)
+        self._header = self._first.service.pipeline.api_key_header
+        self._console = None if self._first.plan.control is None else PublicPage(console, self._first.service.pipeline)
         self._moved = asyncio.Event()
         self._looks_at_s = 0.0  # on the loop's clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sync_by = sync_by
         self._troubles: dict[World, str] = {}
         for key, world in worlds.items():
-            if any(other.service.projects.owner(key) is not None for other in worlds.values() if other is not world):
+            if any(
+                other.service.projects.project_for_key(key) is not None
+                for other in worlds.values()
+                if other is not world
+            ):
                 raise LeydenError("a key opens another project of this server already: give each project its own")
             world.name_taken = self.name_taken
             world.key_taken = self.key_taken
@@ -58,7 +62,7 @@ class MultiTenantApp:
         """Whether the key was ever given to a world of this server."""
         worlds = self._worlds
         return key.encode("latin-1", "replace") in worlds or any(
-            world.service.projects.knows(key) for world in worlds.values()
+            world.service.projects.was_issued(key) for world in worlds.values()
         )
 
     async def until(self, done: Callable[[], bool], timeout_s: float) -> None:
@@ -101,7 +105,7 @@ class MultiTenantApp:
                 return self._worlds[value]
             key = value.decode("latin-1")  # one that a project changed to since
             for world in self._worlds.values():
-                if world.service.projects.owner(key) is not None:
+                if world.service.projects.project_for_key(key) is not None:
                     return world
         steps = scope["path"].split("/")
         for world in self._worlds.values():

@@ -14,13 +14,20 @@ from leyden.devserver.console.console import CONSOLE_PATH
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.server.callbacks.egress import Egress
-from leyden.server.callbacks.ip_addresses import meant_address
+from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.errors import LeydenError, StoreError
 from leyden.server.http.projects import check_key
 from leyden.server.store.store import Store
-from leyden.server.system.group_commit import GroupSync, SyncedCourier
-from leyden.server.system.http_transport import HttpCourier
-from leyden.server.system.process import address_of, drawn_seed, machine_addresses, open_port, run_server, wall_ms
+from leyden.server.system.group_commit import DurableTransport, GroupCommit
+from leyden.server.system.http_transport import HttpTransport
+from leyden.server.system.process import (
+    base_url,
+    local_addresses,
+    open_listener,
+    random_seed,
+    run_server,
+    system_time_ms,
+)
 from leyden.world.config import network_of, plan_from
 from leyden.world.world import World
 
@@ -42,15 +49,15 @@ def serve(options: argparse.Namespace) -> int:
             raise LeydenError(str(error)) from None
     if len(set(keys)) != len(keys):
         raise LeydenError("an API key is given twice: each project needs its own")
-    listener = open_port(options.host, options.port)
-    url = address_of(listener)
+    listener = open_listener(options.host, options.port)
+    url = base_url(listener)
     public_url = options.public_url or url
     egress = _egress(options, url, public_url)
     worlds: dict[str, World] = {}
     try:
         for index, key in enumerate(keys):
             worlds[key] = _world_for_key(options, key, index, public_url, egress)
-        host = MultiTenantApp(worlds, sync_by=wall_ms if options.durability == "interval" else None)
+        host = MultiTenantApp(worlds, sync_by=system_time_ms if options.durability == "interval" else None)
         gc.freeze()  # what was read is here to stay: the collector need not look at it again and again
         gc.set_threshold(_YOUNG_OBJECTS)
         gc.enable()
@@ -68,7 +75,7 @@ def _announce(options: argparse.Namespace, url: str, worlds: Mapping[str, World]
     world = next(iter(worlds.values()))
     plan = world.plan
     # A key that was given is its holder's secret; the default one is not, unless it was changed since.
-    secret = options.api_key or world.service.projects.owner(DEFAULT_KEY) is None
+    secret = options.api_key or world.service.projects.project_for_key(DEFAULT_KEY) is None
     key = "" if secret else f", apikey: {DEFAULT_KEY}"
     kept = "in memory" if options.data == ":memory:" else f"in {options.data}"
     pages = f"documentation: {url}/docs" + ("" if plan.control is None else f", console: {url}{CONSOLE_PATH}")
@@ -79,9 +86,9 @@ def _egress(options: argparse.Namespace, *urls: str) -> Egress:
     """Where the callbacks of every world may go; never to one of these `urls`, at which the server itself is reached,
     nor, when it listens everywhere, to any address of this machine at its port."""
     own = [(parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme]) for parts in map(urlsplit, urls)]
-    listened = meant_address(own[0][0])
+    listened = parse_host_address(own[0][0])
     if listened is not None and listened.is_unspecified:
-        own += [(address, own[0][1]) for address in machine_addresses()]
+        own += [(address, own[0][1]) for address in local_addresses()]
     local = listened is not None and listened.is_loopback
     return Egress(options.egress or ("loopback" if local else "public"), allow=options.egress_allow, own=own)
 
@@ -109,9 +116,9 @@ def _open_world(
         given_seed, seed = saved["given_seed"], saved["seed"]
         given_start_ms, start_ms = saved["given_start"], saved["start"]
     else:
-        given_seed = drawn_seed() if options.seed is None else options.seed
+        given_seed = random_seed() if options.seed is None else options.seed
         seed = _seed_for(given_seed, key, index)
-        given_start_ms = start_ms = wall_ms() if options.start is None else options.start
+        given_start_ms = start_ms = system_time_ms() if options.start is None else options.start
     rate = options.rate
     if rate is None:
         rate = 1.0 if saved is None else saved["rate"]
@@ -122,7 +129,7 @@ def _open_world(
         overlays=options.overlay,
         api_key=key,
         rate=rate,
-        wall=wall_ms,
+        wall=system_time_ms,
         control=not options.no_control,
         keep=_READABLE_ENTRIES,
         mock_unbound=options.mock_unbound,
@@ -130,11 +137,11 @@ def _open_world(
         given_seed=given_seed,
         given_start_ms=given_start_ms,
     )
-    courier = HttpCourier(allow=egress, screen=egress.screen)
+    courier = HttpTransport(allow=egress, screen=egress.screen)
     if options.durability != "always" or not store.lasts:
         return World(plan, store, levers=control_handlers, outside=courier, public_url=public_url)
-    settled = GroupSync(store).settled
-    outside = SyncedCourier(courier, settled)
+    settled = GroupCommit(store).settled
+    outside = DurableTransport(courier, settled)
     return World(plan, store, levers=control_handlers, outside=outside, settled=settled, public_url=public_url)
 
 

@@ -21,7 +21,7 @@ from leyden.harness.runs.adapters import InProcess, Target
 from leyden.harness.runs.cases import CaseError, read_case, replay
 from leyden.server.docs.tables import replace_between_markers
 from leyden.server.errors import LeydenError
-from leyden.server.system.process import wall_ms
+from leyden.server.system.process import system_time_ms
 
 _ENDINGS = {"pytest": ".py", "curl": ".sh", "notebook": ".ipynb"}
 
@@ -51,7 +51,7 @@ def fuzz(options: argparse.Namespace) -> int:
     if options.workers > 1 or options.cluster:
         report = _shared(order, options.workers, options.cluster)
     else:
-        report = campaign(order, wall_ms, progress)
+        report = campaign(order, system_time_ms, progress)
     progress.done(report)
     return _tell(report, options, cover=options.cover)
 
@@ -60,7 +60,7 @@ def tour(options: argparse.Namespace) -> int:
     """Take the tour once."""
     overlays = None if options.overlay is None else tuple(options.overlay)
     order = Order(engines=("tour",), overlays=overlays, make=_maker(options))
-    return _tell(campaign(order, wall_ms, Progress(order)), options, cover=False)
+    return _tell(campaign(order, system_time_ms, Progress(order)), options, cover=False)
 
 
 def replay_case(options: argparse.Namespace) -> int:
@@ -103,7 +103,7 @@ def _shared(order: Order, workers: int, cluster: str | None) -> Report:
 
 def run_share(order: Order) -> Report:
     """One process's part of a campaign."""
-    return campaign(order, wall_ms)
+    return campaign(order, system_time_ms)
 
 
 def _maker(options: argparse.Namespace) -> Callable[[], Target]:
@@ -145,8 +145,8 @@ class Progress:
         self._seed = order.seed
 
     def __call__(self, report: Report) -> None:
-        if self._live and wall_ms() >= self._next_at:
-            self._next_at = wall_ms() + 200
+        if self._live and system_time_ms() >= self._next_at:
+            self._next_at = system_time_ms() + 200
             print(f"\r\x1b[K{self._line(report)}", end="", file=sys.stderr, flush=True)
 
     def done(self, report: Report) -> None:

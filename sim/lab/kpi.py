@@ -211,7 +211,7 @@ class Kpi:
         return (payment for charge in self._charges() for payment in rows.find("payment_hash", charge["payment_hash"]))
 
     def _deliveries(self) -> list[Row]:
-        deliveries: list[Row] = list(self._world.service.callbacks.deliveries())
+        deliveries: list[Row] = list(self._world.service.outbox.deliveries())
         if self._since_ms is None and self._until_ms is None:
             return deliveries
         ours = {charge["id"] for charge in self._charges()}

@@ -111,7 +111,7 @@ def _opening(world: World, count: int) -> str:
         states[row["status"]] = states.get(row["status"], 0) + 1
     counted = ", ".join(f"{number} {status}" for status, number in sorted(states.items()))
     failed = sum(row["status"] == "failed" for row in world.payments.rows)
-    deliveries = list(world.service.callbacks.deliveries())
+    deliveries = list(world.service.outbox.deliveries())
     unheard = sum(row["status"] not in ("pending", "delivered") for row in deliveries)
     payments = len(world.payments.rows)
     said = [
@@ -163,7 +163,7 @@ def _tables(world: World) -> Iterator[tuple[str, list[str]]]:
         yield "payments", _PAYMENTS
         if world.engine is not None:
             yield "attempts", _ATTEMPTS
-    if next(iter(world.service.callbacks.deliveries()), None) is not None:
+    if next(iter(world.service.outbox.deliveries()), None) is not None:
         yield "callbacks", _CALLBACKS
 
 

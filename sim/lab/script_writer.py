@@ -68,7 +68,7 @@ class _Writer:
         self._acts = acts
         self._label = world.label
         self._project_key = world.plan.api_key
-        self._key_header = world.service.gate.key_header.decode()
+        self._key_header = world.service.pipeline.api_key_header.decode()
         operations = world.plan.contract.operations
         self._creates = {operations[operation].path: words for operation, words in _KINDS.items()}
         self._update = operations["updateStaticCharge"].path

@@ -87,7 +87,7 @@ def _attempts(world: World) -> list[Row]:
 def _deliveries(world: World) -> list[Row]:
     fields = [name for name, _ in DELIVERIES]
     rows = []
-    for row in world.service.callbacks.deliveries():
+    for row in world.service.outbox.deliveries():
         attempts = attempts_of(row)
         over = row["status"] != PENDING and bool(attempts)
         rows.append(
@@ -118,7 +118,7 @@ def _callbacks(world: World) -> list[Row]:
             "note": attempt.note,
             "answer": attempt.answer,
         }
-        for row in world.service.callbacks.deliveries()
+        for row in world.service.outbox.deliveries()
         for number, attempt in enumerate(attempts_of(row), 1)
     ]
 

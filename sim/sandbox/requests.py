@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leyden.lab.action_log import History
 from leyden.server.errors import LeydenError, Problem
-from leyden.server.http.request import Call
+from leyden.server.http.request import Request
 from leyden.world.loopback import Header, LoopbackAnswer, ask
 from leyden.world.world import World
 
@@ -145,7 +145,7 @@ class Asking:
             pairs = headers.items() if isinstance(headers, Mapping) else headers
             sent = tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs)
         else:
-            sent = ((self.world.service.gate.key_header, self.api_key.encode("latin-1")),)
+            sent = ((self.world.service.pipeline.api_key_header, self.api_key.encode("latin-1")),)
             if body is not None:
                 sent = (*sent, (b"content-type", b"application/json"))
         world, history = self.world, self.history
@@ -168,7 +168,7 @@ class Asking:
         """What an operation that only reads would answer to the sandbox's key, without a request: looking leaves no
         trace. Raises `ApiError`."""
         world = self.world
-        call = Call(world.plan.project, path, {}, {}, {}, {})
+        call = Request(world.plan.project, path, {}, {}, {}, {})
         with world.turn():
             try:
                 answer: dict[str, Any] = world.service.handlers[operation_id](call)
@@ -196,7 +196,7 @@ class Asking:
         """A real HTTP client whose requests walk into the service in process, with the key set."""
         key = self.api_key
         if key != self._client_key:  # a client may have been told another one since, or none: that stands
-            self._client.headers[self.world.service.gate.key_header.decode()] = self._client_key = key
+            self._client.headers[self.world.service.pipeline.api_key_header.decode()] = self._client_key = key
         return self._client
 
     @cached_property
@@ -213,14 +213,14 @@ class Asking:
     def serve(self, host: str = "127.0.0.1", port: int = 0) -> str:
         """Answer HTTP on a thread beside this program and return the base URL (port 0 picks a free one).
 
-        Callbacks stay with the built-in receivers. Raises `leyden.server.system.process.PortTaken` when the port is
+        Callbacks stay with the built-in receivers. Raises `leyden.server.system.process.ListenError` when the port is
         taken.
         """
         if self._thread is None:
             from leyden.devserver.multi_tenant import MultiTenantApp
-            from leyden.server.system.process import ServerThread, open_port
+            from leyden.server.system.process import ServerThread, open_listener
 
-            listener = open_port(host, port)
+            listener = open_listener(host, port)
             app = Door(MultiTenantApp({self.api_key: self.world}), self, served=True)
             self._thread = ServerThread(app, listener)
             self.world.public_url = self._thread.url

@@ -34,7 +34,7 @@ class Entry(NamedTuple):
 
 
 class Journal:
-    """An append-only record (`leyden.server.ports.Journal`).
+    """An append-only record (`leyden.server.ports.EventJournal`).
 
     Facts are kept as they were given and hashed only when the hash is asked for: whoever notes a list or a dict must
     not change it afterwards.

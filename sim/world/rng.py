@@ -7,7 +7,7 @@ from hashlib import blake2b
 from math import cos, exp, log, pi, sqrt
 from typing import TypeVar
 
-from leyden.server.ports import Chance
+from leyden.server.ports import RandomSource
 
 T = TypeVar("T")
 
@@ -16,7 +16,7 @@ _FRACTION = 2.0**-53
 
 
 class Stream:
-    """One named, seeded stream (`leyden.server.ports.Chance`).
+    """One named, seeded stream (`leyden.server.ports.RandomSource`).
 
     Draw number k is BLAKE2b of k under the stream's key: nothing is carried from draw to draw but `position`, the
     number of draws made, which may be stored and set. Every method makes one draw, except where its text says more.
@@ -162,7 +162,7 @@ class Streams:
         return blake2b(repr((self.seed, self.salt, *words)).encode(), digest_size=32).digest()
 
 
-def uuid4_from(chance: Chance) -> str:
+def uuid4_from(chance: RandomSource) -> str:
     """An identifier with the shape of a UUID version 4 (RFC 9562), from 16 bytes of `chance`."""
     digits = chance.bytes(16).hex()
     variant = "89ab"[int(digits[16], 16) & 3]

@@ -117,8 +117,8 @@ def _present(world: World) -> dict[str, Any]:
         "clock": world.clock.snapshot(),
         "luck": list(world.streams.luck),
         "streams": world.streams.snapshot(),
-        "callbacks": world.service.callbacks.snapshot(),
-        "requests": world.service.gate.requests,
+        "callbacks": world.service.outbox.snapshot(),
+        "requests": world.service.pipeline.request_count,
     }
 
 
@@ -128,8 +128,8 @@ def _stand(world: World, present: Mapping[str, Any]) -> None:
         world.streams.reseed(luck)
     world.streams.restore(present["streams"])
     world.clock.restore(present["clock"])
-    world.service.callbacks.restore(present["callbacks"])
-    world.service.gate.requests = present["requests"]
+    world.service.outbox.restore(present["callbacks"])
+    world.service.pipeline.request_count = present["requests"]
 
 
 def _network(world: World) -> dict[str, Any] | None:

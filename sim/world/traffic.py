@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from leyden.lightning.payer.payments import Payments
-from leyden.server.ports import USER, Clock, Journal
+from leyden.server.ports import USER, Clock, EventJournal
 from leyden.server.store.store import Store
 from leyden.world.loopback import LoopbackAnswer
 from leyden.world.rng import Stream, Streams
@@ -57,7 +57,7 @@ class Visitors:
         clock: Clock,
         streams: Streams,
         payments: Payments,
-        journal: Journal,
+        journal: EventJournal,
         order: Callable[[bytes], LoopbackAnswer],
     ) -> None:
         self.rows = store.table("traffic", key="id")

@@ -16,7 +16,7 @@ from leyden.callbacks.receivers import Receivers
 from leyden.callbacks.transport import Exchange, Outside
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.node import DirectNode
-from leyden.server.app import LaterPart, Part, build_app
+from leyden.server.app import ApiMount, LazyMount, build_app
 from leyden.server.contract.bind import bind
 from leyden.server.errors import StorageUnavailable
 from leyden.server.service import Service
@@ -105,7 +105,7 @@ class World:
             journal,
             lambda post, answer: self.faults.answered(post, answer),
             rules={rule.name: rule for operation in plan.contract.operations.values() for rule in operation.callbacks},
-            secrets_at=lambda at: self.service.projects.secrets_of(plan.project, at),
+            secrets_at=lambda at: self.service.projects.signing_secrets(plan.project, at),
         )
         self.exchange = Exchange(self.receivers, self.outside, self.turn)
         self.faults = Faults(
@@ -115,7 +115,7 @@ class World:
             journal,
             self.streams.stream("faults"),
             self.exchange,
-            callbacks=lambda: self.service.callbacks,
+            callbacks=lambda: self.service.outbox,
             projects=lambda: self.service.projects,
             turn=self.turn,
         )
@@ -134,9 +134,9 @@ class World:
             turn=self.turn,
             mock_unbound=plan.mock_unbound,
         )
-        self.service.gate.settled = self._settled
-        self.service.gate.limit = self.faults.limited
-        self.service.callbacks.put_off = self.faults.put_off
+        self.service.pipeline.wait_durable = self._settled
+        self.service.pipeline.rate_limit = self.faults.limited
+        self.service.outbox.defer_until = self.faults.put_off
         statics = self.service.static_charges
         statics.name_taken = lambda user: (self.name_taken or statics.knows)(user)
         self.payments = self._payments(journal, shop)
@@ -178,7 +178,7 @@ class World:
     def _app(self) -> ASGIApp:
         compiled, levers = self.plan.control, self.levers
 
-        def control() -> Part:
+        def control() -> ApiMount:
             assert compiled is not None
             assert levers is not None
             from leyden.world.merged_openapi import merged
@@ -187,12 +187,12 @@ class World:
             handlers = bind(contract, levers(self), guards={}, effects={})
             both = partial(merged, self.plan.contract.document, contract.document)
             documents = {f"{CONTROL_PATH}/merged.json": both}
-            return Part(contract, handlers, f"{CONTROL_PATH}/openapi.json", f"{CONTROL_PATH}/docs", documents)
+            return ApiMount(contract, handlers, f"{CONTROL_PATH}/openapi.json", f"{CONTROL_PATH}/docs", documents)
 
-        first = Part(self.plan.contract, self.service.handlers, "/openapi.json", "/docs")
+        first = ApiMount(self.plan.contract, self.service.handlers, "/openapi.json", "/docs")
         offered = compiled is not None and levers is not None
-        later = [LaterPart(CONTROL_PATH, CONTROL_BODY_BYTES, control)] if offered else []
-        return build_app(first, later, self.service.gate)
+        later = [LazyMount(CONTROL_PATH, CONTROL_BODY_BYTES, control)] if offered else []
+        return build_app(first, later, self.service.pipeline)
 
     def _resume(self) -> None:
         """Go on from what the store has: the clock where it stood, every timer set, and the time that a live clock
@@ -229,7 +229,7 @@ class World:
     def begin(self) -> None:
         """A commit begins."""
         self.clock.begin()
-        self.service.callbacks.begin()
+        self.service.outbox.begin()
         if self.engine is not None:
             self.engine.begin()
         self._luck = self.streams.snapshot()
@@ -252,7 +252,7 @@ class World:
             self.engine.take_back()
         self.streams.restore(self._luck)
         self.exchange.drop()
-        self.service.callbacks.take_back()
+        self.service.outbox.take_back()
         entries = len(self.journal) - self._noted
         if entries and isinstance(error, StorageUnavailable):
             self.journal.note("taken_back", "commit", entries=entries, because=error.code)
@@ -332,16 +332,16 @@ class World:
     def ask(self, method: str, target: str, headers: tuple[Header, ...] = (), body: bytes = b"") -> LoopbackAnswer:
         """A request from inside the house, without a key unless the headers have it. Its answer does not wait for the
         disk: whoever asked here answers somebody outside, and waits then."""
-        gate = self.service.gate
-        settled, gate.settled = gate.settled, None
+        gate = self.service.pipeline
+        settled, gate.wait_durable = gate.wait_durable, None
         try:
             return ask(self.app, method, target, headers, body)
         finally:
-            gate.settled = settled
+            gate.wait_durable = settled
 
     def _order(self, body: bytes) -> LoopbackAnswer:
         """The shop asks for a charge, as any client would."""
-        key = self.service.gate.key_header, self.service.projects.keys(self.plan.project)[-1].encode("latin-1")
+        key = self.service.pipeline.api_key_header, self.service.projects.keys(self.plan.project)[-1].encode("latin-1")
         path = self.plan.contract.operations["createCharge"].path
         return self.ask("POST", path, (key, (b"content-type", b"application/json")), body)
 
@@ -367,4 +367,4 @@ class World:
                     rate=self.clock.rate,
                 )
             )
-            self.service.projects.take_over_keys(keys)
+            self.service.projects.import_keys(keys)

@@ -19,9 +19,9 @@ except ImportError:  # It is no library of ours: only the goal is set in its ter
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.contract.yaml_loader import read_yaml
-from leyden.server.ports import Answer, Post
+from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
-from leyden.server.system.http_transport import HttpCourier
+from leyden.server.system.http_transport import HttpTransport
 from leyden.world.config import plan_from
 from leyden.world.world import World
 from tests.benchmarks.bench import Bench
@@ -106,11 +106,11 @@ async def _by_httpx(library: Any, url: str, count: int) -> float:
 
 
 async def _by_courier(url: str, count: int) -> float:
-    courier = HttpCourier()
-    post = Post("delivery", 1, url, _HEADERS, _BODY, 3_000, 15_000)
+    courier = HttpTransport()
+    post = CallbackRequest("delivery", 1, url, _HEADERS, _BODY, 3_000, 15_000)
     left = iter(range(count - CONCURRENCY))
 
-    def answered(sent: Post, answer: Answer) -> None:
+    def answered(sent: CallbackRequest, answer: CallbackResponse) -> None:
         if answer.status != 200:
             raise BenchmarkError(f"a callback was answered {answer}")
         if next(left, None) is not None:
@@ -128,10 +128,10 @@ async def _by_courier(url: str, count: int) -> float:
 async def _by_outbox(contract: Contract, url: str, count: int) -> float:
     """Deliveries that all fall due at once, from the first attempt to the last answer recorded."""
     plan = plan_from(seed=1, start_ms=1_893_488_400_000, spec=contract, control=False)
-    world = World(plan, Store.memory(), outside=HttpCourier())
+    world = World(plan, Store.memory(), outside=HttpTransport())
     rule = contract.operations["createCharge"].callbacks[0]
     data = contract.document["components"]["examples"]["ChargeUpdateCompleted"]["value"]
-    callbacks = world.service.callbacks
+    callbacks = world.service.outbox
     for number in range(count):
         with world.turn():
             callbacks.enqueue(

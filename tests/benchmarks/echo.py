@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from leyden.server.system.process import address_of, open_port, run_server
+from leyden.server.system.process import base_url, open_listener, run_server
 
 
 async def echo(request: Request) -> JSONResponse:
@@ -23,8 +23,8 @@ async def named(request: Request) -> JSONResponse:
 def main() -> None:
     """Serve until told to stop."""
     app = Starlette(routes=[Route("/echo", echo, methods=["POST"]), Route("/echo/{id}", named)])
-    listener = open_port("127.0.0.1", 0)
-    run_server(app, listener, ready=lambda: print(f"echo listening on {address_of(listener)}", flush=True))
+    listener = open_listener("127.0.0.1", 0)
+    run_server(app, listener, ready=lambda: print(f"echo listening on {base_url(listener)}", flush=True))
 
 
 if __name__ == "__main__":

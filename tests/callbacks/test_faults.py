@@ -36,7 +36,7 @@ def inbox(sandbox: Sandbox) -> list[Received]:
 
 
 def secret_of(sandbox: Sandbox) -> str:
-    return str(sandbox.world.service.projects.secrets_of("default", sandbox.world.clock.now())[0])
+    return str(sandbox.world.service.projects.signing_secrets("default", sandbox.world.clock.now())[0])
 
 
 def verified(got: Received, *secrets: str) -> bool:

@@ -25,7 +25,7 @@ from leyden.callbacks.replies import (
 )
 from leyden.server.callbacks.signing import sign
 from leyden.server.errors import StorageUnavailable
-from leyden.server.ports import Answer, Post
+from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
 from tests.support.outbox_helpers import NEXT_SECRET, SECRET, START, Desk
 
@@ -35,7 +35,7 @@ AT_S = START // 1_000
 
 def post(
     url: str = "http://shop.localhost/hook", body: bytes = BODY, stamp_s: int = AT_S, **headers: str | None
-) -> Post:
+) -> CallbackRequest:
     """A post as the outbox would make it; `headers` replace its own, None takes one away (`_` stands for `-`)."""
     given: dict[str, str | None] = {
         "content-type": "application/json",
@@ -46,16 +46,16 @@ def post(
     }
     given |= {name.replace("_", "-"): value for name, value in headers.items()}
     kept = {name: value for name, value in given.items() if value is not None}
-    return Post("m1", 1, url, kept, body, 3_000, 15_000)
+    return CallbackRequest("m1", 1, url, kept, body, 3_000, 15_000)
 
 
 class Answers:
     """Who posted, and what came back."""
 
     def __init__(self) -> None:
-        self.all: list[Answer] = []
+        self.all: list[CallbackResponse] = []
 
-    def __call__(self, post: Post, answer: Answer) -> None:
+    def __call__(self, post: CallbackRequest, answer: CallbackResponse) -> None:
         self.all.append(answer)
 
 
@@ -284,7 +284,7 @@ def test_what_json_cannot_mean_is_refused(value: Any) -> None:
 # What a careful receiver notices
 
 
-def verdict(desk: Desk, sent: Post) -> list[str]:
+def verdict(desk: Desk, sent: CallbackRequest) -> list[str]:
     desk.receivers.post(sent, Answers())
     return list(desk.shop.inbox[-1].verdict)
 

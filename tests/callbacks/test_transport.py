@@ -10,7 +10,7 @@ import pytest
 
 from leyden.callbacks.transport import Exchange
 from leyden.server.errors import StorageUnavailable
-from leyden.server.ports import Answer, Post
+from leyden.server.ports import CallbackRequest, CallbackResponse
 from tests.support.outbox_helpers import Desk
 
 
@@ -18,9 +18,9 @@ class Street:
     """The real network, by hand: what was sent waits until the test lets answers come, all in one breath."""
 
     def __init__(self) -> None:
-        self.sent: list[tuple[Post, Callable[[Post, Answer], None]]] = []
+        self.sent: list[tuple[CallbackRequest, Callable[[CallbackRequest, CallbackResponse], None]]] = []
 
-    def post(self, post: Post, answered: Callable[[Post, Answer], None]) -> None:
+    def post(self, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
         self.sent.append((post, answered))
 
     def tell_within(self, around: Callable[[], AbstractContextManager[None]]) -> None:
@@ -33,7 +33,7 @@ class Street:
         with self.around():
             for place in places:
                 post, answered = self.sent[place]
-                answered(post, Answer(status=200))
+                answered(post, CallbackResponse(status=200))
 
 
 class Scene:
@@ -47,7 +47,7 @@ class Scene:
         self.street = Street()
         self.exchange = Exchange(Desk().receivers, self.street, self.turn)
         for number in range(5):
-            self.exchange.post(Post(str(number), 1, "http://127.0.0.1:9/", {}, b"", 1, 1), self.answered)
+            self.exchange.post(CallbackRequest(str(number), 1, "http://127.0.0.1:9/", {}, b"", 1, 1), self.answered)
         self.exchange.release()
 
     @contextmanager
@@ -58,7 +58,7 @@ class Scene:
             raise self.error
         self.kept += self.turns[-1]
 
-    def answered(self, post: Post, answer: Answer) -> None:
+    def answered(self, post: CallbackRequest, answer: CallbackResponse) -> None:
         self.turns[-1].append(int(post.delivery_id))
 
 

@@ -27,7 +27,7 @@ from leyden.devserver.receiver_check.report_html import report_html
 from leyden.devserver.receiver_check.session import CheckRefused, CheckSession, KnownIds, signature_of
 from leyden.sandbox.resources import ApiError
 from leyden.server.callbacks.signing import sign
-from leyden.server.ports import Answer, Post
+from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.world.config import packaged_contract
 from tests.support.example_receivers import CarefulReceiver, CarelessReceiver, serving_receiver
 from tests.support.served import served_leyden
@@ -64,12 +64,12 @@ class Played:
 
     def __init__(self, said: Any) -> None:
         self.said = said
-        self.posts: list[Post] = []
+        self.posts: list[CallbackRequest] = []
 
-    def post(self, post: Post, answered: Any) -> None:
+    def post(self, post: CallbackRequest, answered: Any) -> None:
         self.posts.append(post)
         answer = self.said(post) if callable(self.said) else self.said
-        answered(post, answer if isinstance(answer, Answer) else Answer(status=answer))
+        answered(post, answer if isinstance(answer, CallbackResponse) else CallbackResponse(status=answer))
 
     def wall_seconds(self, url: str) -> int:
         return 0
@@ -245,17 +245,17 @@ def test_our_own_mac_is_the_packages(webhook_id: str, stamp_s: int, body: str) -
         ("completed", 302, ("fail", CRITICAL)),
         ("completed", 404, ("fail", CRITICAL)),
         ("completed", 500, ("fail", CRITICAL)),
-        ("completed", Answer(error="timeout"), ("fail", CRITICAL)),
-        ("completed", Answer(status=200, latency_ms=3_000), ("pass", CRITICAL)),
-        ("completed", Answer(status=200, latency_ms=3_001), ("notice", CRITICAL)),
-        ("slow-sender", Answer(status=200, latency_ms=3_999), ("pass", MINOR)),
+        ("completed", CallbackResponse(error="timeout"), ("fail", CRITICAL)),
+        ("completed", CallbackResponse(status=200, latency_ms=3_000), ("pass", CRITICAL)),
+        ("completed", CallbackResponse(status=200, latency_ms=3_001), ("notice", CRITICAL)),
+        ("slow-sender", CallbackResponse(status=200, latency_ms=3_999), ("pass", MINOR)),
         ("bad-signature", 401, ("pass", CRITICAL)),
         ("bad-signature", 200, ("fail", CRITICAL)),
         ("bad-signature", 500, ("fail", MINOR)),
-        ("bad-signature", Answer(status=401, headers={"leyden-effect": "applied"}), ("fail", CRITICAL)),
+        ("bad-signature", CallbackResponse(status=401, headers={"leyden-effect": "applied"}), ("fail", CRITICAL)),
         ("duplicate", 200, ("pass", SERIOUS)),
-        ("duplicate", Answer(status=200, headers={"leyden-effect": "applied"}), ("fail", SERIOUS)),
-        ("duplicate", Answer(status=200, headers={"leyden-effect": "ignored"}), ("pass", SERIOUS)),
+        ("duplicate", CallbackResponse(status=200, headers={"leyden-effect": "applied"}), ("fail", SERIOUS)),
+        ("duplicate", CallbackResponse(status=200, headers={"leyden-effect": "ignored"}), ("pass", SERIOUS)),
         ("duplicate", lambda post: 200 if post.attempt == 1 else 409, ("fail", SERIOUS)),
         ("at-once", 409, ("fail", SERIOUS)),
         ("unknown-charge", 404, ("notice", MINOR)),
@@ -297,14 +297,14 @@ def test_the_worst_failure_makes_the_grade(fails: tuple[str, ...], grade: str) -
 
 
 def test_when_nobody_answers_the_rest_is_not_sent() -> None:
-    report = checked(Answer(error="refused", note="nobody listens"))
+    report = checked(CallbackResponse(error="refused", note="nobody listens"))
     assert (report.grade, report.count("fail"), report.count("skipped")) == ("F", 1, len(CASES) - 1)
     assert "cannot be reached" in report.why
 
 
 def test_an_endpoint_that_dies_on_the_way_is_left_alone_after_three() -> None:
     heard = iter([200, 200])
-    report = checked(lambda post: next(heard, None) or Answer(error="reset"))
+    report = checked(lambda post: next(heard, None) or CallbackResponse(error="reset"))
     assert (report.grade, report.count("fail")) == ("F", 3)
     assert "no longer answers" in report.why
 
@@ -315,7 +315,7 @@ def test_an_endpoint_that_dies_on_the_way_is_left_alone_after_three() -> None:
         (401, "another secret"),
         (200, "2xx to everything"),
         (410, "ends all deliveries"),
-        (Answer(error="blocked", note="loopback-only"), "--egress"),
+        (CallbackResponse(error="blocked", note="loopback-only"), "--egress"),
     ],
 )
 def test_what_the_findings_have_in_common_is_said(said: Any, word: str) -> None:
@@ -364,7 +364,7 @@ HOSTILE = b"</pre></details><script>alert(1)</script><img src=x onerror=alert(1)
 
 
 def test_a_hostile_answer_is_shown_and_not_obeyed() -> None:
-    report = checked(Answer(status=500, body=HOSTILE), only=["completed", "unicode"])
+    report = checked(CallbackResponse(status=500, body=HOSTILE), only=["completed", "unicode"])
     page = report_html(report)
     tags = Tags()
     tags.feed(page)

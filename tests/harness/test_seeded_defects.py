@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leyden import Sandbox
-from leyden.server.callbacks.outbox import Callbacks
+from leyden.server.callbacks.outbox import Outbox
 from leyden.server.errors import ContractError
 from leyden.world.config import packaged_contract
 from tests.seeded_defects.__main__ import main
@@ -102,7 +102,7 @@ class Renamed(Through):
 @pytest.mark.parametrize(
     ("plant", "error"),
     [
-        (attribute(Callbacks, "no_longer_there", lambda original: original), AttributeError),
+        (attribute(Outbox, "no_longer_there", lambda original: original), AttributeError),
         (port("no_longer_there", Renamed), LookupError),
         (port("clock", Renamed), AttributeError),
         (gate("no_longer_there", Renamed), AttributeError),

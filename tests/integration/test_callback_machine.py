@@ -143,7 +143,7 @@ class Callbacks(RuleBasedStateMachine):
     def replay(self, pick: int) -> None:
         rows = self.deliveries
         with self.sandbox.world.turn():
-            self.sandbox.world.service.callbacks.replay(rows[pick % len(rows)]["id"])
+            self.sandbox.world.service.outbox.replay(rows[pick % len(rows)]["id"])
 
     @rule()
     def restart(self) -> None:
@@ -157,7 +157,7 @@ class Callbacks(RuleBasedStateMachine):
     @rule()
     def restart_with_an_attempt_under_way(self) -> None:
         for _ in range(20):
-            if self.sandbox.world.service.callbacks.in_flight or self.sandbox.step() is None:
+            if self.sandbox.world.service.outbox.in_flight or self.sandbox.step() is None:
                 break
             self.watch()
         self.restart()
@@ -181,7 +181,7 @@ class Callbacks(RuleBasedStateMachine):
 
     @property
     def deliveries(self) -> list[dict[str, Any]]:
-        return self.sandbox.world.service.callbacks.deliveries()
+        return self.sandbox.world.service.outbox.deliveries()
 
     @property
     def told_by(self) -> dict[str, CallbackRule]:
@@ -204,7 +204,7 @@ class Callbacks(RuleBasedStateMachine):
             if row["status"] not in ENDS or row["id"] in self.ended:
                 continue
             data = self.sandbox.charges[row["id"]].data
-            told = self.sandbox.world.service.callbacks.deliveries(row["id"])
+            told = self.sandbox.world.service.outbox.deliveries(row["id"])
             self.ended[row["id"]] = data
             if not row["callback_url"] or (row["static_charge_id"] and row["status"] != "completed"):
                 assert told == [], "told of what nobody asked to hear"
@@ -225,7 +225,7 @@ class Callbacks(RuleBasedStateMachine):
         ids = [row["resource_id"] for row in self.deliveries]
         assert len(ids) == len(set(ids))
         assert set(ids) <= set(self.ended)
-        assert self.sandbox.world.service.callbacks.in_flight <= 8
+        assert self.sandbox.world.service.outbox.in_flight <= 8
 
     def teardown(self) -> None:
         try:
@@ -262,7 +262,7 @@ class Callbacks(RuleBasedStateMachine):
         struck = {(hit["delivery"], hit["attempt"]) for hit in hits if hit["fault"] in {"drop", *CONTENT_KINDS}}
         good: Counter[Bytes] = Counter()
         for row in rows.values():
-            for attempt in delivery_resource(row, self.sandbox.world.service.callbacks.signature)["attempts"]:
+            for attempt in delivery_resource(row, self.sandbox.world.service.outbox.signature)["attempts"]:
                 if (row["id"], attempt["number"]) not in struck:
                     good[_bytes(attempt["headers"], row["body"])] += 1
         for entry in self.noted:

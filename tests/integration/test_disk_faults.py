@@ -24,7 +24,7 @@ from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.sandbox.resources import ApiError
 from leyden.server.callbacks.attempts import made
 from leyden.server.errors import StorageUnavailable, StoreError
-from leyden.server.ports import Answer, Post
+from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
 from leyden.world.config import plan_from
 from leyden.world.loopback import ask
@@ -278,14 +278,14 @@ class Street:
     """The real network, by hand: posts wait in a list until the test answers them."""
 
     def __init__(self) -> None:
-        self.posts: list[tuple[Post, Callable[[Post, Answer], None]]] = []
+        self.posts: list[tuple[CallbackRequest, Callable[[CallbackRequest, CallbackResponse], None]]] = []
 
-    def post(self, post: Post, answered: Callable[[Post, Answer], None]) -> None:
+    def post(self, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
         self.posts.append((post, answered))
 
     def answer(self, status: int = 200) -> None:
         post, answered = self.posts.pop(0)
-        answered(post, Answer(status=status))
+        answered(post, CallbackResponse(status=status))
 
     def wall_seconds(self, url: str) -> int:
         return 0
@@ -327,7 +327,7 @@ def told_of_failure(world: World, number: int = 1) -> list[str]:
 
 
 def deliveries(world: World) -> list[tuple[str, int]]:
-    return [(row["status"], made(row)) for row in world.service.callbacks.deliveries()]
+    return [(row["status"], made(row)) for row in world.service.outbox.deliveries()]
 
 
 def test_an_attempt_that_cannot_be_written_down_is_not_made(tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ def test_an_attempt_that_cannot_be_written_down_is_not_made(tmp_path: Path) -> N
         for _ in range(3):
             with pytest.raises(StorageUnavailable):
                 world.catch_up()
-        assert (street.posts, world.service.callbacks.in_flight) == ([], 0)
+        assert (street.posts, world.service.outbox.in_flight) == ([], 0)
     world.catch_up()
     street.answer()
     assert deliveries(world) == [("delivered", 1)]
@@ -376,7 +376,7 @@ def test_callbacks_that_wait_for_a_free_hand_are_not_lost(tmp_path: Path) -> Non
         assert street.posts == []
     while street.posts or world.exchange.behind or world.clock.next_due() == world.clock.now():
         world.catch_up()
-        assert world.service.callbacks.in_flight == len(street.posts) <= 8
+        assert world.service.outbox.in_flight == len(street.posts) <= 8
         if street.posts:
             street.answer()
     assert deliveries(world) == [("delivered", 1)] * 20

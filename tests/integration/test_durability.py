@@ -18,9 +18,9 @@ import pytest
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.server.errors import StorageUnavailable
-from leyden.server.ports import Answer, Post
+from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
-from leyden.server.system.group_commit import GroupSync, SyncedCourier
+from leyden.server.system.group_commit import DurableTransport, GroupCommit
 from leyden.world.config import plan_from
 from leyden.world.world import World
 from tests.support.served import listening_receiver, run_command, served_leyden
@@ -71,7 +71,7 @@ async def later() -> None:
 def test_an_answer_leaves_after_a_flush_that_began_after_its_commit() -> None:
     async def story() -> None:
         disk = Disk()
-        sync = GroupSync(disk)  # type: ignore[arg-type]
+        sync = GroupCommit(disk)  # type: ignore[arg-type]
         await sync.settled()
         assert disk.flushes == 0, "nothing to wait for"
 
@@ -100,7 +100,7 @@ def test_an_answer_leaves_after_a_flush_that_began_after_its_commit() -> None:
 def test_a_failed_flush_is_a_problem_for_all_that_waited_for_it_and_for_nobody_else() -> None:
     async def story() -> None:
         disk = Disk()
-        sync = GroupSync(disk)  # type: ignore[arg-type]
+        sync = GroupCommit(disk)  # type: ignore[arg-type]
         disk.commit()
         waiting = [asyncio.create_task(sync.settled()) for _ in range(3)]
         flush = await disk.begun.get()
@@ -122,7 +122,7 @@ def test_a_failed_flush_is_a_problem_for_all_that_waited_for_it_and_for_nobody_e
 def test_whoever_gives_up_waiting_takes_nothing_from_the_others() -> None:
     async def story() -> None:
         disk = Disk()
-        sync = GroupSync(disk)  # type: ignore[arg-type]
+        sync = GroupCommit(disk)  # type: ignore[arg-type]
         disk.commit()
         impatient, patient = asyncio.create_task(sync.settled()), asyncio.create_task(sync.settled())
         flush = await disk.begun.get()
@@ -140,7 +140,7 @@ def test_inside_a_commit_nobody_waits() -> None:
         disk = Disk()
         disk.commit()
         disk.storage.depth = 1
-        await GroupSync(disk).settled()  # type: ignore[arg-type]
+        await GroupCommit(disk).settled()  # type: ignore[arg-type]
         assert disk.flushes == 0
 
     play(story)
@@ -155,11 +155,11 @@ class Carrier:
     pending = 0
 
     def __init__(self) -> None:
-        self.posts: list[Post] = []
+        self.posts: list[CallbackRequest] = []
 
-    def post(self, post: Post, answered: Callable[[Post, Answer], None]) -> None:
+    def post(self, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
         self.posts.append(post)
-        answered(post, Answer(status=200))
+        answered(post, CallbackResponse(status=200))
 
     def wall_seconds(self, url: str) -> int:
         return 7
@@ -170,14 +170,14 @@ class Carrier:
     close = drained
 
 
-def post() -> Post:
-    return Post("d1", 1, "http://127.0.0.1:9/", {}, b"{}", 1_000, 1_000)
+def post() -> CallbackRequest:
+    return CallbackRequest("d1", 1, "http://127.0.0.1:9/", {}, b"{}", 1_000, 1_000)
 
 
 def test_a_callback_leaves_when_the_disk_has_what_it_tells_of() -> None:
     async def story() -> None:
         disk, carrier, answers = Disk(), Carrier(), []
-        courier = SyncedCourier(carrier, GroupSync(disk).settled)  # type: ignore[arg-type]
+        courier = DurableTransport(carrier, GroupCommit(disk).settled)  # type: ignore[arg-type]
         disk.commit()
         courier.post(post(), lambda sent, answer: answers.append(answer))
         flush = await disk.begun.get()
@@ -194,7 +194,7 @@ def test_a_callback_leaves_when_the_disk_has_what_it_tells_of() -> None:
 def test_a_callback_that_the_disk_refused_is_not_sent_and_is_told_as_lost() -> None:
     async def story() -> None:
         disk, carrier, answers = Disk(), Carrier(), []
-        courier = SyncedCourier(carrier, GroupSync(disk).settled)  # type: ignore[arg-type]
+        courier = DurableTransport(carrier, GroupCommit(disk).settled)  # type: ignore[arg-type]
         disk.commit()
         disk.fails = True
         courier.post(post(), lambda sent, answer: answers.append(answer))
@@ -209,7 +209,7 @@ def test_a_callback_that_the_disk_refused_is_not_sent_and_is_told_as_lost() -> N
 def test_a_courier_that_is_closed_leaves_nothing_waiting() -> None:
     async def story() -> None:
         disk, carrier = Disk(), Carrier()
-        courier = SyncedCourier(carrier, GroupSync(disk).settled)  # type: ignore[arg-type]
+        courier = DurableTransport(carrier, GroupCommit(disk).settled)  # type: ignore[arg-type]
         disk.commit()
         courier.post(post(), lambda sent, answer: None)
         flush = await disk.begun.get()
@@ -229,7 +229,7 @@ class Served:
     def __init__(self, data: Path) -> None:
         self.store = Store.open(data, policy="always", group_commit=True)
         plan = plan_from(seed=1, start_ms=START_MS, rate=0, wall=lambda: 0)
-        self.world = World(plan, self.store, levers=control_handlers, settled=GroupSync(self.store).settled)
+        self.world = World(plan, self.store, levers=control_handlers, settled=GroupCommit(self.store).settled)
         self.unsynced_when_answered: list[bool] = []
 
     async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:

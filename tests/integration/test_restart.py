@@ -161,8 +161,8 @@ def _fail(sandbox: Sandbox, pick: int) -> None:
 
 
 def _replay(sandbox: Sandbox, pick: int) -> str | None:
-    delivery = _chosen(sandbox.world.service.callbacks.deliveries(), pick)
-    return None if delivery is None else str(sandbox.world.service.callbacks.replay(delivery["id"])["id"])
+    delivery = _chosen(sandbox.world.service.outbox.deliveries(), pick)
+    return None if delivery is None else str(sandbox.world.service.outbox.replay(delivery["id"])["id"])
 
 
 _DEEDS: dict[str, Callable[..., Any]] = {
@@ -234,7 +234,7 @@ def test_what_is_due_at_one_instant_comes_in_the_order_in_which_it_was_asked_for
                 amount="1000", description="tea", expiresIn=seconds, callbackUrl="http://shop.localhost/"
             )
         sandbox.run()
-        first, second, third = sandbox.world.service.callbacks.deliveries()
+        first, second, third = sandbox.world.service.outbox.deliveries()
         for delivery in (third, first, second):
             sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery['id']}/replay")
         sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="tips", expiresIn=60)
@@ -253,7 +253,7 @@ def test_nothing_is_left_written_down_of_timers_that_stand_no_more(tmp_path: Pat
         sandbox.charges.create(amount="1000", description="tea", expiresIn=30, callbackUrl="http://down.localhost/")
         sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="tips", expiresIn=60)
         sandbox.advance("45s")
-        (delivery,) = sandbox.world.service.callbacks.deliveries()
+        (delivery,) = sandbox.world.service.outbox.deliveries()
         (static,) = sandbox.static_charges
         assert sorted(written(sandbox)) == sorted(
             ["plan", "present", f"callback {delivery['id']}", f"static_charge_expiry {static.id}"]

@@ -358,7 +358,7 @@ def test_a_fault_and_a_replay_are_steps_too() -> None:
     sandbox.faults.add("duplicate", charge=charge)
     sandbox.wallet("ana").pay(charge)
     sandbox.advance("1s")
-    delivery = sandbox.world.service.callbacks.deliveries(charge.id)[0]["id"]
+    delivery = sandbox.world.service.outbox.deliveries(charge.id)[0]["id"]
     sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery}/replay")
     sandbox.advance("1s")
     told = timeline(sandbox.world, charge.id).text
@@ -602,7 +602,7 @@ def test_a_long_schedule_says_how_much_is_left_out() -> None:
 def test_a_message_sent_again_begins_its_schedule_anew() -> None:
     sandbox, charge_id = sold(answers=(500,) * 10)
     sandbox.receiver("shop").answers([500])
-    delivery = sandbox.world.service.callbacks.deliveries(charge_id)[0]["id"]
+    delivery = sandbox.world.service.outbox.deliveries(charge_id)[0]["id"]
     sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery}/replay")
     sandbox.advance("1s")
     tries = schedule(sandbox.world).text.splitlines()[-1].partition(": ")[2].split(" | ")

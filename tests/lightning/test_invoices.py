@@ -17,7 +17,7 @@ from leyden.lightning.payer.payment_scripts import FAILURES, OUTCOMES, PaymentEr
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.invoices import NodePolicy
 from leyden.lightning.receiver.node import DirectNode
-from leyden.server.ports import FailedInvoice, InvoiceOrder, SettledInvoice
+from leyden.server.ports import FailedInvoice, InvoiceParams, SettledInvoice
 from leyden.server.store.store import Store
 from leyden.world.clock import VirtualClock
 from leyden.world.event_journal import Journal
@@ -56,7 +56,7 @@ class Bench:
     ) -> str:
         """The hash of a new invoice that can be paid strictly before `lasts_ms` from now."""
         now = self.clock.now()
-        order = InvoiceOrder(
+        order = InvoiceParams(
             amount_msat=amount_msat,
             description=description,
             timestamp_s=now // 1_000,

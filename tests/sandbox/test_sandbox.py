@@ -12,7 +12,7 @@ import pytest
 from leyden import Sandbox
 from leyden.lightning.payer.payment_requests import PayerError, ask_for_invoice, read_request
 from leyden.sandbox.resources import ApiError
-from leyden.server.system.process import PortTaken
+from leyden.server.system.process import ListenError
 
 GOOD: dict[str, Any] = {"amount": "1000", "description": "tea"}
 
@@ -150,7 +150,7 @@ def test_what_happened_is_a_list_that_shows_itself_in_a_few_lines(sandbox: Sandb
 
 
 def test_a_port_that_is_none_is_refused(sandbox: Sandbox) -> None:
-    with pytest.raises(PortTaken, match="port must be 0-65535"):
+    with pytest.raises(ListenError, match="port must be 0-65535"):
         sandbox.serve(port=65_536)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from leyden.callbacks.replies import Reply
 from leyden.server.charges.charges import TIMER
 from leyden.server.charges.wire_model import charge_resource
-from leyden.server.ports import Answer, Post
+from leyden.server.ports import CallbackRequest, CallbackResponse
 from tests.seeded_defects.defect import Make, seeded
 from tests.seeded_defects.posting import (
     SCHEDULE,
@@ -27,7 +27,7 @@ EARLY = "told_early"
 class Doubling(Through):
     """A courier that carries everything twice."""
 
-    def post(self, post: Post, answered: Callable[[Post, Answer], None]) -> None:
+    def post(self, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
         self.inner.post(post, answered)
         self.inner.post(post, answered)
 
@@ -260,7 +260,7 @@ def waits_too_long(make: Make) -> bool:
     return len(attempts_at(make, [Reply(200, delay="20s")])) == 1
 
 
-def _as(wrong: int, *statuses: int) -> Callable[[Answer], Answer]:
+def _as(wrong: int, *statuses: int) -> Callable[[CallbackResponse], CallbackResponse]:
     return lambda answer: changed(answer, status=wrong) if answer.status in statuses else answer
 
 

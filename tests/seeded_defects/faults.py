@@ -8,7 +8,7 @@ from typing import Any
 from leyden import Sandbox
 from leyden.callbacks.faults import Faults
 from leyden.callbacks.inboxes import Received
-from leyden.server.ports import Answer, Post
+from leyden.server.ports import CallbackRequest, CallbackResponse
 from tests.seeded_defects.defect import Make, Plant, seeded
 from tests.seeded_defects.posting import headers
 from tests.seeded_defects.probing import HOOK, inbox, new_charge, paid
@@ -85,7 +85,9 @@ def burst_without_its_first(make: Make) -> bool:
 
 
 def _renamed(original: Callable[..., Any]) -> Callable[..., Any]:
-    def post(self: Faults, post: Post, answered: Callable[[Post, Answer], None]) -> None:
+    def post(
+        self: Faults, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]
+    ) -> None:
         if (self.hit(post.delivery_id, post.attempt) or {}).get("kind") == "burst":
             post = headers(post, webhook_id=f"burst-{post.delivery_id}")
         original(self, post, answered)
@@ -102,5 +104,5 @@ def _renamed(original: Callable[..., Any]) -> Callable[..., Any]:
 def burst_under_other_ids(make: Make) -> bool:
     with make() as sandbox:
         _pay_three(sandbox, "burst", 3)
-        own = {row["id"] for row in sandbox.world.service.callbacks.deliveries()}
+        own = {row["id"] for row in sandbox.world.service.outbox.deliveries()}
         return not own & {got.webhook_id for got in inbox(sandbox)}

@@ -76,7 +76,7 @@ def _anybody(original: Callable[..., Any]) -> Callable[..., Any]:
     "keys",
     "A key that nobody holds opens the first project.",
     breaks="decision: statuses",
-    plant=attribute(Projects, "owner", _anybody),
+    plant=attribute(Projects, "project_for_key", _anybody),
 )
 def any_key_opens(make: Make) -> bool:
     with make() as sandbox:
@@ -90,8 +90,8 @@ class NeverEnded(Through):
         super().__init__(inner, late)
         self._seen: dict[str, str] = {}
 
-    def owner(self, key: str) -> Any:
-        project = self.inner.owner(key)
+    def project_for_key(self, key: str) -> Any:
+        project = self.inner.project_for_key(key)
         if project is not None:
             self._seen[key] = project
         return self._seen.get(key)

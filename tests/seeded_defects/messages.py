@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
-from leyden.server.callbacks.outbox import Callbacks
+from leyden.server.callbacks.outbox import Outbox
 from leyden.server.callbacks.signing import sign
-from leyden.server.ports import Post
+from leyden.server.ports import CallbackRequest
 from leyden.server.timestamps import parse_iso
 from tests.seeded_defects.defect import Make, Plant, seeded
 from tests.seeded_defects.posting import (
@@ -112,7 +112,7 @@ def _first_url(original: Callable[..., Any]) -> Callable[..., Any]:
     "callbacks",
     "All callbacks go to the URL of the first Charge that was told of.",
     breaks="spec: /components/schemas/ChargeUpdate/properties/callbackUrl",
-    plant=attribute(Callbacks, "enqueue", _first_url),
+    plant=attribute(Outbox, "enqueue", _first_url),
 )
 def told_to_another_url(make: Make) -> bool:
     with make() as sandbox:
@@ -124,7 +124,7 @@ def told_to_another_url(make: Make) -> bool:
 # How one knows that it is true
 
 
-def _another_id(post: Post, service: Any) -> Post:
+def _another_id(post: CallbackRequest, service: Any) -> CallbackRequest:
     if post.attempt == 1:
         return post
     return sealed(headers(post, webhook_id=f"{post.headers['webhook-id']}-{post.attempt}"), service)
@@ -145,7 +145,7 @@ def new_id_on_retry(make: Make) -> bool:
         return first.webhook_id != second.webhook_id
 
 
-def _other_bytes(post: Post, service: Any) -> Post:
+def _other_bytes(post: CallbackRequest, service: Any) -> CallbackRequest:
     if post.attempt == 1:
         return post
     return sealed(changed(post, body=orjson.dumps(orjson.loads(post.body), option=orjson.OPT_INDENT_2)), service)
@@ -190,7 +190,7 @@ def not_signed(make: Make) -> bool:
     return "webhook-signature" not in told_of_payment(make).headers
 
 
-def _without_id(post: Post, service: Any) -> Post:
+def _without_id(post: CallbackRequest, service: Any) -> CallbackRequest:
     wrong = sealed(headers(post, webhook_id="x"), service).headers["webhook-signature"]
     return headers(post, webhook_signature=wrong)
 

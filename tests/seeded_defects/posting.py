@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from leyden.server.callbacks.outbox import Callbacks
+from leyden.server.callbacks.outbox import Outbox
 from leyden.server.callbacks.signing import sign
 from leyden.server.charges.wire_model import charge_resource, charge_update
 from leyden.server.contract.types import Rule
-from leyden.server.ports import Answer, Post
+from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.timestamps import parse_iso
 from tests.seeded_defects.defect import Make, Plant
 from tests.seeded_defects.probing import HOOK, inbox, new_charge
@@ -51,7 +51,7 @@ def told(alter: Callable[[dict[str, Any]], Any]) -> Plant:
 
         return enqueue
 
-    return attribute(Callbacks, "enqueue", make)
+    return attribute(Outbox, "enqueue", make)
 
 
 def data(alter: Callable[[dict[str, Any]], Any]) -> Plant:
@@ -63,38 +63,40 @@ def data(alter: Callable[[dict[str, Any]], Any]) -> Plant:
     return told(edit)
 
 
-def posted(alter: Callable[[Post, Any], Post]) -> Plant:
+def posted(alter: Callable[[CallbackRequest, Any], CallbackRequest]) -> Plant:
     """Change a post after it was signed; `alter` is given the service too."""
 
     class Alters(Through):
-        def post(self, post: Post, answered: Callable[[Post, Answer], None]) -> None:
+        def post(self, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
             self.inner.post(alter(post, self.late.service), answered)
 
     return port("courier", Alters)
 
 
-def headers(post: Post, **changes: str | None) -> Post:
+def headers(post: CallbackRequest, **changes: str | None) -> CallbackRequest:
     """The post with other headers; None takes one away."""
     named = {name.replace("_", "-"): value for name, value in changes.items()}
     kept: Mapping[str, str | None] = {**post.headers, **named}
     return changed(post, headers={name: value for name, value in kept.items() if value is not None})
 
 
-def sealed(post: Post, service: Any, choose: Callable[[list[str]], list[str]] = lambda secrets: secrets) -> Post:
+def sealed(
+    post: CallbackRequest, service: Any, choose: Callable[[list[str]], list[str]] = lambda secrets: secrets
+) -> CallbackRequest:
     """The post, signed as it now is with those of the valid secrets that `choose` chooses."""
-    row = service.callbacks.delivery(post.delivery_id)
+    row = service.outbox.delivery(post.delivery_id)
     stamp_s = int(post.headers["webhook-timestamp"])
-    secrets = choose(service.projects.secrets_of(row["project"], parse_iso(post.headers["leyden-time"])))
+    secrets = choose(service.projects.signing_secrets(row["project"], parse_iso(post.headers["leyden-time"])))
     return headers(post, webhook_signature=sign(secrets, post.headers["webhook-id"], stamp_s, post.body.decode()))
 
 
-def heard(alter: Callable[[Answer], Answer]) -> Plant:
+def heard(alter: Callable[[CallbackResponse], CallbackResponse]) -> Plant:
     """Mistake what a receiver answered."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         return lambda self, post, answer: original(self, post, alter(answer))
 
-    return attribute(Callbacks, "answered", make)
+    return attribute(Outbox, "on_response", make)
 
 
 def delivery(operation_id: str = "createCharge", **changes: Any) -> Edit:
@@ -125,7 +127,7 @@ def tell(made: Any, operation_id: str, charge_id: str, event: str, status: str, 
     row = made.charges.charges.existing(charge_id)
     charge = charge_resource(row)
     if charge["callbackUrl"]:
-        made.callbacks.enqueue(
+        made.outbox.enqueue(
             resource_id=charge_id,
             project=row["project"],
             url=charge["callbackUrl"],

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from leyden import Sandbox
-from leyden.server.callbacks.outbox import Callbacks
+from leyden.server.callbacks.outbox import Outbox
 from leyden.server.charges.charges import ChargeService
 from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.service import Service
@@ -93,7 +93,7 @@ def static_expiry_forgotten(make: Make) -> bool:
     "restart",
     "A callback that waited for its next attempt is forgotten in a restart.",
     breaks="decision: callback-delivery",
-    plant=deaf(Callbacks, "resume"),
+    plant=deaf(Outbox, "resume"),
 )
 def delivery_forgotten(make: Make) -> bool:
     def refused(sandbox: Sandbox) -> None:

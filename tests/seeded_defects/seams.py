@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 import leyden.server.service
 import leyden.world.world
-from leyden.server.app import Part
+from leyden.server.app import ApiMount
 from leyden.server.contract.load import load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.service import Service
@@ -97,7 +97,7 @@ def port(name: str, wrap: Callable[[Any, SimpleNamespace], Any]) -> Plant:
 
 
 def handler(operation_id: str, wrap: Callable[[Service, Callable[..., Any]], Callable[..., Any]]) -> Plant:
-    """Put something before the handler of an operation; it is given a `Call`, and may raise a `Problem`."""
+    """Put something before the handler of an operation; it is given a `Request`, and may raise a `Problem`."""
 
     def after(made: Service) -> None:
         made.handlers = {**made.handlers, operation_id: wrap(made, made.handlers[operation_id])}
@@ -109,7 +109,7 @@ def gate(name: str, wrap: Callable[[Any, SimpleNamespace], Any]) -> Plant:
     """Put something before what the door asks: `projects` for keys, `idempotency` for answers given before."""
 
     def after(made: Service) -> None:
-        setattr(made.gate, name, wrap(getattr(made.gate, name), SimpleNamespace(service=made)))
+        setattr(made.pipeline, name, wrap(getattr(made.pipeline, name), SimpleNamespace(service=made)))
 
     return service(after=after)
 
@@ -158,7 +158,7 @@ def spec(*edits: Edit, overlays: tuple[str, ...] = ()) -> Plant:
         return known[id(true)][1]
 
     def build_app(original: Callable[..., Any]) -> Callable[..., Any]:
-        def build(first: Part, *more: Any, **named: Any) -> Any:
+        def build(first: ApiMount, *more: Any, **named: Any) -> Any:
             # The first part is the service, what comes later the control plane.
             return original(changed(first, contract=edited(first.contract)), *more, **named)
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden.server.callbacks.egress import Egress, is_public
-from leyden.server.ports import Answer
+from leyden.server.ports import CallbackResponse
 from tests.support.served import listening_receiver, served_leyden
 from tests.support.transport_helpers import Shop, courier, opened, send, sockets_watched
 
@@ -35,10 +35,10 @@ def url_of(host: str, port: int = 8080) -> str:
     return f"http://[{host}]:{port}/hook" if ":" in host and not host.startswith("[") else f"http://{host}:{port}/hook"
 
 
-def sent_to(host: str, egress: Egress, lookup: Callable[[str], Awaitable[list[str]]] = nobody) -> Answer:
+def sent_to(host: str, egress: Egress, lookup: Callable[[str], Awaitable[list[str]]] = nobody) -> CallbackResponse:
     """What becomes of an attempt that must not touch the network."""
 
-    async def story() -> Answer:
+    async def story() -> CallbackResponse:
         async with courier(allow=egress, screen=egress.screen, lookup=lookup) as one:
             await send(one, "http://127.0.0.1:1/")  # imports and the session itself are done now
             with sockets_watched() as seen:
@@ -251,8 +251,8 @@ def test_a_network_can_be_opened_and_the_server_itself_stays_closed() -> None:
 
 
 def test_a_machine_knows_addresses_of_its_own() -> None:
-    from leyden.server.system.process import machine_addresses
+    from leyden.server.system.process import local_addresses
 
-    for address in machine_addresses():
+    for address in local_addresses():
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         assert socket.inet_pton(family, address)

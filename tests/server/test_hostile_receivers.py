@@ -20,7 +20,7 @@ from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.contract.yaml_loader import read_yaml
 from leyden.server.store.store import Store
-from leyden.server.system.http_transport import HttpCourier
+from leyden.server.system.http_transport import HttpTransport
 from leyden.world.config import plan_from
 from leyden.world.loopback import ask
 from leyden.world.world import World
@@ -160,7 +160,7 @@ class Desk:
     """A world whose callbacks really leave the process."""
 
     def __init__(self, contract: Contract) -> None:
-        self.courier = HttpCourier(allow=Egress("loopback"))
+        self.courier = HttpTransport(allow=Egress("loopback"))
         plan = plan_from(seed=7, start_ms=START, spec=contract, control=False)
         self.world = World(plan, Store.memory(), outside=self.courier)
 
@@ -171,7 +171,7 @@ class Desk:
         return charge_id
 
     def attempts(self, charge_id: str) -> list[tuple[int | None, str | None]]:
-        [row] = self.world.service.callbacks.deliveries(charge_id)
+        [row] = self.world.service.outbox.deliveries(charge_id)
         return [(attempt.status, attempt.error) for attempt in attempts_of(row)]
 
 
@@ -209,7 +209,7 @@ def test_each_behaviour_is_recorded_for_what_it_is(path: str, seen: tuple[int | 
         await desk.world.walk_to(START + 2_000)
         assert desk.attempts(charge) == [seen]
         assert receiver.asked == [path]
-        [row] = desk.world.service.callbacks.deliveries(charge)
+        [row] = desk.world.service.outbox.deliveries(charge)
         assert receiver.bodies == [row["body"].encode()]
         assert len(attempts_of(row)[0].answer) == (4_096 if path == "flood" else 0)
 
@@ -245,7 +245,7 @@ def test_a_walk_can_end_as_soon_as_enough_has_been_delivered() -> None:
         first, second = desk.expiring(receiver.url("500")), desk.expiring(receiver.url("200"))
 
         def delivered() -> int:
-            return sum(row["status"] == "delivered" for row in desk.world.service.callbacks.deliveries())
+            return sum(row["status"] == "delivered" for row in desk.world.service.outbox.deliveries())
 
         assert await desk.world.walk_until(lambda: delivered() == 1, START + 3_600_000)
         assert desk.world.clock.now() == START + 1_000
@@ -265,7 +265,7 @@ def test_copies_and_bad_bytes_leave_the_process_like_any_callback() -> None:
         first = desk.expiring(receiver.url("200"))
         second = desk.expiring(receiver.url("200"))
         await desk.world.walk_until_idle()
-        [one], [two] = (desk.world.service.callbacks.deliveries(charge) for charge in (first, second))
+        [one], [two] = (desk.world.service.outbox.deliveries(charge) for charge in (first, second))
         whole, other = one["body"].encode(), two["body"].encode()
         assert sorted(receiver.bodies) == sorted([whole[: len(whole) // 2], other, other])
         assert [entry.facts["status"] for entry in desk.world.journal.entries(kind="fault_answered")] == [200]

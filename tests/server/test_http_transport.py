@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leyden.server.callbacks.ip_addresses import meant_address
-from leyden.server.ports import Answer, Post
-from leyden.server.system.http_transport import HttpCourier
+from leyden.server.callbacks.ip_addresses import parse_host_address
+from leyden.server.ports import CallbackRequest, CallbackResponse
+from leyden.server.system.http_transport import HttpTransport
 from tests.support.transport_helpers import BODY, HEADERS, OK, Shop, Talk, courier, opened, send, sockets_watched
 
 
-def answer_of(says: bytes | Talk, **changes: Any) -> tuple[Answer, Shop]:
+def answer_of(says: bytes | Talk, **changes: Any) -> tuple[CallbackResponse, Shop]:
     """What the courier makes of a server that says this."""
 
-    async def story() -> tuple[Answer, Shop]:
+    async def story() -> tuple[CallbackResponse, Shop]:
         async with opened(Shop(says)) as shop, courier() as one:
             return await send(one, shop.url(), **changes), shop
 
@@ -305,14 +305,14 @@ def test_many_posts_go_side_by_side_and_drained_waits_for_their_follow_ups() -> 
     async def story() -> None:
         async with opened(Shop()) as shop, courier() as one:
 
-            def answered(post: Post, answer: Answer) -> None:
+            def answered(post: CallbackRequest, answer: CallbackResponse) -> None:
                 assert answer.status == 200
                 told.append(post.attempt)
                 if post.attempt < 3:
                     again(post.attempt + 1)
 
             def again(attempt: int) -> None:
-                one.post(Post("m1", attempt, shop.url(), HEADERS, BODY, 1_000, 3_000), answered)
+                one.post(CallbackRequest("m1", attempt, shop.url(), HEADERS, BODY, 1_000, 3_000), answered)
 
             for _ in range(20):
                 again(1)
@@ -325,12 +325,12 @@ def test_many_posts_go_side_by_side_and_drained_waits_for_their_follow_ups() -> 
 
 
 def test_closing_abandons_what_is_under_way_without_a_word() -> None:
-    told: list[Answer] = []
+    told: list[CallbackResponse] = []
 
     async def story() -> None:
         async with opened(Shop(_silent)) as shop:
-            one = HttpCourier()
-            post = Post("m1", 1, shop.url(), HEADERS, BODY, 1_000, 60_000)
+            one = HttpTransport()
+            post = CallbackRequest("m1", 1, shop.url(), HEADERS, BODY, 1_000, 60_000)
             one.post(post, lambda post, answer: told.append(answer))
             while not shop.requests:
                 await asyncio.sleep(0.001)
@@ -343,13 +343,13 @@ def test_closing_abandons_what_is_under_way_without_a_word() -> None:
 def test_an_outbox_that_fails_to_take_an_answer_is_reported_to_the_loop() -> None:
     reported: list[BaseException] = []
 
-    def broken(post: Post, answer: Answer) -> None:
+    def broken(post: CallbackRequest, answer: CallbackResponse) -> None:
         raise OSError("disk full")
 
     async def story() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["exception"]))
         async with opened(Shop()) as shop, courier() as one:
-            one.post(Post("m1", 1, shop.url(), HEADERS, BODY, 1_000, 3_000), broken)
+            one.post(CallbackRequest("m1", 1, shop.url(), HEADERS, BODY, 1_000, 3_000), broken)
             await one.drained()
             assert one.pending == 0
 
@@ -360,7 +360,7 @@ def test_an_outbox_that_fails_to_take_an_answer_is_reported_to_the_loop() -> Non
 def test_the_client_library_is_not_loaded_before_something_is_sent() -> None:
     import subprocess
 
-    code = "import sys, leyden.server.system.http_transport as c; c.HttpCourier(); print('aiohttp' in sys.modules)"
+    code = "import sys, leyden.server.system.http_transport as c; c.HttpTransport(); print('aiohttp' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "False"
 
@@ -387,17 +387,17 @@ def test_the_client_library_is_not_loaded_before_something_is_sent() -> None:
     ],
 )
 def test_a_host_is_read_as_the_address_it_means(host: str, meant: str | None) -> None:
-    address = meant_address(host)
+    address = parse_host_address(host)
     assert (None if address is None else str(address)) == meant
 
 
 @pytest.mark.parametrize("host", ["1.2.3.256", "1.2.3.4.5", "256.1", "08.1.1.1", "4294967296", "a.1", "1..2", "[::g]"])
 def test_what_can_only_be_an_address_and_is_none_is_refused(host: str) -> None:
     with pytest.raises(ValueError):
-        meant_address(host)
+        parse_host_address(host)
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["{}", "{:#x}", "0{:o}"]))
 def test_every_number_means_the_address_the_c_library_reads(number: int, form: str) -> None:
     text = form.format(number)
-    assert str(meant_address(text)) == socket.inet_ntoa(socket.inet_aton(text))
+    assert str(parse_host_address(text)) == socket.inet_ntoa(socket.inet_aton(text))

@@ -25,7 +25,7 @@ from leyden.callbacks.replies import TIMEOUT, Reply
 from leyden.server.callbacks.attempts import attempts_of, made
 from leyden.server.callbacks.deliveries import delivery_resource, retry_after_ms
 from leyden.server.errors import InternalError, StorageUnavailable, StoreError
-from leyden.server.ports import Answer
+from leyden.server.ports import CallbackResponse
 from leyden.server.store.store import Store
 from leyden.server.timestamps import parse_duration, to_iso
 from leyden.world.clock import VirtualClock
@@ -66,10 +66,10 @@ def test_a_receiver_that_is_down_for_70_hours_gets_the_next_scheduled_attempt_in
 
     class Late(Receivers):
         def post(self, post: Any, answered: Any) -> None:
-            answered(post, Answer(status=500 if desk.clock.now() < back_at else 200))
+            answered(post, CallbackResponse(status=500 if desk.clock.now() < back_at else 200))
 
     # The rest of the desk stays as it is.
-    desk.callbacks._courier = Late(desk.store, VirtualClock(START), desk.journal, desk.callbacks.answered)
+    desk.callbacks._courier = Late(desk.store, VirtualClock(START), desk.journal, desk.callbacks.on_response)
     desk.tell()
     desk.pass_time("100h")
 
@@ -168,7 +168,7 @@ def test_a_body_that_breaks_the_spec_is_our_own_defect_and_is_said_loudly() -> N
     desk = Desk()
     with pytest.raises(InternalError, match=r"chargeUpdated.*note") as caught:
         desk.tell(data={"id": "c1", "status": "completed", "note": 5})
-    [fault] = caught.value.faults
+    [fault] = caught.value.field_errors
     assert fault.pointer == "/note"
     assert '5 is not of type "string"' in fault.detail
     assert desk.callbacks.deliveries() == []
@@ -348,13 +348,13 @@ def test_a_replay_waits_its_turn_behind_an_older_message_of_the_resource() -> No
 def test_a_waiting_delivery_can_be_put_earlier_or_later_and_a_finished_one_cannot() -> None:
     desk = Desk()
     desk.tell()
-    desk.callbacks.postpone(desk.row()["id"], START + 7_000)
+    desk.callbacks.reschedule(desk.row()["id"], START + 7_000)
     desk.pass_time("6s")
     assert len(desk.shop.inbox) == 0
-    desk.callbacks.postpone(desk.row()["id"], START + 6_500)
+    desk.callbacks.reschedule(desk.row()["id"], START + 6_500)
     desk.pass_time("1s")
     assert [got.at for got in desk.shop.inbox] == [START + 6_500]
-    desk.callbacks.postpone(desk.row()["id"], START + 60_000)
+    desk.callbacks.reschedule(desk.row()["id"], START + 60_000)
     assert desk.row()["status"] == "delivered"
     assert len(desk.clock) == 0
 
@@ -365,7 +365,7 @@ def test_what_is_under_way_or_over_is_not_put_off() -> None:
     desk.pass_time("0s")
     for _ in range(2):
         before = desk.row()
-        desk.callbacks.postpone(before["id"], START + 60_000)
+        desk.callbacks.reschedule(before["id"], START + 60_000)
         assert (desk.row(), len(desk.clock)) == (before, 0)
         if courier.posts:
             courier.answer(status=200)
@@ -602,9 +602,9 @@ def test_a_second_answer_to_the_same_attempt_changes_nothing() -> None:
     desk.tell()
     desk.pass_time("0s")
     post, answered = courier.posts[0]
-    answered(post, Answer(status=200))
+    answered(post, CallbackResponse(status=200))
     before = desk.row(), desk.journal.hash
-    answered(post, Answer(status=500))
+    answered(post, CallbackResponse(status=500))
     assert (desk.row(), desk.journal.hash) == before
 
 
@@ -615,10 +615,10 @@ def test_a_timer_that_outlived_its_message_sends_nothing() -> None:
     desk.pass_time("0s")
     waiting = desk.row()["id"]
     for late in (waiting, "one whose commit was refused"):
-        desk.callbacks.attempt(late)
+        desk.callbacks.on_due(late)
     assert (len(courier.posts), desk.callbacks.in_flight) == (1, 1)
     courier.answer(status=200)
-    desk.callbacks.attempt(waiting)
+    desk.callbacks.on_due(waiting)
     assert (len(courier.posts), desk.callbacks.in_flight) == (0, 0)
     desk.tell(sequence=2)
     desk.pass_time("0s")
@@ -653,8 +653,8 @@ def test_after_a_restart_a_lost_attempt_is_made_again_under_the_same_id() -> Non
     assert [got.attempt for got in again.shop.inbox] == [2, 1, 2]
 
     before = again.callbacks.deliveries()
-    old_answered(old_post, Answer(status=500))
-    again.callbacks.answered(old_post, Answer(status=500))
+    old_answered(old_post, CallbackResponse(status=500))
+    again.callbacks.on_response(old_post, CallbackResponse(status=500))
     assert again.callbacks.deliveries() == before
 
 
@@ -732,7 +732,7 @@ def test_an_answer_to_an_attempt_that_was_never_written_down_frees_its_hand() ->
 
     def refused() -> None:
         with desk.store.commit():
-            desk.callbacks.attempt(desk.row()["id"])
+            desk.callbacks.on_due(desk.row()["id"])
             raise StorageUnavailable("the disk is full")
 
     with pytest.raises(StorageUnavailable):
@@ -752,14 +752,14 @@ def test_an_answer_whose_commit_was_refused_leaves_its_attempt_under_way() -> No
 
     def refused() -> None:
         with desk.store.commit():
-            answered(post, Answer(status=200))
+            answered(post, CallbackResponse(status=200))
             raise StorageUnavailable("the disk is full")
 
     with pytest.raises(StorageUnavailable):
         refused()
     desk.callbacks.take_back()
     assert (desk.row()["status"], desk.callbacks.in_flight) == ("pending", 1)
-    answered(post, Answer(status=200))
+    answered(post, CallbackResponse(status=200))
     assert (desk.row()["status"], desk.callbacks.in_flight) == ("delivered", 0)
 
 
@@ -851,7 +851,7 @@ class Failing:
     """A courier to whom every receiver says 500 at once."""
 
     def post(self, post: Any, answered: Any) -> None:
-        answered(post, Answer(status=500, body=b"Internal Server Error", latency_ms=12))
+        answered(post, CallbackResponse(status=500, body=b"Internal Server Error", latency_ms=12))
 
     def wall_seconds(self, url: str) -> int:
         return START // 1_000

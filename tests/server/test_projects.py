@@ -36,7 +36,7 @@ def told_after(sandbox: Sandbox, seconds: float) -> list[str]:
 
 def test_for_a_day_both_secrets_sign_and_then_only_the_new(sandbox: Sandbox) -> None:
     projects = sandbox.world.service.projects
-    [old] = projects.secrets_of("default", sandbox.world.clock.now())
+    [old] = projects.signing_secrets("default", sandbox.world.clock.now())
     new = projects.rotate_secret("default")
     assert new.startswith("whsec_")
     for seconds, secrets in ((1, [new, old]), (86_397, [new, old]), (2, [new])):
@@ -79,8 +79,8 @@ def test_a_key_that_was_replaced_opens_nothing_at_once_and_for_good(tmp_path: Pa
             with pytest.raises(ValueError, match=r"given out before|cannot be an API key"):
                 projects.rotate_key("default", wrong)
     with Sandbox(data=tmp_path) as again:
-        assert again.world.service.projects.owner("leyden") is None
-        assert again.world.service.projects.owner("fresh") == "default"
+        assert again.world.service.projects.project_for_key("leyden") is None
+        assert again.world.service.projects.project_for_key("fresh") == "default"
         assert again.http.get("/v0/charges").status_code == 200
 
 
@@ -122,7 +122,7 @@ def test_what_can_be_no_key_is_refused_by_the_document(sandbox: Sandbox, wrong: 
     with pytest.raises(ApiError, match="400"):
         sandbox.ask("POST", "/sandbox/v1/api-keys", {"key": wrong})
     with pytest.raises(ValueError, match="cannot be an API key"):
-        sandbox.world.service.projects.give_key("default", wrong)
+        sandbox.world.service.projects.issue_key("default", wrong)
 
 
 def test_a_reset_neither_ends_a_key_nor_brings_one_back(sandbox: Sandbox) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 from jsonschema_rs import validator_for
 
 from leyden.callbacks.receivers import Receivers
-from leyden.server.callbacks.outbox import Callbacks
+from leyden.server.callbacks.outbox import Outbox
 from leyden.server.contract.types import CallbackRule, DeliveryRule, Rule
-from leyden.server.ports import Answer, Courier
+from leyden.server.ports import CallbackResponse, CallbackTransport
 from leyden.server.store.store import Store
 from leyden.server.timestamps import parse_duration, parse_iso
 from leyden.world.clock import VirtualClock
@@ -63,7 +63,7 @@ class Desk:
         seed: int = 7,
         start: int = START,
         store: Store | None = None,
-        courier: Courier | None = None,
+        courier: CallbackTransport | None = None,
         rule: CallbackRule | None = None,
         clock: VirtualClock | None = None,
         secrets: Sequence[str] = (SECRET,),
@@ -78,12 +78,12 @@ class Desk:
             self.store,
             self.clock,
             self.journal,
-            lambda post, answer: self.callbacks.answered(post, answer),
+            lambda post, answer: self.callbacks.on_response(post, answer),
             rules={self.rule.name: self.rule},
             secrets_at=lambda at: self.secrets,
         )
         self.shop = self.receivers["shop"]
-        self.callbacks = Callbacks(
+        self.callbacks = Outbox(
             self.store,
             self.clock,
             courier or self.receivers,
@@ -129,7 +129,7 @@ class Held:
 
     def answer(self, place: int = 0, **answer: Any) -> None:
         post, answered = self.posts.pop(place)
-        answered(post, Answer(**answer))
+        answered(post, CallbackResponse(**answer))
 
     def wall_seconds(self, url: str) -> int:
         assert url == SHOP, "the time that this receiver lives in"

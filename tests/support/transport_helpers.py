@@ -8,8 +8,8 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
-from leyden.server.ports import Answer, Post
-from leyden.server.system.http_transport import HttpCourier
+from leyden.server.ports import CallbackRequest, CallbackResponse
+from leyden.server.system.http_transport import HttpTransport
 
 HEADERS = {"content-type": "application/json", "user-agent": "leyden/9.9", "webhook-id": "m1"}
 BODY = '{"id":"c1","note":"é"}'.encode()
@@ -59,19 +59,22 @@ async def opened(shop: Shop) -> AsyncIterator[Shop]:
 
 
 @contextlib.asynccontextmanager
-async def courier(**settings: Any) -> AsyncIterator[HttpCourier]:
-    one = HttpCourier(**settings)
+async def courier(**settings: Any) -> AsyncIterator[HttpTransport]:
+    one = HttpTransport(**settings)
     try:
         yield one
     finally:
         await one.close()
 
 
-async def send(one: HttpCourier, url: str, **changes: Any) -> Answer:
+async def send(one: HttpTransport, url: str, **changes: Any) -> CallbackResponse:
     """Post and wait for the answer."""
-    told: list[Answer] = []
+    told: list[CallbackResponse] = []
     fields: dict[str, Any] = {"connect_timeout_ms": 1_000, "timeout_ms": 3_000, "headers": HEADERS, **changes}
-    one.post(Post(delivery_id="m1", attempt=1, url=url, body=BODY, **fields), lambda post, answer: told.append(answer))
+    one.post(
+        CallbackRequest(delivery_id="m1", attempt=1, url=url, body=BODY, **fields),
+        lambda post, answer: told.append(answer),
+    )
     assert one.pending == 1
     await one.drained()
     assert one.pending == 0

@@ -9,10 +9,10 @@ from leyden.devserver.receiver_check.check import check_receiver
 from leyden.devserver.receiver_check.report import report_resource
 from leyden.devserver.receiver_check.session import CheckRefused, KnownIds
 from leyden.server.callbacks.attempts import attempts_of
-from leyden.server.callbacks.deliveries import awaited, delivery_resource
+from leyden.server.callbacks.deliveries import delivery_resource, is_in_flight
 from leyden.server.contract.bind import answers
-from leyden.server.errors import Conflict, Fault, Impossible, NotFound
-from leyden.server.http.request import Call
+from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
+from leyden.server.http.request import Request
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
@@ -26,40 +26,40 @@ class CallbackControl:
     # Deliveries
 
     @answers()
-    def list_deliveries(self, call: Call) -> list[dict[str, Any]]:
+    def list_deliveries(self, call: Request) -> list[dict[str, Any]]:
         """The callbacks that fit, the oldest first."""
         return [_delivery(row, self._world) for row in self._matching(call.query)]
 
     @answers(NotFound)
-    def get_delivery(self, call: Call) -> dict[str, Any]:
+    def get_delivery(self, call: Request) -> dict[str, Any]:
         """One callback, to the byte."""
         return _delivery(self._find(call.path["id"]), self._world)
 
     @answers(NotFound, Conflict)
-    def replay_delivery(self, call: Call) -> dict[str, Any]:
+    def replay_delivery(self, call: Request) -> dict[str, Any]:
         """Send one message again."""
         row = self._find(call.path["id"])
-        if awaited(row):
+        if is_in_flight(row):
             raise Conflict("an attempt of this delivery is under way: wait for its answer, then ask again")
-        return _delivery(self._world.service.callbacks.replay(row["id"]), self._world)
+        return _delivery(self._world.service.outbox.replay(row["id"]), self._world)
 
     @answers()
-    def replay_deliveries(self, call: Call) -> dict[str, Any]:
+    def replay_deliveries(self, call: Request) -> dict[str, Any]:
         """Send again whatever fits and is not on its way."""
-        callbacks = self._world.service.callbacks
-        ids = [row["id"] for row in self._matching(call.body) if not awaited(row)]
+        callbacks = self._world.service.outbox
+        ids = [row["id"] for row in self._matching(call.body) if not is_in_flight(row)]
         for delivery_id in ids:
             callbacks.replay(delivery_id)
         return {"replayed": len(ids), "ids": ids}
 
-    @answers(Impossible)
-    async def wait_for_deliveries(self, call: Call) -> dict[str, Any]:
+    @answers(SemanticConflict)
+    async def wait_for_deliveries(self, call: Request) -> dict[str, Any]:
         """Wait, in real time, until enough deliveries fit. A world that nobody serves has nothing to wait for."""
         world, wanted = self._world, call.body["count"]
         charge = call.body.get("chargeId")
         if charge is not None and not self._charge_exists(charge):
             detail = "no Charge and no Static Charge has this id, so no delivery ever will: check it"
-            raise Impossible(detail, faults=[Fault("/chargeId", detail)])
+            raise SemanticConflict(detail, field_errors=[FieldError("/chargeId", detail)])
         counted = self._counter(call.body)
         if world.until is not None:
             await world.until(lambda: counted() >= wanted, call.body["timeout"])
@@ -69,7 +69,7 @@ class CallbackControl:
     # The secret
 
     @answers()
-    def get_webhook_secret(self, call: Call) -> dict[str, Any]:
+    def get_webhook_secret(self, call: Request) -> dict[str, Any]:
         """The secrets that sign now."""
         now = self._world.clock.now()
         secrets = [
@@ -84,22 +84,22 @@ class CallbackControl:
         return {"current": secrets[0]["secret"], "secrets": secrets}
 
     @answers()
-    def rotate_webhook_secret(self, call: Call) -> dict[str, Any]:
+    def rotate_webhook_secret(self, call: Request) -> dict[str, Any]:
         """Change the secret; the old one signs too for a while."""
         self._world.service.projects.rotate_secret(call.project)
         return self.get_webhook_secret(call)
 
     # The integrator's own endpoint
 
-    @answers(Impossible)
-    async def check_receiver(self, call: Call) -> dict[str, Any]:
+    @answers(SemanticConflict)
+    async def check_receiver(self, call: Request) -> dict[str, Any]:
         """Grade an endpoint on the real network."""
         world, body = self._world, call.body
         if world.outside is None:
-            raise Impossible(
+            raise SemanticConflict(
                 "a sandbox that is not served reaches no endpoint: use `leyden receiver-check URL` or `leyden serve`"
             )
-        secret = body.get("secret") or world.service.projects.secrets_of(call.project, world.clock.now())[0]
+        secret = body.get("secret") or world.service.projects.signing_secrets(call.project, world.clock.now())[0]
         try:
             report = await check_receiver(
                 body["url"],
@@ -111,13 +111,13 @@ class CallbackControl:
                 timeout_s=body["timeout"],
             )
         except CheckRefused as refused:
-            raise Impossible(str(refused)) from None
+            raise SemanticConflict(str(refused)) from None
         return report_resource(report, body["include"])
 
     # Inside
 
     def _find(self, delivery_id: str) -> dict[str, Any]:
-        row = self._world.service.callbacks.delivery(delivery_id)
+        row = self._world.service.outbox.delivery(delivery_id)
         if row is None:
             raise NotFound("there is no delivery with this id in this sandbox: list them to see which there are")
         return row
@@ -130,7 +130,7 @@ class CallbackControl:
     def _matching(self, wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The rows that a filter lets through, in the order of their creation."""
         status, event, charge = wanted.get("status"), wanted.get("event"), wanted.get("chargeId")
-        rows = self._world.service.callbacks.deliveries(charge)
+        rows = self._world.service.outbox.deliveries(charge)
         return [row for row in rows if status in (None, row["status"]) and event in (None, row["event"])]
 
     def _counter(self, wanted: Mapping[str, Any]) -> Callable[[], int]:
@@ -149,7 +149,7 @@ class CallbackControl:
 
 
 def _delivery(row: Mapping[str, Any], world: World) -> dict[str, Any]:
-    resource = delivery_resource(row, world.service.callbacks.signature)
+    resource = delivery_resource(row, world.service.outbox.signature)
     for shown, attempt in zip(resource["attempts"], attempts_of(row), strict=True):
         hit = world.faults.hit(row["id"], shown["number"])
         shown["dueAt"] = to_iso(attempt.due_at)

@@ -10,8 +10,8 @@ from leyden.callbacks.inboxes import Received
 from leyden.callbacks.receivers import Receiver
 from leyden.callbacks.replies import said_from
 from leyden.server.contract.bind import answers
-from leyden.server.errors import Impossible, NotFound
-from leyden.server.http.request import Call
+from leyden.server.errors import NotFound, SemanticConflict
+from leyden.server.http.request import Request
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
@@ -27,25 +27,25 @@ class InboxControl:
     # Inboxes
 
     @answers()
-    def list_inboxes(self, call: Call) -> list[dict[str, Any]]:
+    def list_inboxes(self, call: Request) -> list[dict[str, Any]]:
         """Every inbox in a line."""
         return [_summary(receiver) for receiver in self._world.receivers]
 
     @answers(NotFound)
-    def get_inbox(self, call: Call) -> dict[str, Any]:
+    def get_inbox(self, call: Request) -> dict[str, Any]:
         """One inbox and its posts."""
         receiver = self._find(call.path["name"])
         if receiver is None:
             raise NotFound("there is no inbox of this name yet: it begins with its first post or its first script")
         return _inbox(receiver, call.query["after"], call.query["limit"])
 
-    @answers(NotFound, Impossible)
-    def script_inbox(self, call: Call) -> dict[str, Any]:
+    @answers(NotFound, SemanticConflict)
+    def script_inbox(self, call: Request) -> dict[str, Any]:
         """Say how an inbox answers."""
         body = call.body
         world, name = self._world, call.path["name"].lower().removesuffix(".localhost")
         if world.outside is not None and name != "inbox" and not name.endswith(".inbox"):
-            raise Impossible(
+            raise SemanticConflict(
                 f"callbacks for {name} leave this sandbox: its own inboxes are inbox and those below it, such as "
                 "shop.inbox"
             )
@@ -54,7 +54,7 @@ class InboxControl:
             said = [said_from(value) for value in body["answers"]]
             always = said_from(body["always"])
         except ValueError as error:
-            raise Impossible(str(error)) from None
+            raise SemanticConflict(str(error)) from None
         receiver = world.receivers.receiver(name).forget().always(always).answers(said)
         for say, rule in rules:
             receiver.when(
@@ -73,12 +73,12 @@ class InboxControl:
     # Faults
 
     @answers()
-    def list_faults(self, call: Call) -> list[dict[str, Any]]:
+    def list_faults(self, call: Request) -> list[dict[str, Any]]:
         """The faults that were not cleared."""
         return [fault_resource(row) for row in self._world.faults.rows]
 
-    @answers(Impossible)
-    def add_fault(self, call: Call) -> dict[str, Any]:
+    @answers(SemanticConflict)
+    def add_fault(self, call: Request) -> dict[str, Any]:
         """Let something go wrong."""
         wanted: Mapping[str, Any] = call.body
         try:
@@ -86,16 +86,16 @@ class InboxControl:
             named = {"charge" if name == "chargeId" else name: value for name, value in wanted.items()}
             row = self._world.faults.add(Wish(**named))
         except ValueError as error:
-            raise Impossible(str(error)) from None
+            raise SemanticConflict(str(error)) from None
         return fault_resource(row)
 
     @answers()
-    def clear_faults(self, call: Call) -> dict[str, Any]:
+    def clear_faults(self, call: Request) -> dict[str, Any]:
         """Let everything go right."""
         return {"cleared": self._world.faults.clear()}
 
     @answers(NotFound)
-    def clear_fault(self, call: Call) -> dict[str, Any]:
+    def clear_fault(self, call: Request) -> dict[str, Any]:
         """Take one fault away."""
         faults, fault_id = self._world.faults, call.path["id"]
         if faults.row(fault_id) is None:

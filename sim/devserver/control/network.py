@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from leyden.devserver.control.operations import find_payment
 from leyden.server.contract.bind import answers
-from leyden.server.errors import Impossible, NotFound
-from leyden.server.http.request import Call
+from leyden.server.errors import NotFound, SemanticConflict
+from leyden.server.http.request import Request
 from leyden.server.timestamps import parse_duration, to_iso
 from leyden.world.world import World
 
@@ -26,33 +26,33 @@ class NetworkControl:
         self._world = world
 
     @answers(NotFound)
-    def list_attempts(self, call: Call) -> list[dict[str, Any]]:
+    def list_attempts(self, call: Request) -> list[dict[str, Any]]:
         """Every attempt of one payment."""
         return [_attempt(row) for row in find_payment(self._world, call)["attempts"]]
 
-    @answers(Impossible)
-    def get_network_node(self, call: Call) -> dict[str, Any]:
+    @answers(SemanticConflict)
+    def get_network_node(self, call: Request) -> dict[str, Any]:
         """A node and its channels."""
         with self._transaction() as levers:
             return _node(levers, call.path["name"])
 
-    @answers(Impossible)
-    def drain_node(self, call: Call) -> dict[str, Any]:
+    @answers(SemanticConflict)
+    def drain_node(self, call: Request) -> dict[str, Any]:
         """Use up what the node could receive, or send."""
         with self._transaction() as levers:
             levers.drain(levers.node(call.path["name"]), call.body["inbound"], call.body["outbound"])
         return _node(levers, call.path["name"])
 
-    @answers(Impossible)
-    def rebalance_node(self, call: Call) -> dict[str, Any]:
+    @answers(SemanticConflict)
+    def rebalance_node(self, call: Request) -> dict[str, Any]:
         """Send an amount in a circle."""
         body = call.body
         with self._transaction() as levers:
             node = levers.node(call.path["name"])
             return {"fee": str(levers.rebalance(node, int(body["amount"]), body.get("out"), body.get("into")))}
 
-    @answers(Impossible)
-    def open_channel(self, call: Call) -> dict[str, Any]:
+    @answers(SemanticConflict)
+    def open_channel(self, call: Request) -> dict[str, Any]:
         """A new channel from this node to another."""
         from leyden.lightning.topology.graph import DEFAULT_POLICY
 
@@ -64,8 +64,8 @@ class NetworkControl:
             channel = levers.open_channel(node, levers.node(body["peer"]), int(body["capacity"]), local, base_msat, ppm)
         return next(row for row in _node(levers, call.path["name"])["channels"] if row["channel"] == channel)
 
-    @answers(Impossible, NotFound)
-    def close_channel(self, call: Call) -> dict[str, Any]:
+    @answers(SemanticConflict, NotFound)
+    def close_channel(self, call: Request) -> dict[str, Any]:
         """No more payments over this channel."""
         number = int(call.path["channel"])
         with self._transaction() as levers:
@@ -74,14 +74,14 @@ class NetworkControl:
             levers.close_channel(number)
         return {"cleared": 1}
 
-    @answers(Impossible)
-    def list_interceptors(self, call: Call) -> list[dict[str, Any]]:
+    @answers(SemanticConflict)
+    def list_interceptors(self, call: Request) -> list[dict[str, Any]]:
         """Everything that was asked to go wrong on the network."""
         levers = self._levers()
         return [_interceptor(levers, row) for row in levers.payments.interceptors.rows]
 
-    @answers(Impossible)
-    def add_interceptor(self, call: Call) -> dict[str, Any]:
+    @answers(SemanticConflict)
+    def add_interceptor(self, call: Request) -> dict[str, Any]:
         """Let something go wrong on the network."""
         body = call.body
         spans = {name: None if body.get(name) is None else parse_duration(body[name]) for name in _SPANS}
@@ -96,8 +96,8 @@ class NetworkControl:
             )
         return _interceptor(levers, row)
 
-    @answers(Impossible, NotFound)
-    def remove_interceptor(self, call: Call) -> dict[str, Any]:
+    @answers(SemanticConflict, NotFound)
+    def remove_interceptor(self, call: Request) -> dict[str, Any]:
         """Let one act no more."""
         with self._transaction() as levers:
             interceptors = levers.payments.interceptors
@@ -110,7 +110,7 @@ class NetworkControl:
 
     def _levers(self) -> NetworkLevers:
         if self._world.engine is None:
-            raise Impossible(_DIRECT)
+            raise SemanticConflict(_DIRECT)
         from leyden.lightning.network.control_operations import levers_of
 
         return levers_of(self._world.payments)
@@ -126,7 +126,7 @@ class NetworkControl:
             with self._world.turn():
                 yield levers
         except (GraphError, InterceptError) as refused:
-            raise Impossible(str(refused)) from None
+            raise SemanticConflict(str(refused)) from None
 
 
 _SPANS = ("after", "lasting", "delay")

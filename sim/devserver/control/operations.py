@@ -13,9 +13,9 @@ from leyden.lightning.engine.htlc import NotHeld
 from leyden.lightning.payer.payment_requests import PayerError, ask_for_invoice, read_request, strip_scheme
 from leyden.server.charges.wire_model import charge_resource
 from leyden.server.contract.bind import answers
-from leyden.server.errors import Conflict, Fault, Impossible, NotFound
+from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
 from leyden.server.http.projects import Projects
-from leyden.server.http.request import Call
+from leyden.server.http.request import Request
 from leyden.server.timestamps import parse_duration, parse_iso, to_iso
 from leyden.server.version import VERSION
 from leyden.world.clock import ClockError, Fired
@@ -31,7 +31,7 @@ class ControlPlane:
     # The sandbox itself
 
     @answers()
-    def get_sandbox(self, call: Call) -> dict[str, Any]:
+    def get_sandbox(self, call: Request) -> dict[str, Any]:
         """What this sandbox is made of and where it stands."""
         world = self._world
         charges = world.service.charges.charges
@@ -49,7 +49,7 @@ class ControlPlane:
         }
 
     @answers()
-    def reset(self, call: Call) -> dict[str, Any]:
+    def reset(self, call: Request) -> dict[str, Any]:
         """Forget everything and start a fresh world, under the same key and contract."""
         start = call.body.get("start")
         self._world.reset(seed=call.body.get("seed"), start_ms=None if start is None else parse_iso(start))
@@ -57,13 +57,13 @@ class ControlPlane:
 
     # Keys
 
-    @answers(Impossible)
-    def create_api_key(self, call: Call) -> dict[str, Any]:
+    @answers(SemanticConflict)
+    def create_api_key(self, call: Request) -> dict[str, Any]:
         """One more key for the project."""
-        return self._new_key(call, lambda projects, key: projects.give_key(call.project, key))
+        return self._new_key(call, lambda projects, key: projects.issue_key(call.project, key))
 
-    @answers(Impossible)
-    def rotate_api_key(self, call: Call) -> dict[str, Any]:
+    @answers(SemanticConflict)
+    def rotate_api_key(self, call: Request) -> dict[str, Any]:
         """Another key in the place of one, which opens nothing from now on."""
         replaces = call.body["replaces"]
         return self._new_key(call, lambda projects, key: projects.rotate_key(call.project, key, replaces=replaces))
@@ -71,22 +71,22 @@ class ControlPlane:
     # Time
 
     @answers()
-    def get_clock(self, call: Call) -> dict[str, Any]:
+    def get_clock(self, call: Request) -> dict[str, Any]:
         """The instant and the rate."""
         return self._clock()
 
-    @answers(Impossible)
-    def set_clock(self, call: Call) -> dict[str, Any]:
+    @answers(SemanticConflict)
+    def set_clock(self, call: Request) -> dict[str, Any]:
         """Freeze the clock (0), or let it run that many times as fast as real time."""
         try:
             self._world.move(lambda clock: clock.set_rate(call.body["rate"]))
         except ClockError:
             detail = "time stands still in a sandbox that is not served: move it with advance, or use `leyden serve`"
-            raise Impossible(detail, faults=[Fault("/rate", detail)]) from None
+            raise SemanticConflict(detail, field_errors=[FieldError("/rate", detail)]) from None
         return self._clock()
 
     @answers()
-    async def advance_clock(self, call: Call) -> dict[str, Any]:
+    async def advance_clock(self, call: Request) -> dict[str, Any]:
         """Move time, and answer when everything that fell due on the way was done and every callback attempted."""
         [given] = call.body  # exactly one, says the spec
         world = self._world
@@ -104,7 +104,7 @@ class ControlPlane:
     # Payments
 
     @answers()
-    async def create_payment(self, call: Call) -> dict[str, Any]:
+    async def create_payment(self, call: Request) -> dict[str, Any]:
         """Pay an invoice or an LNURL as a wallet would; a payment that cannot be made is a failed payment."""
         body = call.body
         world = self._world
@@ -131,29 +131,29 @@ class ControlPlane:
         return _payment(payment)
 
     @answers()
-    def list_payments(self, call: Call) -> list[dict[str, Any]]:
+    def list_payments(self, call: Request) -> list[dict[str, Any]]:
         """Every payment, the newest first."""
         return [_payment(row) for row in self._world.payments.rows][::-1]
 
     @answers(NotFound)
-    def get_payment(self, call: Call) -> dict[str, Any]:
+    def get_payment(self, call: Request) -> dict[str, Any]:
         """One payment."""
         return _payment(find_payment(self._world, call))
 
     @answers(NotFound, Conflict)
-    def settle_payment(self, call: Call) -> dict[str, Any]:
+    def settle_payment(self, call: Request) -> dict[str, Any]:
         """Let the node take a held payment."""
         return self._resolve(call, self._world.payments.settle)
 
     @answers(NotFound, Conflict)
-    def cancel_payment(self, call: Call) -> dict[str, Any]:
+    def cancel_payment(self, call: Request) -> dict[str, Any]:
         """Let the node fail a held payment."""
         return self._resolve(call, self._world.payments.cancel)
 
     # Charges, journal
 
     @answers(NotFound, Conflict)
-    def fail_charge(self, call: Call) -> dict[str, Any]:
+    def fail_charge(self, call: Request) -> dict[str, Any]:
         """Let the node lose the Charge's invoice."""
         world = self._world
         service = world.service.charges
@@ -166,7 +166,7 @@ class ControlPlane:
         return charge_resource(service.find(call.project, charge["id"]))
 
     @answers()
-    def get_journal(self, call: Call) -> list[dict[str, Any]]:
+    def get_journal(self, call: Request) -> list[dict[str, Any]]:
         """What happened, in order, after entry number `after`."""
         entries = self._world.journal.entries(after=call.query["after"], limit=call.query["limit"])
         return [
@@ -182,14 +182,14 @@ class ControlPlane:
 
     # Inside
 
-    def _new_key(self, call: Call, make: Callable[[Projects, str | None], str]) -> dict[str, Any]:
+    def _new_key(self, call: Request, make: Callable[[Projects, str | None], str]) -> dict[str, Any]:
         projects, wanted = self._world.service.projects, call.body.get("key")
         try:
             if wanted is not None and self._world.key_taken(wanted):
                 raise ValueError(f"the key {wanted!r} was given out before: choose one that never was")
             key = make(projects, wanted)
         except ValueError as error:
-            raise Impossible(str(error)) from None
+            raise SemanticConflict(str(error)) from None
         return {"key": key, "keys": projects.keys(call.project)}
 
     def _clock(self) -> dict[str, Any]:
@@ -202,7 +202,7 @@ class ControlPlane:
         answer: Mapping[str, Any] = orjson.loads(self._world.ask("GET", url.removeprefix(base)).body)
         return answer
 
-    def _resolve(self, call: Call, resolve: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+    def _resolve(self, call: Request, resolve: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
         payment = find_payment(self._world, call)
         if payment["status"] != "held":
             raise Conflict(f"this payment is {payment['status']}: only a held one can be settled or cancelled")
@@ -230,7 +230,7 @@ def _payment(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def find_payment(world: World, call: Call) -> dict[str, Any]:
+def find_payment(world: World, call: Request) -> dict[str, Any]:
     """The payment named in the path. Raises `NotFound` when there is none."""
     row: dict[str, Any] | None = world.payments.rows.row(call.path["id"])
     if row is None:

@@ -25,8 +25,8 @@ from leyden.devserver.receiver_check.cases import (
 from leyden.devserver.receiver_check.session import CheckRefused, CheckSession, KnownIds, TestRequest
 from leyden.server.callbacks.egress import EGRESS_NONE, LOOPBACK_ONLY, PRIVATE_NETWORK
 from leyden.server.contract.types import Contract
-from leyden.server.ports import Answer, Courier
-from leyden.server.system.process import drawn_seed, wall_ms
+from leyden.server.ports import CallbackResponse, CallbackTransport
+from leyden.server.system.process import random_seed, system_time_ms
 from leyden.server.timestamps import to_iso
 
 GRADES = "ABCDF"
@@ -44,7 +44,7 @@ class Exchange:
     """A request and what came back."""
 
     sent: TestRequest
-    answer: Answer
+    answer: CallbackResponse
 
     @property
     def effect(self) -> str:
@@ -93,7 +93,7 @@ class Report:
 
 async def check_receiver(
     url: str,
-    courier: Courier,
+    courier: CallbackTransport,
     *,
     secret: str,
     contract: Contract,
@@ -113,11 +113,11 @@ async def check_receiver(
         contract=contract,
         secret=secret,
         known=known or KnownIds(),
-        now=wall_ms,
-        seed=drawn_seed(),
+        now=system_time_ms,
+        seed=random_seed(),
         timeout_ms=timeout_ms,
     )
-    started_at = to_iso(wall_ms())
+    started_at = to_iso(system_time_ms())
     findings: list[Finding] = []
     silent, given_up = 0, False
     for check in checks:
@@ -142,7 +142,7 @@ def _selected(only: Iterable[str] | None) -> list[Case]:
     return [check for check in CASES if check.name in names]
 
 
-async def _send(check: Case, shots: Sequence[TestRequest], courier: Courier) -> list[Exchange]:
+async def _send(check: Case, shots: Sequence[TestRequest], courier: CallbackTransport) -> list[Exchange]:
     if check.together:
         answers = await deliver_together(courier, [shot.request for shot in shots])
     else:
@@ -185,7 +185,7 @@ def _verdict(check: Case, exchanges: Sequence[Exchange]) -> tuple[str, str, str]
         return NOTICE, check.severity, f"{deed}: refused messages are sent again for three days"
     if check.expects == UNREADABLE and not refused:
         return NOTICE, check.severity, f"{deed}: that is well if somebody will look at it, and lost if not"
-    slowest = max(exchange.answer.latency_ms - exchange.sent.request.over_ms for exchange in exchanges)
+    slowest = max(exchange.answer.latency_ms - exchange.sent.request.send_duration_ms for exchange in exchanges)
     if slowest > _SLOW_MS:
         return NOTICE, check.severity, f"{deed} after {slowest / 1_000:.1f} s: answer first, work afterwards"
     return PASS, check.severity, deed

@@ -15,7 +15,7 @@ from leyden.devserver.receiver_check.report_html import report_html
 from leyden.devserver.receiver_check.session import KnownIds
 from leyden.server.callbacks.egress import Egress
 from leyden.server.errors import LeydenError
-from leyden.server.system.http_transport import HttpCourier
+from leyden.server.system.http_transport import HttpTransport
 from leyden.world.config import packaged_contract
 
 
@@ -34,7 +34,7 @@ def receiver_check(options: argparse.Namespace) -> int:
 
 async def _run_check(options: argparse.Namespace) -> Report:
     egress = Egress(options.egress, allow=options.egress_allow)
-    courier = HttpCourier(allow=egress, screen=egress.screen)
+    courier = HttpTransport(allow=egress, screen=egress.screen)
     try:
         return await check_receiver(
             options.url,

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import orjson
 
 from leyden.lightning.payer.payment_requests import ask_for_invoice
-from leyden.server.callbacks.ip_addresses import meant_address
+from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.contract.types import Contract
 from leyden.server.errors import LeydenError
-from leyden.server.ports import Post
+from leyden.server.ports import CallbackRequest
 from leyden.server.store.store import Store
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
@@ -69,7 +69,7 @@ class Message:
 class TestRequest:
     """One request of a check. `must_ignore`: whoever acts on it has made a mistake."""
 
-    request: Post
+    request: CallbackRequest
     must_ignore: bool = False
 
 
@@ -203,7 +203,7 @@ class CheckSession:
             "leyden-time": to_iso(self._now() + later_ms),
             **(headers or {}),
         }
-        post = Post(
+        post = CallbackRequest(
             delivery_id=message.id,
             attempt=attempt,
             url=self.url,
@@ -211,7 +211,7 @@ class CheckSession:
             body=message.body,
             connect_timeout_ms=CONNECT_TIMEOUT_MS,
             timeout_ms=self._timeout_ms + over_ms,
-            over_ms=over_ms,
+            send_duration_ms=over_ms,
         )
         # When every message is about the same Charge, what a receiver did with one says nothing about the next.
         return TestRequest(post, must_ignore and self._known.charge_id is None)
@@ -247,7 +247,7 @@ class CheckSession:
         world.catch_up()
 
     def _last_message(self) -> Message:
-        row = self._world.service.callbacks.deliveries()[-1]
+        row = self._world.service.outbox.deliveries()[-1]
         message = Message(row["id"], row["event"], row["body"].encode())
         if self._known.charge_id is not None:
             known = self.changed(message, id=self._known.charge_id)
@@ -265,13 +265,13 @@ def signature_of(secret: str, webhook_id: str, timestamp: str, body: bytes) -> s
     return base64.b64encode(hmac.new(key, covered, hashlib.sha256).digest()).decode()
 
 
-def raw_request(post: Post) -> bytes:
+def raw_request(post: CallbackRequest) -> bytes:
     """The request to the byte, as the courier sends it."""
     parts = urlsplit(post.url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     default = {"http": 80, "https": 443}[parts.scheme.lower()]
     host = parts.netloc if parts.port != default else parts.netloc.rpartition(":")[0] or parts.netloc
-    meant = meant_address(parts.hostname or "")
+    meant = parse_host_address(parts.hostname or "")
     odd = meant is not None and str(meant) != parts.hostname  # then the courier says whom it means by itself
     lines = [f"POST {target} HTTP/1.1", f"{'host' if odd else 'Host'}: {host}"]
     lines += [f"{name}: {text}" for name, text in post.headers.items()]

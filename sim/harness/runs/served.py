@@ -12,7 +12,7 @@ from leyden.harness.model.rules import iso
 from leyden.harness.options import KEY, NOBODY
 from leyden.harness.runs.adapters import PROJECT, RIVAL, Answer, Headers
 from leyden.server.errors import LeydenError
-from leyden.server.system.process import drawn_seed
+from leyden.server.system.process import random_seed
 
 
 class TargetError(LeydenError):
@@ -107,7 +107,7 @@ class AnyService:
         self.keys: Mapping[str, str] = {PROJECT: key, RIVAL: rival_key}
         self.levers = levers
         self.now_ms: int | None = None
-        self._nonce = f"{drawn_seed():x}"
+        self._nonce = f"{random_seed():x}"
         self._runs = 0
         self._client: httpx2.Client | None = None
 

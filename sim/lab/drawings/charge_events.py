@@ -66,7 +66,7 @@ def story_of(world: World, charge_id: str) -> Story:
         raise _unknown(world, charge_id)
     invoice = world.node.invoices.row(charge["payment_hash"])
     payments = list(world.payments.rows.find("payment_hash", charge["payment_hash"]))
-    deliveries = world.service.callbacks.deliveries(charge_id)
+    deliveries = world.service.outbox.deliveries(charge_id)
     steps = [
         *_charge_steps(world, charge, invoice),
         *(_invoice_steps(invoice) if invoice is not None else ()),

@@ -33,7 +33,7 @@ def schedule(world: World) -> Drawing:
     if total > _MOST:
         total = len(world.clock.snapshot()["timers"])
     steps = [_step(world, timer) for timer in timers[:_MOST]]
-    waiting = [row for row in world.service.callbacks.deliveries() if row["status"] == PENDING]
+    waiting = [row for row in world.service.outbox.deliveries() if row["status"] == PENDING]
     waiting.sort(key=lambda row: (row["due_at"] is not None, row["due_at"] or 0, row["sequence"], row["id"]))
     now = world.clock.now()
     title = f"{total:,} events ahead" if total != 1 else "1 event ahead"
@@ -55,7 +55,7 @@ def _in_words(world: World, kind: str, key: str) -> tuple[str, str, str, str, st
         return SERVICE, SERVICE, "Charge expires", _about(row["amount_msat"], row["description"]), WAIT
     if kind == "static_charge_expiry" and (row := statics.row(key)) is not None:
         return SERVICE, SERVICE, "Static Charge expires", f"“{row['description']}”", WAIT
-    if kind == "callback" and (row := world.service.callbacks.delivery(key)) is not None:
+    if kind == "callback" and (row := world.service.outbox.delivery(key)) is not None:
         number = made(row) + 1
         return SERVICE, CALLBACK, f"callback {number}", f"{row['event']} to {host_of(row['url'])}", OPEN
     if kind in ("payment", "payment_patience") and (row := world.payments.rows.row(key)) is not None:

@@ -14,7 +14,7 @@ from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import NAMES, ONLY_FINAL, ONLY_HOPS, TEMPORARY_CHANNEL_FAILURE
 from leyden.server.errors import LeydenError
-from leyden.server.ports import Clock, Journal
+from leyden.server.ports import Clock, EventJournal
 from leyden.server.store.store import Store
 
 KINDS = ("delay", "fail", "drop", "offline")
@@ -34,7 +34,7 @@ class Interceptors:
     hop by the receiver, before its invoice is looked at.
     """
 
-    def __init__(self, store: Store, clock: Clock, journal: Journal, engine: Engine) -> None:
+    def __init__(self, store: Store, clock: Clock, journal: EventJournal, engine: Engine) -> None:
         self.rows = store.table("interceptors", key="id")
         self._clock = clock
         self._journal = journal

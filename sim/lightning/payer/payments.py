@@ -19,7 +19,7 @@ from leyden.lightning.engine.htlc import (
 )
 from leyden.lightning.payer.payment_scripts import FAILURES, PaymentError, amount_of, script_of, share
 from leyden.lightning.receiver.node import DirectNode
-from leyden.server.ports import SETTLEMENT, USER, Chance, Clock, Journal
+from leyden.server.ports import SETTLEMENT, USER, Clock, EventJournal, RandomSource
 from leyden.server.store.store import Store
 from leyden.world.rng import uuid4_from
 
@@ -39,7 +39,9 @@ class Payments:
     words what really happened, which a real payer would not be told. `chance` gives the ids.
     """
 
-    def __init__(self, store: Store, clock: Clock, node: DirectNode, chance: Chance, journal: Journal) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, node: DirectNode, chance: RandomSource, journal: EventJournal
+    ) -> None:
         self.rows = store.table("payments", key="id", indexes=("payment_hash", "status", "payer"))
         self._clock = clock
         self._node = node

@@ -18,7 +18,7 @@ from leyden.lightning.payer.payment_session import Order, Payers
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.node import DirectNode
 from leyden.lightning.routing.mission_control import GOOD, Lesson
-from leyden.server.ports import SETTLEMENT, Chance, Clock, Journal
+from leyden.server.ports import SETTLEMENT, Clock, EventJournal, RandomSource
 from leyden.server.store.store import Store
 
 NETWORK_TIMER = "network"
@@ -44,8 +44,8 @@ class TravellingPayments(Payments):
         store: Store,
         clock: Clock,
         node: DirectNode,
-        chance: Chance,
-        journal: Journal,
+        chance: RandomSource,
+        journal: EventJournal,
         *,
         engine: Engine,
         shop: int,

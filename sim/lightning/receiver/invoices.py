@@ -25,7 +25,7 @@ from leyden.lightning.engine.htlc import (
     UnknownInvoice,
     explain,
 )
-from leyden.server.ports import EXPIRY, Clock, InvoiceOrder, Journal, SettledInvoice
+from leyden.server.ports import EXPIRY, Clock, EventJournal, InvoiceParams, SettledInvoice
 from leyden.server.store.store import Store
 
 MPP_TIMER = "mpp_timeout"
@@ -67,7 +67,7 @@ class Invoices:
     """
 
     def __init__(
-        self, store: Store, clock: Clock, journal: Journal, policy: NodePolicy, height: Callable[[], int]
+        self, store: Store, clock: Clock, journal: EventJournal, policy: NodePolicy, height: Callable[[], int]
     ) -> None:
         self.policy = policy
         self.height = height
@@ -91,7 +91,7 @@ class Invoices:
         found = self._table.row(payment_hash)
         return None if found is None else {**found, "parts": _parts(found)}
 
-    def open(self, order: InvoiceOrder, payment_hash: str, preimage: str, payment_secret: str, request: str) -> Row:
+    def open(self, order: InvoiceParams, payment_hash: str, preimage: str, payment_secret: str, request: str) -> Row:
         """Store a new invoice: it can be paid from now until `order.payable_until_ms`, that instant included."""
         row = {
             "payment_hash": payment_hash,

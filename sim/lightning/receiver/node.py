@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from leyden.lightning.bolt11.codec import InvoiceSigner
 from leyden.lightning.receiver.invoices import Invoices, NodePolicy
-from leyden.server.ports import Clock, FailedInvoice, Invoice, InvoiceOrder, Journal, SettledInvoice
+from leyden.server.ports import Clock, EventJournal, FailedInvoice, Invoice, InvoiceParams, SettledInvoice
 from leyden.server.store.store import Store
 from leyden.server.timestamps import to_iso
 from leyden.world.rng import Streams
@@ -33,7 +33,7 @@ class DirectNode:
         store: Store,
         clock: Clock,
         streams: Streams,
-        journal: Journal,
+        journal: EventJournal,
         *,
         policy: NodePolicy | None = None,
         height: Callable[[], int] = _no_blocks,
@@ -57,7 +57,7 @@ class DirectNode:
         funds = self._funds.row("funds")
         return 0 if funds is None else int(funds["received_msat"])
 
-    def issue(self, order: InvoiceOrder) -> Invoice:
+    def issue(self, order: InvoiceParams) -> Invoice:
         """Make and sign an invoice that is open from now. Raises `Bolt11Error` for an order BOLT 11 cannot express."""
         drawn = self._chance.bytes(64)
         preimage, secret = drawn[:32], drawn[32:]
