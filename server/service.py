@@ -36,7 +36,7 @@ class Service:
         jitter: RandomSource,
         secrets: RandomSource,
         public_url: Callable[[], str],
-        turn: Callable[[], AbstractContextManager[Any]] | None = None,
+        transaction: Callable[[], AbstractContextManager[Any]] | None = None,
         mock_unbound: bool = False,
     ) -> None:
         self.contract = contract
@@ -67,7 +67,7 @@ class Service:
             mock_unbound=mock_unbound,
         )
         self.pipeline = PipelineContext(
-            transaction=turn or store.commit,
+            transaction=transaction or store.commit,
             projects=self.projects,
             idempotency=Idempotency(store, clock),
             journal=journal,

@@ -38,10 +38,10 @@ def shop(s):
     with Sandbox(seed=s.seed) as world:
         world.traffic(
             rate="30/min",
-            hesitation=s.hesitation,
+            think_time=s.think_time,
             patience="lognorm(6m)",
             expiresIn=s.expires_s,
-            habits="choice(pays:95, never:5)",
+            behaviours="choice(pays:95, never:5)",
             count=s.visitors,
         )
         world.run()
@@ -59,13 +59,13 @@ def shop(s):
 # expiry, and a few hundred customers are enough to see it.
 
 # %%
-scenarios = grid(hesitation=list(crowds.values()), expires_s=expiries_s, visitors=[visitors])
+scenarios = grid(think_time=list(crowds.values()), expires_s=expiries_s, visitors=[visitors])
 runs = sweep(shop, scenarios, replications, seed=seed, workers=workers, progress=False)
-runs[["scenario", "replication", "hesitation", "expires_s", "conversion", "reserved_s", "median_s", "status"]].head(6)
+runs[["scenario", "replication", "think_time", "expires_s", "conversion", "reserved_s", "median_s", "status"]].head(6)
 
 # %%
 names = {law: name for name, law in crowds.items()}
-runs["crowd"] = pd.Categorical(runs["hesitation"].map(names), categories=list(crowds), ordered=True)
+runs["crowd"] = pd.Categorical(runs["think_time"].map(names), categories=list(crowds), ordered=True)
 by = runs.groupby(["expires_s", "crowd"], observed=True)["conversion"]
 table = by.mean().unstack("crowd")
 bars(

@@ -51,12 +51,12 @@ class InFlight:
     # What a commit taken back takes back
 
     def begin(self) -> None:
-        """A commit begins: from here on, note what `take_back` would have to undo."""
+        """A commit begins: from here on, note what `rollback` would have to undo."""
         self._open = True
         if self._taken or self._landed or self._shut:
             self._taken, self._landed, self._shut = [], {}, []
 
-    def take_back(self, under_way: Callable[[str], int | None]) -> list[str]:
+    def rollback(self, under_way: Callable[[str], int | None]) -> list[str]:
         """The commit was refused; the messages that were taken in hand in it, and are due again.
 
         `under_way` tells from the rows, which are as they were, the number of a message's attempt that is under way.

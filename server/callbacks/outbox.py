@@ -54,8 +54,8 @@ class Outbox:
     Everything is decided from the stored rows, and from what is in hand at the moment
     (`leyden.server.callbacks.in_flight`).
 
-    `put_off` may be set to ask somebody else whether a delivery that is due should wait after all: it is given the row
-    and the number of the attempt, and names a later instant, or None.
+    `defer_until` may be set to ask somebody else whether a delivery that is due should wait after all: it is given the
+    row and the number of the attempt, and names a later instant, or None.
     """
 
     def __init__(
@@ -263,12 +263,12 @@ class Outbox:
     # What a commit taken back takes back
 
     def begin(self) -> None:
-        """A commit begins: from here on, note what `take_back` would have to undo."""
+        """A commit begins: from here on, note what `rollback` would have to undo."""
         self._hands.begin()
 
-    def take_back(self) -> None:
+    def rollback(self) -> None:
         """The commit was refused, and the clock's timers are as they were: what was taken in hand is due again."""
-        for delivery_id in self._hands.take_back(self._under_way):
+        for delivery_id in self._hands.rollback(self._under_way):
             # A timer too many does no harm: what is due is decided from the row.
             self._clock.call_at(self._clock.now(), CALLBACK, TIMER, delivery_id)
 

@@ -51,8 +51,9 @@ Headers = Iterable[tuple[bytes, bytes]]
 class PipelineContext:
     """What the door needs of the world behind it.
 
-    `turn` is entered around all that a request reads and writes, which is then one commit. `settled` is awaited before
-    an answer leaves: the store's policy. `limit` names the refusal for an operation that is asked for too often.
+    `transaction` is entered around all that a request reads and writes, which is then one commit. `wait_durable` is
+    awaited before an answer leaves: the store's policy. `rate_limit` names the refusal for an operation that is asked
+    for too often.
     """
 
     transaction: Callable[[], AbstractContextManager[Any]]

@@ -14,16 +14,16 @@ from leyden.server.store.table_data import Row, Shelf, ShelfState
 Snapshot = Mapping[str, ShelfState]
 
 
-class Watcher(Protocol):
+class CommitParticipant(Protocol):
     """Whoever has more to do and to undo in a commit than rows: timers, luck, posts."""
 
     def begin(self) -> None:
         """A commit begins: remember what it may change besides rows."""
 
-    def keep(self) -> None:
+    def commit(self) -> None:
         """The commit is written down."""
 
-    def take_back(self, error: BaseException) -> None:
+    def rollback(self, error: BaseException) -> None:
         """The commit came to nothing: undo what it changed besides rows."""
 
 
@@ -83,9 +83,9 @@ class Commit:
             finally:
                 if watcher is not None:
                     if error is None:
-                        watcher.keep()
+                        watcher.commit()
                     else:
-                        watcher.take_back(error)
+                        watcher.rollback(error)
         storage.settled()
 
 
@@ -107,7 +107,7 @@ class RowStorage(Storage):
         self._commit = Commit(self)
         self._after_rollback: list[Callable[[], None]] = []
         self.last_words: Callable[[], None] | None = None
-        self.watcher: Watcher | None = None
+        self.watcher: CommitParticipant | None = None
 
     def shelf(self, name: str) -> Shelf:
         """The table's shelf; an empty one when there is none."""

@@ -11,7 +11,7 @@ from tinydb import TinyDB
 
 from leyden.server.errors import StoreError
 from leyden.server.store import tinydb_export as interchange
-from leyden.server.store.rows import Commit, RowStorage, Snapshot, Watcher
+from leyden.server.store.rows import Commit, CommitParticipant, RowStorage, Snapshot
 from leyden.server.store.storage import JournalStorage, Policy
 from leyden.server.store.table import IndexedTable
 
@@ -80,7 +80,7 @@ class Store:
         """Call `callback` at the end of each commit that changed something: what it puts is part of the commit."""
         self.storage.before_seal(callback)
 
-    def watch(self, watcher: Watcher) -> None:
+    def watch(self, watcher: CommitParticipant) -> None:
         """From now on tell `watcher` of every outermost commit: that it begins, that it is kept or taken back."""
         self.storage.watcher = watcher
 

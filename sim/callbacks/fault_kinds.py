@@ -33,7 +33,7 @@ _LONGEST_VALUE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class FaultSpec:
     """What shall go wrong: with the next `count` attempts (None: every one until it is cleared) that fit all of
 
     `operation` (a callback of the spec; for `rate_limit` an operation of the service), `event`, `charge` (a Charge or a

@@ -13,7 +13,7 @@ from leyden.callbacks.fault_kinds import (
     HOLDING_KINDS,
     KINDS,
     RATE_LIMIT,
-    Wish,
+    FaultSpec,
     fault_resource,
     fits,
     is_spent,
@@ -35,7 +35,7 @@ from leyden.server.ports import (
 from leyden.server.store.store import Store
 from leyden.world.rng import uuid4_from
 
-__all__ = ["KINDS", "Faults", "Wish", "fault_resource"]
+__all__ = ["KINDS", "FaultSpec", "Faults", "fault_resource"]
 
 TIMER = "fault"
 
@@ -52,7 +52,7 @@ class Faults:
     go on after a restart. Luck comes from `chance`, a stream of its own: the world's ids and schedules are the same
     with faults as without.
 
-    `callbacks` and `projects` give the service's, `turn` is entered around what the faults write by themselves.
+    `callbacks` and `projects` give the service's, `exclusive` is entered around what the faults write by themselves.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Faults:
         *,
         callbacks: Callable[[], Outbox],
         projects: Callable[[], Projects],
-        turn: Callable[[], AbstractContextManager[Any]],
+        exclusive: Callable[[], AbstractContextManager[Any]],
     ) -> None:
         self._clock = clock
         self._journal = journal
@@ -74,7 +74,7 @@ class Faults:
         self._courier = courier
         self._callbacks = callbacks
         self._projects = projects
-        self._turn = turn
+        self._exclusive = exclusive
         rules = [rule for operation in contract.operations.values() for rule in operation.callbacks]
         self._known = {
             "operations": tuple(contract.operations),
@@ -89,7 +89,7 @@ class Faults:
 
     # What people ask
 
-    def add(self, wish: Wish) -> dict[str, Any]:
+    def add(self, wish: FaultSpec) -> dict[str, Any]:
         """Let something go wrong, and return the fault's row. Raises `ValueError` for what could never strike."""
         row = wish.row(uuid4_from(self._chance), self._clock.now(), self._known)
         self._faults.put(row)
@@ -120,7 +120,7 @@ class Faults:
 
     # What the outbox and the door ask
 
-    def put_off(self, delivery: Mapping[str, Any], number: int) -> int | None:
+    def defer_until(self, delivery: Mapping[str, Any], number: int) -> int | None:
         """Until when an attempt that is due is held back, or None: `Outbox.defer_until`."""
         held = self._held.row(delivery["id"])
         if held is not None:
@@ -146,7 +146,7 @@ class Faults:
         """The refusal that a request meets, if a `rate_limit` is meant for its operation."""
         if not len(self._faults) or operation_id not in self._known["operations"]:
             return None
-        with self._turn():
+        with self._exclusive():
             for fault in self._faults:
                 if fault["kind"] == RATE_LIMIT and fault["operation"] in (None, operation_id) and not is_spent(fault):
                     hit = fault["hits"] + 1
@@ -166,9 +166,9 @@ class Faults:
         if delivery is None or fault is None:
             self._courier.post(post, self.answered)
         elif fault["kind"] in CONTENT_KINDS:
-            self._send_bad(post, fault, self._secrets(delivery))
+            self._send_mutated(post, fault, self._secrets(delivery))
         else:
-            self._send_oddly(post, self._strike(fault, post.delivery_id, post.attempt), self._secrets(delivery))
+            self._send_variant(post, self._strike(fault, post.delivery_id, post.attempt), self._secrets(delivery))
         if len(self._held) and (fault is None or fault["kind"] != "drop"):  # what is never sent overtakes nobody
             overtaken = [row for row in self._held if row["kind"] == "reorder" and row["id"] != post.delivery_id]
             self._release(overtaken)
@@ -224,12 +224,16 @@ class Faults:
         replaced = [secret["secret"] for secret in projects.secrets(project)[:-1]]
         return projects.signing_secrets(project, self._clock.now()), replaced[-1] if replaced else None
 
-    def _send_bad(self, post: CallbackRequest, fault: dict[str, Any], secrets: tuple[list[str], str | None]) -> None:
+    def _send_mutated(
+        self, post: CallbackRequest, fault: dict[str, Any], secrets: tuple[list[str], str | None]
+    ) -> None:
         bad = tampered(fault, post, *secrets, self._chance)
         self._strike(fault, post.delivery_id, post.attempt, bad)
         self._courier.post(bad, self.answered)
 
-    def _send_oddly(self, post: CallbackRequest, fault: dict[str, Any], secrets: tuple[list[str], str | None]) -> None:
+    def _send_variant(
+        self, post: CallbackRequest, fault: dict[str, Any], secrets: tuple[list[str], str | None]
+    ) -> None:
         now = self._clock.now()
         if fault["kind"] == "drop":
             self._wait(post, now + post.timeout_ms, copy=None)

@@ -92,11 +92,11 @@ class Receiver:
         """What is answered when nothing else was said, in the form that `said_from` reads."""
         return reply_resource(self._state["default"])
 
-    def forget(self) -> Receiver:
+    def reset_script(self) -> Receiver:
         """Forget the script and the rules; `always` holds."""
         return self._now(script=[], rules=[])
 
-    def trusts(self, secret: str | None) -> Receiver:
+    def use_secret(self, secret: str | None) -> Receiver:
         """Verify signatures with this `whsec_` secret alone; None: with those that are valid in the sandbox."""
         return self._now(secret=secret)
 

@@ -17,7 +17,7 @@ Answered = Callable[[CallbackRequest, CallbackResponse], None]
 Told = tuple[CallbackRequest, CallbackResponse, Answered]
 
 
-class Outside(CallbackTransport, Protocol):
+class ExternalTransport(CallbackTransport, Protocol):
     """A courier to the real network."""
 
     def tell_within(self, around: Callable[[], AbstractContextManager[None]]) -> None:
@@ -30,7 +30,7 @@ class Outside(CallbackTransport, Protocol):
         """Close every connection."""
 
 
-class Exchange:
+class TransportRouter:
     """The courier of a world: receivers in process for its own hosts, the real network for the others if there is one.
 
     Served worlds keep `inbox.localhost` and the names below it for their built-in receivers; everything else is
@@ -38,15 +38,19 @@ class Exchange:
 
     A post to the outside leaves with `release`, when the commit that records it is over; `drop` forgets it when that
     commit was taken back. Answers are told as they come, or in the order of sending while somebody asks for that; those
-    that come together are recorded in one turn. What cannot be recorded because the disk is full is kept for `retell`.
+    that come together are recorded in one transaction. What cannot be recorded because the disk is full is kept for
+    `flush_responses`.
     """
 
     def __init__(
-        self, inside: Receivers, outside: Outside | None, turn: Callable[[], AbstractContextManager[None]]
+        self,
+        inside: Receivers,
+        outside: ExternalTransport | None,
+        exclusive: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        self.inside = inside
-        self.outside = outside
-        self._turn = turn
+        self.receivers = inside
+        self.external = outside
+        self._exclusive = exclusive
         self._ready: list[tuple[CallbackRequest, Answered]] = []
         self._untold: list[Told] = []
         self._sent: dict[int, Told | None] = {}  # by place in the order of sending
@@ -59,31 +63,31 @@ class Exchange:
     def post(self, post: CallbackRequest, answered: Answered) -> None:
         """Hand the post to whoever the URL belongs to."""
         if self._is_inside(post.url):
-            self.inside.post(post, answered)
+            self.receivers.post(post, answered)
         else:
             self._ready.append((post, answered))
 
-    def release(self) -> None:
+    def commit(self) -> None:
         """Send what is ready: the commit that began it is written down."""
         if not self._ready:
             return
         ready, self._ready = self._ready, []
         for post, answered in ready:
-            assert self.outside is not None, "posts are made ready only for an outside"
+            assert self.external is not None, "posts are made ready only for an outside"
             place = next(self._places)
             self._sent[place] = None
-            self.outside.post(post, self._teller(answered, place))
+            self.external.post(post, self._teller(answered, place))
 
-    def drop(self) -> None:
+    def rollback(self) -> None:
         """Forget what is ready: the commit that began it was taken back, and will be tried again."""
         self._ready.clear()
 
     @property
-    def behind(self) -> bool:
+    def has_pending_responses(self) -> bool:
         """Whether answers wait to be recorded."""
         return bool(self._untold)
 
-    def retell(self) -> None:
+    def flush_responses(self) -> None:
         """Record the answers that were not recorded so far.
 
         Raises `StorageUnavailable` if they cannot be: then they wait. A defect is always raised, too, after those of
@@ -94,7 +98,7 @@ class Exchange:
             told = self._untold[:at_once]
             del self._untold[:at_once]
             try:
-                with self._turn():
+                with self._exclusive():
                     for sent, answer, answered in told:
                         answered(sent, answer)
             except StorageUnavailable:
@@ -109,7 +113,7 @@ class Exchange:
             raise defect  # none of them fails alone
 
     @contextmanager
-    def answers_in_order(self) -> Iterator[None]:
+    def responses_in_order(self) -> Iterator[None]:
         """While inside, an answer waits to be told until those to all earlier posts have come."""
         self._in_order += 1
         try:
@@ -123,9 +127,9 @@ class Exchange:
     def wall_seconds(self, url: str) -> int:
         """The time that this URL's receiver compares signatures with."""
         if self._is_inside(url):
-            return self.inside.wall_seconds(url)
-        assert self.outside is not None
-        return self.outside.wall_seconds(url)
+            return self.receivers.wall_seconds(url)
+        assert self.external is not None
+        return self.external.wall_seconds(url)
 
     def _teller(self, answered: Answered, place: int) -> Answered:
         def tell(sent: CallbackRequest, answer: CallbackResponse) -> None:
@@ -153,10 +157,10 @@ class Exchange:
 
     def _record(self) -> None:
         with suppress(StorageUnavailable):
-            self.retell()
+            self.flush_responses()
 
     def _is_inside(self, url: str) -> bool:
-        return self.outside is None or _is_built_in(url)
+        return self.external is None or _is_built_in(url)
 
 
 @lru_cache(maxsize=256)

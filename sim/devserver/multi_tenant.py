@@ -37,7 +37,9 @@ class MultiTenantApp:
         self._worlds = {key.encode("latin-1", "replace"): world for key, world in worlds.items()}
         self._first = next(iter(self._worlds.values()))
         self._header = self._first.service.pipeline.api_key_header
-        self._console = None if self._first.plan.control is None else PublicPage(console, self._first.service.pipeline)
+        self._console = (
+            None if self._first.config.control is None else PublicPage(console, self._first.service.pipeline)
+        )
         self._moved = asyncio.Event()
         self._looks_at_s = 0.0  # on the loop's clock
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -87,9 +89,9 @@ class MultiTenantApp:
         world = self._world_of(scope)
         await world.app(scope, receive, send)
         wait_s = world.wait_after_request()
-        if wait_s == 0 or world.exchange.behind:
+        if wait_s == 0 or world.transport.has_pending_responses:
             self._catch_up(world)
-            wait_s = world.wall_until_due()
+            wait_s = world.real_seconds_until_due()
         # Most requests wake nobody: the follower looks again before the next event is due.
         if self._troubles or (wait_s is not None and asyncio.get_running_loop().time() + wait_s < self._looks_at_s):
             self._moved.set()
@@ -136,7 +138,7 @@ class MultiTenantApp:
         """Wake when the first live world's next event is due, and whenever a request may have changed which that is."""
         while True:
             self._moved.clear()
-            waits = [wait for world in self._worlds.values() if (wait := world.wall_until_due()) is not None]
+            waits = [wait for world in self._worlds.values() if (wait := world.real_seconds_until_due()) is not None]
             if self._troubles:
                 await asyncio.sleep(_LOOK_AGAIN_S)
             else:
@@ -145,7 +147,7 @@ class MultiTenantApp:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._moved.wait(), wait_s)
             for world in self._worlds.values():
-                if world.clock.rate or world.exchange.behind or world in self._troubles:
+                if world.clock.rate or world.transport.has_pending_responses or world in self._troubles:
                     self._catch_up(world)
 
     def _catch_up(self, world: World) -> None:

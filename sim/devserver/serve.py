@@ -28,7 +28,7 @@ from leyden.server.system.process import (
     run_server,
     system_time_ms,
 )
-from leyden.world.config import network_of, plan_from
+from leyden.world.config import chosen_network, world_config
 from leyden.world.world import World
 
 DEFAULT_KEY = "leyden"
@@ -73,7 +73,7 @@ def _announce(options: argparse.Namespace, url: str, worlds: Mapping[str, World]
     """The one line that programs wait for; and, beside it, what a person needs for the first request."""
     print(f"Leyden listening on {url}", flush=True)
     world = next(iter(worlds.values()))
-    plan = world.plan
+    plan = world.config
     # A key that was given is its holder's secret; the default one is not, unless it was changed since.
     secret = options.api_key or world.service.projects.project_for_key(DEFAULT_KEY) is None
     key = "" if secret else f", apikey: {DEFAULT_KEY}"
@@ -122,27 +122,34 @@ def _open_world(
     rate = options.rate
     if rate is None:
         rate = 1.0 if saved is None else saved["rate"]
-    plan = plan_from(
+    plan = world_config(
         seed=seed,
         start_ms=start_ms,
         spec=options.spec,
         overlays=options.overlay,
         api_key=key,
         rate=rate,
-        wall=system_time_ms,
+        real_clock=system_time_ms,
         control=not options.no_control,
         keep=_READABLE_ENTRIES,
         mock_unbound=options.mock_unbound,
-        network=network_of(saved, options.network),
+        network=chosen_network(saved, options.network),
         given_seed=given_seed,
         given_start_ms=given_start_ms,
     )
     courier = HttpTransport(allow=egress, screen=egress.screen)
     if options.durability != "always" or not store.lasts:
-        return World(plan, store, levers=control_handlers, outside=courier, public_url=public_url)
+        return World(plan, store, control_handlers=control_handlers, external_transport=courier, public_url=public_url)
     settled = GroupCommit(store).settled
     outside = DurableTransport(courier, settled)
-    return World(plan, store, levers=control_handlers, outside=outside, settled=settled, public_url=public_url)
+    return World(
+        plan,
+        store,
+        control_handlers=control_handlers,
+        external_transport=outside,
+        settled=settled,
+        public_url=public_url,
+    )
 
 
 def _store(options: argparse.Namespace, key: str) -> Store:

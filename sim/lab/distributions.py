@@ -18,7 +18,7 @@ from typing import Any
 
 from leyden.server.errors import LeydenError
 from leyden.server.timestamps import parse_duration
-from leyden.world.traffic import HABITS, Law
+from leyden.world.traffic import BEHAVIOURS, Distribution
 
 Said = str | int | float | timedelta
 # A quantity's own words: how one value of it is read.
@@ -36,35 +36,35 @@ class DistributionError(LeydenError, ValueError):
     """A text that is no distribution; it says which, and how to write it."""
 
 
-def msat_law(said: Said, name: str = "amount") -> Law:
+def msat_law(said: Said, name: str = "amount") -> Distribution:
     """Amounts in msat; `25sat` is 25000. Raises `DistributionError`."""
     return _law(said, name, _msat)
 
 
-def span_law(said: Said, name: str = "span") -> Law:
+def span_law(said: Said, name: str = "span") -> Distribution:
     """Spans in milliseconds: `45s`, `1h30m`, a bare number of seconds, a `timedelta`. Raises `DistributionError`."""
     return _law(said, name, lambda text: _span_ms(text, name))
 
 
-def seconds_law(said: Said, name: str = "expiresIn") -> Law:
+def seconds_law(said: Said, name: str = "expiresIn") -> Distribution:
     """Spans in seconds, written as for `span_law`. Raises `DistributionError`."""
     return _law(said, name, lambda text: _span_ms(text, name) / 1_000)
 
 
-def habit_law(said: str) -> Law:
-    """What payers do, from `leyden.world.traffic.HABITS`: `pays`, `choice(pays:9, never:1)`. Raises
+def behaviour_distribution(said: str) -> Distribution:
+    """What payers do, from `leyden.world.traffic.BEHAVIOURS`: `pays`, `choice(pays:9, never:1)`. Raises
     `DistributionError`.
     """
 
-    def habit(text: str) -> str:
-        if text not in HABITS:
-            raise DistributionError(f"habits: nobody {text!r}: they are {', '.join(HABITS)}")
+    def behaviour(text: str) -> str:
+        if text not in BEHAVIOURS:
+            raise DistributionError(f"behaviours: nobody {text!r}: they are {', '.join(BEHAVIOURS)}")
         return text
 
-    return _words(said, "habits", habit)
+    return _words(said, "behaviours", behaviour)
 
 
-def payer_law(said: int | str | Sequence[str]) -> Law:
+def payer_law(said: int | str | Sequence[str]) -> Distribution:
     """Who pays: a number of wallets (`payer-1`, `payer-2`, ...), names, or a choice of names. Raises
     `DistributionError`."""
     if isinstance(said, bool):
@@ -78,7 +78,7 @@ def payer_law(said: int | str | Sequence[str]) -> Law:
     return _words(said, "payers", lambda text: _word(text, "payers"))
 
 
-def _law(said: Said, name: str, read: Reader) -> Law:
+def _law(said: Said, name: str, read: Reader) -> Distribution:
     if isinstance(said, bool) or not isinstance(said, (str, int, float, timedelta)):
         raise DistributionError(f"{name}: {said!r} is no distribution: give a number or one of {_NAMES}")
     if isinstance(said, timedelta):
@@ -112,7 +112,7 @@ def _law(said: Said, name: str, read: Reader) -> Law:
     raise DistributionError(f"{name}: there is no distribution {kind!r}: write one of {_NAMES}")
 
 
-def _words(said: str, name: str, read: Reader) -> Law:
+def _words(said: str, name: str, read: Reader) -> Distribution:
     if not isinstance(said, str):
         raise DistributionError(f"{name}: {said!r} is no name: write one, or choice(a:3, b:1)")
     call = _CALL.fullmatch(said)
@@ -123,7 +123,7 @@ def _words(said: str, name: str, read: Reader) -> Law:
     return _choice(_parts(call[2]), said, name, read)
 
 
-def _choice(parts: list[str], text: str, name: str, read: Reader) -> Law:
+def _choice(parts: list[str], text: str, name: str, read: Reader) -> Distribution:
     if not parts:
         raise DistributionError(f"{name}: {text!r} leaves nothing to choose: write choice(a:3, b:1)")
     weighted = []

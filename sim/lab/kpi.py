@@ -145,7 +145,7 @@ class Kpi:
     @property
     def refused(self) -> int:
         """Visitors for whom the service made no Charge, in the whole run: there is no Charge to tell the window by."""
-        return sum(row["refused"] for row in self._world.visitors.rows)
+        return sum(row["refused"] for row in self._world.traffic.rows)
 
     # All at once
 

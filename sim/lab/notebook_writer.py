@@ -105,7 +105,7 @@ def _cells(world: World, script: str) -> Iterator[Cell]:
 
 
 def _opening(world: World, count: int) -> str:
-    plan = world.plan
+    plan = world.config
     states: dict[str, int] = {}
     for row in world.service.charges.charges:
         states[row["status"]] = states.get(row["status"], 0) + 1

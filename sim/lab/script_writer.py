@@ -67,9 +67,9 @@ class _Writer:
     def __init__(self, world: World, acts: Sequence[Act]) -> None:
         self._acts = acts
         self._label = world.label
-        self._project_key = world.plan.api_key
+        self._project_key = world.config.api_key
         self._key_header = world.service.pipeline.api_key_header.decode()
-        operations = world.plan.contract.operations
+        operations = world.config.contract.operations
         self._creates = {operations[operation].path: words for operation, words in _KINDS.items()}
         self._update = operations["updateStaticCharge"].path
         self._by_request = {row["request"]: row["id"] for row in world.service.charges.charges}

@@ -45,7 +45,7 @@ class Table(NamedTuple):
 
 def states_of(world: World, kind: str) -> tuple[str, ...] | None:
     """All the states that a column of this kind may show, in order; None for a kind without states."""
-    lifecycle = world.plan.contract.lifecycles.get(kind)
+    lifecycle = world.config.contract.lifecycles.get(kind)
     return _STATES.get(kind) if lifecycle is None else lifecycle.states
 
 

@@ -6,9 +6,17 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from leyden.lab.distributions import DistributionError, Said, habit_law, msat_law, payer_law, seconds_law, span_law
+from leyden.lab.distributions import (
+    DistributionError,
+    Said,
+    behaviour_distribution,
+    msat_law,
+    payer_law,
+    seconds_law,
+    span_law,
+)
 from leyden.server.timestamps import parse_duration, to_iso
-from leyden.world.traffic import DAY_MS, Law
+from leyden.world.traffic import DAY_MS, Distribution
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -32,7 +40,7 @@ class Traffic:
     @property
     def row(self) -> dict[str, Any]:
         """Everything known about it, as the world keeps it."""
-        return dict(self._world.visitors.rows.existing(self.id))
+        return dict(self._world.traffic.rows.existing(self.id))
 
     @property
     def arrived(self) -> int:
@@ -46,8 +54,8 @@ class Traffic:
 
     def stop(self) -> Traffic:
         """Let no more come; those who are there go on."""
-        with self._world.turn():
-            self._world.visitors.end(self.id)
+        with self._world.exclusive():
+            self._world.traffic.stop(self.id)
         return self
 
     def __repr__(self) -> str:
@@ -63,9 +71,9 @@ def traffic(
     *,
     amount: Said = "lognorm(250000, 1)",
     patience: Said | None = "lognorm(45s)",
-    hesitation: Said = "lognorm(15s)",
+    think_time: Said = "lognorm(15s)",
     expiresIn: Said = 300,
-    habits: str = "pays",
+    behaviours: str = "pays",
     payers: int | str | Sequence[str] = 100,
     callbackUrl: str | None = None,
     description: str = "Traffic",
@@ -77,25 +85,25 @@ def traffic(
     `rate` says when they come: `30/min` by chance (Poisson), `every(2s)`, `burst(20, 10m)` (twenty at once every ten
     minutes), `daily(30/min, 8:1, 12:3, 22:0)` (by chance, 30 a minute on the day's average, three times as busy from
     12:00 UTC as from 8:00, nobody from 22:00).
-    `amount` is in msat. `hesitation` is the time from seeing the Charge to paying it; who needs longer than their
+    `amount` is in msat. `think_time` is the time from seeing the Charge to paying it; who needs longer than their
     `patience`, counted from the same moment, goes without paying, and a payment that still seeks its way then is given
     up (`patience=None`: never). `expiresIn` is in seconds. All of these are distributions (`leyden.lab.distributions`).
-    `habits` are those of `leyden.world.traffic.HABITS`, `pays` or for example `choice(pays:90, late:4, never:3,
+    `behaviours` are those of `leyden.world.traffic.BEHAVIOURS`, `pays` or for example `choice(pays:90, late:4, never:3,
     twice:3)`. `payers` is a number of wallets or their names; each visitor comes with one of them.
 
     Visitors come for `duration` (None: for ever, and then `run()` finds no end) and at most `count` of them. An amount
     that the service does not take is refused and counted, as a real shop would find out.
-    All luck is drawn from the stream `traffic/<id>`: see `leyden.world.traffic.Visitors` for what stays the same when
-    the laws change. Raises `DistributionError` for a text that cannot be read.
+    All luck is drawn from the stream `traffic/<id>`: see `leyden.world.traffic.TrafficGenerator` for what stays the
+    same when the laws change. Raises `DistributionError` for a text that cannot be read.
     """
     if count is not None and (type(count) is not int or count < 1):
         raise DistributionError(f"count: {count!r} visitors cannot come: give a whole number from 1, or None")
     laws: dict[str, Any] = {
         "arrivals": arrivals_law(rate),
         "amount": msat_law(amount),
-        "habit": habit_law(habits),
+        "habit": behaviour_distribution(behaviours),
         "payer": payer_law(payers),
-        "hesitation": span_law(hesitation, "hesitation"),
+        "hesitation": span_law(think_time, "think_time"),
         "patience": None if patience is None else span_law(patience, "patience"),
         "expiresIn": seconds_law(expiresIn),
         "callbackUrl": callbackUrl,
@@ -105,13 +113,13 @@ def traffic(
     span_ms = None if duration is None else parse_duration(duration)
     if span_ms is not None and span_ms <= 0:
         raise DistributionError(f"duration: {duration!r} is no time to come in: give more than 0, or None for ever")
-    with world.turn():
+    with world.exclusive():
         ends_at = None if span_ms is None else world.clock.now() + span_ms
-        row = world.visitors.begin(laws, ends_at=ends_at, most=count)
+        row = world.traffic.start(laws, ends_at=ends_at, most=count)
     return Traffic(world, row["id"])
 
 
-def arrivals_law(said: str) -> Law:
+def arrivals_law(said: str) -> Distribution:
     """When visitors come, as the world keeps it. Raises `DistributionError` with the forms there are."""
     if not isinstance(said, str):
         raise DistributionError(f"rate: {said!r} does not say per what: write for example {_FORMS}")
@@ -146,7 +154,7 @@ def _span_ms(text: str) -> int:
     return span_ms
 
 
-def _daily(gap_ms: float, parts: list[str]) -> Law:
+def _daily(gap_ms: float, parts: list[str]) -> Distribution:
     """The day's profile as steps: where each begins (ms of the day), and the visitors per ms from there."""
     weights: dict[int, float] = {}
     for part in parts:

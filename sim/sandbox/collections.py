@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields as fields_of
 from typing import TYPE_CHECKING, Any
 
-from leyden.callbacks.faults import Wish, fault_resource
+from leyden.callbacks.faults import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Inbox
 from leyden.callbacks.receivers import Receiver
 from leyden.callbacks.replies import Reply, Said, plain_reply, reply_resource
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from leyden.sandbox import Sandbox
 
 
-_WISHES = tuple(field.name for field in fields_of(Wish) if field.name != "kind")
+_FAULT_FIELDS = tuple(field.name for field in fields_of(FaultSpec) if field.name != "kind")
 
 
 class Collection:
@@ -68,9 +68,9 @@ class Collection:
 
     def _ids(self) -> list[str]:
         world = self._sandbox.world
-        with world.turn():
+        with world.exclusive():
             rows = world.store.table(self._name)
-            return [row["id"] for row in rows if row["project"] == world.plan.project]
+            return [row["id"] for row in rows if row["project"] == world.config.project]
 
     def __repr__(self) -> str:
         ids = self._ids()
@@ -90,24 +90,24 @@ class FaultList:
 
     def add(self, kind: str, *, charge: Resource | str | None = None, **where: Any) -> dict[str, Any]:
         """Let something go wrong: `kind` is one of `leyden.callbacks.faults.KINDS`, `where` as in
-        `leyden.callbacks.faults.Wish`.
+        `leyden.callbacks.faults.FaultSpec`.
 
         faults.add("drop", charge=charge, attempt=2)      the second attempt of this Charge's callback
         faults.add("duplicate", event="charge.expired", count=3)
 
-        Raises `ValueError` for what could never strike, and `TypeError` for other names than those of `Wish`.
+        Raises `ValueError` for what could never strike, and `TypeError` for other names than those of `FaultSpec`.
         """
-        if unknown := sorted(where.keys() - _WISHES):
-            raise TypeError(f"{unknown[0]} is nothing that a fault asks for: give some of {', '.join(_WISHES)}")
+        if unknown := sorted(where.keys() - _FAULT_FIELDS):
+            raise TypeError(f"{unknown[0]} is nothing that a fault asks for: give some of {', '.join(_FAULT_FIELDS)}")
         sandbox = self._sandbox
         world = sandbox.world
         charge_id = charge.id if isinstance(charge, Resource) else charge
         named = as_json({**where, **({} if charge_id is None else {"charge": charge_id})})
         with (
             sandbox.history.doing(world, "fault", method="add", args=[kind], named=named),
-            world.turn(),
+            world.exclusive(),
         ):
-            return fault_resource(world.faults.add(Wish(kind, charge=charge_id, **where)))
+            return fault_resource(world.faults.add(FaultSpec(kind, charge=charge_id, **where)))
 
     def clear(self, fault_id: str | None = None) -> int:
         """Let this one (by its id), or every one, strike no more; the number taken away."""
@@ -115,7 +115,7 @@ class FaultList:
         args = [] if fault_id is None else [fault_id]
         with (
             self._sandbox.history.doing(world, "fault", method="clear", args=args, named={}),
-            world.turn(),
+            world.exclusive(),
         ):
             return world.faults.clear(fault_id)
 
@@ -159,7 +159,7 @@ class Shop(Receiver):
     @property
     def inbox(self) -> Inbox:
         """Everything received so far, oldest first."""
-        with self._sandbox.world.turn():
+        with self._sandbox.world.exclusive():
             return super().inbox
 
     def answers(self, script: Sequence[Said]) -> Receiver:
@@ -184,13 +184,13 @@ class Shop(Receiver):
         named: dict[str, Any] = {"event": event, "charge": charge, "attempt": attempt, "count": count}
         return self._doing("when", [_said(said)], named, lambda: super(Shop, self).when(said, **named))
 
-    def forget(self) -> Receiver:
-        """As `Receiver.forget`."""
-        return self._doing("forget", [], {}, super().forget)
+    def reset_script(self) -> Receiver:
+        """As `Receiver.reset_script`."""
+        return self._doing("reset_script", [], {}, super().reset_script)
 
-    def trusts(self, secret: str | None) -> Receiver:
-        """As `Receiver.trusts`."""
-        return self._doing("trusts", [secret], {}, lambda: super(Shop, self).trusts(secret))
+    def use_secret(self, secret: str | None) -> Receiver:
+        """As `Receiver.use_secret`."""
+        return self._doing("use_secret", [secret], {}, lambda: super(Shop, self).use_secret(secret))
 
     def _doing(self, method: str, args: list[Any], named: dict[str, Any], do: Callable[[], Receiver]) -> Receiver:
         sandbox = self._sandbox

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx2
 from starlette.types import ASGIApp
 
-from leyden.world.loopback import ask
+from leyden.world.loopback import send_request
 
 
 class LoopbackTransport(httpx2.BaseTransport):
@@ -18,7 +18,7 @@ class LoopbackTransport(httpx2.BaseTransport):
         """Answer one request from the application."""
         headers = tuple((name.lower(), value) for name, value in request.headers.raw)
         target = request.url.raw_path.decode("ascii")
-        answer = ask(self._app, request.method, target, headers, request.read())
+        answer = send_request(self._app, request.method, target, headers, request.read())
         return httpx2.Response(answer.status, headers=list(answer.headers), content=answer.body, request=request)
 
 

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from leyden.lab.action_log import History
 from leyden.server.errors import LeydenError, Problem
 from leyden.server.http.request import Request
-from leyden.world.loopback import Header, LoopbackAnswer, ask
+from leyden.world.loopback import Header, LoopbackResponse, send_request
 from leyden.world.world import World
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Asking:
         target: str,
         body: Mapping[str, Any] | bytes | None = None,
         headers: Headers | None = None,
-    ) -> LoopbackAnswer:
+    ) -> LoopbackResponse:
         """Send one request, to the byte, and return its answer, whatever that is.
 
         `target` is the path with its query, percent-encoded. Without `headers` the sandbox's key is sent, and with a
@@ -150,7 +150,7 @@ class Asking:
                 sent = (*sent, (b"content-type", b"application/json"))
         world, history = self.world, self.history
         with world.lock:
-            answer = ask(world.app, method, target, sent, raw)
+            answer = send_request(world.app, method, target, sent, raw)
             facts: dict[str, Any] = {
                 "method": method,
                 "target": target,
@@ -168,8 +168,8 @@ class Asking:
         """What an operation that only reads would answer to the sandbox's key, without a request: looking leaves no
         trace. Raises `ApiError`."""
         world = self.world
-        call = Request(world.plan.project, path, {}, {}, {}, {})
-        with world.turn():
+        call = Request(world.config.project, path, {}, {}, {}, {})
+        with world.exclusive():
             try:
                 answer: dict[str, Any] = world.service.handlers[operation_id](call)
             except Problem as problem:
@@ -180,7 +180,7 @@ class Asking:
 
     def path(self, operation_id: str) -> str:
         """The path template of one of the service's operations, as the spec in use has it."""
-        return self.world.plan.contract.operations[operation_id].path
+        return self.world.config.contract.operations[operation_id].path
 
     @cached_property
     def app(self) -> ASGIApp:
@@ -208,7 +208,7 @@ class Asking:
     @property
     def api_key(self) -> str:
         """The key of the sandbox's project, the newest if it was changed."""
-        return self.world.service.projects.keys(self.world.plan.project)[-1]
+        return self.world.service.projects.keys(self.world.config.project)[-1]
 
     def serve(self, host: str = "127.0.0.1", port: int = 0) -> str:
         """Answer HTTP on a thread beside this program and return the base URL (port 0 picks a free one).

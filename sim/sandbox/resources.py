@@ -21,7 +21,7 @@ __all__ = ["ApiError", "Charge", "Invoice", "Payment", "Resource", "StaticCharge
 
 def warn_of_unknown(sandbox: Sandbox, operation_id: str, names: Iterable[str]) -> None:
     """Warn of names that the service will ignore, as its specification has it: in Python they are slips of the pen."""
-    contract = sandbox.world.plan.contract
+    contract = sandbox.world.config.contract
     body = contract.operations[operation_id].body
     if body is None or body.rule.schema.get("additionalProperties") is False:  # then the service refuses them itself
         return
@@ -93,7 +93,7 @@ class Resource:
         """The states that there are, with the path that this one took."""
         from leyden.lab.drawings import lifecycle
 
-        with self._sandbox.world.turn():
+        with self._sandbox.world.exclusive():
             return lifecycle(self._sandbox.world, type(self).__name__, self.id)
 
     def _repr_html_(self) -> str:
@@ -137,14 +137,14 @@ class Charge(Resource):
         """What happened to it and when, in lanes: payer, hops, node, service, callback."""
         from leyden.lab.drawings import timeline
 
-        with self._sandbox.world.turn():
+        with self._sandbox.world.exclusive():
             return timeline(self._sandbox.world, self.id)
 
     def sequence(self) -> Drawing:
         """Who told whom what, as a sequence diagram."""
         from leyden.lab.drawings import sequence
 
-        with self._sandbox.world.turn():
+        with self._sandbox.world.exclusive():
             return sequence(self._sandbox.world, self.id)
 
     def __repr__(self) -> str:
@@ -194,7 +194,7 @@ class Payment:
     @property
     def row(self) -> Mapping[str, Any]:
         """The payment as the simulation keeps it."""
-        with self._sandbox.world.turn():
+        with self._sandbox.world.exclusive():
             return self._sandbox.world.payments.rows.existing(self.id)
 
     @property

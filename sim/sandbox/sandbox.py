@@ -23,9 +23,9 @@ from leyden.server.errors import StoreError
 from leyden.server.store.store import Store
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
-from leyden.world.config import Plan, network_of, plan_from
-from leyden.world.process_clock import first_instant, process_clock, stand_level
-from leyden.world.snapshots import ForkError, twin, world_from, written
+from leyden.world.config import WorldConfig, chosen_network, world_config
+from leyden.world.process_clock import first_instant, process_clock, sync_to_process
+from leyden.world.snapshots import ForkError, dump_world, fork_world, restore_world
 from leyden.world.world import World
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Sandbox(Asking, Moving, Looking):
                 raise StoreError(f"{data} was begun at start {begun}: leave start out, or use a new data")
             asked = {"seed": seed or 0, "given_seed": seed or 0, "start": start_ms, "given_start": start_ms}
             begun_with: Mapping[str, Any] = saved or asked
-            plan = plan_from(
+            plan = world_config(
                 seed=begun_with["seed"],
                 given_seed=begun_with["given_seed"],
                 start_ms=first_instant(begun_with["start"], wall),
@@ -83,13 +83,13 @@ class Sandbox(Asking, Moving, Looking):
                 spec=spec,
                 overlays=overlays,
                 api_key=api_key,
-                network=network_of(saved, network),
+                network=chosen_network(saved, network),
                 rate=0 if wall is None else 1,
-                wall=wall,
+                real_clock=wall,
             )
-            world = World(plan, store, levers=control_handlers, label=label)
+            world = World(plan, store, control_handlers=control_handlers, label=label)
             if wall is not None:
-                stand_level(world.clock)
+                sync_to_process(world.clock)
         except BaseException:
             store.close()
             raise
@@ -148,7 +148,7 @@ class Sandbox(Asking, Moving, Looking):
 
         @contextmanager
         def doing(call: str, args: list[Any], named: dict[str, Any]) -> Iterator[None]:
-            with self.history.doing(world, "call", call=f"network{call}", args=args, named=named), world.turn():
+            with self.history.doing(world, "call", call=f"network{call}", args=args, named=named), world.exclusive():
                 yield
 
         return Network(payments, doing)
@@ -163,7 +163,7 @@ class Sandbox(Asking, Moving, Looking):
         """
         if label is None:
             label = "fork" if reseed is None else f"luck {reseed}"
-        world = twin(self.world, label, reseed=reseed)
+        world = fork_world(self.world, label, reseed=reseed)
         history = self.history.fork()
         if reseed is not None:
             history.add("reseed", {"luck": reseed})
@@ -173,12 +173,12 @@ class Sandbox(Asking, Moving, Looking):
         """Everything as JSON values, for `Sandbox.from_snapshot` and `restore`. Raises
         `leyden.world.snapshots.ForkError`.
         """
-        return {"leyden": VERSION, **written(self.world), "history": self.history.snapshot()}
+        return {"leyden": VERSION, **dump_world(self.world), "history": self.history.snapshot()}
 
     @classmethod
     def from_snapshot(cls, snapshot: Mapping[str, Any], *, label: str | None = None) -> Sandbox:
         """A sandbox that stands where the snapshot was taken. Raises `ForkError` for one of another format."""
-        world = world_from(snapshot, levers=control_handlers, label=label)
+        world = restore_world(snapshot, control_handlers=control_handlers, label=label)
         return cls._of(world, History.restored(snapshot.get("history")))
 
     def restore(self, snapshot: Mapping[str, Any]) -> Sandbox:
@@ -192,7 +192,7 @@ class Sandbox(Asking, Moving, Looking):
                 "time does not go back for those who see this sandbox from outside: open the snapshot beside it, with "
                 "Sandbox.from_snapshot(...)"
             )
-        world = world_from(snapshot, levers=control_handlers, label=self.label)
+        world = restore_world(snapshot, control_handlers=control_handlers, label=self.label)
         self.world.store.close()
         self.world, self.history = world, History.restored(snapshot.get("history"))
         return self
@@ -231,12 +231,12 @@ class Sandbox(Asking, Moving, Looking):
 
         self.history.catch_up(self.world)
         path = Path(path)
-        with self.world.turn():
+        with self.world.exclusive():
             path.write_text(as_notebook(self.world, self.history), encoding="utf-8", newline="\n")
         return path
 
 
-def _begun(plan: Plan, spec: object, overlays: Sequence[str | Path]) -> dict[str, Any]:
+def _begun(plan: WorldConfig, spec: object, overlays: Sequence[str | Path]) -> dict[str, Any]:
     """The arguments that make a sandbox alike, those left out that are the usual ones."""
     asked: dict[str, Any] = {"seed": plan.seed, "start": to_iso(plan.start_ms)}
     if spec is not None:

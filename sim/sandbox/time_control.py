@@ -44,7 +44,7 @@ class Moving:
     @property
     def now(self) -> str:
         """The sandbox's present, ISO 8601 in UTC."""
-        with self.world.turn():
+        with self.world.exclusive():
             return to_iso(self.world.clock.now())
 
     def run(self, until: Span = "idle") -> Happened:

@@ -67,7 +67,7 @@ class Looking:
     @property
     def journal_hash(self) -> str:
         """64 hex digits that depend on everything that happened: two runs with the same were the same run."""
-        with self.world.turn():
+        with self.world.exclusive():
             return self.world.journal.hash
 
     def table(self, name: str) -> DataFrame:
@@ -75,14 +75,14 @@ class Looking:
         # Here and not above: most sandboxes end without a table, and pandas takes longer to import than they to run.
         from leyden.lab.tables import frame
 
-        with self.world.turn():
+        with self.world.exclusive():
             return frame(self.world, name)
 
     def diff(self, other: Looking) -> DataFrame:
         """Which rows and fields differ: `table`, `id`, `field`, what it is `here` and what it is `there`."""
         from leyden.lab.diff import diff
 
-        with self.world.turn(), other.world.turn():
+        with self.world.exclusive(), other.world.exclusive():
             return diff(self.world, other.world)
 
     @property
@@ -94,7 +94,7 @@ class Looking:
         """The same for the Charges created from `since` on and before `until`."""
         from leyden.lab.kpi import Kpi
 
-        with self.world.turn():
+        with self.world.exclusive():
             return Kpi(
                 self.world,
                 since_ms=None if since is None else instant_ms(since),
@@ -105,30 +105,30 @@ class Looking:
         """The states of `Charge` or `StaticCharge`, with the ways that were taken and how often."""
         from leyden.lab.drawings import lifecycle
 
-        with self.world.turn():
+        with self.world.exclusive():
             return lifecycle(self.world, resource)
 
     def schedule(self) -> Drawing:
         """What is ahead, and the retries that each waiting message has left."""
         from leyden.lab.drawings import schedule
 
-        with self.world.turn():
+        with self.world.exclusive():
             return schedule(self.world)
 
     def liquidity(self) -> Drawing:
         """The network around the shop, with who holds how much in each channel."""
         from leyden.lab.drawings import network
 
-        with self.world.turn():
+        with self.world.exclusive():
             return network(self.world)
 
     def _card(self) -> tuple[str, list[tuple[str, Any]]]:
         world = self.world
-        with world.turn():
+        with world.exclusive():
             counted = Counter(row["status"] for row in world.service.charges.charges)
             charges = ", ".join(f"{count} {status}" for status, count in sorted(counted.items())) or "no charges yet"
             events = [f"{to_iso(timer.due_ms)} {timer.kind}" for timer in world.clock.upcoming(_AHEAD)]
-            title = f"Sandbox(seed={world.plan.seed})" + ("" if self.label == "main" else f" {self.label!r}")
+            title = f"Sandbox(seed={world.config.seed})" + ("" if self.label == "main" else f" {self.label!r}")
             now = to_iso(world.clock.now())
         ahead = [("next" if not place else "", event) for place, event in enumerate(events or ["nothing"])]
         return title, [("now", now), ("charges", charges), *ahead]

@@ -82,7 +82,7 @@ class Wallet:
 
     def _send(self, request: str, amount_msat: int | None, outcome: str, delay_ms: int) -> str:
         world = self._sandbox.world
-        with world.turn():
+        with world.exclusive():
             row = world.payments.pay(
                 request,
                 payer=self.name,
@@ -97,7 +97,7 @@ class Wallet:
         # Whatever address the code was printed with, it is this sandbox that is asked: a fork has its parent's codes.
         parts = urlsplit(url)
         target = parts.path + (f"?{parts.query}" if parts.query else "")
-        return orjson.loads(self._sandbox.world.ask("GET", target).body)
+        return orjson.loads(self._sandbox.world.request("GET", target).body)
 
     def __repr__(self) -> str:
         return f"Wallet({self.name!r})"

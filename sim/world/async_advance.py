@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from leyden.world.world import World
 
 
-async def walk(
+async def advance_async(
     world: World, until_ms: int | None = None, done: Callable[[], bool] = lambda: False
 ) -> tuple[list[Fired], bool]:
     """Run what is due up to `until_ms` (None: until nothing is ahead), or until `done()`; what fired, and whether done.
@@ -23,11 +23,11 @@ async def walk(
     """
     fired: list[Fired] = []
     settled = False
-    with world.exchange.answers_in_order():
+    with world.transport.responses_in_order():
         while True:
             event = None
             with world.lock:
-                world.exchange.retell()
+                world.transport.flush_responses()
                 clock = world.clock
                 due = clock.next_due()
                 over = done()
@@ -43,5 +43,5 @@ async def walk(
                 fired.append(event)
                 settled = False
             else:
-                await world.answered()
+                await world.wait_for_responses()
                 settled = True

@@ -44,11 +44,11 @@ class VirtualClock:
         start_ms: int,
         *,
         rate: float = 0,
-        wall: Callable[[], int] | None = None,
+        real_clock: Callable[[], int] | None = None,
         instant_limit: int = 1_000_000,
     ) -> None:
         self._now = _whole(start_ms, "start_ms")
-        self._wall = wall
+        self._real_clock = real_clock
         self._rate: float
         self._pace_before: tuple[float, int, int]
         self._base = self._wall_base = 0
@@ -58,7 +58,7 @@ class VirtualClock:
         self._runs: tuple[tuple[str, str], ...] = ()  # the event that runs now, while one does
         self._flows = False  # whether looking at the clock means reading the wall
         self._instant_limit = instant_limit
-        self.around: Around | None = None
+        self.event_context: Around | None = None
         self.set_rate(rate)
 
     def __repr__(self) -> str:
@@ -102,11 +102,11 @@ class VirtualClock:
         """Every event ahead, in no order."""
         return self._timers.entries()
 
-    def arrival(self, kind: str, key: str) -> int | None:
+    def sequence_of(self, kind: str, key: str) -> int | None:
         """The number of the `(kind, key)` timer in the order in which all were set; None when there is none."""
-        return self._timers.arrival(kind, key)
+        return self._timers.sequence_of(kind, key)
 
-    def stirred(self) -> list[tuple[str, str]]:
+    def changed_timers(self) -> list[tuple[str, str]]:
         """The timers that were set, cancelled or run since `begin`, by kind and key."""
         return [*self._timers.changed(), *self._runs]
 
@@ -186,7 +186,7 @@ class VirtualClock:
         `ClockError` when the clock was given no wall to read."""
         if not 0 <= rate < float("inf"):
             raise ValueError(f"time can't go backwards: the rate must be 0 (frozen) or more, not {rate}")
-        if rate and self._wall is None:
+        if rate and self._real_clock is None:
             raise ClockError("a live clock needs a wall to read: VirtualClock(start_ms, rate=1, wall=...)")
         now = self.now()
         self._rate = rate
@@ -198,7 +198,7 @@ class VirtualClock:
         """The instant that the clock showed when it was last looked at."""
         return self._now
 
-    def behind(self) -> bool:
+    def is_behind(self) -> bool:
         """Look at the clock: whether something is due that has not run yet."""
         if self._flows:
             return self._read()
@@ -214,7 +214,7 @@ class VirtualClock:
         self._now = max(self._now, target)
         return fired
 
-    def owe(self, span_ms: int) -> None:
+    def add_elapsed(self, span_ms: int) -> None:
         """Let a live clock be `span_ms` further than it shows: time in which nobody looked at it. What fell due in it
         runs with the next `catch_up()`, each event at its own instant. Raises `ValueError` when it is negative."""
         if span_ms < 0:
@@ -222,33 +222,33 @@ class VirtualClock:
         self._base += span_ms
 
     @property
-    def pace(self) -> tuple[int, int] | None:
+    def time_base(self) -> tuple[int, int] | None:
         """From where a live clock counts: an instant, and what the wall showed then. None without a wall."""
-        return None if self._wall is None else (self._base, self._wall_base)
+        return None if self._real_clock is None else (self._base, self._wall_base)
 
-    def go_on(self, rate: float, base_ms: int, wall_base_ms: int) -> None:
+    def resume_from(self, rate: float, base_ms: int, wall_base_ms: int) -> None:
         """Owe what has passed for a live clock of this rate and pace that was left standing at this very instant. At
         the same rate this one then shows what that one would."""
-        assert self._wall is not None
+        assert self._real_clock is not None
         if rate == self._rate:
             self._base, self._wall_base = base_ms, wall_base_ms
         else:
-            self.owe(max(0, base_ms + int((self._wall() - wall_base_ms) * rate) - self._now))
+            self.add_elapsed(max(0, base_ms + int((self._real_clock() - wall_base_ms) * rate) - self._now))
 
-    def standing(self) -> tuple[int, int | None]:
+    def reading(self) -> tuple[int, int | None]:
         """The instant shown, and what the wall showed at that very instant; None without a wall. A live clock that is
         behind, because it still has to catch up, shows an instant that the wall passed a while ago."""
         now = self.now()
-        if self._wall is None:
+        if self._real_clock is None:
             return now, None
         if not self._rate:
-            return now, self._wall()
+            return now, self._real_clock()
         return now, self._wall_base + round((now - self._base) / self._rate)
 
     # State
 
     def begin(self) -> None:
-        """Remember the timers and the rate, so that `take_back` can undo what is done to them; `keep` ends this.
+        """Remember the timers and the rate, so that `rollback` can undo what is done to them; `commit` ends this.
 
         Until then the clock shows the instant that it was last seen at: one thing happens at one instant.
         """
@@ -256,27 +256,27 @@ class VirtualClock:
         self._timers.begin()
         self._pace_before = (self._rate, self._base, self._wall_base)
 
-    def keep(self) -> None:
+    def commit(self) -> None:
         """What was done since `begin` stays."""
         self._held = False
         self._flow()
-        self._timers.keep()
+        self._timers.commit()
 
-    def take_back(self) -> None:
+    def rollback(self) -> None:
         """Undo what was done to timers and rate since `begin`. The instant shown stays: time does not go back."""
         self._held = False
-        self._timers.take_back()
+        self._timers.rollback()
         self._rate, self._base, self._wall_base = self._pace_before
         self._flow()
 
-    def go_back(self, instant_ms: int) -> None:
+    def set_back(self, instant_ms: int) -> None:
         """Stand at an earlier instant, with the timers as they are: for a move that could not be written down, as long
         as nobody has seen where it led."""
         self._stand_at(min(instant_ms, self._now))
 
     def fork(self) -> VirtualClock:
         """A clock at the same instant with the same events ahead, for another world: that world says who is woken."""
-        twin = VirtualClock(self.now(), rate=self._rate, wall=self._wall, instant_limit=self._instant_limit)
+        twin = VirtualClock(self.now(), rate=self._rate, real_clock=self._real_clock, instant_limit=self._instant_limit)
         twin._timers = self._timers.copy()
         return twin
 
@@ -307,8 +307,8 @@ class VirtualClock:
     def _live(self) -> int:
         """Where the wall says that this clock stands. Behind what was already shown, because the wall went back or an
         event was stepped to ahead of it, time goes on from what was shown."""
-        assert self._wall is not None
-        instant = self._base + int((self._wall() - self._wall_base) * self._rate)
+        assert self._real_clock is not None
+        instant = self._base + int((self._real_clock() - self._wall_base) * self._rate)
         if instant < self._now:
             instant = self._now
             self._stand_at(instant)
@@ -316,14 +316,14 @@ class VirtualClock:
 
     def _stand_at(self, instant: int) -> None:
         self._now = self._base = instant
-        if self._wall is not None:
-            self._wall_base = self._wall()
+        if self._real_clock is not None:
+            self._wall_base = self._real_clock()
 
     def _sweep(self, until_ms: int, tell: Callable[[Fired], None] | None, at_most: int | None = None) -> int:
         """Run what is due by `until_ms`, in order, at most so many events; the number that ran."""
         if self._running:
             raise ClockError("an event cannot move the clock while it runs: let it schedule another with call_at()")
-        timers, runners, around = self._timers, self._runners, self.around
+        timers, runners, around = self._timers, self._runners, self.event_context
         count = of_this_instant = 0
         self._running, self._flows = True, False
         try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WorldConfig:
     """What a world is made from. `control` compiles the contract of its control plane, when somebody first uses it.
 
     `given_seed` and `given_start_ms` are what was asked for at first, where `seed` was derived from it or a reset chose
@@ -36,9 +36,9 @@ class Plan:
     keep: int | None = None
     mock_unbound: bool = False
     network: str | Graph = "direct"
-    wall: Callable[[], int] | None = field(default=None, compare=False)
+    real_clock: Callable[[], int] | None = field(default=None, compare=False)
 
-    def written_network(self) -> Any:
+    def network_json(self) -> Any:
         """The network as JSON values."""
         return self.network if isinstance(self.network, str) else self.network.written()
 
@@ -49,7 +49,7 @@ def packaged_contract(name: str, overlays: tuple[str | Path, ...] = ()) -> Contr
     return load_contract(default_spec(name), overlays=overlays)
 
 
-def network_of(saved: Mapping[str, Any] | None, asked: str | Graph | None) -> str | Graph:
+def chosen_network(saved: Mapping[str, Any] | None, asked: str | Graph | None) -> str | Graph:
     """The network of a world that is begun, or of one that goes on where `saved` says; `asked` may be left out then.
 
     Raises `StoreError` for another one than it was begun with.
@@ -69,7 +69,7 @@ def _graph(saved: Mapping[str, Any]) -> Graph:
     return Graph.read(saved)
 
 
-def plan_from(
+def world_config(
     *,
     seed: int,
     start_ms: int,
@@ -77,14 +77,14 @@ def plan_from(
     overlays: Sequence[str | Path] = (),
     api_key: str = "leyden",
     rate: float = 0,
-    wall: Callable[[], int] | None = None,
+    real_clock: Callable[[], int] | None = None,
     control: bool = True,
     keep: int | None = None,
     mock_unbound: bool = False,
     given_seed: int | None = None,
     given_start_ms: int | None = None,
     network: str | Graph = "direct",
-) -> Plan:
+) -> WorldConfig:
     """Compile the contract and put the plan together. Raises `ContractError` when the spec or an overlay is wrong."""
     if isinstance(spec, Contract):
         contract = spec
@@ -92,7 +92,7 @@ def plan_from(
         contract = packaged_contract("charges", tuple(overlays))
     else:
         contract = load_contract(spec, overlays=overlays, mock_unbound=mock_unbound, known_as="charges.openapi.yaml")
-    return Plan(
+    return WorldConfig(
         contract=contract,
         control=partial(packaged_contract, "sandbox") if control else None,
         seed=seed,
@@ -104,5 +104,5 @@ def plan_from(
         keep=keep,
         mock_unbound=mock_unbound,
         network=network,
-        wall=wall,
+        real_clock=real_clock,
     )

@@ -33,7 +33,7 @@ class Entry(NamedTuple):
     facts: dict[str, Any]
 
 
-class Journal:
+class HashedEventJournal:
     """An append-only record (`leyden.server.ports.EventJournal`).
 
     Facts are kept as they were given and hashed only when the hash is asked for: whoever notes a list or a dict must
@@ -100,13 +100,13 @@ class Journal:
                     break
         return found
 
-    def fork(self, clock: Clock) -> Journal:
+    def fork(self, clock: Clock) -> HashedEventJournal:
         """A journal with the same past that goes on by `clock`. Costs one reference per thousand entries."""
-        twin = Journal(clock, keep=self._keep)
+        twin = HashedEventJournal(clock, keep=self._keep)
         twin.follow(self)
         return twin
 
-    def follow(self, past: Journal) -> None:
+    def follow(self, past: HashedEventJournal) -> None:
         """Begin anew where another journal stands: its past becomes this one's, and is shared."""
         self._sealed = past._sealed.copy()
         self._open = past._open.copy()

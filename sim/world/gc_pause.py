@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def nothing_thrown_away() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Let the collector wait: the rows of a big store and the timers set for them are no garbage, and looking for it
     among them doubles the time that opening takes."""
     collecting = gc.isenabled()

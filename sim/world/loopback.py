@@ -20,7 +20,7 @@ class WouldWait(LeydenError):
     """The application tried to wait for something outside: in process there is nothing to wait for."""
 
 
-class LoopbackAnswer(NamedTuple):
+class LoopbackResponse(NamedTuple):
     """What came back: the status, the headers as they were sent, and the whole body."""
 
     status: int
@@ -28,7 +28,7 @@ class LoopbackAnswer(NamedTuple):
     body: bytes
 
 
-def run_by_hand(coroutine: Coroutine[Any, Any, Any]) -> Any:
+def run_to_completion(coroutine: Coroutine[Any, Any, Any]) -> Any:
     """Run a coroutine that never really waits, to its end. Raises `WouldWait` when it does wait."""
     try:
         coroutine.send(None)
@@ -38,15 +38,17 @@ def run_by_hand(coroutine: Coroutine[Any, Any, Any]) -> Any:
     raise WouldWait("the application waited for I/O in process: serve the sandbox for requests that need the network")
 
 
-def ask(app: ASGIApp, method: str, target: str, headers: tuple[Header, ...] = (), body: bytes = b"") -> LoopbackAnswer:
+def send_request(
+    app: ASGIApp, method: str, target: str, headers: tuple[Header, ...] = (), body: bytes = b""
+) -> LoopbackResponse:
     """Send one request into an ASGI application. `target` is the path with its query, percent-encoded."""
     raw_path, _, query = target.partition("?")
-    return run_by_hand(_exchange(app, method, raw_path, query.encode("ascii"), headers, body))  # type: ignore[no-any-return]
+    return run_to_completion(_exchange(app, method, raw_path, query.encode("ascii"), headers, body))  # type: ignore[no-any-return]
 
 
 async def _exchange(
     app: ASGIApp, method: str, raw_path: str, query: bytes, headers: tuple[Header, ...], body: bytes
-) -> LoopbackAnswer:
+) -> LoopbackResponse:
     scope: MutableMapping[str, Any] = {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -72,7 +74,7 @@ async def _exchange(
 
     await app(scope, receive, send)
     start = sent[0]
-    return LoopbackAnswer(start["status"], tuple(start["headers"]), b"".join(m.get("body", b"") for m in sent[1:]))
+    return LoopbackResponse(start["status"], tuple(start["headers"]), b"".join(m.get("body", b"") for m in sent[1:]))
 
 
 def _unquoted(path: str) -> str:

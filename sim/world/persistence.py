@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from leyden.server.charges.charges import TIMER as CHARGE_TIMER
 from leyden.server.store.store import Store
 from leyden.world.clock import VirtualClock
-from leyden.world.config import Plan
-from leyden.world.rng import Streams
+from leyden.world.config import WorldConfig
+from leyden.world.rng import RandomStreams
 from leyden.world.timers import Entry
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ Name = tuple[str, str]
 Arrival = tuple[int, int]  # how many Charges there were by then, and the number of the timer
 
 
-class Diary:
+class WorldState:
     """Rows of the table `world`: `plan`, written once; `present`, written anew in every commit; and, for each timer
     that stands, when it was set, because those of one instant run in that order.
 
@@ -29,7 +29,7 @@ class Diary:
     Charge, and of every other timer is written down how many Charges there were by then.
     """
 
-    def __init__(self, store: Store, plan: Plan, clock: VirtualClock, streams: Streams) -> None:
+    def __init__(self, store: Store, plan: WorldConfig, clock: VirtualClock, streams: RandomStreams) -> None:
         self._store = store
         self._plan = plan
         self._clock = clock
@@ -54,10 +54,10 @@ class Diary:
         if not self._rows.has("plan"):
             self._rows.put(self._begun(engine))
         clock = self._clock
-        for kind, key in clock.stirred():
+        for kind, key in clock.changed_timers():
             if kind != CHARGE_TIMER:
                 self._write_arrival(kind, key)
-        pace = clock.pace
+        pace = clock.time_base
         self._rows.put(
             {
                 "id": "present",
@@ -92,7 +92,7 @@ class Diary:
                 self._write_arrival(kind, key)
         clock.set_rate(self._plan.rate)
         if self._plan.rate and saved["pace"] is not None:
-            clock.go_on(saved["rate"], *saved["pace"])
+            clock.resume_from(saved["rate"], *saved["pace"])
 
     # Inside
 
@@ -112,7 +112,7 @@ class Diary:
         return arrivals.get((kind, key), (self._charges.top, number))
 
     def _write_arrival(self, kind: str, key: str) -> None:
-        name, number = f"{kind} {key}", self._clock.arrival(kind, key)
+        name, number = f"{kind} {key}", self._clock.sequence_of(kind, key)
         if number is None:
             self._rows.delete(name)
         else:
@@ -130,5 +130,5 @@ class Diary:
         if engine is not None:
             from leyden.lightning.network.network_store import fingerprint
 
-            row |= {"network": plan.written_network(), "map": fingerprint(engine.graph, engine.first_channels)}
+            row |= {"network": plan.network_json(), "map": fingerprint(engine.graph, engine.first_channels)}
         return row

@@ -46,12 +46,12 @@ def process_clock(clock: str, start: object) -> Wall | None:
     return SystemClock().now
 
 
-def stand_level(clock: VirtualClock) -> None:
+def sync_to_process(clock: VirtualClock) -> None:
     """Let a clock that follows the process show its very present: putting a world together has taken a moment. One that
     is ahead stays so."""
-    now, then = clock.standing()
+    now, then = clock.reading()
     if then is not None:
-        clock.owe(max(0, then - now))
+        clock.add_elapsed(max(0, then - now))
 
 
 def first_instant(begun_at: int | None, wall: Wall | None) -> int:

@@ -15,7 +15,7 @@ _BLOCK = 64  # bytes in one draw, the whole of a BLAKE2b digest
 _FRACTION = 2.0**-53
 
 
-class Stream:
+class RandomStream:
     """One named, seeded stream (`leyden.server.ports.RandomSource`).
 
     Draw number k is BLAKE2b of k under the stream's key: nothing is carried from draw to draw but `position`, the
@@ -106,7 +106,7 @@ class Stream:
         return mixed
 
 
-class Streams:
+class RandomStreams:
     """All the luck of one sandbox. Equal seeds give equal streams.
 
     `salt` sets sandboxes of one seed apart; `luck` lists the reseedings since the seed.
@@ -115,18 +115,18 @@ class Streams:
     def __init__(self, seed: int, *, salt: str = "", luck: Sequence[int] = ()) -> None:
         self.seed = seed
         self.salt = salt
-        self.luck = tuple(luck)
-        self._streams: dict[str, Stream] = {}
+        self.reseeds = tuple(luck)
+        self._streams: dict[str, RandomStream] = {}
         self._positions: dict[str, int] = {}
 
     def __repr__(self) -> str:
-        return f"<Streams seed={self.seed} luck={self.luck} {self.snapshot()}>"
+        return f"<Streams seed={self.seed} luck={self.reseeds} {self.snapshot()}>"
 
-    def stream(self, name: str) -> Stream:
+    def stream(self, name: str) -> RandomStream:
         """The stream of this name: the same object each time."""
         stream = self._streams.get(name)
         if stream is None:
-            stream = self._streams[name] = Stream(name, self._key(name), self._positions)
+            stream = self._streams[name] = RandomStream(name, self._key(name), self._positions)
         return stream
 
     def secret(self, name: str) -> bytes:
@@ -135,13 +135,15 @@ class Streams:
 
     def reseed(self, luck: int) -> None:
         """Same past, other luck: every stream keeps its position and goes on differently."""
-        self.luck = (*self.luck, luck)
+        self.reseeds = (*self.reseeds, luck)
         for stream in self._streams.values():
             stream.rekey(self._key(stream.name))
 
-    def fork(self, reseed: int | None = None) -> Streams:
+    def fork(self, reseed: int | None = None) -> RandomStreams:
         """Streams of their own at the same positions: with the same luck, or with another."""
-        twin = Streams(self.seed, salt=self.salt, luck=self.luck if reseed is None else (*self.luck, reseed))
+        twin = RandomStreams(
+            self.seed, salt=self.salt, luck=self.reseeds if reseed is None else (*self.reseeds, reseed)
+        )
         twin.restore(self.snapshot())
         return twin
 
@@ -155,7 +157,7 @@ class Streams:
         self._positions.update(snapshot)
 
     def _key(self, name: str) -> bytes:
-        return self._derive("stream", *map(str, self.luck), name)
+        return self._derive("stream", *map(str, self.reseeds), name)
 
     def _derive(self, *words: str) -> bytes:
         # repr keeps the words apart: no salt or name can be chosen to look like two.

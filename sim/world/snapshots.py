@@ -12,8 +12,8 @@ from leyden.server.contract.types import Contract
 from leyden.server.errors import LeydenError
 from leyden.server.store.store import Store
 from leyden.server.store.table_data import ShelfState
-from leyden.world.config import Plan, network_of, packaged_contract
-from leyden.world.gc_pause import nothing_thrown_away
+from leyden.world.config import WorldConfig, chosen_network, packaged_contract
+from leyden.world.gc_pause import gc_paused
 from leyden.world.world import LOCAL_URL, World
 
 FORMAT = 1
@@ -25,23 +25,23 @@ class ForkError(LeydenError):
     """A world that cannot be copied or written down; the text says why and what to do instead."""
 
 
-def twin(world: World, label: str, *, reseed: int | None = None) -> World:
+def fork_world(world: World, label: str, *, reseed: int | None = None) -> World:
     """A world of its own that stands where `world` stands: same rows, instant, timers, inboxes and luck.
 
     With `reseed` every stream of chance goes on differently from here. Rows, journal entries and received posts are
     shared, because none of them is ever changed. Raises `ForkError` for a world whose callbacks leave the process, and
     `StoreError` inside a commit.
     """
-    if world.outside is not None:
+    if world.external_transport is not None:
         raise ForkError(
             "this world's callbacks go out to the network, and an answer comes back to one world only: fork a Sandbox"
         )
-    with world.lock, nothing_thrown_away():
+    with world.lock, gc_paused():
         tables = {name: state for name, state in world.store.snapshot().items() if name not in _OWN_TABLES}
         made = World(
-            replace(world.plan, rate=world.clock.rate),
+            replace(world.config, rate=world.clock.rate),
             Store.from_snapshot(tables),
-            levers=world.levers,
+            control_handlers=world.control_handlers,
             public_url=world.public_url,
             label=label,
             beside=world,
@@ -58,13 +58,13 @@ def twin(world: World, label: str, *, reseed: int | None = None) -> World:
     return made
 
 
-def written(world: World) -> dict[str, Any]:
+def dump_world(world: World) -> dict[str, Any]:
     """Everything about a world as JSON values, for `world_from`."""
     with world.lock:
         return {
             "format": FORMAT,
             "label": world.label,
-            "plan": _written_plan(world.plan),
+            "plan": _written_plan(world.config),
             "tables": {
                 name: {"made": shelf.made, "next": shelf.next_id, "rows": [list(pair) for pair in shelf.rows.items()]}
                 for name, shelf in world.store.snapshot().items()
@@ -76,10 +76,10 @@ def written(world: World) -> dict[str, Any]:
         }
 
 
-def world_from(
+def restore_world(
     snapshot: Mapping[str, Any],
     *,
-    levers: Callable[[World], Iterable[object]] | None = None,
+    control_handlers: Callable[[World], Iterable[object]] | None = None,
     label: str | None = None,
 ) -> World:
     """The world that `written` wrote down, as it stood; it goes on in memory and in this process.
@@ -100,7 +100,7 @@ def world_from(
     world = World(
         _read_plan(snapshot["plan"]),
         Store.from_snapshot(states),
-        levers=levers,
+        control_handlers=control_handlers,
         public_url=LOCAL_URL,
         label=snapshot["label"] if label is None else label,
     )
@@ -115,7 +115,7 @@ def _present(world: World) -> dict[str, Any]:
     """All that is neither a row nor an entry of the journal."""
     return {
         "clock": world.clock.snapshot(),
-        "luck": list(world.streams.luck),
+        "luck": list(world.streams.reseeds),
         "streams": world.streams.snapshot(),
         "callbacks": world.service.outbox.snapshot(),
         "requests": world.service.pipeline.request_count,
@@ -149,7 +149,7 @@ def _go_on_with_network(world: World, saved: Mapping[str, Any] | None) -> None:
     world.payments.restore(saved, world.streams.secret)
 
 
-def _written_plan(plan: Plan) -> dict[str, Any]:
+def _written_plan(plan: WorldConfig) -> dict[str, Any]:
     contract = plan.contract
     return {
         "seed": plan.seed,
@@ -160,23 +160,23 @@ def _written_plan(plan: Plan) -> dict[str, Any]:
         "keep": plan.keep,
         "mock_unbound": plan.mock_unbound,
         "control": plan.control is not None,
-        "network": plan.written_network(),
+        "network": plan.network_json(),
         "overlays": list(contract.overlays),
         # The packaged spec is known by its overlays; any other travels along, so that the case can be opened anywhere.
         "spec": None if _is_packaged(contract) else contract.document,
     }
 
 
-def _read_plan(saved: Mapping[str, Any]) -> Plan:
+def _read_plan(saved: Mapping[str, Any]) -> WorldConfig:
     overlays = tuple(saved["overlays"])
     if saved["spec"] is None:
         contract = packaged_contract("charges", overlays)
     else:
         contract = load_contract(saved["spec"], mock_unbound=saved["mock_unbound"], known_as="charges.openapi.yaml")
         contract = contract._replace(overlays=overlays)
-    return Plan(
+    return WorldConfig(
         contract=contract,
-        network=network_of(saved, None),
+        network=chosen_network(saved, None),
         control=partial(packaged_contract, "sandbox") if saved["control"] else None,
         seed=saved["seed"],
         given_seed=saved["given_seed"],

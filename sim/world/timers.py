@@ -99,7 +99,7 @@ class Timers:
                     self._before.setdefault(name, entry)
                 yield entry
 
-    def arrival(self, kind: str, key: str) -> int | None:
+    def sequence_of(self, kind: str, key: str) -> int | None:
         """The timer's number, in the order in which timers were scheduled; None when there is none of this name."""
         entry = self._standing.get((kind, key))
         return None if entry is None else entry[2]
@@ -117,15 +117,15 @@ class Timers:
         return [Timer._make(entry) for entry in nsmallest(count, self._standing.values())]
 
     def begin(self) -> None:
-        """Remember what changes from now on, until `keep` or `take_back`."""
+        """Remember what changes from now on, until `commit` or `rollback`."""
         self._before = {}
         self._sequence_before = self._sequence
 
-    def keep(self) -> None:
+    def commit(self) -> None:
         """What changed since `begin` stays as it is."""
         self._before = None
 
-    def take_back(self) -> None:
+    def rollback(self) -> None:
         """Let everything stand as it stood at `begin`, the count of arrivals too. Costs no more than was changed."""
         before, self._before = self._before or {}, None
         for name, entry in before.items():

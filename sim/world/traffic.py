@@ -13,14 +13,14 @@ import orjson
 from leyden.lightning.payer.payments import Payments
 from leyden.server.ports import USER, Clock, EventJournal
 from leyden.server.store.store import Store
-from leyden.world.loopback import LoopbackAnswer
-from leyden.world.rng import Stream, Streams
+from leyden.world.loopback import LoopbackResponse
+from leyden.world.rng import RandomStream, RandomStreams
 
 TIMER = "traffic"
 DAY_MS = 86_400_000
 
 # What visitors may be like, and what each of them does.
-HABITS = {
+BEHAVIOURS = {
     "pays": "pays once, in full",
     "late": "begins to pay only after the charge has expired",
     "never": "looks at the charge and goes",
@@ -40,10 +40,10 @@ _SCRIPTS: Mapping[str, Mapping[str, Any]] = {
 }
 
 Row = dict[str, Any]
-Law = list[Any]  # a distribution or a way to arrive: its name and its numbers, as JSON values
+Distribution = list[Any]  # a distribution or a way to arrive: its name and its numbers, as JSON values
 
 
-class Visitors:
+class TrafficGenerator:
     """The streams of visitors of one world, each a row of the table `traffic` and one timer.
 
     Every visitor costs the same eight draws of the stream `traffic/<id>`, whatever the laws are: with one seed, visitor
@@ -55,10 +55,10 @@ class Visitors:
         self,
         store: Store,
         clock: Clock,
-        streams: Streams,
+        streams: RandomStreams,
         payments: Payments,
         journal: EventJournal,
-        order: Callable[[bytes], LoopbackAnswer],
+        order: Callable[[bytes], LoopbackResponse],
     ) -> None:
         self.rows = store.table("traffic", key="id")
         self._clock = clock
@@ -66,9 +66,9 @@ class Visitors:
         self._payments = payments
         self._journal = journal
         self._order = order
-        clock.on(TIMER, self._come)
+        clock.on(TIMER, self._arrive)
 
-    def begin(self, laws: Mapping[str, Any], *, ends_at: int | None, most: int | None) -> Row:
+    def start(self, laws: Mapping[str, Any], *, ends_at: int | None, most: int | None) -> Row:
         """Let visitors come from now, until `ends_at` (not at it) and at most so many; None: no end.
 
         `laws` holds `arrivals`, `amount` (msat), `habit`, `payer`, `hesitation` and `patience` (ms; patience may be
@@ -81,7 +81,7 @@ class Visitors:
         self._journal.note("traffic_begun", number, ends_at=ends_at, most=most)
         return self._await_next(row, self._streams.stream(f"traffic/{number}"))
 
-    def end(self, traffic_id: str) -> Row:
+    def stop(self, traffic_id: str) -> Row:
         """Let no more come. No effect on a stream of visitors that has ended."""
         row = self.rows.existing(traffic_id)
         if row["next_at"] is None:
@@ -95,18 +95,18 @@ class Visitors:
             if row["next_at"] is not None:
                 self._clock.call_at(row["next_at"], USER, TIMER, row["id"])
 
-    def _come(self, traffic_id: str) -> None:
+    def _arrive(self, traffic_id: str) -> None:
         row: Row = dict(self.rows.existing(traffic_id))
         laws, chance = row["laws"], self._streams.stream(f"traffic/{traffic_id}")
         row["arrived"] += 1
-        amount_msat = max(0, round(drawn(laws["amount"], chance)))
-        habit = drawn(laws["habit"], chance)
-        payer = drawn(laws["payer"], chance)
-        hesitation_ms = max(0, round(drawn(laws["hesitation"], chance)))
-        patience = drawn(laws["patience"] or ["const", 0], chance)
+        amount_msat = max(0, round(sample(laws["amount"], chance)))
+        habit = sample(laws["habit"], chance)
+        payer = sample(laws["payer"], chance)
+        hesitation_ms = max(0, round(sample(laws["hesitation"], chance)))
+        patience = sample(laws["patience"] or ["const", 0], chance)
         patience_ms = None if laws["patience"] is None else max(0, round(patience))
-        expiry_s = round(drawn(laws["expiresIn"], chance))
-        again_ms = hesitation_ms + max(1, round(drawn(laws["hesitation"], chance)))
+        expiry_s = round(sample(laws["expiresIn"], chance))
+        again_ms = hesitation_ms + max(1, round(sample(laws["hesitation"], chance)))
         body = {
             "amount": str(amount_msat),
             "description": laws["description"],
@@ -138,7 +138,7 @@ class Visitors:
             )
         self._await_next(row, chance)
 
-    def _await_next(self, row: Row, chance: Stream) -> Row:
+    def _await_next(self, row: Row, chance: RandomStream) -> Row:
         due = next_arrival(row["laws"]["arrivals"], chance, row["due"], row["arrived"])
         if (row["ends_at"] is not None and due >= row["ends_at"]) or row["arrived"] == row["most"]:
             return self._ended(row)
@@ -165,7 +165,7 @@ def _delays(habit: str, hesitation_ms: int, again_ms: int, patience_ms: int | No
     return (hesitation_ms, again_ms) if habit == "twice" else (hesitation_ms,)
 
 
-def drawn(law: Law, chance: Stream) -> Any:
+def sample(law: Distribution, chance: RandomStream) -> Any:
     """One value under a law, for exactly one draw: a number, or a word for a choice between words."""
     name = law[0]
     if name == "uniform":
@@ -185,7 +185,7 @@ def drawn(law: Law, chance: Stream) -> Any:
     return law[1]
 
 
-def next_arrival(law: Law, chance: Stream, after: float, arrived: int) -> float:
+def next_arrival(law: Distribution, chance: RandomStream, after: float, arrived: int) -> float:
     """The instant (ms, not rounded) of the arrival that follows `after`, for exactly one draw. `arrived` have come."""
     name = law[0]
     work = chance.exponential(1.0)

@@ -30,7 +30,7 @@ class Stage(Protocol):
         """Held by whoever changes the world."""
 
 
-class Turn:
+class Transaction:
     """One thing at a time: the lock, then whatever is due, then one commit around what the caller does.
 
     It keeps nothing of its own, so that one object serves every turn of a world. Inside another turn it joins that one.
@@ -48,7 +48,7 @@ class Turn:
         self._lock.acquire()
         try:
             # Not inside another turn: an event is a commit of its own, whatever becomes of the caller's.
-            if not self._storage.depth and self._clock.rate and self._clock.behind():
+            if not self._storage.depth and self._clock.rate and self._clock.is_behind():
                 # What is due stays due while the disk refuses it. Whoever only wants to read may go on.
                 with suppress(StorageUnavailable):
                     self._clock.catch_up()

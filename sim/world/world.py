@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 from leyden.callbacks.faults import Faults
 from leyden.callbacks.receivers import Receivers
-from leyden.callbacks.transport import Exchange, Outside
+from leyden.callbacks.transport import ExternalTransport, TransportRouter
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.node import DirectNode
 from leyden.server.app import ApiMount, LazyMount, build_app
@@ -21,16 +21,16 @@ from leyden.server.contract.bind import bind
 from leyden.server.errors import StorageUnavailable
 from leyden.server.service import Service
 from leyden.server.store.store import Store
-from leyden.world.async_advance import walk
+from leyden.world.async_advance import advance_async
 from leyden.world.clock import Fired, VirtualClock
-from leyden.world.config import Plan
-from leyden.world.event_journal import Journal
-from leyden.world.gc_pause import nothing_thrown_away
-from leyden.world.loopback import Header, LoopbackAnswer, ask
-from leyden.world.persistence import Diary
-from leyden.world.rng import Streams, uuid4_from
-from leyden.world.traffic import Visitors
-from leyden.world.transaction import Turn
+from leyden.world.config import WorldConfig
+from leyden.world.event_journal import HashedEventJournal
+from leyden.world.gc_pause import gc_paused
+from leyden.world.loopback import Header, LoopbackResponse, send_request
+from leyden.world.persistence import WorldState
+from leyden.world.rng import RandomStreams, uuid4_from
+from leyden.world.traffic import TrafficGenerator
+from leyden.world.transaction import Transaction
 
 if TYPE_CHECKING:
     from leyden.lightning.engine.engine import Engine
@@ -56,11 +56,11 @@ class World:
 
     def __init__(
         self,
-        plan: Plan,
+        config: WorldConfig,
         store: Store,
         *,
-        levers: Callable[[World], Iterable[object]] | None = None,
-        outside: Outside | None = None,
+        control_handlers: Callable[[World], Iterable[object]] | None = None,
+        external_transport: ExternalTransport | None = None,
         settled: Callable[[], Awaitable[None]] | None = None,
         public_url: str = LOCAL_URL,
         label: str = "main",
@@ -70,33 +70,33 @@ class World:
         self._beside = beside
         self.lock = threading.RLock()
         self.public_url = public_url
-        self.outside = outside
+        self.external_transport = external_transport
         self.store = store
         self._settled = settled
-        self.levers = levers
+        self.control_handlers = control_handlers
         self._earlier: dict[str, Any] | None = None
         self.name_taken: Callable[[str], bool] | None = None
         self.key_taken: Callable[[str], bool] = lambda key: False
         self.until: Until | None = None
-        with nothing_thrown_away():
-            self._build(plan)
+        with gc_paused():
+            self._build(config)
         self._beside = None
         store.watch(self)
 
     @staticmethod
     def saved(store: Store) -> Mapping[str, Any] | None:
         """What a world wrote down about itself in this store: seed, start, network, now, rate, pace, luck."""
-        return Diary.saved(store)
+        return WorldState.saved(store)
 
-    def _build(self, plan: Plan) -> None:
-        self.plan = plan
+    def _build(self, plan: WorldConfig) -> None:
+        self.config = plan
         store = self.store
-        self.streams = Streams(plan.seed)
-        self.clock = clock = VirtualClock(plan.start_ms, wall=plan.wall)
-        clock.around = store.commit
-        self._diary = Diary(store, plan, clock, self.streams)
-        self._turn = Turn(self)
-        self.journal = journal = Journal(clock, keep=plan.keep)
+        self.streams = RandomStreams(plan.seed)
+        self.clock = clock = VirtualClock(plan.start_ms, real_clock=plan.real_clock)
+        clock.event_context = store.commit
+        self._diary = WorldState(store, plan, clock, self.streams)
+        self._turn = Transaction(self)
+        self.journal = journal = HashedEventJournal(clock, keep=plan.keep)
         self.engine, shop = self._network(plan)
         self.node = self._node(journal)
         self.receivers = Receivers(
@@ -107,17 +107,17 @@ class World:
             rules={rule.name: rule for operation in plan.contract.operations.values() for rule in operation.callbacks},
             secrets_at=lambda at: self.service.projects.signing_secrets(plan.project, at),
         )
-        self.exchange = Exchange(self.receivers, self.outside, self.turn)
+        self.transport = TransportRouter(self.receivers, self.external_transport, self.exclusive)
         self.faults = Faults(
             plan.contract,
             store,
             clock,
             journal,
             self.streams.stream("faults"),
-            self.exchange,
+            self.transport,
             callbacks=lambda: self.service.outbox,
             projects=lambda: self.service.projects,
-            turn=self.turn,
+            exclusive=self.exclusive,
         )
         ids = self.streams.stream("ids")
         self.service = Service(
@@ -131,20 +131,20 @@ class World:
             jitter=self.streams.stream("jitter"),
             secrets=self.streams.stream("secrets"),
             public_url=lambda: self.public_url,
-            turn=self.turn,
+            transaction=self.exclusive,
             mock_unbound=plan.mock_unbound,
         )
         self.service.pipeline.wait_durable = self._settled
         self.service.pipeline.rate_limit = self.faults.limited
-        self.service.outbox.defer_until = self.faults.put_off
+        self.service.outbox.defer_until = self.faults.defer_until
         statics = self.service.static_charges
         statics.name_taken = lambda user: (self.name_taken or statics.knows)(user)
         self.payments = self._payments(journal, shop)
-        self.visitors = Visitors(store, clock, self.streams, self.payments, journal, self._order)
+        self.traffic = TrafficGenerator(store, clock, self.streams, self.payments, journal, self._order)
         self.app = self._app()
         self._resume()
 
-    def _network(self, plan: Plan) -> tuple[Engine | None, int]:
+    def _network(self, plan: WorldConfig) -> tuple[Engine | None, int]:
         """The engine of the plan's network, and the shop's node; none for direct payments, which need no numpy."""
         if plan.network == "direct":
             return None, 0
@@ -155,7 +155,7 @@ class World:
         begun = self.saved(self.store) or {}
         return engine_for(plan.network, plan.start_ms, self.streams.secret, map_kept=begun.get("map"))
 
-    def _node(self, journal: Journal) -> DirectNode:
+    def _node(self, journal: HashedEventJournal) -> DirectNode:
         engine = self.engine
         if engine is None:
             return DirectNode(self.store, self.clock, self.streams, journal)
@@ -164,7 +164,7 @@ class World:
             self.store, clock, self.streams, journal, height=lambda: engine.conditions.height(clock.now())
         )
 
-    def _payments(self, journal: Journal, shop: int) -> Payments:
+    def _payments(self, journal: HashedEventJournal, shop: int) -> Payments:
         chance = self.streams.stream("payments")
         if self.engine is None:
             return Payments(self.store, self.clock, self.node, chance, journal)
@@ -176,7 +176,7 @@ class World:
         )
 
     def _app(self) -> ASGIApp:
-        compiled, levers = self.plan.control, self.levers
+        compiled, levers = self.config.control, self.control_handlers
 
         def control() -> ApiMount:
             assert compiled is not None
@@ -185,11 +185,11 @@ class World:
 
             contract = compiled()
             handlers = bind(contract, levers(self), guards={}, effects={})
-            both = partial(merged, self.plan.contract.document, contract.document)
+            both = partial(merged, self.config.contract.document, contract.document)
             documents = {f"{CONTROL_PATH}/merged.json": both}
             return ApiMount(contract, handlers, f"{CONTROL_PATH}/openapi.json", f"{CONTROL_PATH}/docs", documents)
 
-        first = ApiMount(self.plan.contract, self.service.handlers, "/openapi.json", "/docs")
+        first = ApiMount(self.config.contract, self.service.handlers, "/openapi.json", "/docs")
         offered = compiled is not None and levers is not None
         later = [LazyMount(CONTROL_PATH, CONTROL_BODY_BYTES, control)] if offered else []
         return build_app(first, later, self.service.pipeline)
@@ -197,7 +197,7 @@ class World:
     def _resume(self) -> None:
         """Go on from what the store has: the clock where it stood, every timer set, and the time that a live clock
         missed still owed: it passes, with all that fell due in it, when somebody next looks at the clock."""
-        plan, saved = self.plan, self.saved(self.store)
+        plan, saved = self.config, self.saved(self.store)
         writes = self._write_down if self.store.lasts else None
         # While the timers are not yet set again, what was written down about time and luck stays as it is.
         self.store.before_seal(writes if saved is None else None)
@@ -215,7 +215,7 @@ class World:
         self.receivers.resume()
         self.node.resume()
         self.payments.resume()
-        self.visitors.resume()
+        self.traffic.resume()
         self._diary.go_on(saved)
         self.store.before_seal(writes)
 
@@ -235,29 +235,29 @@ class World:
         self._luck = self.streams.snapshot()
         self._noted = len(self.journal)
 
-    def keep(self) -> None:
+    def commit(self) -> None:
         """The commit is written down: what it wanted to send may leave."""
         self._earlier = None
-        self.clock.keep()
+        self.clock.commit()
         if self.engine is not None:
-            self.engine.keep()
-        self.exchange.release()
+            self.engine.commit()
+        self.transport.commit()
 
-    def take_back(self, error: BaseException) -> None:
+    def rollback(self, error: BaseException) -> None:
         """The commit came to nothing, and so did its timers, its draws and its posts; the journal says so."""
         if self._earlier is not None:
             self.__dict__.update(self._earlier)
-        self.clock.take_back()
+        self.clock.rollback()
         if self.engine is not None:
-            self.engine.take_back()
+            self.engine.rollback()
         self.streams.restore(self._luck)
-        self.exchange.drop()
-        self.service.outbox.take_back()
+        self.transport.rollback()
+        self.service.outbox.rollback()
         entries = len(self.journal) - self._noted
         if entries and isinstance(error, StorageUnavailable):
             self.journal.note("taken_back", "commit", entries=entries, because=error.code)
 
-    def turn(self) -> AbstractContextManager[None]:
+    def exclusive(self) -> AbstractContextManager[None]:
         """Enter to change anything: everything written inside is one commit, and nobody else moves meanwhile."""
         return self._turn
 
@@ -267,10 +267,10 @@ class World:
         Raises `StorageUnavailable` when the disk refuses; what could not be done stays due.
         """
         with self.lock:
-            self.exchange.retell()
+            self.transport.flush_responses()
             return self.clock.catch_up()
 
-    def wall_until_due(self) -> float | None:
+    def real_seconds_until_due(self) -> float | None:
         """Real seconds until a live clock's next event; None when it is frozen or nothing is ahead."""
         with self.lock:
             due = self.clock.next_due()
@@ -308,52 +308,57 @@ class World:
         except StorageUnavailable:
             saved = self.saved(self.store)
             if saved is not None and not self.clock.rate:
-                self.clock.go_back(saved["now"])
+                self.clock.set_back(saved["now"])
             raise
 
-    async def walk_to(self, when_ms: int | None) -> list[Fired]:
+    async def advance_to_async(self, when_ms: int | None) -> list[Fired]:
         """`advance_to`, waiting for the callbacks sent outside on the way. None ("no event ahead"): nothing happens."""
-        return [] if when_ms is None else (await walk(self, when_ms))[0]
+        return [] if when_ms is None else (await advance_async(self, when_ms))[0]
 
-    async def walk_until_idle(self) -> list[Fired]:
+    async def run_until_idle_async(self) -> list[Fired]:
         """Run until nothing is ahead, waiting for callbacks as `walk_to` does."""
-        return (await walk(self))[0]
+        return (await advance_async(self))[0]
 
-    async def walk_until(self, done: Callable[[], bool], when_ms: int) -> bool:
+    async def run_until_async(self, done: Callable[[], bool], when_ms: int) -> bool:
         """Run event by event until `done()`, but not beyond `when_ms`, waiting for callbacks as `walk_to` does; whether
         it is done."""
-        return (await walk(self, when_ms, done))[1]
+        return (await advance_async(self, when_ms, done))[1]
 
-    async def answered(self) -> None:
+    async def wait_for_responses(self) -> None:
         """Wait until every callback sent outside was answered."""
-        if self.outside is not None:
-            await self.outside.drained()
+        if self.external_transport is not None:
+            await self.external_transport.drained()
 
-    def ask(self, method: str, target: str, headers: tuple[Header, ...] = (), body: bytes = b"") -> LoopbackAnswer:
+    def request(
+        self, method: str, target: str, headers: tuple[Header, ...] = (), body: bytes = b""
+    ) -> LoopbackResponse:
         """A request from inside the house, without a key unless the headers have it. Its answer does not wait for the
         disk: whoever asked here answers somebody outside, and waits then."""
         gate = self.service.pipeline
         settled, gate.wait_durable = gate.wait_durable, None
         try:
-            return ask(self.app, method, target, headers, body)
+            return send_request(self.app, method, target, headers, body)
         finally:
             gate.wait_durable = settled
 
-    def _order(self, body: bytes) -> LoopbackAnswer:
+    def _order(self, body: bytes) -> LoopbackResponse:
         """The shop asks for a charge, as any client would."""
-        key = self.service.pipeline.api_key_header, self.service.projects.keys(self.plan.project)[-1].encode("latin-1")
-        path = self.plan.contract.operations["createCharge"].path
-        return self.ask("POST", path, (key, (b"content-type", b"application/json")), body)
+        key = (
+            self.service.pipeline.api_key_header,
+            self.service.projects.keys(self.config.project)[-1].encode("latin-1"),
+        )
+        path = self.config.contract.operations["createCharge"].path
+        return self.request("POST", path, (key, (b"content-type", b"application/json")), body)
 
     async def close_outside(self) -> None:
         """Let go of the connections to the real network."""
-        if self.outside is not None:
-            await self.outside.close()
+        if self.external_transport is not None:
+            await self.external_transport.close()
 
     def reset(self, *, seed: int | None = None, start_ms: int | None = None) -> None:
         """Forget everything and begin again under the same key and contract, with another seed or start if given."""
-        plan = self.plan
-        with self.turn():
+        plan = self.config
+        with self.exclusive():
             self._earlier = dict(self.__dict__)
             keys = self.service.projects.key_rows()
             self.store.erase()

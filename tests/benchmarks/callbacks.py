@@ -22,7 +22,7 @@ from leyden.server.contract.yaml_loader import read_yaml
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
 from leyden.server.system.http_transport import HttpTransport
-from leyden.world.config import plan_from
+from leyden.world.config import world_config
 from leyden.world.world import World
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.loops import new_loop
@@ -127,13 +127,13 @@ async def _by_courier(url: str, count: int) -> float:
 
 async def _by_outbox(contract: Contract, url: str, count: int) -> float:
     """Deliveries that all fall due at once, from the first attempt to the last answer recorded."""
-    plan = plan_from(seed=1, start_ms=1_893_488_400_000, spec=contract, control=False)
-    world = World(plan, Store.memory(), outside=HttpTransport())
+    plan = world_config(seed=1, start_ms=1_893_488_400_000, spec=contract, control=False)
+    world = World(plan, Store.memory(), external_transport=HttpTransport())
     rule = contract.operations["createCharge"].callbacks[0]
     data = contract.document["components"]["examples"]["ChargeUpdateCompleted"]["value"]
     callbacks = world.service.outbox
     for number in range(count):
-        with world.turn():
+        with world.exclusive():
             callbacks.enqueue(
                 resource_id=f"charge-{number}",
                 project=plan.project,
@@ -148,8 +148,8 @@ async def _by_outbox(contract: Contract, url: str, count: int) -> float:
     gc.freeze()  # as `leyden serve` does with what is there when it begins
     began = time.perf_counter()
     world.catch_up()
-    assert world.outside is not None
-    await world.outside.drained()
+    assert world.external_transport is not None
+    await world.external_transport.drained()
     took = time.perf_counter() - began
     gc.unfreeze()
     await world.close_outside()

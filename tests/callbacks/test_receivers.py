@@ -214,7 +214,7 @@ def test_a_rule_answers_what_it_fits_as_often_as_it_says_and_before_the_script(d
         desk.receivers.post(sent, back)
     assert [answer.status for answer in back.all] == [503, 500, 503, 500, 202, 200]
     assert [(rule["said"]["status"], rule["charge"], rule["count"]) for rule in desk.shop.rules] == [(500, "c2", None)]
-    desk.shop.forget()
+    desk.shop.reset_script()
     desk.receivers.post(other, back)
     assert (back.all[-1].status, desk.shop.rules) == (200, [])
 
@@ -258,7 +258,7 @@ def test_a_rule_that_fits_nothing_is_refused(desk: Desk, wrong: dict[str, Any]) 
 def test_what_is_said_in_json_means_the_same_again(desk: Desk, value: Any) -> None:
     desk.shop.when(said_from(value), count=None)
     [rule] = desk.shop.rules
-    desk.shop.forget().when(said_from(rule["said"]), count=None)
+    desk.shop.reset_script().when(said_from(rule["said"]), count=None)
     assert desk.shop.rules == [rule]
     if isinstance(value, dict):
         assert {name: rule["said"][name] for name in value if name != "delay"} == {
@@ -340,10 +340,10 @@ def test_a_body_changed_after_signing_is_noticed(desk: Desk) -> None:
 
 def test_during_a_rotation_either_secret_will_do_and_afterwards_only_the_new(desk: Desk) -> None:
     both = sign([NEXT_SECRET, SECRET], "m1", AT_S, BODY.decode())
-    desk.shop.trusts(NEXT_SECRET)
+    desk.shop.use_secret(NEXT_SECRET)
     assert verdict(desk, post(webhook_id="m1", webhook_signature=both)) == []
     assert "no signature matches a valid secret" in verdict(desk, post())
-    desk.shop.trusts(None)
+    desk.shop.use_secret(None)
     assert "no signature matches a valid secret" not in verdict(desk, post())
 
 

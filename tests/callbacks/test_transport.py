@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leyden.callbacks.transport import Exchange
+from leyden.callbacks.transport import TransportRouter
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from tests.support.outbox_helpers import Desk
@@ -45,10 +45,10 @@ class Scene:
         self.refuse: set[int] = set()
         self.error: Exception = StorageUnavailable("the disk is full")
         self.street = Street()
-        self.exchange = Exchange(Desk().receivers, self.street, self.turn)
+        self.exchange = TransportRouter(Desk().receivers, self.street, self.turn)
         for number in range(5):
             self.exchange.post(CallbackRequest(str(number), 1, "http://127.0.0.1:9/", {}, b"", 1, 1), self.answered)
-        self.exchange.release()
+        self.exchange.commit()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -67,17 +67,17 @@ def test_what_comes_together_is_recorded_in_one_turn() -> None:
     scene.street.answer(3, 0, 1)
     scene.street.answer(4)
     assert scene.turns == [[3, 0, 1], [4]]
-    assert not scene.exchange.behind
+    assert not scene.exchange.has_pending_responses
 
 
 def test_what_the_disk_refuses_is_kept_whole_and_in_order() -> None:
     scene = Scene()
     scene.refuse = {0}
     scene.street.answer(3, 0, 1)
-    assert (scene.kept, scene.exchange.behind) == ([], True)
+    assert (scene.kept, scene.exchange.has_pending_responses) == ([], True)
     scene.refuse = set()
     scene.street.answer(4)
-    assert (scene.kept, scene.exchange.behind) == ([3, 0, 1, 4], False)
+    assert (scene.kept, scene.exchange.has_pending_responses) == ([3, 0, 1, 4], False)
 
 
 def test_a_defect_in_one_answer_keeps_no_other_from_being_recorded() -> None:
@@ -85,14 +85,14 @@ def test_a_defect_in_one_answer_keeps_no_other_from_being_recorded() -> None:
     scene.refuse, scene.error = {0}, RuntimeError("a defect")
     with pytest.raises(RuntimeError, match="a defect"):
         scene.street.answer(3, 0, 1)
-    assert (scene.kept, scene.exchange.behind) == ([3], True)
-    scene.exchange.retell()
-    assert (scene.kept, scene.exchange.behind) == ([3, 1], False)
+    assert (scene.kept, scene.exchange.has_pending_responses) == ([3], True)
+    scene.exchange.flush_responses()
+    assert (scene.kept, scene.exchange.has_pending_responses) == ([3, 1], False)
 
 
 def test_a_defect_that_shows_only_in_company_is_told_of_when_all_are_recorded() -> None:
     scene = Scene()
-    together = scene.exchange._turn
+    together = scene.exchange._exclusive
 
     @contextmanager
     def turn() -> Iterator[None]:
@@ -101,16 +101,16 @@ def test_a_defect_that_shows_only_in_company_is_told_of_when_all_are_recorded() 
             if len(scene.turns[-1]) > 1:
                 raise RuntimeError("too many")
 
-    scene.exchange._turn = turn
+    scene.exchange._exclusive = turn
     with pytest.raises(RuntimeError, match="too many"):
         scene.street.answer(3, 0, 1)
-    assert (scene.kept, scene.exchange.behind) == ([3, 0, 1], False)
+    assert (scene.kept, scene.exchange.has_pending_responses) == ([3, 0, 1], False)
 
 
 @pytest.mark.parametrize("arrival", [(4, 3, 2, 1, 0), (1, 0, 3, 2, 4)])
 def test_in_order_an_answer_waits_for_those_before_it(arrival: Any) -> None:
     scene = Scene()
-    with scene.exchange.answers_in_order():
+    with scene.exchange.responses_in_order():
         for place in arrival[:3]:
             scene.street.answer(place)
         assert scene.kept == sorted(scene.kept) == list(range(len(scene.kept)))

@@ -62,7 +62,7 @@ def test_a_story_is_one_sentence_and_the_promise_it_breaks_was_made(defect: Defe
 def test_a_defective_service_shows_the_true_document(name: str) -> None:
     with Sandbox() as clean, planted(CATALOGUE[name]), Sandbox() as bent:
         assert bent.ask("GET", "/openapi.json") == clean.ask("GET", "/openapi.json")
-        assert bent.world.plan.contract is clean.world.plan.contract
+        assert bent.world.config.contract is clean.world.config.contract
 
 
 def test_a_sandbox_made_before_keeps_its_contract_and_its_ports() -> None:

@@ -32,7 +32,7 @@ from leyden.server.callbacks.deliveries import delivery_resource
 from leyden.server.contract.types import CallbackRule
 from leyden.server.timestamps import parse_duration, to_iso
 from leyden.world.event_journal import Entry
-from leyden.world.rng import Streams
+from leyden.world.rng import RandomStreams
 
 START = "2030-01-01T09:00:00Z"
 HOSTS = ("shop", "till")
@@ -52,7 +52,7 @@ USUALLY = st.sampled_from([200, 500, TIMEOUT, Reply(200, delay="9s")])
 SPAN = st.sampled_from(["0s", "1s", "20s", "1m", "10m", "3h", "25h"])
 SENDING_KINDS = [kind for kind in KINDS if kind != RATE_LIMIT]
 # Shuffled by a stream: drawn by Hypothesis, a few kinds would come again and again.
-SOME_KINDS = st.integers(0, 999).map(lambda seed: Streams(seed).stream("kinds").shuffle(SENDING_KINDS)[:4])
+SOME_KINDS = st.integers(0, 999).map(lambda seed: RandomStreams(seed).stream("kinds").shuffle(SENDING_KINDS)[:4])
 ENDS = {"completed", "expired", "error"}
 
 Bytes = tuple[tuple[tuple[str, str], ...], str]
@@ -135,14 +135,14 @@ class Callbacks(RuleBasedStateMachine):
 
     @rule()
     def rotate(self) -> None:
-        with self.sandbox.world.turn():
+        with self.sandbox.world.exclusive():
             self.sandbox.world.service.projects.rotate_secret("default")
 
     @precondition(lambda self: self.deliveries)
     @rule(pick=PICK)
     def replay(self, pick: int) -> None:
         rows = self.deliveries
-        with self.sandbox.world.turn():
+        with self.sandbox.world.exclusive():
             self.sandbox.world.service.outbox.replay(rows[pick % len(rows)]["id"])
 
     @rule()
@@ -185,7 +185,7 @@ class Callbacks(RuleBasedStateMachine):
 
     @property
     def told_by(self) -> dict[str, CallbackRule]:
-        operations = self.sandbox.world.plan.contract.operations.values()
+        operations = self.sandbox.world.config.contract.operations.values()
         return {rule.name: rule for operation in operations for rule in operation.callbacks}
 
     def collect(self, inboxes_only: bool = False) -> None:

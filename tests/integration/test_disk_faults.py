@@ -26,8 +26,8 @@ from leyden.server.callbacks.attempts import made
 from leyden.server.errors import StorageUnavailable, StoreError
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
-from leyden.world.config import plan_from
-from leyden.world.loopback import ask
+from leyden.world.config import world_config
+from leyden.world.loopback import send_request
 from leyden.world.timers import Timers
 from leyden.world.world import World
 from tests.integration.test_restart import ACTIONS, BEGINNING, Action, act, opened, stood
@@ -62,7 +62,7 @@ def full_disk(room: int = 0, error: int = errno.ENOSPC) -> Iterator[list[int]]:
 
 
 def is_declared(sandbox: Sandbox, refusal: ApiError) -> bool:
-    problem = sandbox.world.plan.contract.schemas["Problem"].validator
+    problem = sandbox.world.config.contract.schemas["Problem"].validator
     return refusal.status == 507 and problem.is_valid(refusal.problem)
 
 
@@ -107,11 +107,11 @@ def test_timers_taken_back_are_as_if_nobody_had_touched_them(
     wind(twin, earlier)
     timers.begin()
     wind(timers, undone)
-    timers.take_back()
+    timers.rollback()
     assert timers.snapshot() == twin.snapshot()
     timers.begin()
     wind(timers, later)
-    timers.keep()
+    timers.commit()
     wind(twin, later)
     assert timers.snapshot() == twin.snapshot()
     assert list(timers.due(10)) == list(twin.due(10))
@@ -167,7 +167,7 @@ def test_an_idempotency_key_is_not_used_up_by_a_refusal(kept: Sandbox) -> None:
     body = orjson.dumps({"amount": "1000", "description": "tea"})
 
     def create() -> Any:
-        return ask(kept.app, "POST", "/v0/charges", headers, body)
+        return send_request(kept.app, "POST", "/v0/charges", headers, body)
 
     with full_disk():
         assert create().status == 507
@@ -310,8 +310,8 @@ class Wall:
 
 
 def world_on(data: Path, street: Street, wall: Wall, rate: float = 0) -> World:
-    plan = plan_from(seed=3, start_ms=START_MS, rate=rate, wall=wall)
-    return World(plan, Store.open(data), levers=control_handlers, outside=street)
+    plan = world_config(seed=3, start_ms=START_MS, rate=rate, real_clock=wall)
+    return World(plan, Store.open(data), control_handlers=control_handlers, external_transport=street)
 
 
 def told_of_failure(world: World, number: int = 1) -> list[str]:
@@ -320,8 +320,8 @@ def told_of_failure(world: World, number: int = 1) -> list[str]:
     for _ in range(number):
         body = {"amount": "1000", "description": "tea", "callbackUrl": "http://127.0.0.1:9/"}
         headers = (KEY, (b"content-type", b"application/json"))
-        charge = orjson.loads(ask(world.app, "POST", "/v0/charges", headers, orjson.dumps(body)).body)["data"]
-        assert ask(world.app, "POST", f"/sandbox/v1/charges/{charge['id']}/fail", headers, b"{}").status == 200
+        charge = orjson.loads(send_request(world.app, "POST", "/v0/charges", headers, orjson.dumps(body)).body)["data"]
+        assert send_request(world.app, "POST", f"/sandbox/v1/charges/{charge['id']}/fail", headers, b"{}").status == 200
         made.append(charge["id"])
     return made
 
@@ -352,13 +352,13 @@ def test_an_answer_that_cannot_be_written_down_is_kept_until_it_can(tmp_path: Pa
     world.catch_up()
     with full_disk():
         street.answer()
-        assert world.exchange.behind
+        assert world.transport.has_pending_responses
         with pytest.raises(StorageUnavailable):
             world.catch_up()
     assert deliveries(world) == [("pending", 1)]
     world.catch_up()
     assert deliveries(world) == [("delivered", 1)]
-    assert (world.exchange.behind, street.posts) == (False, [])
+    assert (world.transport.has_pending_responses, street.posts) == (False, [])
     world.store.close()
 
 
@@ -374,7 +374,7 @@ def test_callbacks_that_wait_for_a_free_hand_are_not_lost(tmp_path: Path) -> Non
         with pytest.raises(StorageUnavailable):
             world.catch_up()
         assert street.posts == []
-    while street.posts or world.exchange.behind or world.clock.next_due() == world.clock.now():
+    while street.posts or world.transport.has_pending_responses or world.clock.next_due() == world.clock.now():
         world.catch_up()
         assert world.service.outbox.in_flight == len(street.posts) <= 8
         if street.posts:
@@ -391,18 +391,18 @@ def test_readers_are_answered_while_a_live_clock_waits_for_the_disk(tmp_path: Pa
     world = world_on(tmp_path, Street(), wall, rate=1)
     headers = (KEY, (b"content-type", b"application/json"))
     body = {"amount": "1000", "description": "tea", "expiresIn": 60}
-    made = ask(world.app, "POST", "/v0/charges", headers, orjson.dumps(body))
+    made = send_request(world.app, "POST", "/v0/charges", headers, orjson.dumps(body))
     path = f"/v0/charges/{orjson.loads(made.body)['data']['id']}"
     wall.now_ms += 3_600_000
     with full_disk():
         for _ in range(2):
-            answer = ask(world.app, "GET", path, (KEY,))
+            answer = send_request(world.app, "GET", path, (KEY,))
             assert (answer.status, orjson.loads(answer.body)["data"]["status"]) == (200, "pending")
-            assert ask(world.app, "GET", "/v0/charges", (KEY,)).status == 200
+            assert send_request(world.app, "GET", "/v0/charges", (KEY,)).status == 200
         assert world.clock.now() == START_MS + 60_000, "and time with it"
-        refused = ask(world.app, "POST", "/v0/charges", headers, orjson.dumps(body))
+        refused = send_request(world.app, "POST", "/v0/charges", headers, orjson.dumps(body))
         assert refused.status == 507
-    assert orjson.loads(ask(world.app, "GET", path, (KEY,)).body)["data"]["status"] == "expired"
+    assert orjson.loads(send_request(world.app, "GET", path, (KEY,)).body)["data"]["status"] == "expired"
     assert world.clock.now() == START_MS + 3_600_000
     world.store.close()
 

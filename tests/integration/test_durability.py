@@ -21,7 +21,7 @@ from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
 from leyden.server.system.group_commit import DurableTransport, GroupCommit
-from leyden.world.config import plan_from
+from leyden.world.config import world_config
 from leyden.world.world import World
 from tests.support.served import listening_receiver, run_command, served_leyden
 
@@ -228,8 +228,8 @@ class Served:
 
     def __init__(self, data: Path) -> None:
         self.store = Store.open(data, policy="always", group_commit=True)
-        plan = plan_from(seed=1, start_ms=START_MS, rate=0, wall=lambda: 0)
-        self.world = World(plan, self.store, levers=control_handlers, settled=GroupCommit(self.store).settled)
+        plan = world_config(seed=1, start_ms=START_MS, rate=0, real_clock=lambda: 0)
+        self.world = World(plan, self.store, control_handlers=control_handlers, settled=GroupCommit(self.store).settled)
         self.unsynced_when_answered: list[bool] = []
 
     async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
@@ -330,8 +330,8 @@ def test_under_interval_the_disk_has_everything_soon(tmp_path: Path, monkeypatch
     async def story() -> None:
         wall = [0]
         store = Store.open(tmp_path, policy="interval", interval_ms=1)
-        plan = plan_from(seed=1, start_ms=START_MS, rate=0, wall=lambda: wall[0])
-        world = World(plan, store, levers=control_handlers)
+        plan = world_config(seed=1, start_ms=START_MS, rate=0, real_clock=lambda: wall[0])
+        world = World(plan, store, control_handlers=control_handlers)
         host = MultiTenantApp({"leyden": world}, sync_by=lambda: wall[0])
         spoken: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         heard: list[dict[str, Any]] = []
@@ -342,7 +342,7 @@ def test_under_interval_the_disk_has_everything_soon(tmp_path: Path, monkeypatch
         life = asyncio.create_task(host({"type": "lifespan"}, spoken.get, send))
         spoken.put_nowait({"type": "lifespan.startup"})
         for _ in range(3):
-            with world.turn():
+            with world.exclusive():
                 world.service.projects.projects.put({"id": "other", "webhook_secrets": []})
             assert store.unsynced
             wall[0] += 10

@@ -23,8 +23,8 @@ from leyden.server.errors import StoreError
 from leyden.server.store.journal import FORMAT, VERSION, seal
 from leyden.server.store.store import Store
 from leyden.server.timestamps import parse_iso, to_iso
-from leyden.world.config import plan_from
-from leyden.world.loopback import ask
+from leyden.world.config import world_config
+from leyden.world.loopback import send_request
 from leyden.world.world import World
 from tests.support.served import run_command, served_leyden
 
@@ -103,7 +103,7 @@ def _create(sandbox: Sandbox, amount: int, expires_in: int, hook: str | None) ->
 def _create_once(sandbox: Sandbox, key: str, expires_in: int) -> bytes:
     body = orjson.dumps({"amount": "1000", "description": "once", "expiresIn": expires_in})
     headers = ((b"apikey", b"leyden"), (b"content-type", b"application/json"), (b"idempotency-key", key.encode()))
-    answer = ask(sandbox.app, "POST", "/v0/charges", headers, body)
+    answer = send_request(sandbox.app, "POST", "/v0/charges", headers, body)
     # A request's own number is not remembered.
     return answer.body if answer.status == 200 else b"%d" % answer.status
 
@@ -133,7 +133,7 @@ def _pay_in_parts(sandbox: Sandbox, pick: int, parts: int, gap_ms: int, whole: b
     if charge is None:
         return None
     outcome = "settle" if whole else "incomplete"
-    with sandbox.world.turn():
+    with sandbox.world.exclusive():
         row = sandbox.world.payments.pay(charge.request, parts=parts, gap_ms=gap_ms, outcome=outcome, scheduled=True)
     return str(row["id"])
 
@@ -291,9 +291,9 @@ def test_a_directory_that_was_reset_is_opened_as_it_was_begun(tmp_path: Path) ->
     with Sandbox(seed=5, start=START, data=tmp_path) as sandbox:
         sandbox.world.reset(seed=6, start_ms=parse_iso("2031-01-01T09:00:00Z"))
     with Sandbox(seed=5, start=START, data=tmp_path) as sandbox:
-        assert (sandbox.world.plan.seed, sandbox.now) == (6, "2031-01-01T09:00:00.000Z")
+        assert (sandbox.world.config.seed, sandbox.now) == (6, "2031-01-01T09:00:00.000Z")
         sandbox.world.reset()
-        assert (sandbox.world.plan.seed, sandbox.now) == (6, "2031-01-01T09:00:00.000Z")
+        assert (sandbox.world.config.seed, sandbox.now) == (6, "2031-01-01T09:00:00.000Z")
     with pytest.raises(StoreError, match="begun with seed 5: leave seed out"):
         Sandbox(seed=6, data=tmp_path)
 
@@ -303,7 +303,7 @@ def test_a_directory_keeps_its_seed_and_its_start(tmp_path: Path) -> None:
         first = sandbox.charges.create(amount="1000", description="tea")
         sandbox.advance("1h")
     with Sandbox(data=tmp_path) as sandbox:
-        assert sandbox.world.plan.seed == 5
+        assert sandbox.world.config.seed == 5
         assert sandbox.now == "2030-01-01T10:00:00.000Z"
         assert sandbox.charges.create(amount="1000", description="tea").id != first.id
     with Sandbox(seed=5, start=START, data=tmp_path) as sandbox:
@@ -338,14 +338,14 @@ class Wall:
 
 
 def live(data: Path, wall: Callable[[], int], rate: float = 1) -> World:
-    plan = plan_from(seed=3, start_ms=1_893_456_000_000, rate=rate, wall=wall)
-    return World(plan, Store.open(data), levers=control_handlers)
+    plan = world_config(seed=3, start_ms=1_893_456_000_000, rate=rate, real_clock=wall)
+    return World(plan, Store.open(data), control_handlers=control_handlers)
 
 
 def create(world: World, expires_in: int) -> str:
     body = orjson.dumps({"amount": "1000", "description": "tea", "expiresIn": expires_in})
     headers = ((b"apikey", b"leyden"), (b"content-type", b"application/json"))
-    charge_id: str = orjson.loads(ask(world.app, "POST", "/v0/charges", headers, body).body)["data"]["id"]
+    charge_id: str = orjson.loads(send_request(world.app, "POST", "/v0/charges", headers, body).body)["data"]["id"]
     return charge_id
 
 
@@ -422,7 +422,7 @@ def test_a_directory_of_earlier_days_goes_on_too(tmp_path: Path) -> None:
     assert world.clock.now() == now + 100_000
     saved = World.saved(world.store)
     assert saved is not None
-    assert saved["given_start"] == saved["start"] == world.plan.start_ms
+    assert saved["given_start"] == saved["start"] == world.config.start_ms
     world.store.close()
 
 
@@ -448,7 +448,7 @@ def test_a_clock_left_at_an_event_shows_later_what_it_would_have_shown(tmp_path:
         create(world, 1)
         body = orjson.dumps({"by": 0.123})
         headers = ((b"apikey", b"leyden"), (b"content-type", b"application/json"))
-        ask(world.app, "POST", "/sandbox/v1/clock/advance", headers, body)
+        send_request(world.app, "POST", "/sandbox/v1/clock/advance", headers, body)
     wall.now_ms += 60_001
     assert len(steady.move(lambda clock: [clock.step()])) == len(other.move(lambda clock: [clock.step()])) == 1
     other.store.close()

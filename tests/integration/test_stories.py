@@ -118,7 +118,7 @@ def test_what_a_node_reports_of_an_ended_charge_changes_nothing_and_is_noted(san
     sandbox.run()
     before, service = charge.data, sandbox.world.service.charges
     paid = service.charges.existing(charge.id)["payment_hash"]
-    with sandbox.world.turn():
+    with sandbox.world.exclusive():
         service.invoice_settled(SettledInvoice(paid, 1_000, sandbox.world.clock.now(), "00" * 32))
         service.invoice_failed(FailedInvoice(paid, "lost", sandbox.world.clock.now()))
         service.expire(charge.id)

@@ -194,7 +194,7 @@ def test_no_text_of_a_stranger_spoils_a_picture(description: str, payer: str, la
         project="default", amount_msat=1_000, description=description.encode("utf-8", "replace").decode()[:639],
         expiry_s=60, callback_url=url,
     )  # fmt: skip
-    with sandbox.world.turn():
+    with sandbox.world.exclusive():
         sandbox.world.payments.pay(charge["request"], payer=payer or "x", scheduled=True)
         sandbox.world.payments.pay(charge["request"], payer=later or "y", delay_ms=90_000)
     sandbox.receiver("shop").answers([500])

@@ -192,7 +192,7 @@ def test_what_was_gone_on_with_cannot_be_told(tmp_path: Path) -> None:
 
 
 def test_a_contract_without_a_path_cannot_be_told() -> None:
-    sandbox = Sandbox(spec=Sandbox().world.plan.contract)
+    sandbox = Sandbox(spec=Sandbox().world.config.contract)
     with pytest.raises(HistoryError, match="give the spec as a path"):
         sandbox.fork().script()
 

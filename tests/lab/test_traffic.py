@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from leyden import Sandbox
 from leyden.lab.distributions import (
     DistributionError,
-    habit_law,
+    behaviour_distribution,
     msat_law,
     payer_law,
     seconds_law,
@@ -20,8 +20,8 @@ from leyden.lab.distributions import (
 )
 from leyden.lab.kpi import Kpi, quantile
 from leyden.lab.traffic import Traffic, arrivals_law, traffic
-from leyden.world.rng import Stream
-from leyden.world.traffic import DAY_MS, HABITS, drawn, next_arrival
+from leyden.world.rng import RandomStream
+from leyden.world.traffic import BEHAVIOURS, DAY_MS, next_arrival, sample
 
 HOOK = "http://shop.localhost/paid"
 DAY = 1_893_456_000_000  # 2030-01-01T00:00:00Z
@@ -33,7 +33,7 @@ def rows(sandbox: Sandbox, table: str) -> list[dict[str, Any]]:
 
 def busy(sandbox: Sandbox, rate: str = "every(10s)", **how: Any) -> Traffic:
     """Ten visitors who pay at once, unless said otherwise."""
-    calm = {"amount": 5_000, "hesitation": 3, "patience": None, "count": 10}
+    calm = {"amount": 5_000, "think_time": 3, "patience": None, "count": 10}
     return traffic(sandbox.world, rate, **{**calm, **how})
 
 
@@ -64,14 +64,18 @@ def test_a_burst_comes_together_and_then_there_is_a_pause(sandbox: Sandbox) -> N
 
 
 def test_poisson_arrivals_keep_their_rate_in_the_long_run() -> None:
-    chance, law, at = Stream("test", b"key"), arrivals_law("30/min"), 0.0
+    chance, law, at = RandomStream("test", b"key"), arrivals_law("30/min"), 0.0
     for number in range(4_000):
         at = next_arrival(law, chance, at, number)
     assert at / 4_000 == pytest.approx(2_000, rel=0.05)
 
 
 def test_a_daily_profile_is_busy_when_it_says_so_and_keeps_its_average() -> None:
-    chance, law, at = Stream("test", b"key"), arrivals_law("2/min, 8:1, 12:3, 22:0".join(("daily(", ")"))), float(DAY)
+    chance, law, at = (
+        RandomStream("test", b"key"),
+        arrivals_law("2/min, 8:1, 12:3, 22:0".join(("daily(", ")"))),
+        float(DAY),
+    )
     hours = [0] * 24
     number = 0
     while at < DAY + 10 * DAY_MS:
@@ -96,7 +100,7 @@ def test_visitors_come_until_the_duration_is_over_and_not_at_its_end(
 
 
 def test_traffic_that_is_stopped_leaves_those_who_are_there_alone(sandbox: Sandbox) -> None:
-    visitors = busy(sandbox, hesitation=60)
+    visitors = busy(sandbox, think_time=60)
     sandbox.advance("25s")
     visitors.stop().stop()
     sandbox.run()
@@ -123,7 +127,7 @@ def test_traffic_that_is_stopped_leaves_those_who_are_there_alone(sandbox: Sandb
     ],
 )
 def test_every_habit_ends_as_it_must(sandbox: Sandbox, habit: str, status: str, outcomes: list[str]) -> None:
-    busy(sandbox, habits=habit, count=1)
+    busy(sandbox, behaviours=habit, count=1)
     sandbox.run()
     assert [charge.status for charge in sandbox.charges] == [status]
     assert [row["outcome"] for row in rows(sandbox, "payments")] == outcomes
@@ -131,20 +135,20 @@ def test_every_habit_ends_as_it_must(sandbox: Sandbox, habit: str, status: str, 
 
 def test_every_habit_is_tried_here() -> None:
     (mark,) = test_every_habit_ends_as_it_must.pytestmark
-    assert [case[0] for case in mark.args[1]] == list(HABITS)
+    assert [case[0] for case in mark.args[1]] == list(BEHAVIOURS)
 
 
-@pytest.mark.parametrize(("hesitation", "payments"), [("9999ms", 1), ("10s", 1), ("10001ms", 0)])
+@pytest.mark.parametrize(("think_time", "payments"), [("9999ms", 1), ("10s", 1), ("10001ms", 0)])
 def test_who_needs_longer_than_the_patience_lasts_goes_without_paying(
-    sandbox: Sandbox, hesitation: str, payments: int
+    sandbox: Sandbox, think_time: str, payments: int
 ) -> None:
-    busy(sandbox, hesitation=hesitation, patience="10s", count=1)
+    busy(sandbox, think_time=think_time, patience="10s", count=1)
     sandbox.run()
     assert len(rows(sandbox, "payments")) == payments
 
 
 def test_patience_counts_from_the_arrival_and_ends_the_payment(sandbox: Sandbox) -> None:
-    busy(sandbox, hesitation="4s", patience="10s", habits="holds", count=1)
+    busy(sandbox, think_time="4s", patience="10s", behaviours="holds", count=1)
     sandbox.run()
     (payment,) = rows(sandbox, "payments")
     assert payment["gave_up_at"] - payment["created_at"] == 10_000
@@ -186,7 +190,7 @@ def test_traffic_crosses_a_network_too() -> None:
 
 def visits(seed: int, **how: Any) -> list[dict[str, Any]]:
     with Sandbox(seed=seed) as sandbox:
-        busy(sandbox, "30/min", **{"habits": "choice(pays:3, never:1)", "patience": "lognorm(45s)", **how})
+        busy(sandbox, "30/min", **{"behaviours": "choice(pays:3, never:1)", "patience": "lognorm(45s)", **how})
         sandbox.run()
         return [
             {"at": entry.at_ms, **entry.facts}
@@ -201,7 +205,7 @@ def test_one_seed_brings_the_same_visitors() -> None:
 
 
 def test_visitors_are_the_same_people_whatever_the_scenario() -> None:
-    plain, other = visits(1), visits(1, amount="uniform(1000, 9000)", expiresIn=3600, hesitation="exp(5s)")
+    plain, other = visits(1), visits(1, amount="uniform(1000, 9000)", expiresIn=3600, think_time="exp(5s)")
     assert plain == other
     patient = visits(1, patience="lognorm(90s)")
     assert [round(each["patience_ms"] / 2) for each in patient] == pytest.approx(
@@ -211,7 +215,7 @@ def test_visitors_are_the_same_people_whatever_the_scenario() -> None:
 
 def test_two_streams_of_visitors_do_not_disturb_each_other() -> None:
     with Sandbox(seed=1) as sandbox:
-        busy(sandbox, "30/min", habits="choice(pays:3, never:1)", patience="lognorm(45s)")
+        busy(sandbox, "30/min", behaviours="choice(pays:3, never:1)", patience="lognorm(45s)")
         busy(sandbox, "every(1s)", count=50)
         sandbox.run()
         first = [
@@ -293,9 +297,9 @@ def test_amounts_are_msat_unless_said_otherwise(said: Any, law: list[Any]) -> No
         (span_law, None, "no distribution"),
         (msat_law, "12 coins", "no amount"),
         (msat_law, "-5", "no amount"),
-        (habit_law, "prays", "nobody 'prays'"),
-        (habit_law, "choice(pays, prays)", "nobody 'prays'"),
-        (habit_law, "exp(3)", "draws no names"),
+        (behaviour_distribution, "prays", "nobody 'prays'"),
+        (behaviour_distribution, "choice(pays, prays)", "nobody 'prays'"),
+        (behaviour_distribution, "exp(3)", "draws no names"),
         (payer_law, 0, "at least 1"),
         (payer_law, True, "not a truth value"),
         (payer_law, ["a b"], "no name"),
@@ -340,8 +344,8 @@ def test_traffic_that_could_never_come_is_refused(sandbox: Sandbox, how: dict[st
     key=st.binary(min_size=1, max_size=8),
 )
 def test_every_law_costs_one_draw_and_stays_within_its_bounds(law: list[Any], key: bytes) -> None:
-    chance = Stream("test", key)
-    value = drawn(law, chance)
+    chance = RandomStream("test", key)
+    value = sample(law, chance)
     assert chance.position == 1
     if law[0] == "uniform":
         assert law[1] <= value <= law[2]
@@ -356,10 +360,10 @@ def test_every_law_costs_one_draw_and_stays_within_its_bounds(law: list[Any], ke
 
 
 def test_half_of_a_lognormal_lies_below_its_median_and_choices_come_by_their_weight() -> None:
-    chance = Stream("test", b"key")
-    spans = [drawn(span_law("lognorm(45s)"), chance) for _ in range(2_000)]
+    chance = RandomStream("test", b"key")
+    spans = [sample(span_law("lognorm(45s)"), chance) for _ in range(2_000)]
     assert sum(span < 45_000 for span in spans) == pytest.approx(1_000, abs=100)
-    amounts = [drawn(msat_law("choice(1000:3, 5000:1, 7000:0)"), chance) for _ in range(2_000)]
+    amounts = [sample(msat_law("choice(1000:3, 5000:1, 7000:0)"), chance) for _ in range(2_000)]
     assert amounts.count(1_000) == pytest.approx(1_500, abs=100)
     assert amounts.count(7_000) == 0
 
@@ -381,7 +385,7 @@ def test_figures_of_a_shop_that_nobody_came_to(sandbox: Sandbox) -> None:
 
 def test_figures_add_up(sandbox: Sandbox) -> None:
     sandbox.receiver("shop").answers([500])
-    busy(sandbox, habits="choice(pays:2, never:1)", callbackUrl=HOOK, count=30, amount=5_000)
+    busy(sandbox, behaviours="choice(pays:2, never:1)", callbackUrl=HOOK, count=30, amount=5_000)
     sandbox.run()
     kpi = Kpi(sandbox.world)
     assert kpi.created == 30 == kpi.completed + kpi.expired
@@ -403,7 +407,7 @@ def test_while_charges_wait_only_those_count_whose_time_is_up(sandbox: Sandbox) 
     assert (kpi.created, kpi.pending, isnan(kpi.conversion)) == (2, 1, True)
     sandbox.advance("2s")
     assert (kpi.pending, kpi.conversion) == (0, 1.0)  # nobody waits: everything is known
-    busy(sandbox, "every(1s)", expiresIn=60, habits="never", count=1)
+    busy(sandbox, "every(1s)", expiresIn=60, behaviours="never", count=1)
     sandbox.advance_to("2030-01-01T09:01:09.999Z")
     assert (kpi.pending, isnan(kpi.conversion)) == (1, True)
     sandbox.advance("1ms")
@@ -413,7 +417,7 @@ def test_while_charges_wait_only_those_count_whose_time_is_up(sandbox: Sandbox) 
 
 
 def test_a_cut_through_busy_traffic_does_not_flatter_the_shop(sandbox: Sandbox) -> None:
-    busy(sandbox, "30/min", habits="choice(pays:1, never:1)", expiresIn=600, count=None)
+    busy(sandbox, "30/min", behaviours="choice(pays:1, never:1)", expiresIn=600, count=None)
     sandbox.advance("20m")
     assert Kpi(sandbox.world).conversion == pytest.approx(0.5, abs=0.06)
 
@@ -457,7 +461,7 @@ def test_a_shop_that_is_refused_for_asking_too_often_loses_visitors(sandbox: San
 def test_visitors_go_on_with_the_key_that_is_valid(sandbox: Sandbox) -> None:
     visitors = busy(sandbox, count=4)
     sandbox.advance("20s")
-    with sandbox.world.turn():
+    with sandbox.world.exclusive():
         sandbox.world.service.projects.rotate_key("default", "another-key")
     sandbox.run()
     assert (visitors.arrived, visitors.refused) == (4, 0)

@@ -216,7 +216,7 @@ def test_a_commit_that_comes_to_nothing_takes_the_network_back_with_it(sandbox):
     before = (engine.balance.copy(), engine.graph, engine.router, engine.closed, engine.next_due(), len(world.journal))
 
     def deeds() -> None:
-        with world.turn():
+        with world.exclusive():
             world.payments.pay(charge.request, payer="ana")
             levers.open_channel(1, 3, 1_000_000, None, 0, 0)
             levers.close_channel(0)
@@ -239,7 +239,7 @@ def test_a_payment_cancelled_in_flight_sends_nothing_more_and_ends_as_its_htlc_d
     charge = sandbox.charges.create(amount="250000", description="tea", expiresIn=3_600)
     failing, arriving = (sandbox.wallet("ana").pay(charge) for _ in range(2))
     sandbox.run("0s")  # both have left
-    with sandbox.world.turn():
+    with sandbox.world.exclusive():
         for payment in (failing, arriving):
             sandbox.world.payments.cancel(payment.id)
     sandbox.run("1m")

@@ -20,8 +20,8 @@ from leyden.lightning.receiver.node import DirectNode
 from leyden.server.ports import FailedInvoice, InvoiceParams, SettledInvoice
 from leyden.server.store.store import Store
 from leyden.world.clock import VirtualClock
-from leyden.world.event_journal import Journal
-from leyden.world.rng import Streams
+from leyden.world.event_journal import HashedEventJournal
+from leyden.world.rng import RandomStreams
 
 START = 1_893_488_400_000
 AMOUNT = 100_000
@@ -36,9 +36,9 @@ class Bench:
         self.policy = policy
         self.store = store or Store.memory()
         self.clock = VirtualClock(START)
-        self.clock.around = self.store.commit
-        self.journal = Journal(self.clock)
-        self.streams = Streams(7)
+        self.clock.event_context = self.store.commit
+        self.journal = HashedEventJournal(self.clock)
+        self.streams = RandomStreams(7)
         self.node = DirectNode(self.store, self.clock, self.streams, self.journal, policy=policy, height=lambda: HEIGHT)
         ids = self.streams.stream("payments")
         self.payments = Payments(self.store, self.clock, self.node, ids, self.journal)

@@ -210,7 +210,7 @@ class MoneyInTheNetwork(RuleBasedStateMachine):
         engine.begin()
         self.payers.start(Order(-1, 0, 1, amount))
         engine.run(engine.now + span)
-        engine.take_back()
+        engine.rollback()
         del self.ended[ended:]
         assert before == (
             engine.balance, engine.in_flight, engine.next_due(), engine.now, len(engine.live)

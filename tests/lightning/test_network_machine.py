@@ -75,7 +75,7 @@ class MoneyInTheWorld(RuleBasedStateMachine):
         world = self.sb.world
         payment = self.payments[which % len(self.payments)]
         try:
-            with world.turn():
+            with world.exclusive():
                 getattr(world.payments, deed)(payment)
         except NotHeld:
             pass
@@ -126,7 +126,7 @@ class MoneyInTheWorld(RuleBasedStateMachine):
         request = self.sb.charges[self.charges[which % len(self.charges)]].request
 
         def thought() -> None:
-            with world.turn():
+            with world.exclusive():
                 for _ in range(1 + span):
                     world.payments.pay(request, payer="dan", scheduled=False)
                 if self.network:

@@ -46,19 +46,19 @@ def _order(make: Make) -> list[str]:
 
 
 def _at_once(original: Callable[..., Any]) -> Callable[..., Any]:
-    def put_off(self: Faults, delivery: Mapping[str, Any], number: int) -> int | None:
+    def defer_until(self: Faults, delivery: Mapping[str, Any], number: int) -> int | None:
         until: int | None = original(self, delivery, number)
         reordered = (self.hit(delivery["id"], number) or {}).get("kind") == "reorder"
         return delivery["due_at"] if reordered and until is not None else until
 
-    return put_off
+    return defer_until
 
 
 @seeded(
     "callbacks",
     "A message that is to be overtaken goes before the others all the same.",
     breaks="decision: faults",
-    plant=attribute(Faults, "put_off", _at_once),
+    plant=attribute(Faults, "defer_until", _at_once),
 )
 def reordered_in_order(make: Make) -> bool:
     return _order(make) == ["0", "1", "2"]

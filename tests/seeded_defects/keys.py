@@ -106,7 +106,7 @@ class NeverEnded(Through):
 def replaced_key_still_opens(make: Make) -> bool:
     with make() as sandbox:
         send(sandbox, "GET", WALLET)
-        with sandbox.world.turn():
+        with sandbox.world.exclusive():
             sandbox.world.service.projects.rotate_key("default", "new-key")
         return send(sandbox, "GET", WALLET).status == 200
 

@@ -228,7 +228,7 @@ def signatures_after_rotation(make: Make, later: str) -> tuple[bool, bool]:
     with make() as sandbox:
         projects = sandbox.world.service.projects
         old = projects.secrets("default")[0]["secret"]
-        with sandbox.world.turn():
+        with sandbox.world.exclusive():
             new = projects.rotate_secret("default")
         sandbox.advance(later)
         paid(sandbox, new_charge(sandbox, callbackUrl=HOOK))

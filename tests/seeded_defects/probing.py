@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from leyden import Sandbox
 from leyden.callbacks.inboxes import Inbox
 from leyden.server.charges.lnurl import decode_lnurl
-from leyden.world.loopback import ask
+from leyden.world.loopback import send_request
 from tests.seeded_defects.defect import Make
 
 HOOK = "http://shop.localhost/hook"
@@ -42,7 +42,7 @@ def send(
     if body is not None:
         pairs.append((b"content-type", b"application/json"))
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    answer = ask(sandbox.app, method, target, tuple(pairs), raw)
+    answer = send_request(sandbox.app, method, target, tuple(pairs), raw)
     try:
         value = json.loads(answer.body)
     except ValueError:
@@ -117,7 +117,7 @@ def wallet_of(sandbox: Sandbox, key: str = "leyden") -> Any:
 
 def other_project(sandbox: Sandbox) -> str:
     """Open another project and return its key."""
-    with sandbox.world.turn():
+    with sandbox.world.exclusive():
         sandbox.world.service.projects.add("other", "other-key")
     return "other-key"
 

@@ -10,7 +10,7 @@ from leyden.server.callbacks.outbox import Outbox
 from leyden.server.charges.charges import ChargeService
 from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.service import Service
-from leyden.world.rng import Streams
+from leyden.world.rng import RandomStreams
 from tests.seeded_defects.defect import Make, Plant, seeded
 from tests.seeded_defects.ports import deaf
 from tests.seeded_defects.probing import (
@@ -147,7 +147,7 @@ def balance_forgotten(make: Make) -> bool:
     "restart",
     "After a restart the same ids are given out again, and new Charges take the place of old ones.",
     breaks="decision: ids",
-    plant=deaf(Streams, "restore"),
+    plant=deaf(RandomStreams, "restore"),
 )
 def ids_begin_anew(make: Make) -> bool:
     return restarted(make, lambda sandbox: new_charge(sandbox).id, lambda sandbox, kept: new_charge(sandbox).id == kept)

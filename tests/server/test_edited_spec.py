@@ -124,7 +124,7 @@ def test_a_charge_that_is_told_of_twice_counts_its_messages() -> None:
         charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/x")
         service = sandbox.world.service.charges
         for _ in range(2):
-            with sandbox.world.turn():
+            with sandbox.world.exclusive():
                 paid = service.charges.existing(charge.id)["payment_hash"]
                 service.invoice_failed(FailedInvoice(paid, "lost", sandbox.world.clock.now()))
             sandbox.run()

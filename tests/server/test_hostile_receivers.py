@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from leyden.callbacks.faults import Wish
+from leyden.callbacks.faults import FaultSpec
 from leyden.server.callbacks.attempts import attempts_of
 from leyden.server.callbacks.egress import Egress
 from leyden.server.contract.load import default_spec, load_contract
@@ -21,8 +21,8 @@ from leyden.server.contract.types import Contract
 from leyden.server.contract.yaml_loader import read_yaml
 from leyden.server.store.store import Store
 from leyden.server.system.http_transport import HttpTransport
-from leyden.world.config import plan_from
-from leyden.world.loopback import ask
+from leyden.world.config import world_config
+from leyden.world.loopback import send_request
 from leyden.world.world import World
 from tests.support.served import Client, served_leyden
 
@@ -161,12 +161,12 @@ class Desk:
 
     def __init__(self, contract: Contract) -> None:
         self.courier = HttpTransport(allow=Egress("loopback"))
-        plan = plan_from(seed=7, start_ms=START, spec=contract, control=False)
-        self.world = World(plan, Store.memory(), outside=self.courier)
+        plan = world_config(seed=7, start_ms=START, spec=contract, control=False)
+        self.world = World(plan, Store.memory(), external_transport=self.courier)
 
     def expiring(self, url: str) -> str:
         body = {"amount": "1000", "description": "tea", "expiresIn": 1, "callbackUrl": url}
-        answer = ask(self.world.app, "POST", "/v0/charges", KEY, orjson.dumps(body))
+        answer = send_request(self.world.app, "POST", "/v0/charges", KEY, orjson.dumps(body))
         charge_id: str = orjson.loads(answer.body)["data"]["id"]
         return charge_id
 
@@ -206,7 +206,7 @@ async def among(story: Callable[[Desk, Hostile], Coroutine[Any, Any, None]], con
 def test_each_behaviour_is_recorded_for_what_it_is(path: str, seen: tuple[int | None, str | None]) -> None:
     async def story(desk: Desk, receiver: Hostile) -> None:
         charge = desk.expiring(receiver.url(path))
-        await desk.world.walk_to(START + 2_000)
+        await desk.world.advance_to_async(START + 2_000)
         assert desk.attempts(charge) == [seen]
         assert receiver.asked == [path]
         [row] = desk.world.service.outbox.deliveries(charge)
@@ -220,7 +220,7 @@ def test_a_dozen_that_hang_cost_the_time_of_two_and_eight_are_asked_at_once() ->
     async def story(desk: Desk, receiver: Hostile) -> None:
         charges = [desk.expiring(receiver.url("hang")) for _ in range(12)]
         sound = desk.expiring(receiver.url("200"))
-        await desk.world.walk_to(START + 1_000)
+        await desk.world.advance_to_async(START + 1_000)
         assert receiver.most_at_once == 8
         assert receiver.asked.count("hang") == 12
         for charge in charges:
@@ -233,7 +233,7 @@ def test_a_dozen_that_hang_cost_the_time_of_two_and_eight_are_asked_at_once() ->
 def test_answers_are_told_in_the_order_of_sending_however_fast_they_come() -> None:
     async def story(desk: Desk, receiver: Hostile) -> None:
         charges = [desk.expiring(receiver.url(f"turn-{place}")) for place in range(3)]
-        await desk.world.walk_until_idle()
+        await desk.world.run_until_idle_async()
         told = [entry.facts["resource"] for entry in desk.world.journal.entries(kind="callback_answered")]
         assert told == charges
 
@@ -247,9 +247,9 @@ def test_a_walk_can_end_as_soon_as_enough_has_been_delivered() -> None:
         def delivered() -> int:
             return sum(row["status"] == "delivered" for row in desk.world.service.outbox.deliveries())
 
-        assert await desk.world.walk_until(lambda: delivered() == 1, START + 3_600_000)
+        assert await desk.world.run_until_async(lambda: delivered() == 1, START + 3_600_000)
         assert desk.world.clock.now() == START + 1_000
-        assert not await desk.world.walk_until(lambda: delivered() == 2, START + 3_600_000)
+        assert not await desk.world.run_until_async(lambda: delivered() == 2, START + 3_600_000)
         assert desk.world.clock.now() == START + 3_600_000
         assert desk.attempts(first) == [(500, None)] * 2
         assert desk.attempts(second) == [(200, None)]
@@ -259,12 +259,12 @@ def test_a_walk_can_end_as_soon_as_enough_has_been_delivered() -> None:
 
 def test_copies_and_bad_bytes_leave_the_process_like_any_callback() -> None:
     async def story(desk: Desk, receiver: Hostile) -> None:
-        with desk.world.turn():
-            desk.world.faults.add(Wish("truncated_body"))
-            desk.world.faults.add(Wish("simultaneous"))
+        with desk.world.exclusive():
+            desk.world.faults.add(FaultSpec("truncated_body"))
+            desk.world.faults.add(FaultSpec("simultaneous"))
         first = desk.expiring(receiver.url("200"))
         second = desk.expiring(receiver.url("200"))
-        await desk.world.walk_until_idle()
+        await desk.world.run_until_idle_async()
         [one], [two] = (desk.world.service.outbox.deliveries(charge) for charge in (first, second))
         whole, other = one["body"].encode(), two["body"].encode()
         assert sorted(receiver.bodies) == sorted([whole[: len(whole) // 2], other, other])

@@ -24,7 +24,7 @@ def test_a_refused_commit_gives_back_what_it_took_and_takes_back_what_it_gave() 
     hands.attempts["b"] = 1
     hands.disable(SHOP)
     # The rows are as they were: the first attempt for a is under way, none for b.
-    assert hands.take_back({"a": 1}.get) == ["b"]
+    assert hands.rollback({"a": 1}.get) == ["b"]
     assert (hands.attempts, list(hands.queue), hands.disabled) == ({"a": 1}, ["c"], set())
 
 
@@ -33,7 +33,7 @@ def test_a_message_answered_and_sent_again_in_a_refused_commit_is_in_its_first_f
     hands.begin()
     hands.complete("a")
     hands.attempts["a"] = 2
-    hands.take_back({"a": 1}.get)
+    hands.rollback({"a": 1}.get)
     assert hands.attempts == {"a": 1}
 
 
@@ -44,7 +44,7 @@ def test_what_was_kept_is_not_taken_back_with_the_next_commit() -> None:
     hands.acquire()
     hands.disable(SHOP)
     hands.begin()
-    assert hands.take_back({}.get) == []
+    assert hands.rollback({}.get) == []
     assert (hands.attempts, list(hands.queue), hands.disabled) == ({}, ["c"], {SHOP})
 
 

@@ -13,7 +13,7 @@ from leyden import Sandbox
 from leyden.lightning.bolt11.codec import decode
 from leyden.sandbox.resources import StaticCharge
 from leyden.server.charges.lnurl import decode_lnurl
-from leyden.world.loopback import ask
+from leyden.world.loopback import send_request
 
 TIPS: dict[str, Any] = {"minAmount": "1000", "maxAmount": "9000", "description": "Tips"}
 
@@ -26,7 +26,7 @@ def tips(sandbox: Sandbox) -> StaticCharge:
 def get(sandbox: Sandbox, url: str) -> dict[str, Any]:
     """What a wallet gets from a URL: JSON with a 200 that any page may read."""
     parts = urlsplit(url)
-    answer = ask(sandbox.app, "GET", parts.path + (f"?{parts.query}" if parts.query else ""))
+    answer = send_request(sandbox.app, "GET", parts.path + (f"?{parts.query}" if parts.query else ""))
     assert answer.status == 200
     assert dict(answer.headers)[b"access-control-allow-origin"] == b"*"
     return json.loads(answer.body)

@@ -29,7 +29,7 @@ from leyden.server.ports import CallbackResponse
 from leyden.server.store.store import Store
 from leyden.server.timestamps import parse_duration, to_iso
 from leyden.world.clock import VirtualClock
-from leyden.world.rng import Streams
+from leyden.world.rng import RandomStreams
 from tests.support.outbox_helpers import NEXT_SECRET, PAUSES, RULE, SECRET, SHOP, START, Desk, Held, rule
 
 HOUR = parse_duration("1h")
@@ -92,7 +92,7 @@ def test_a_charge_whose_receiver_is_down_for_70_hours_is_delivered_on_schedule_i
     with Sandbox(seed=7, start=to_iso(START)) as sandbox:
         sandbox.receiver("shop").always(500)
         charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=60, callbackUrl=SHOP)
-        jitter = Streams(7).stream("jitter")
+        jitter = RandomStreams(7).stream("jitter")
         due = [START + 60_000]
         for pause in PAUSES[1:]:
             due.append(due[-1] + round(pause * (1 + 0.2 * (2 * jitter.uniform() - 1))))
@@ -135,7 +135,7 @@ def test_without_jitter_the_schedule_is_exact() -> None:
 
 def test_a_wait_before_the_first_attempt_is_spread_like_every_other() -> None:
     desk = Desk(rule=rule(pauses_ms=(10_000, 20_000)))
-    drawn = Streams(7).stream("jitter").uniform()
+    drawn = RandomStreams(7).stream("jitter").uniform()
     desk.tell()
     desk.pass_time("12s")
     assert desk.shop.inbox[0].at == START + round(10_000 * (0.8 + 0.4 * drawn))
@@ -757,7 +757,7 @@ def test_an_answer_whose_commit_was_refused_leaves_its_attempt_under_way() -> No
 
     with pytest.raises(StorageUnavailable):
         refused()
-    desk.callbacks.take_back()
+    desk.callbacks.rollback()
     assert (desk.row()["status"], desk.callbacks.in_flight) == ("pending", 1)
     answered(post, CallbackResponse(status=200))
     assert (desk.row()["status"], desk.callbacks.in_flight) == ("delivered", 0)
@@ -777,7 +777,7 @@ def test_an_event_whose_commit_the_disk_refuses_happens_again(refused_at: str) -
                 refuse_at = 0
                 raise StorageUnavailable("the disk is full")
 
-    desk.clock.around = around
+    desk.clock.event_context = around
     desk.shop.always(Reply(200, delay="2s"))
     desk.tell()
     with pytest.raises(StorageUnavailable):

@@ -13,8 +13,8 @@ from leyden import Sandbox
 from leyden.devserver.control.handlers import control_handlers
 from leyden.server.contract.types import Contract
 from leyden.server.store.store import Store
-from leyden.world.config import packaged_contract, plan_from
-from leyden.world.loopback import LoopbackAnswer, ask, run_by_hand
+from leyden.world.config import packaged_contract, world_config
+from leyden.world.loopback import LoopbackResponse, run_to_completion, send_request
 from leyden.world.world import CONTROL_BODY_BYTES, World
 
 GOOD = {"amount": "1000", "description": "tea"}
@@ -28,21 +28,21 @@ def send(
     target: str = "/v0/charges",
     *headers: tuple[bytes, bytes],
     body: bytes = b"",
-) -> LoopbackAnswer:
-    return ask(sandbox.app, method, target, headers, body)
+) -> LoopbackResponse:
+    return send_request(sandbox.app, method, target, headers, body)
 
 
-def create(sandbox: Sandbox, body: bytes, *more: tuple[bytes, bytes]) -> LoopbackAnswer:
+def create(sandbox: Sandbox, body: bytes, *more: tuple[bytes, bytes]) -> LoopbackResponse:
     return send(sandbox, "POST", "/v0/charges", KEY, JSON, *more, body=body)
 
 
-def refused(sandbox: Sandbox, answer: LoopbackAnswer, status: int) -> dict[str, Any]:
+def refused(sandbox: Sandbox, answer: LoopbackResponse, status: int) -> dict[str, Any]:
     """The answer is a problem document the spec knows, and no charge was stored."""
     assert answer.status == status, answer.body
     headers = dict(answer.headers)
     assert headers[b"content-type"] == b"application/problem+json"
     problem: dict[str, Any] = json.loads(answer.body)
-    assert sandbox.world.plan.contract.schemas["Problem"].validator.is_valid(problem)
+    assert sandbox.world.config.contract.schemas["Problem"].validator.is_valid(problem)
     assert problem["status"] == status
     assert problem["detail"]
     assert problem["message"] == problem["detail"]
@@ -214,13 +214,13 @@ def test_a_body_without_an_end_is_answered_all_the_same(sandbox: Sandbox) -> Non
         sent.append(message)
 
     scope = {"type": "http", "method": "POST", "path": "/v0/charges", "headers": [KEY, JSON], "query_string": b""}
-    run_by_hand(sandbox.app(scope, receive, keep))
+    run_to_completion(sandbox.app(scope, receive, keep))
     assert sent[0]["status"] == 413
     assert read < 16 * 1024 * 1024
 
 
 def test_the_body_limit_to_the_byte(sandbox: Sandbox) -> None:
-    limit = sandbox.world.plan.contract.body_limit
+    limit = sandbox.world.config.contract.body_limit
     body = orjson.dumps(GOOD)
     assert create(sandbox, body + b" " * (limit - len(body))).status == 200
     assert create(sandbox, body + b" " * (limit + 1 - len(body))).status == 413
@@ -407,7 +407,7 @@ def test_what_is_wrong_is_said_once_and_how_to_mend_it(
 
 
 def test_every_status_the_door_gives_is_declared(sandbox: Sandbox) -> None:
-    contract: Contract = sandbox.world.plan.contract
+    contract: Contract = sandbox.world.config.contract
     for operation in contract.operations.values():
         expected = {200, 406, 413, 500}
         if operation.errors_as == "problem":
@@ -426,14 +426,14 @@ def test_the_control_plane_is_made_when_it_is_first_asked_for_and_takes_what_its
         made.append("compiled")
         return packaged_contract("sandbox")
 
-    plan = plan_from(seed=1, start_ms=0)
+    plan = world_config(seed=1, start_ms=0)
     assert plan.control is not None
     with Store.memory() as store:
-        world = World(replace(plan, control=compiled), store, levers=control_handlers)
-        ask(world.app, "GET", "/v0/wallet", ((b"apikey", b"leyden"),))
+        world = World(replace(plan, control=compiled), store, control_handlers=control_handlers)
+        send_request(world.app, "GET", "/v0/wallet", ((b"apikey", b"leyden"),))
         assert not made
         for _ in range(2):
-            assert ask(world.app, "GET", "/sandbox/v1", ((b"apikey", b"leyden"),)).status == 200
-        assert ask(world.app, "GET", "/sandbox/v1/nothing").status == 404
+            assert send_request(world.app, "GET", "/sandbox/v1", ((b"apikey", b"leyden"),)).status == 200
+        assert send_request(world.app, "GET", "/sandbox/v1/nothing").status == 404
         assert made == ["compiled"]
     assert packaged_contract("sandbox").body_limit == CONTROL_BODY_BYTES

@@ -14,14 +14,14 @@ from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.sandbox.resources import ApiError
 from leyden.server.errors import LeydenError
 from leyden.server.timestamps import to_iso
-from leyden.world.loopback import ask
+from leyden.world.loopback import send_request
 
 HOOK = "http://shop.localhost/hook"
 
 
 def statuses(app: Any, *keys: str) -> list[int]:
     """What each key is answered."""
-    return [ask(app, "GET", "/v0/charges", ((b"apikey", key.encode()),)).status for key in keys]
+    return [send_request(app, "GET", "/v0/charges", ((b"apikey", key.encode()),)).status for key in keys]
 
 
 def told_after(sandbox: Sandbox, seconds: float) -> list[str]:
@@ -60,7 +60,7 @@ def test_two_rotations_in_a_day_leave_three_secrets_signing(sandbox: Sandbox) ->
 
 
 def test_a_rotation_outlives_a_restart(tmp_path: Path) -> None:
-    with Sandbox(data=tmp_path) as sandbox, sandbox.world.turn():
+    with Sandbox(data=tmp_path) as sandbox, sandbox.world.exclusive():
         new = sandbox.world.service.projects.rotate_secret("default")
     with Sandbox(data=tmp_path) as again:
         assert len(told_after(again, 1)) == 2
@@ -146,10 +146,11 @@ def test_a_server_of_two_projects_knows_a_key_that_one_of_them_changed_to() -> N
     with Sandbox(seed=1, api_key="one") as first, Sandbox(seed=2, api_key="two") as second:
         host = MultiTenantApp({"one": first.world, "two": second.world})
         second.charges.create(amount="1000", description="tea")
-        with second.world.turn():
+        with second.world.exclusive():
             second.world.service.projects.rotate_key("default", "three")
         answers = {
-            key: ask(host, "GET", "/v0/charges", ((b"apikey", key.encode()),)) for key in ("one", "two", "three")
+            key: send_request(host, "GET", "/v0/charges", ((b"apikey", key.encode()),))
+            for key in ("one", "two", "three")
         }
         assert {key: answer.status for key, answer in answers.items()} == {"one": 200, "two": 401, "three": 200}
         assert b"tea" in answers["three"].body

@@ -257,7 +257,7 @@ def test_ctrl_c_at_any_moment_leaves_a_commit_whole_or_undone_and_the_file_agree
             now = rows(store)
             assert now in (before, rows(done)), moment
             assert loaded_rows(place / JOURNAL) == now, moment
-            if "keep" in told.ends and rows(done) != before:
+            if "commit" in told.ends and rows(done) != before:
                 assert now == rows(done), "whoever has more to keep is told what became of the rows"
             for key in ("a", "next"):
                 store.table("charges", indexes=["status"]).put({"id": key, "status": "next"})
@@ -307,10 +307,10 @@ class Told:
     def begin(self) -> None:
         self.ends.clear()
 
-    def keep(self) -> None:
-        self.ends.append("keep")
+    def commit(self) -> None:
+        self.ends.append("commit")
 
-    def take_back(self, error: BaseException) -> None:
+    def rollback(self, error: BaseException) -> None:
         self.ends.append("take back")
 
 
@@ -335,10 +335,10 @@ class Witness:
     def begin(self) -> None:
         self.heard.append("begins")
 
-    def keep(self) -> None:
+    def commit(self) -> None:
         self.heard.append("is kept")
 
-    def take_back(self, error: BaseException) -> None:
+    def rollback(self, error: BaseException) -> None:
         self.heard.append(error)
 
 

@@ -14,8 +14,8 @@ from leyden.server.ports import CallbackResponse, CallbackTransport
 from leyden.server.store.store import Store
 from leyden.server.timestamps import parse_duration, parse_iso
 from leyden.world.clock import VirtualClock
-from leyden.world.event_journal import Journal
-from leyden.world.rng import Streams, uuid4_from
+from leyden.world.event_journal import HashedEventJournal
+from leyden.world.rng import RandomStreams, uuid4_from
 
 START = parse_iso("2030-01-01T09:00:00Z")
 SECRET, NEXT_SECRET = "whsec_" + "QUJD" * 8, "whsec_" + "WFla" * 8
@@ -72,8 +72,8 @@ class Desk:
         self.secrets = list(secrets)
         self.store = store or Store.memory()
         self.clock = clock or VirtualClock(start)
-        self.journal = Journal(self.clock)
-        self.streams = Streams(seed)
+        self.journal = HashedEventJournal(self.clock)
+        self.streams = RandomStreams(seed)
         self.receivers = Receivers(
             self.store,
             self.clock,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from leyden import Sandbox
 from leyden.callbacks.replies import Reply
 from leyden.server.errors import LeydenError
-from leyden.world.snapshots import written
+from leyden.world.snapshots import dump_world
 
 Deed = tuple[Any, ...]
 
@@ -113,7 +113,7 @@ def look(sandbox: Sandbox) -> list[Any]:
 
 def state(sandbox: Sandbox) -> dict[str, Any]:
     """All there is to a sandbox, but for its name and for how it was made."""
-    return {name: value for name, value in written(sandbox.world).items() if name != "label"}
+    return {name: value for name, value in dump_world(sandbox.world).items() if name != "label"}
 
 
 def _nth(things: Any, place: int) -> Any:

@@ -270,7 +270,7 @@ def test_each_event_is_wrapped_and_stands_at_its_own_instant():
         yield
         log.append(f"commit after {len(heard)}")
 
-    clock.around = commit
+    clock.event_context = commit
     clock.advance(10)
     assert log == ["begin 3", "commit after 1", "begin 7", "commit after 2"]
 
@@ -304,7 +304,7 @@ def test_an_event_that_raises_has_not_happened():
 
 def test_a_live_clock_follows_the_wall_at_its_rate():
     wall = Wall()
-    clock = VirtualClock(START, rate=60, wall=wall)
+    clock = VirtualClock(START, rate=60, real_clock=wall)
     assert clock.now() == START
     wall.ms += 500
     assert clock.now() == START + 30_000
@@ -318,7 +318,7 @@ def test_a_live_clock_follows_the_wall_at_its_rate():
 
 def test_a_live_clock_never_goes_back_when_the_wall_does():
     wall = Wall()
-    clock = VirtualClock(START, rate=1, wall=wall)
+    clock = VirtualClock(START, rate=1, real_clock=wall)
     wall.ms += 1_000
     assert clock.now() == START + 1_000
     wall.ms -= 700
@@ -330,7 +330,7 @@ def test_a_live_clock_never_goes_back_when_the_wall_does():
 
 def test_a_live_clock_waits_at_an_event_until_it_has_run():
     wall = Wall()
-    clock = VirtualClock(START, rate=1, wall=wall)
+    clock = VirtualClock(START, rate=1, real_clock=wall)
     heard = listening(clock, "bell")
     clock.call_at(START + 100, USER, "bell", "a")
     clock.call_at(START + 200, USER, "bell", "b")
@@ -343,7 +343,7 @@ def test_a_live_clock_waits_at_an_event_until_it_has_run():
 
 def test_a_live_clock_can_still_be_advanced():
     wall = Wall()
-    clock = VirtualClock(START, rate=1, wall=wall)
+    clock = VirtualClock(START, rate=1, real_clock=wall)
     heard = listening(clock, "bell")
     clock.call_at(START + 5_000, USER, "bell", "a")
     clock.advance_to(START + 3_000)
@@ -356,7 +356,7 @@ def test_a_live_clock_can_still_be_advanced():
 
 def test_looking_often_does_not_hold_a_slow_clock_back():
     wall = Wall()
-    clock = VirtualClock(START, rate=0.1, wall=wall)
+    clock = VirtualClock(START, rate=0.1, real_clock=wall)
     for _ in range(100):
         wall.ms += 1
         clock.catch_up()
@@ -366,7 +366,7 @@ def test_looking_often_does_not_hold_a_slow_clock_back():
 
 def test_a_live_clock_wakes_no_one_in_the_past():
     wall = Wall()
-    clock = VirtualClock(START, rate=1, wall=wall)
+    clock = VirtualClock(START, rate=1, real_clock=wall)
     heard = listening(clock, "bell")
     wall.ms += 500
     clock.call_at(START + 1, USER, "bell", "a")
@@ -385,25 +385,25 @@ def test_a_frozen_clock_catches_up_with_this_instant_only():
 @pytest.mark.parametrize("rate", [0, 0.5, 1, 2])
 def test_a_clock_tells_what_the_wall_showed_at_the_instant_it_stands_at(rate):
     wall = Wall()
-    clock = VirtualClock(START, rate=rate, wall=wall)
+    clock = VirtualClock(START, rate=rate, real_clock=wall)
     listening(clock, "bell")
     clock.call_at(START + 1_000, USER, "bell", "a")
     wall.ms += 400
-    assert clock.standing() == (START + round(400 * rate), 5_000_400)
+    assert clock.reading() == (START + round(400 * rate), 5_000_400)
     wall.ms += 9_600
     # A live one waits at the event, and the wall passed that instant a while ago.
-    assert clock.standing() == ((START + 1_000, 5_000_000 + round(1_000 / rate)) if rate else (START, 5_010_000))
-    assert clock.behind() == bool(rate)
+    assert clock.reading() == ((START + 1_000, 5_000_000 + round(1_000 / rate)) if rate else (START, 5_010_000))
+    assert clock.is_behind() == bool(rate)
     assert len(clock.catch_up()) == int(rate > 0)
-    assert clock.standing() == (START + round(10_000 * rate), 5_010_000)
-    assert not clock.behind()
-    assert VirtualClock(START).standing() == (START, None)
+    assert clock.reading() == (START + round(10_000 * rate), 5_010_000)
+    assert not clock.is_behind()
+    assert VirtualClock(START).reading() == (START, None)
 
 
 def test_a_clock_stands_still_between_begin_and_keep_and_owes_that_time():
     wall = Wall()
-    clock = VirtualClock(START, rate=1, wall=wall)
-    for end in (clock.keep, clock.take_back):
+    clock = VirtualClock(START, rate=1, real_clock=wall)
+    for end in (clock.commit, clock.rollback):
         seen = clock.now()
         clock.begin()
         wall.ms += 100
@@ -414,45 +414,45 @@ def test_a_clock_stands_still_between_begin_and_keep_and_owes_that_time():
 
 def test_a_clock_that_is_given_a_rate_between_begin_and_keep_still_waits_for_the_end_of_it():
     wall = Wall()
-    clock = VirtualClock(START, wall=wall)
+    clock = VirtualClock(START, real_clock=wall)
     clock.begin()
     clock.set_rate(2)
     wall.ms += 100
     assert clock.now() == START
-    clock.keep()
+    clock.commit()
     assert clock.now() == START + 200
 
 
 def test_time_that_nobody_looked_at_is_owed_and_what_fell_due_in_it_runs_at_its_own_instant():
-    clock = VirtualClock(START, rate=1, wall=Wall())
+    clock = VirtualClock(START, rate=1, real_clock=Wall())
     heard = listening(clock, "bell")
     clock.call_at(START + 1_000, USER, "bell", "a")
-    clock.owe(0)
+    clock.add_elapsed(0)
     assert clock.now() == START
     for _ in range(2):
-        clock.owe(2_500)
+        clock.add_elapsed(2_500)
     assert clock.now() == START + 1_000
     clock.catch_up()
     assert (clock.now(), heard) == (START + 5_000, [(START + 1_000, "bell", "a")])
     with pytest.raises(ValueError, match="cannot owe -1 ms"):
-        clock.owe(-1)
+        clock.add_elapsed(-1)
 
 
 def test_a_frozen_clock_is_behind_what_is_due_now_and_not_what_comes_next():
     clock, _ = filled([(1, USER, "a")])
-    assert not clock.behind()
+    assert not clock.is_behind()
     clock.call_at(START, USER, "bell", "b")
-    assert clock.behind()
+    assert clock.is_behind()
     clock.catch_up()
-    assert not clock.behind()
+    assert not clock.is_behind()
 
 
 def test_a_move_that_nobody_saw_can_be_taken_back_and_none_forward():
     clock, _ = filled([(500, USER, "a")])
     clock.advance(100)
-    clock.go_back(START + 101)
+    clock.set_back(START + 101)
     assert clock.now() == START + 100
-    clock.go_back(START + 40)
+    clock.set_back(START + 40)
     assert (clock.now(), clock.next_due()) == (START + 40, START + 500)
 
 
@@ -462,13 +462,13 @@ def test_a_rate_needs_a_wall_and_a_direction():
         clock.set_rate(1)
     for wrong in (-1, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="rate must be"):
-            VirtualClock(START, rate=wrong, wall=Wall())
+            VirtualClock(START, rate=wrong, real_clock=Wall())
 
 
 @given(st.lists(st.tuples(st.sampled_from(["wall", "rate", "advance", "catch_up", "call"]), st.integers(-50, 200))))
 def test_now_never_decreases_whatever_is_done(deeds):
     wall = Wall()
-    clock = VirtualClock(START, rate=2, wall=wall)
+    clock = VirtualClock(START, rate=2, real_clock=wall)
     seen = [START]
     clock.on("bell", lambda key: seen.append(clock.now()))
     for number, (deed, value) in enumerate(deeds):
@@ -518,7 +518,7 @@ def test_a_fork_does_not_touch_its_parent():
 
 def test_a_fork_is_as_fast_and_as_bounded_as_its_parent():
     wall = Wall()
-    twin = VirtualClock(START, rate=2, wall=wall, instant_limit=3).fork()
+    twin = VirtualClock(START, rate=2, real_clock=wall, instant_limit=3).fork()
     wall.ms += 100
     assert twin.now() == START + 200
     twin.on("loop", lambda key: twin.call_at(twin.now(), USER, "loop", key))
@@ -529,7 +529,7 @@ def test_a_fork_is_as_fast_and_as_bounded_as_its_parent():
 
 def test_what_is_taken_back_was_never_asked_of_the_clock():
     wall = Wall()
-    clock = VirtualClock(START, rate=2, wall=wall)
+    clock = VirtualClock(START, rate=2, real_clock=wall)
     heard = listening(clock, "bell")
     clock.call_at(START + 100, USER, "bell", "stands")
     clock.call_at(START + 200, USER, "bell", "moved")
@@ -539,14 +539,14 @@ def test_what_is_taken_back_was_never_asked_of_the_clock():
     clock.call_at(START + 50, USER, "bell", "moved")
     clock.call_at(START + 60, USER, "bell", "new")
     clock.set_rate(0)
-    clock.take_back()
+    clock.rollback()
     assert clock.snapshot() == before
     wall.ms += 100
     clock.catch_up()
     assert heard == [(START + 100, "bell", "stands"), (START + 200, "bell", "moved")]
     clock.begin()
     clock.call_at(START + 300, USER, "bell", "kept")
-    clock.keep()
+    clock.commit()
     assert clock.next_due() == START + 300
 
 
@@ -594,9 +594,9 @@ class TimersAgainstASimpleList(RuleBasedStateMachine):
     def end(self, kept: bool) -> None:
         assert self.before is not None
         if kept:
-            self.timers.keep()
+            self.timers.commit()
         else:
-            self.timers.take_back()
+            self.timers.rollback()
             self.model, self.arrivals = self.before
         self.before = None
 

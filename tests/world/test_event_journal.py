@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden.world.clock import VirtualClock
-from leyden.world.event_journal import Entry, Journal, JournalError
+from leyden.world.event_journal import Entry, HashedEventJournal, JournalError
 
 facts = st.dictionaries(
     st.sampled_from(["amount_msat", "why", "parts", "nested"]),
@@ -23,9 +23,9 @@ facts = st.dictionaries(
 notes = st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["paid", "expired"]), st.sampled_from("abc"), facts))
 
 
-def written(script, *, keep=None, look_each=False) -> Journal:
+def written(script, *, keep=None, look_each=False) -> HashedEventJournal:
     clock = VirtualClock(1_000)
-    journal = Journal(clock, keep=keep)
+    journal = HashedEventJournal(clock, keep=keep)
     for wait, kind, subject, given_facts in script:
         clock.advance(wait)
         journal.note(kind, subject, **given_facts)
@@ -34,7 +34,7 @@ def written(script, *, keep=None, look_each=False) -> Journal:
     return journal
 
 
-def many(count: int, **how) -> Journal:
+def many(count: int, **how) -> HashedEventJournal:
     return written([(1, "tick" if n % 2 else "tock", str(n % 3), {"n": n}) for n in range(count)], **how)
 
 
@@ -61,7 +61,7 @@ def test_two_runs_share_a_hash_only_when_they_were_the_same(one, other):
 
 def test_entries_tell_when_what_and_to_whom():
     clock = VirtualClock(1_000)
-    journal = Journal(clock)
+    journal = HashedEventJournal(clock)
     assert (len(journal), journal.entries()) == (0, [])
     journal.note("paid", "c1", amount_msat=5)
     clock.advance(250)
@@ -106,7 +106,7 @@ def test_a_bounded_journal_forgets_the_old_but_not_their_hash(keep):
 
 def test_a_journal_cannot_keep_less_than_nothing():
     with pytest.raises(ValueError, match="0 or more"):
-        Journal(VirtualClock(0), keep=-1)
+        HashedEventJournal(VirtualClock(0), keep=-1)
 
 
 @pytest.mark.parametrize("count", [0, 10, 1024, 3000])
@@ -150,8 +150,8 @@ def test_what_is_not_json_is_named():
 
 SCRIPT = """
 from leyden.world.clock import VirtualClock
-from leyden.world.event_journal import Journal
-journal = Journal(VirtualClock(5))
+from leyden.world.event_journal import HashedEventJournal
+journal = HashedEventJournal(VirtualClock(5))
 for kind in sorted({"paid", "expired", "held"}):
     journal.note(kind, "c\\u00e9\\U0001f5f2", **{name: {"b": 1, "a": [None, True]} for name in {"x", "y", "z"}})
 print(journal.hash)

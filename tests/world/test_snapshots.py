@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from leyden import Sandbox
 from leyden.sandbox.requests import ApiError
 from leyden.server.errors import StoreError
-from leyden.world.snapshots import ForkError, written
+from leyden.world.snapshots import ForkError, dump_world
 from tests.support.strategies import URL, Deed, deeds, do, state
 
 some = st.lists(deeds, max_size=12)
@@ -215,7 +215,7 @@ def test_a_fork_of_what_is_kept_in_a_directory_is_kept_in_memory(tmp_path: Path)
 
 def test_a_world_is_not_forked_in_the_middle_of_something() -> None:
     sandbox = Sandbox()
-    with sandbox.world.turn(), pytest.raises(StoreError, match="inside a commit"):
+    with sandbox.world.exclusive(), pytest.raises(StoreError, match="inside a commit"):
         sandbox.fork()
 
 
@@ -292,7 +292,7 @@ def test_a_case_of_another_format_is_refused() -> None:
 def test_a_case_has_the_spec_that_it_was_made_with(overlays: tuple[str, ...]) -> None:
     sandbox = Sandbox(seed=7, overlays=overlays)
     again = Sandbox.from_snapshot(sandbox.snapshot())
-    assert again.world.plan.contract is sandbox.world.plan.contract
+    assert again.world.config.contract is sandbox.world.config.contract
 
 
 def test_a_case_takes_an_edited_spec_along(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_a_case_takes_an_edited_spec_along(tmp_path: Path) -> None:
     for world in (sandbox, again, sandbox.fork()):
         charge = world.charges.create(amount="1000", description="tea")
         assert (charge.expires_at - charge.created_at).total_seconds() == 601
-    assert written(again.world) == written(sandbox.world)
+    assert dump_world(again.world) == dump_world(sandbox.world)
 
 
 def test_a_case_is_opened_in_another_process(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ class CallbackControl:
     async def check_receiver(self, call: Request) -> dict[str, Any]:
         """Grade an endpoint on the real network."""
         world, body = self._world, call.body
-        if world.outside is None:
+        if world.external_transport is None:
             raise SemanticConflict(
                 "a sandbox that is not served reaches no endpoint: use `leyden receiver-check URL` or `leyden serve`"
             )
@@ -103,9 +103,9 @@ class CallbackControl:
         try:
             report = await check_receiver(
                 body["url"],
-                world.outside,
+                world.external_transport,
                 secret=secret,
-                contract=world.plan.contract,
+                contract=world.config.contract,
                 known=KnownIds(body.get("internalId"), body["amount"], body.get("chargeId")),
                 only=body.get("only"),
                 timeout_s=body["timeout"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from leyden.callbacks.faults import Wish, fault_resource
+from leyden.callbacks.faults import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Received
 from leyden.callbacks.receivers import Receiver
 from leyden.callbacks.replies import said_from
@@ -44,7 +44,7 @@ class InboxControl:
         """Say how an inbox answers."""
         body = call.body
         world, name = self._world, call.path["name"].lower().removesuffix(".localhost")
-        if world.outside is not None and name != "inbox" and not name.endswith(".inbox"):
+        if world.external_transport is not None and name != "inbox" and not name.endswith(".inbox"):
             raise SemanticConflict(
                 f"callbacks for {name} leave this sandbox: its own inboxes are inbox and those below it, such as "
                 "shop.inbox"
@@ -55,7 +55,7 @@ class InboxControl:
             always = said_from(body["always"])
         except ValueError as error:
             raise SemanticConflict(str(error)) from None
-        receiver = world.receivers.receiver(name).forget().always(always).answers(said)
+        receiver = world.receivers.receiver(name).reset_script().always(always).answers(said)
         for say, rule in rules:
             receiver.when(
                 say,
@@ -84,7 +84,7 @@ class InboxControl:
         try:
             # Whatever the document lets through is a wish's own name, but for this one.
             named = {"charge" if name == "chargeId" else name: value for name, value in wanted.items()}
-            row = self._world.faults.add(Wish(**named))
+            row = self._world.faults.add(FaultSpec(**named))
         except ValueError as error:
             raise SemanticConflict(str(error)) from None
         return fault_resource(row)

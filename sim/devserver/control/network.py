@@ -123,7 +123,7 @@ class NetworkControl:
         from leyden.lightning.topology.graph import GraphError
 
         try:
-            with self._world.turn():
+            with self._world.exclusive():
                 yield levers
         except (GraphError, InterceptError) as refused:
             raise SemanticConflict(str(refused)) from None

@@ -37,11 +37,11 @@ class ControlPlane:
         charges = world.service.charges.charges
         return {
             "version": VERSION,
-            "contract": world.plan.contract.version,
-            "seed": world.plan.seed,
-            "start": to_iso(world.plan.start_ms),
+            "contract": world.config.contract.version,
+            "seed": world.config.seed,
+            "start": to_iso(world.config.start_ms),
             **self._clock(),
-            "overlays": list(world.plan.contract.overlays),
+            "overlays": list(world.config.contract.overlays),
             "charges": dict(sorted(Counter(row["status"] for row in charges).items())),
             "pending": len(world.clock),
             "journalHash": world.journal.hash,
@@ -92,13 +92,13 @@ class ControlPlane:
         world = self._world
         value = call.body[given]
         if given == "by":
-            fired = await world.walk_to(world.clock.now() + parse_duration(value))
+            fired = await world.advance_to_async(world.clock.now() + parse_duration(value))
         elif given == "to":
-            fired = await world.walk_to(parse_iso(value))
+            fired = await world.advance_to_async(parse_iso(value))
         elif value == "idle":
-            fired = await world.walk_until_idle()
+            fired = await world.run_until_idle_async()
         else:
-            fired = await world.walk_to(world.clock.next_due())
+            fired = await world.advance_to_async(world.clock.next_due())
         return {"now": to_iso(world.clock.now()), "fired": [_fired(event) for event in fired]}
 
     # Payments
@@ -118,7 +118,7 @@ class ControlPlane:
                 amount_msat = None
         except ValueError as error:
             refusal = str(error)
-        with world.turn():
+        with world.exclusive():
             try:
                 if refusal is not None:
                     return _payment(world.payments.refused(text, amount_msat, refusal))
@@ -199,7 +199,7 @@ class ControlPlane:
         base = self._world.public_url
         if not url.startswith(base + "/"):
             raise PayerError(f"this LNURL leads to {urlsplit(url).netloc}, not to this sandbox at {base}")
-        answer: Mapping[str, Any] = orjson.loads(self._world.ask("GET", url.removeprefix(base)).body)
+        answer: Mapping[str, Any] = orjson.loads(self._world.request("GET", url.removeprefix(base)).body)
         return answer
 
     def _resolve(self, call: Request, resolve: Callable[[str], dict[str, Any]]) -> dict[str, Any]:

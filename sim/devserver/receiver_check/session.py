@@ -20,8 +20,8 @@ from leyden.server.ports import CallbackRequest
 from leyden.server.store.store import Store
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
-from leyden.world.config import plan_from
-from leyden.world.loopback import ask
+from leyden.world.config import world_config
+from leyden.world.loopback import send_request
 from leyden.world.rng import uuid4_from
 from leyden.world.world import World
 
@@ -97,7 +97,7 @@ class CheckSession:
         self._now = now
         self._timeout_ms = timeout_ms
         self._contract = contract
-        plan = plan_from(seed=seed, start_ms=now() - _MESSAGES_SPAN_MS, spec=contract, api_key=KEY, control=False)
+        plan = world_config(seed=seed, start_ms=now() - _MESSAGES_SPAN_MS, spec=contract, api_key=KEY, control=False)
         self._world = World(plan, Store.memory())
         self._rng = self._world.streams.stream("receiver-check")
         self.foreign_secret = "whsec_" + base64.b64encode(self._rng.bytes(32)).decode()
@@ -130,8 +130,8 @@ class CheckSession:
         """A Charge was created, and the node lost its invoice."""
         charge = self._create_charge()
         world = self._world
-        with world.turn():
-            row = world.service.charges.find(world.plan.project, charge["id"])
+        with world.exclusive():
+            row = world.service.charges.find(world.config.project, charge["id"])
             world.node.fail_invoice(row["payment_hash"], "lost")
         world.catch_up()
         return self._last_message()
@@ -226,7 +226,7 @@ class CheckSession:
         body = {"callbackUrl": self.url, "internalId": self._known.internal_id, **fields}
         headers = ((b"apikey", KEY.encode()), (b"content-type", b"application/json"))
         path = self._contract.operations[operation].path
-        answer = ask(self._world.app, "POST", path, headers, orjson.dumps(body))
+        answer = send_request(self._world.app, "POST", path, headers, orjson.dumps(body))
         value = orjson.loads(answer.body)
         if answer.status != 200:
             raise CheckRefused(f"no Charge can be created for this check: {value['detail']}")
@@ -236,13 +236,13 @@ class CheckSession:
     def _fetch(self, url: str) -> Mapping[str, Any]:
         parts = urlsplit(url)
         target = parts.path + (f"?{parts.query}" if parts.query else "")
-        answer: Mapping[str, Any] = orjson.loads(ask(self._world.app, "GET", target).body)
+        answer: Mapping[str, Any] = orjson.loads(send_request(self._world.app, "GET", target).body)
         return answer
 
     def _pay(self, request: str) -> None:
         world = self._world
         world.move(lambda clock: clock.advance(4_000))
-        with world.turn():
+        with world.exclusive():
             world.payments.pay(request)
         world.catch_up()
 

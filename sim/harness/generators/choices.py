@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Protocol, TypeVar
 
-from leyden.world.rng import Streams
+from leyden.world.rng import RandomStreams
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ def chance(dice: Dice, one_in: int) -> bool:
 
 def stream(seed: int) -> Dice:
     """The dice of a seed: the same ones on any machine."""
-    return Streams(seed).stream("walk")
+    return RandomStreams(seed).stream("walk")
 
 
 class Digits:

@@ -16,7 +16,7 @@ from leyden.callbacks.replies import said_from
 from leyden.harness.options import KEY
 from leyden.sandbox import Sandbox
 from leyden.server.contract.types import Contract
-from leyden.world.loopback import ask
+from leyden.world.loopback import send_request
 
 RIVAL_KEY = "rival"
 PROJECT, RIVAL = "default", "rival"
@@ -107,14 +107,14 @@ class InProcess:
             seed, start_ms, data=None if self._folder is None else self._folder / "data",
             spec=self._spec, overlays=self._overlays, api_key=KEY,
         )  # fmt: skip
-        with self._sandbox.world.turn():
+        with self._sandbox.world.exclusive():
             self._sandbox.world.service.projects.add(RIVAL, RIVAL_KEY)
 
     def send(self, method: str, target: str, headers: Headers, body: bytes) -> Answer:
         """One request through the loopback."""
         world = self.sandbox.world
         raw = tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers)
-        answer = ask(world.app, method, target, raw, body)
+        answer = send_request(world.app, method, target, raw, body)
         world.catch_up()
         named = {name.decode("latin-1"): value.decode("latin-1") for name, value in answer.headers}
         return Answer(answer.status, named, answer.body)

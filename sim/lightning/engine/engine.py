@@ -337,16 +337,16 @@ class Engine(Undo):
             if self.stirred is not None:
                 self.stirred()
 
-    def keep(self) -> None:
+    def commit(self) -> None:
         """What changed stays."""
-        super().keep()
+        super().commit()
         self.agenda.log = None
 
-    def take_back(self) -> None:
+    def rollback(self) -> None:
         """Let everything be as it was at `begin`."""
-        self.agenda.take_back()
+        self.agenda.rollback()
         self.next_block, self.quick = 0, None
-        super().take_back()
+        super().rollback()
 
     def _old(self, edge: int) -> None:
         items = ((self.balance, edge), (self.balance, edge ^ 1), (self.in_flight, edge >> 1), (self.slots, edge))

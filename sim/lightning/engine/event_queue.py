@@ -11,7 +11,7 @@ class Agenda:
 
     Comparing whole numbers is all that the heap does: half the cost of a heap of tuples; and nearly always one thing is
     due at a time, for which a tuple costs less than a list. While `log` is a list, changes are written to it so that
-    `take_back` can undo them.
+    `rollback` can undo them.
     """
 
     __slots__ = ("dues", "log", "slots")
@@ -44,7 +44,7 @@ class Agenda:
         """The instants of which the log says something."""
         return {due for due, _ in self.log or ()}
 
-    def take_back(self) -> None:
+    def rollback(self) -> None:
         """Undo what the log says, the latest first."""
         slots = self.slots
         for due, popped in reversed(self.log or ()):

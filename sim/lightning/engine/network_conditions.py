@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from leyden.lightning.topology.graph import Flags
-from leyden.world.rng import Stream
+from leyden.world.rng import RandomStream
 
 FIRST_HEIGHT = 800_000
 
@@ -74,8 +74,8 @@ class Conditions:
         self.spans_ms: list[list[int]] = [slow_ms if slow else fast_ms for slow in self._slow.tolist()]
         self.stuck: frozenset[int] = frozenset(np.flatnonzero(table.random(TABLE) < weather.stuck_share).tolist())
         self._blocks: list[int] = [start_ms]
-        self._mining = Stream("blocks", secret("blocks"))
-        self._turns: dict[int, tuple[Stream, list[int]]] = {}
+        self._mining = RandomStream("blocks", secret("blocks"))
+        self._turns: dict[int, tuple[RandomStream, list[int]]] = {}
         self._up: list[bool] = [True] * nodes
         self._from: list[int] = [0] * nodes
         self._until: list[int] = [0] * nodes
@@ -111,7 +111,7 @@ class Conditions:
             past: list[int] = []
             if self._before is not None:
                 past = [turn for turn in self._before._turns_of(node, self._since) if turn <= self._since]
-            found = self._turns[node] = (Stream("offline", self._secret(f"offline {node}")), past)
+            found = self._turns[node] = (RandomStream("offline", self._secret(f"offline {node}")), past)
         stream, turns = found
         while not turns or turns[-1] <= at_ms:
             mean_up = weather.mean_down_ms * weather.up_share / (1.0 - weather.up_share)

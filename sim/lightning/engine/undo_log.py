@@ -24,7 +24,7 @@ class Changing:
 
 
 class Undo:
-    """A part of a world that remembers between `begin` and `keep`, as the store does, so that `take_back` can undo."""
+    """A part of a world that remembers between `begin` and `commit`, as the store does, so that `rollback` can undo."""
 
     def __init__(self) -> None:
         self.recording = False
@@ -36,13 +36,13 @@ class Undo:
         """Remember what changes from now on."""
         self.recording = True
 
-    def keep(self) -> None:
+    def commit(self) -> None:
         """What changed stays."""
         self.recording = False
         if self._items or self._fields or self.saved:
             self.saved, self._fields, self._items = {}, {}, []
 
-    def take_back(self) -> None:
+    def rollback(self) -> None:
         """Let everything be as it was at `begin`."""
         for items, key, before in reversed(self._items):
             if before is _MISSING:
@@ -52,7 +52,7 @@ class Undo:
         for thing, mark in self._fields.values():
             thing.put_back(mark)
         self.__dict__.update(self.saved)
-        self.keep()
+        self.commit()
 
     def changed_items(self) -> list[tuple[Any, Any]]:
         """Since `begin`: lists and dictionaries, each with a key at which it changed; some more than once."""

@@ -10,7 +10,7 @@ from leyden.lightning.receiver.invoices import Invoices, NodePolicy
 from leyden.server.ports import Clock, EventJournal, FailedInvoice, Invoice, InvoiceParams, SettledInvoice
 from leyden.server.store.store import Store
 from leyden.server.timestamps import to_iso
-from leyden.world.rng import Streams
+from leyden.world.rng import RandomStreams
 
 # BOLT 11: a field holds at most 1023 groups of five bits, which is 639 bytes.
 _LONGEST_DESCRIPTION = 639
@@ -32,7 +32,7 @@ class DirectNode:
         self,
         store: Store,
         clock: Clock,
-        streams: Streams,
+        streams: RandomStreams,
         journal: EventJournal,
         *,
         policy: NodePolicy | None = None,
