@@ -12,5 +12,10 @@ def require(what: str, package: str, extra: str) -> None:
 
     Raises `MissingExtra`, for example `sb.charges.table needs pandas: pip install "leyden[lab]"`.
     """
-    if find_spec(package) is None:
+    if not is_installed(package):
         raise MissingExtra(f'{what} needs {package}: pip install "leyden[{extra}]"')
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package is there, found without importing it."""
+    return find_spec(package) is not None

@@ -87,12 +87,12 @@ def _leyden_port() -> Iterator[tuple[str, _Switch]]:
 def leyden_server(pytestconfig: pytest.Config, _leyden_port: tuple[str, _Switch]) -> Iterator[LiveServer]:
     """The URL of a running Leyden, the same for all tests, with a new world behind it in each: `.sandbox`."""
     from leyden.devserver.multi_tenant import MultiTenantApp
-    from leyden.sandbox.requests import Door
+    from leyden.sandbox.http_access import RecordingApp
 
     url, switch = _leyden_port
     with _made(pytestconfig) as made:
         made.world.public_url = url
-        switch.app = Door(MultiTenantApp({made.api_key: made.world}), made, served=True)
+        switch.app = RecordingApp(MultiTenantApp({made.api_key: made.world}), made.session, served=True)
         server = LiveServer(url)
         server.sandbox = made
         yield server

@@ -1,4 +1,4 @@
-"""What was done: everything that came into a sandbox from outside, in order, so that it can be done again."""
+"""The action log: every action on a sandbox from outside, in order, so that a script can repeat them."""
 
 from __future__ import annotations
 
@@ -7,111 +7,128 @@ from datetime import timedelta
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
-from leyden.server.errors import LeydenError
+from leyden.errors import ActionLogError
 from leyden.server.timestamps import parse_duration
 from leyden.world.clock import Fired
 from leyden.world.world import World
 
-# A campaign that runs for hours does not fill the memory with what it did.
-MOST_ACTS = 100_000
-MOST_BODY_BYTES = 32_000_000
+# A campaign that runs for hours must not fill the memory with its actions.
+MAX_ACTIONS = 100_000
+MAX_BODY_BYTES = 32_000_000
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
-class HistoryError(LeydenError):
-    """A sandbox that cannot say how it came to be; the text says what can be kept instead."""
-
-
-class Act(NamedTuple):
-    """One thing that was done. `facts` are JSON values; `raised` says that it ended in an exception, but not without
-    effect."""
+class Action(NamedTuple):
+    """One action. `facts` are JSON values; `raised` says that it ended in an exception after it had an effect."""
 
     kind: str
     facts: dict[str, Any]
     raised: bool
 
 
-class History:
-    """How a sandbox was made (`begun`: the arguments, as JSON values) and what was done to it.
+class ActionLog:
+    """The arguments of a sandbox (JSON values) and the actions on it.
 
-    `untold` says why it can no longer be told, if so: nothing more is kept then.
+    `gap` says why the log is incomplete; an incomplete log is empty and records nothing more.
     """
 
-    def __init__(self, begun: Mapping[str, Any], acts: Sequence[Act] = (), *, untold: str = "") -> None:
-        self.begun = dict(begun)
-        self.acts: list[Act] = list(acts)
-        self.untold = untold
-        self._body_bytes = sum(len(act.facts.get("body", "")) for act in self.acts)
-        self._stood: int | None = None  # where a live clock was last seen
+    def __init__(self, arguments: Mapping[str, Any], actions: Sequence[Action] = (), *, gap: str = "") -> None:
+        self.arguments = dict(arguments)
+        self.actions: list[Action] = list(actions)
+        self.gap = gap
+        self._body_bytes = sum(len(action.facts.get("body", "")) for action in self.actions)
+        self._live_ms: int | None = None  # the instant of a live clock when it was last recorded
 
     def __len__(self) -> int:
-        return len(self.acts)
+        return len(self.actions)
 
     def add(self, kind: str, facts: dict[str, Any], *, raised: bool = False) -> None:
-        """Keep one more."""
-        if self.untold:
+        """Append one action."""
+        if self.gap:
             return
         self._body_bytes += len(facts.get("body", ""))
-        if len(self.acts) >= MOST_ACTS or self._body_bytes > MOST_BODY_BYTES:
-            self.forget(f"it was done more to than is kept ({MOST_ACTS} things, {MOST_BODY_BYTES} bytes of requests)")
+        if len(self.actions) >= MAX_ACTIONS or self._body_bytes > MAX_BODY_BYTES:
+            self.discard(f"the action log is full (at most {MAX_ACTIONS} actions, {MAX_BODY_BYTES} bytes of requests)")
             return
-        self.acts.append(Act(kind, facts, raised))
+        self.actions.append(Action(kind, facts, raised))
 
-    def forget(self, why: str) -> None:
-        """Keep nothing from now on. `why` completes "this sandbox cannot be told as a script, because ..."."""
-        self.untold = why
-        self.acts = []
+    def discard(self, why: str) -> None:
+        """Drop all actions and record no more. `why` completes "this sandbox has no script, because ..."."""
+        self.gap = why
+        self.actions = []
 
-    def doing(self, world: World, kind: str, **facts: Any) -> Doing:
-        """Around something that is done: keep it, unless it was refused and left no trace. What is added to the facts
-        inside is kept with them."""
-        return Doing(self, world, kind, facts)
+    def record(self, world: World, kind: str, **facts: Any) -> ActionRecorder:
+        """A context manager around an action: it is recorded unless it raised without any effect.
+
+        The context's value is `facts`; what the action adds to them is recorded too.
+        """
+        return ActionRecorder(self, world, kind, facts)
 
     def catch_up(self, world: World) -> list[Fired]:
-        """Let a live clock run what is due, and keep where it then stands: nobody else tells how far it was moved."""
+        """Run what is due on a live clock, and record its instant: no other action says how far it moved."""
         if not world.clock.rate:
             return []
         with world.lock:
             fired = world.catch_up()
             now = world.clock.now()
-            if fired or now != self._stood:
+            if fired or now != self._live_ms:
                 self.add("advance_to", {"to_ms": now})
-            self._stood = now
+            self._live_ms = now
         return fired
 
-    def told(self) -> Sequence[Act]:
-        """Everything, in order. Raises `HistoryError` when something is missing."""
-        if self.untold:
-            raise HistoryError(
-                f"this sandbox cannot be told as a script, because {self.untold}: keep it with save(), or fork() it"
-            )
-        return self.acts
+    def complete(self) -> Sequence[Action]:
+        """All actions, in order. Raises `ActionLogError` when the log is incomplete."""
+        if self.gap:
+            raise ActionLogError(f"this sandbox has no script, because {self.gap}: use save() or fork() instead")
+        return self.actions
 
-    def fork(self) -> History:
-        """The same past, to go on by itself."""
-        return History(self.begun, self.acts, untold=self.untold)
+    def fork(self) -> ActionLog:
+        """A copy that continues on its own."""
+        return ActionLog(self.arguments, self.actions, gap=self.gap)
 
     def snapshot(self) -> dict[str, Any]:
-        """As JSON values."""
-        return {"begun": self.begun, "acts": [list(act) for act in self.acts], "untold": self.untold}
+        """The log as JSON values."""
+        return {"arguments": self.arguments, "actions": [list(action) for action in self.actions], "gap": self.gap}
 
     @classmethod
-    def restored(cls, snapshot: Mapping[str, Any] | None) -> History:
-        """What `snapshot()` wrote down; nothing can be told of a case that came without."""
-        if snapshot is None:
-            return cls({}, untold="the case that it was opened from does not say what had been done")
-        acts = [Act(kind, facts, raised) for kind, facts, raised in snapshot["acts"]]
-        return cls(snapshot["begun"], acts, untold=snapshot["untold"])
+    def from_snapshot(cls, snapshot: Mapping[str, Any]) -> ActionLog:
+        """The log in a sandbox's snapshot; an incomplete one for a snapshot without a log."""
+        log = snapshot.get("action_log")
+        if log is not None:
+            actions = [Action(kind, facts, raised) for kind, facts, raised in log["actions"]]
+            return cls(log["arguments"], actions, gap=log["gap"])
+        log = snapshot.get("history")  # format 1
+        if log is None:
+            return cls({}, gap="it was loaded from a snapshot without an action log")
+        actions = [Action(kind, _current_names(kind, facts), raised) for kind, facts, raised in log["acts"]]
+        return cls(log["begun"], actions, gap=log["untold"])
 
 
-class Doing:
-    """The time during which something is done: nobody else does anything meanwhile."""
+# Names in the actions of format 1, by kind of action.
+_FORMER_METHODS = {"forget": "reset_script", "trusts": "use_secret"}
+_FORMER_OPTIONS = {"habits": "behaviours", "hesitation": "think_time"}
 
-    __slots__ = ("_before", "_history", "_world", "facts", "kind")
 
-    def __init__(self, history: History, world: World, kind: str, facts: dict[str, Any]) -> None:
-        self._history = history
+def _current_names(kind: str, facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts of an action of format 1 under the present names."""
+    if kind == "reseed":
+        return {"seed": facts["luck"]}
+    if kind == "receiver":
+        return {**facts, "method": _FORMER_METHODS.get(facts["method"], facts["method"])}
+    if kind == "call" and facts["call"] == "traffic":
+        named = {_FORMER_OPTIONS.get(name, name): value for name, value in facts["named"].items()}
+        return {**facts, "named": named}
+    return facts
+
+
+class ActionRecorder:
+    """The context of one action: it holds the world's lock, so no other action interleaves."""
+
+    __slots__ = ("_entries_before", "_log", "_world", "facts", "kind")
+
+    def __init__(self, log: ActionLog, world: World, kind: str, facts: dict[str, Any]) -> None:
+        self._log = log
         self._world = world
         self.kind = kind
         self.facts = facts
@@ -120,8 +137,8 @@ class Doing:
         world = self._world
         world.lock.acquire()
         try:
-            self._history.catch_up(world)
-            self._before = len(world.journal)
+            self._log.catch_up(world)
+            self._entries_before = len(world.journal)
         except BaseException:
             world.lock.release()
             raise
@@ -129,14 +146,14 @@ class Doing:
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
         try:
-            if kind is None or len(self._world.journal) != self._before:
-                self._history.add(self.kind, self.facts, raised=kind is not None)
+            if kind is None or len(self._world.journal) != self._entries_before:
+                self._log.add(self.kind, self.facts, raised=kind is not None)
         finally:
             self._world.lock.release()
 
 
 def as_json(value: Any) -> Any:
-    """A value as JSON values, spans in seconds. Raises `TypeError` for what has no such form."""
+    """A value as JSON values, durations in seconds. Raises `TypeError` for what has no JSON form."""
     if isinstance(value, timedelta):
         return parse_duration(value) / 1_000
     if type(value) in _SCALARS:
@@ -149,4 +166,4 @@ def as_json(value: Any) -> Any:
         return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [as_json(item) for item in value]
-    raise TypeError(f"{value!r} cannot be written down: give plain numbers, texts, lists and mappings")
+    raise TypeError(f"{value!r} has no JSON form: give plain numbers, texts, lists and mappings")

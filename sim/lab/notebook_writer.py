@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from leyden.lab.action_log import History
+from leyden.lab.action_log import ActionLog
 from leyden.lab.drawings import timeline
 from leyden.lab.script_writer import script_of
 from leyden.server.timestamps import to_iso
@@ -57,12 +57,12 @@ def dumps(node: Any) -> str:
     return str(said(node)).rstrip("\n") + "\n"
 
 
-def as_notebook(world: World, history: History) -> str:
+def as_notebook(world: World, action_log: ActionLog) -> str:
     """A world as a notebook: what it is, the program that makes it anew, the proof, tables, pictures, a what-if.
 
-    Raises `leyden.lab.action_log.HistoryError` when what was done to the world is not known in full.
+    Raises `ActionLogError` when the action log is incomplete.
     """
-    return dumps(document(_cells(world, script_of(world, history))))
+    return dumps(document(_cells(world, script_of(world, action_log))))
 
 
 def _cells(world: World, script: str) -> Iterator[Cell]:

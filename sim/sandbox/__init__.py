@@ -1,4 +1,4 @@
-"""The sandbox: what a notebook, a test or a program holds in its hand."""
+"""The sandbox: the whole charge service with its network, payers, receivers and clock as one Python object."""
 
 from leyden.sandbox.sandbox import Sandbox
 

@@ -1,8 +1,9 @@
-"""Collections: the charges of a sandbox, the faults in it, its receivers; made by name, walked in order of creation."""
+"""Collections of a sandbox: its charges, its injected faults, and the recorded forms of receivers and traffic."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields as fields_of
 from typing import TYPE_CHECKING, Any
 
@@ -10,166 +11,166 @@ from leyden.callbacks.faults import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Inbox
 from leyden.callbacks.receivers import Receiver
 from leyden.callbacks.replies import Reply, Said, plain_reply, reply_resource
+from leyden.extras import is_installed
 from leyden.lab.action_log import as_json
 from leyden.lab.traffic import Traffic
-from leyden.sandbox.resources import Resource, warn_of_unknown
+from leyden.sandbox.resources import Resource, warn_about_ignored
+from leyden.sandbox.session import Session
+from leyden.sandbox.views import table
 from leyden.world.event_journal import Entry
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from leyden.sandbox import Sandbox
-
+    from leyden.lightning.network.network import Network
 
 _FAULT_FIELDS = tuple(field.name for field in fields_of(FaultSpec) if field.name != "kind")
 
 
 class Collection:
-    """The resources of one kind: `create(...)` with the wire's names, `[id]`, iteration in order of creation.
+    """All resources of one kind: `create(...)` with the API's field names, `[id]`, iteration in order of creation.
 
-    `table` is the same as a DataFrame; `[["status", "amount_sat"]]` are columns of it.
+    `table` is the same as a DataFrame; `[["status", "amount_sat"]]` selects columns of it.
     """
 
-    def __init__(self, sandbox: Sandbox, kind: type[Any], create: str, name: str) -> None:
-        self._sandbox = sandbox
+    def __init__(self, session: Session, kind: type[Any], create: str, name: str) -> None:
+        self._session = session
         self._kind = kind
         self._create = create
         self._name = name
 
     def create(self, /, **fields: Any) -> Any:
-        """POST a new one. Raises `ApiError` with the problem document when the service refuses.
+        """POST a new resource. Raises `ApiError` with the problem document when the service refuses.
 
-        A name that the service does not know is ignored by it, unless the reading is `strict`; here with a warning.
+        The service ignores an unknown field, unless the overlay `strict` is in use; here it also causes a warning.
         """
-        warn_of_unknown(self._sandbox, self._create, fields)
-        answer = self._sandbox.ask("POST", self._sandbox.path(self._create), fields)
-        return self._kind(self._sandbox, answer["data"]["id"])
+        warn_about_ignored(self._session, self._create, fields)
+        answer = self._session.ask("POST", self._session.path(self._create), fields)
+        return self._kind(self._session, answer["data"]["id"])
 
     @property
     def table(self) -> DataFrame:
-        """A fresh DataFrame, a row for each, the oldest first; columns as in `leyden.lab.tables`."""
-        return self._sandbox.table(self._name)
+        """A new DataFrame, one row per resource, oldest first; columns as in `leyden.lab.tables`. Needs pandas."""
+        return table(self._session.world, self._name, f"sb.{self._name}.table")
 
     def __getitem__(self, key: str | list[str]) -> Any:
-        """The one with this id (`ApiError` when there is none), or these columns of the table."""
+        """The resource with this id, or these columns of `table`. Raises `ApiError` 404 for an unknown id."""
         if isinstance(key, list):
             return self.table[key]
         if not isinstance(key, str):
-            raise TypeError(f"{key!r} is no id: ids are texts; the first one is list(...)[0], the newest list(...)[-1]")
-        handle = self._kind(self._sandbox, key)
-        handle.data  # noqa: B018  an unknown id is refused here, by the service
-        return handle
+            raise TypeError(
+                f"{key!r} is not an id: ids are texts; the first one is list(...)[0], the newest list(...)[-1]"
+            )
+        resource = self._kind(self._session, key)
+        resource.data  # noqa: B018  raises for an unknown id
+        return resource
 
     def __iter__(self) -> Iterator[Any]:
-        return iter([self._kind(self._sandbox, made) for made in self._ids()])
+        return iter([self._kind(self._session, each) for each in self._ids()])
 
     def __len__(self) -> int:
         return len(self._ids())
 
     def _ids(self) -> list[str]:
-        world = self._sandbox.world
+        world = self._session.world
         with world.exclusive():
             rows = world.store.table(self._name)
             return [row["id"] for row in rows if row["project"] == world.config.project]
 
     def __repr__(self) -> str:
         ids = self._ids()
-        shown = "\n".join(f"  {self._kind(self._sandbox, made)!r}" for made in ids[-5:])
-        return f"{len(ids)} in {self._sandbox.path(self._create)}" + (f", the newest:\n{shown}" if ids else "")
+        shown = "\n".join(f"  {self._kind(self._session, each)!r}" for each in ids[-5:])
+        return f"{len(ids)} in {self._session.path(self._create)}" + (f", the newest:\n{shown}" if ids else "")
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
+        if not is_installed("pandas"):
+            return None  # a notebook shows the repr then
         html: str = self.table.to_html(max_rows=20, border=0, notebook=False)
         return html
 
 
 class FaultList:
-    """What goes wrong on purpose, the oldest first: dicts in the control plane's names."""
+    """The injected faults, oldest first: dicts with the field names of the control API."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def add(self, kind: str, *, charge: Resource | str | None = None, **where: Any) -> dict[str, Any]:
-        """Let something go wrong: `kind` is one of `leyden.callbacks.faults.KINDS`, `where` as in
-        `leyden.callbacks.faults.FaultSpec`.
+        """Inject a fault: `kind` is one of `KINDS`, `where` fields of `FaultSpec` in `leyden.callbacks.faults`.
 
         faults.add("drop", charge=charge, attempt=2)      the second attempt of this Charge's callback
         faults.add("duplicate", event="charge.expired", count=3)
 
-        Raises `ValueError` for what could never strike, and `TypeError` for other names than those of `FaultSpec`.
+        Raises `ValueError` for a fault that could never apply, `TypeError` for a field that `FaultSpec` does not have.
         """
         if unknown := sorted(where.keys() - _FAULT_FIELDS):
-            raise TypeError(f"{unknown[0]} is nothing that a fault asks for: give some of {', '.join(_FAULT_FIELDS)}")
-        sandbox = self._sandbox
-        world = sandbox.world
+            raise TypeError(f"a fault has no field {unknown[0]}: its fields are {', '.join(_FAULT_FIELDS)}")
+        world = self._session.world
         charge_id = charge.id if isinstance(charge, Resource) else charge
         named = as_json({**where, **({} if charge_id is None else {"charge": charge_id})})
-        with (
-            sandbox.history.doing(world, "fault", method="add", args=[kind], named=named),
-            world.exclusive(),
-        ):
+        with self._session.record("fault", method="add", args=[kind], named=named), world.exclusive():
             return fault_resource(world.faults.add(FaultSpec(kind, charge=charge_id, **where)))
 
     def clear(self, fault_id: str | None = None) -> int:
-        """Let this one (by its id), or every one, strike no more; the number taken away."""
-        world = self._sandbox.world
+        """Remove the fault with this id, or all faults; return the number of removed faults."""
+        world = self._session.world
         args = [] if fault_id is None else [fault_id]
-        with (
-            self._sandbox.history.doing(world, "fault", method="clear", args=args, named={}),
-            world.exclusive(),
-        ):
+        with self._session.record("fault", method="clear", args=args, named={}), world.exclusive():
             return world.faults.clear(fault_id)
 
     @property
     def hits(self) -> list[Entry]:
-        """The journal's entries of every time that one struck."""
-        return self._sandbox.world.journal.entries(kind="fault_hit")
+        """The journal entries of all faults that applied."""
+        return self._session.world.journal.entries(kind="fault_hit")
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter([fault_resource(row) for row in self._sandbox.world.faults.rows])
+        return iter([fault_resource(row) for row in self._session.world.faults.rows])
 
     def __len__(self) -> int:
-        return len(self._sandbox.world.faults.rows)
+        return len(self._session.world.faults.rows)
 
     def __repr__(self) -> str:
         lines = [f"  {row['kind']}: {row['hits']} of {row['count'] or 'any number of'} hits" for row in self]
         return f"{len(self)} faults" + (":\n" + "\n".join(lines) if lines else ', add one: faults.add("drop")')
 
 
-class Crowd(Traffic):
-    """A sandbox's stream of visitors."""
+class RecordedTraffic(Traffic):
+    """A traffic stream of a sandbox, whose `stop` is recorded in the action log."""
 
-    def __init__(self, sandbox: Sandbox, traffic_id: str) -> None:
-        super().__init__(sandbox.world, traffic_id)
-        self._sandbox = sandbox
+    def __init__(self, session: Session, traffic_id: str) -> None:
+        super().__init__(session.world, traffic_id)
+        self._session = session
 
     def stop(self) -> Traffic:
         """As `Traffic.stop`."""
-        with self._sandbox.history.doing(self._sandbox.world, "stop", traffic=self.id):
+        with self._session.record("stop", traffic=self.id):
             return super().stop()
 
 
-class Shop(Receiver):
-    """A sandbox's receiver: what it is told to do is remembered, so that the sandbox can be made anew."""
+class RecordedReceiver(Receiver):
+    """A receiver of a sandbox, whose configuration is recorded in the action log."""
 
-    def __init__(self, sandbox: Sandbox, name: str) -> None:
-        found = sandbox.world.receivers.receiver(name)
-        super().__init__(found.name, lambda: sandbox.world.receivers)
-        self._sandbox = sandbox
+    def __init__(self, session: Session, name: str) -> None:
+        found = session.world.receivers.receiver(name)
+        super().__init__(found.name, lambda: session.world.receivers)
+        self._session = session
 
     @property
     def inbox(self) -> Inbox:
-        """Everything received so far, oldest first."""
-        with self._sandbox.world.exclusive():
+        """All requests received so far, oldest first."""
+        with self._session.world.exclusive():
             return super().inbox
 
     def answers(self, script: Sequence[Said]) -> Receiver:
         """As `Receiver.answers`."""
         script = list(script)
-        return self._doing("answers", [[_said(one) for one in script]], {}, lambda: super(Shop, self).answers(script))
+        return self._record(
+            "answers", [[_as_json(one) for one in script]], {}, lambda: super(RecordedReceiver, self).answers(script)
+        )
 
     def always(self, said: Said) -> Receiver:
         """As `Receiver.always`."""
-        return self._doing("always", [_said(said)], {}, lambda: super(Shop, self).always(said))
+        return self._record("always", [_as_json(said)], {}, lambda: super(RecordedReceiver, self).always(said))
 
     def when(
         self,
@@ -182,21 +183,39 @@ class Shop(Receiver):
     ) -> Receiver:
         """As `Receiver.when`."""
         named: dict[str, Any] = {"event": event, "charge": charge, "attempt": attempt, "count": count}
-        return self._doing("when", [_said(said)], named, lambda: super(Shop, self).when(said, **named))
+        return self._record("when", [_as_json(said)], named, lambda: super(RecordedReceiver, self).when(said, **named))
 
     def reset_script(self) -> Receiver:
         """As `Receiver.reset_script`."""
-        return self._doing("reset_script", [], {}, super().reset_script)
+        return self._record("reset_script", [], {}, super().reset_script)
 
     def use_secret(self, secret: str | None) -> Receiver:
         """As `Receiver.use_secret`."""
-        return self._doing("use_secret", [secret], {}, lambda: super(Shop, self).use_secret(secret))
+        return self._record("use_secret", [secret], {}, lambda: super(RecordedReceiver, self).use_secret(secret))
 
-    def _doing(self, method: str, args: list[Any], named: dict[str, Any], do: Callable[[], Receiver]) -> Receiver:
-        sandbox = self._sandbox
-        with sandbox.history.doing(sandbox.world, "receiver", name=self.name, method=method, args=args, named=named):
-            return do()
+    def _record(self, method: str, args: list[Any], named: dict[str, Any], call: Callable[[], Receiver]) -> Receiver:
+        with self._session.record("receiver", name=self.name, method=method, args=args, named=named):
+            return call()
 
 
-def _said(said: Said) -> Any:
+def recorded_network(session: Session) -> Network:
+    """The Lightning network of a sandbox, whose changes are recorded. Raises `ValueError` when payments are direct."""
+    world = session.world
+    if world.engine is None:
+        raise ValueError("payments are direct here: create the sandbox with network='scale-free:400'")
+    from leyden.lightning.network.network import Network
+    from leyden.lightning.payer.routed_payments import TravellingPayments
+
+    payments = world.payments
+    assert isinstance(payments, TravellingPayments)
+
+    @contextmanager
+    def record(call: str, args: list[Any], named: dict[str, Any]) -> Iterator[None]:
+        with session.record("call", call=f"network{call}", args=args, named=named), world.exclusive():
+            yield
+
+    return Network(payments, record)
+
+
+def _as_json(said: Said) -> Any:
     return reply_resource(plain_reply(said)) if isinstance(said, Reply) else said

@@ -1,4 +1,4 @@
-"""A real HTTP client whose requests never leave the process."""
+"""An HTTP client whose requests stay in the process."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from leyden.world.loopback import send_request
 
 
 class LoopbackTransport(httpx2.BaseTransport):
-    """The way out of an `httpx2.Client` that leads into an application instead of a network."""
+    """A transport of `httpx2.Client` that calls an ASGI application instead of a network."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Answer one request from the application."""
+        """Send one request to the application."""
         headers = tuple((name.lower(), value) for name, value in request.headers.raw)
         target = request.url.raw_path.decode("ascii")
         answer = send_request(self._app, request.method, target, headers, request.read())
@@ -23,5 +23,5 @@ class LoopbackTransport(httpx2.BaseTransport):
 
 
 def loopback_client(app: ASGIApp, headers: dict[str, str]) -> httpx2.Client:
-    """An `httpx2.Client` on an ASGI application, as `http://localhost`, sending `headers` with every request."""
+    """An `httpx2.Client` for an ASGI application at `http://localhost` that sends `headers` with every request."""
     return httpx2.Client(transport=LoopbackTransport(app), base_url="http://localhost", headers=headers)

@@ -1,4 +1,4 @@
-"""Handles: what a notebook holds in place of ids. Each asks the world anew, so it always shows the present."""
+"""Resources of the service and payments, by id. Each attribute is read anew, so it shows the present state."""
 
 from __future__ import annotations
 
@@ -8,28 +8,25 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from leyden.lab.charge_states import EXPIRY_REACHED, states_entered
 from leyden.lightning.bolt11.codec import Bolt11, decode
 from leyden.repr_tables import html_table, plain
-from leyden.sandbox.requests import ApiError
+from leyden.sandbox.session import Session
 
 if TYPE_CHECKING:
     from leyden.lab.drawings import Drawing
-    from leyden.sandbox import Sandbox
-
-__all__ = ["ApiError", "Charge", "Invoice", "Payment", "Resource", "StaticCharge", "warn_of_unknown"]
 
 
-def warn_of_unknown(sandbox: Sandbox, operation_id: str, names: Iterable[str]) -> None:
-    """Warn of names that the service will ignore, as its specification has it: in Python they are slips of the pen."""
-    contract = sandbox.world.config.contract
-    body = contract.operations[operation_id].body
-    if body is None or body.rule.schema.get("additionalProperties") is False:  # then the service refuses them itself
+def warn_about_ignored(session: Session, operation_id: str, names: Iterable[str]) -> None:
+    """Warn about fields that the service ignores: its specification allows them, but in Python they are mistakes."""
+    body = session.world.config.contract.operations[operation_id].body
+    if body is None or body.rule.schema.get("additionalProperties") is False:  # then the service refuses them
         return
     known = body.properties
     for name in set(names).difference(known):
         near = difflib.get_close_matches(name, known, n=1)
-        mend = f"write {near[0]}" if near else f"there are {', '.join(known)}"
-        warnings.warn(f"{operation_id} has no field {name} and ignores it: {mend}", stacklevel=3)
+        advice = f"write {near[0]}" if near else f"its fields are {', '.join(known)}"
+        warnings.warn(f"{operation_id} has no field {name} and ignores it: {advice}", stacklevel=3)
 
 
 class Invoice:
@@ -39,7 +36,7 @@ class Invoice:
         self.request = request
 
     def decode(self) -> Bolt11:
-        """Its fields, read back from the payment request alone; shown, they are a table."""
+        """Its fields, decoded from the payment request alone. Raises `ValueError` for a text that is no invoice."""
         return decode(self.request)
 
     def __repr__(self) -> str:
@@ -50,37 +47,37 @@ class Invoice:
 
 
 class Resource:
-    """A resource of the service, as the service itself shows it. Looking at it leaves no trace."""
+    """A resource of the service. Reading it changes and records nothing."""
 
     _details = ""
 
-    def __init__(self, sandbox: Sandbox, resource_id: str) -> None:
-        self._sandbox = sandbox
+    def __init__(self, session: Session, resource_id: str) -> None:
+        self._session = session
         self.id = resource_id
 
     def _path(self, operation_id: str) -> str:
-        """Where the spec puts an operation on this resource."""
-        return self._sandbox.path(operation_id).replace("{id}", self.id)
+        """The path of an operation on this resource."""
+        return self._session.path(operation_id).replace("{id}", self.id)
 
     @property
     def data(self) -> dict[str, Any]:
-        """The resource as GET answers it, in the wire's names. Raises `ApiError` when this sandbox has none such."""
-        data: dict[str, Any] = self._sandbox.look(self._details, id=self.id)["data"]
+        """The resource as GET shows it, with the API's field names. Raises `ApiError` 404 for an unknown id."""
+        data: dict[str, Any] = self._session.read(self._details, id=self.id)["data"]
         return data
 
     @property
     def status(self) -> str:
-        """The resource's state now."""
+        """The present state."""
         return str(self.data["status"])
 
     @property
     def created_at(self) -> datetime:
-        """When it was created, in UTC."""
-        return _moment(self.data["createdAt"])
+        """The instant of its creation, in UTC."""
+        return _instant(self.data["createdAt"])
 
     @property
     def request(self) -> str:
-        """The payment request to show a payer."""
+        """The payment request for a payer: a BOLT11 invoice or an LNURL."""
         return str(self.data["invoice"]["request"])
 
     def qr(self) -> Drawing:
@@ -90,11 +87,11 @@ class Resource:
         return qr(self.request)
 
     def lifecycle(self) -> Drawing:
-        """The states that there are, with the path that this one took."""
+        """The state diagram, with the transitions of this resource marked."""
         from leyden.lab.drawings import lifecycle
 
-        with self._sandbox.world.exclusive():
-            return lifecycle(self._sandbox.world, type(self).__name__, self.id)
+        with self._session.world.exclusive():
+            return lifecycle(self._session.world, type(self).__name__, self.id)
 
     def _repr_html_(self) -> str:
         data = self.data
@@ -120,62 +117,67 @@ class Charge(Resource):
 
     @property
     def expires_at(self) -> datetime:
-        """The instant from which it is no longer payable, in UTC."""
-        return _moment(self.data["expiresAt"])
+        """The instant of its expiry, in UTC: from then on it cannot be paid."""
+        return _instant(self.data["expiresAt"])
 
     @property
     def invoice(self) -> Invoice:
-        """The invoice to pay."""
+        """Its invoice."""
         return Invoice(self.request)
 
     def fail(self, reason: str = "failed on request") -> Charge:
-        """Let the node lose the invoice: a pending Charge goes to `error`. Raises `ApiError` 409 otherwise."""
-        self._sandbox.ask("POST", f"/sandbox/v1/charges/{self.id}/fail", {"reason": reason})
+        """Let the node fail the invoice: a pending Charge goes to `error`. Raises `ApiError` 409 in any other state."""
+        self._session.ask("POST", f"/sandbox/v1/charges/{self.id}/fail", {"reason": reason})
         return self
 
     def timeline(self) -> Drawing:
-        """What happened to it and when, in lanes: payer, hops, node, service, callback."""
+        """A drawing of what happened and when, in lanes: payer, hops, node, service, callback."""
         from leyden.lab.drawings import timeline
 
-        with self._sandbox.world.exclusive():
-            return timeline(self._sandbox.world, self.id)
+        with self._session.world.exclusive():
+            return timeline(self._session.world, self.id)
 
     def sequence(self) -> Drawing:
-        """Who told whom what, as a sequence diagram."""
+        """A sequence diagram of the messages between payer, network, node, service and receiver."""
         from leyden.lab.drawings import sequence
 
-        with self._sandbox.world.exclusive():
-            return sequence(self._sandbox.world, self.id)
+        with self._session.world.exclusive():
+            return sequence(self._session.world, self.id)
 
     def __repr__(self) -> str:
         data = self.data
-        when = {"pending": "expiresAt", "completed": "confirmedAt", "expired": "expiresAt"}.get(data["status"])
-        told = "" if when is None else f", {data['status'].replace('pending', 'expires')} {data[when]}"
-        return f"Charge({data['amount']} msat, {data['status']}, {plain(data['description'])!r}, {self.id}{told})"
+        table, status, time = self._session.world.config.contract.lifecycles["Charge"], data["status"], ""
+        if status == table.initial:
+            time = f", expires {data['expiresAt']}"
+        elif data["confirmedAt"] is not None:
+            time = f", {status} {data['confirmedAt']}"
+        elif status in states_entered(table, EXPIRY_REACHED):
+            time = f", {status} {data['expiresAt']}"
+        return f"Charge({data['amount']} msat, {status}, {plain(data['description'])!r}, {self.id}{time})"
 
 
 class StaticCharge(Resource):
-    """A Static Charge: one code that many may pay."""
+    """A Static Charge: one LNURL code that many payers can use."""
 
     _details = "getStaticChargeDetails"
 
     @property
     def slots(self) -> int:
-        """Payments taken so far."""
+        """The number of slots used by payments so far."""
         return int(self.data["slots"])
 
     def update(self, /, **fields: Any) -> StaticCharge:
-        """PATCH the named fields (the wire's names). Raises `ApiError` when the service refuses."""
-        warn_of_unknown(self._sandbox, "updateStaticCharge", fields)
-        self._sandbox.ask("PATCH", self._path("updateStaticCharge"), fields)
+        """PATCH the given fields, by the API's names. Raises `ApiError` when the service refuses."""
+        warn_about_ignored(self._session, "updateStaticCharge", fields)
+        self._session.ask("PATCH", self._path("updateStaticCharge"), fields)
         return self
 
     @property
     def charges(self) -> list[Charge]:
-        """The Charges that payers asked for, the oldest first."""
-        self.data  # noqa: B018  an id unknown here is refused, by the service
-        found = self._sandbox.world.service.charges.charges.find("static_charge_id", self.id)
-        return [Charge(self._sandbox, row["id"]) for row in found]
+        """The Charges that payers requested from it, oldest first."""
+        self.data  # noqa: B018  raises for an unknown id
+        found = self._session.world.service.charges.charges.find("static_charge_id", self.id)
+        return [Charge(self._session, row["id"]) for row in found]
 
     def __repr__(self) -> str:
         data = self.data
@@ -185,17 +187,17 @@ class StaticCharge(Resource):
 
 
 class Payment:
-    """One payment of a wallet. Until time moves it is only scheduled."""
+    """One payment of a wallet. It is only scheduled until time moves."""
 
-    def __init__(self, sandbox: Sandbox, payment_id: str) -> None:
-        self._sandbox = sandbox
+    def __init__(self, session: Session, payment_id: str) -> None:
+        self._session = session
         self.id = payment_id
 
     @property
     def row(self) -> Mapping[str, Any]:
-        """The payment as the simulation keeps it."""
-        with self._sandbox.world.exclusive():
-            return self._sandbox.world.payments.rows.existing(self.id)
+        """The row of the payment in the simulation's store."""
+        with self._session.world.exclusive():
+            return self._session.world.payments.rows.existing(self.id)
 
     @property
     def status(self) -> str:
@@ -204,24 +206,24 @@ class Payment:
 
     @property
     def outcome(self) -> str | None:
-        """`SUCCEEDED`, or why it failed in the payer's words (`INCORRECT_PAYMENT_DETAILS`, ...); None while open."""
+        """`SUCCEEDED`, or the failure that the payer sees (`INCORRECT_PAYMENT_DETAILS`, ...); None before the end."""
         outcome: str | None = self.row["outcome"]
         return outcome
 
     @property
     def reason(self) -> str | None:
-        """Why it failed as only the simulation knows; the payer is not told this."""
+        """The cause of the failure, which only the simulation knows and the payer does not; None without a failure."""
         reason: str | None = self.row["reason"]
         return reason
 
     def settle(self) -> Payment:
-        """Let the node take a held payment."""
-        self._sandbox.ask("POST", f"/sandbox/v1/payments/{self.id}/settle")
+        """Let the node settle a held payment. Raises `ApiError` 409 when it is not held."""
+        self._session.ask("POST", f"/sandbox/v1/payments/{self.id}/settle")
         return self
 
     def cancel(self) -> Payment:
-        """Let the node fail a held payment; its Charge goes to `error`."""
-        self._sandbox.ask("POST", f"/sandbox/v1/payments/{self.id}/cancel")
+        """Let the node fail a held payment; its Charge goes to `error`. Raises `ApiError` 409 when it is not held."""
+        self._session.ask("POST", f"/sandbox/v1/payments/{self.id}/cancel")
         return self
 
     def __repr__(self) -> str:
@@ -235,5 +237,5 @@ class Payment:
         return html_table([(name, row[name]) for name in shown], caption="Payment")
 
 
-def _moment(text: str) -> datetime:
+def _instant(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)

@@ -1,51 +1,62 @@
-"""The sandbox: the whole service and its world in one object, with time in your hand."""
+"""The sandbox: the charge service with its network, payers, receivers and clock as one Python object."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+
+from starlette.types import ASGIApp
 
 from leyden.callbacks.receivers import Receiver
 from leyden.devserver.control.handlers import control_handlers
-from leyden.lab.action_log import History, as_json
+from leyden.extras import require
+from leyden.lab.action_log import ActionLog, as_json
+from leyden.lab.kpi import Kpi
 from leyden.lab.traffic import Traffic, traffic
-from leyden.sandbox.collections import Collection, Crowd, FaultList, Shop
-from leyden.sandbox.requests import Asking
+from leyden.repr_tables import html_table
+from leyden.sandbox.collections import Collection, FaultList, RecordedReceiver, RecordedTraffic, recorded_network
+from leyden.sandbox.http_access import HttpAccess
+from leyden.sandbox.opening import open_session
 from leyden.sandbox.resources import Charge, StaticCharge
-from leyden.sandbox.time_control import Instant, Moving, instant_ms
-from leyden.sandbox.views import Looking
+from leyden.sandbox.session import Headers, Session
+from leyden.sandbox.time_control import FiredEvents, Instant, Span, instant_ms
+from leyden.sandbox.views import card, diff, table
 from leyden.sandbox.wallet import Wallet
 from leyden.server.contract.types import Contract
-from leyden.server.errors import StoreError
-from leyden.server.store.store import Store
-from leyden.server.timestamps import to_iso
+from leyden.server.timestamps import parse_duration, to_iso
 from leyden.server.version import VERSION
-from leyden.world.config import WorldConfig, chosen_network, world_config
-from leyden.world.process_clock import first_instant, process_clock, sync_to_process
+from leyden.world.clock import Fired
+from leyden.world.loopback import LoopbackResponse
 from leyden.world.snapshots import ForkError, dump_world, fork_world, restore_world
 from leyden.world.world import World
 
 if TYPE_CHECKING:
+    import httpx2
+    from pandas import DataFrame
+
+    from leyden.lab.drawings import Drawing
     from leyden.lightning.network.network import Network
     from leyden.lightning.topology.graph import Graph
 
 
-class Sandbox(Asking, Moving, Looking):
+class Sandbox:
     """A charge service with its Lightning node, payers, receivers and clock.
 
-    Nothing happens until time moves: `run`, `advance`, `advance_to`, `step`. Everything is decided by `seed` (default
-    0), `start` and what you do, so the same lines give the same ids, invoices and journal anywhere.
+    Time moves only by `run`, `advance`, `advance_to` and `step`. `seed` (default 0), `start` and the actions on the
+    sandbox determine everything: the same lines give the same ids, invoices and journal on every machine.
 
-    `data` is a directory to keep everything in (default: memory only). One that a sandbox was kept in before is gone on
-    with, from the instant at which it was left; its seed, start and network are its own, and `StoreError` is raised for
-    other ones. `spec` is a path to another `charges.openapi.yaml`, `overlays` are names from `specs/overlays` or paths.
-    `network` is the depth of the simulated Lightning network: `direct` (the default) puts every payer one step from the
-    node; `scale-free:400`, `hub:50`, `line:4`, `star:12` or a `leyden.lightning.topology.graph.Graph` let every payment
-    travel over channels. `label` is the column `world` of every table. `clock="process"` lets time pass with the
-    process's clock, which freezegun may freeze and move: see `leyden.world.process_clock`.
+    `data` is a directory to keep everything in (default: memory only). A directory that a sandbox was kept in before
+    continues at its last instant, with its own seed, start and network; `StoreError` is raised when others are given.
+    `spec` is a path to another `charges.openapi.yaml`, `overlays` are names from `specs/overlays` or paths. `network`
+    is the depth of the Lightning network: `direct` (the default) puts every payer one hop from the node;
+    `scale-free:400`, `hub:50`, `line:4`, `star:12` or a `leyden.lightning.topology.graph.Graph` route every payment
+    over channels, and need the extra `network`. `label` is the column `world` of every table. `clock="process"` follows
+    the process's clock, which freezegun may freeze and move: see `leyden.world.process_clock`.
+
+    `charges` and `static_charges` are the collections of the service's resources, `faults` the injected faults.
     """
 
     def __init__(
@@ -61,151 +72,292 @@ class Sandbox(Asking, Moving, Looking):
         clock: str = "virtual",
         label: str = "main",
     ) -> None:
-        if isinstance(overlays, str):
-            raise TypeError(f"overlays={overlays!r} is one name: write overlays=[{overlays!r}]")
-        start_ms = None if start is None else instant_ms(start)
-        wall = process_clock(clock, start)
-        store = Store.memory() if data is None else Store.open(Path(data))
-        try:
-            saved = World.saved(store)
-            if saved is not None and seed not in (None, saved["given_seed"]):
-                raise StoreError(f"{data} was begun with seed {saved['given_seed']}: leave seed out, or use a new data")
-            if saved is not None and start_ms not in (None, saved["given_start"]):
-                begun = to_iso(saved["given_start"])
-                raise StoreError(f"{data} was begun at start {begun}: leave start out, or use a new data")
-            asked = {"seed": seed or 0, "given_seed": seed or 0, "start": start_ms, "given_start": start_ms}
-            begun_with: Mapping[str, Any] = saved or asked
-            plan = world_config(
-                seed=begun_with["seed"],
-                given_seed=begun_with["given_seed"],
-                start_ms=first_instant(begun_with["start"], wall),
-                given_start_ms=begun_with["given_start"],
-                spec=spec,
-                overlays=overlays,
-                api_key=api_key,
-                network=chosen_network(saved, network),
-                rate=0 if wall is None else 1,
-                real_clock=wall,
-            )
-            world = World(plan, store, control_handlers=control_handlers, label=label)
-            if wall is not None:
-                sync_to_process(world.clock)
-        except BaseException:
-            store.close()
-            raise
-        history = History(_begun(plan, spec, overlays))
-        if saved is not None:
-            history.forget("it was gone on with from a directory, which does not say what had been done")
-        elif isinstance(spec, Contract) or not isinstance(plan.network, str):
-            history.forget(
-                "it was made with an object that has no name: give the spec as a path, the network as a text"
-            )
-        self._furnish(world, history)
+        self._attach(open_session(seed, start, data, spec, overlays, network, api_key, clock, label))
 
-    def _furnish(self, world: World, history: History) -> None:
-        self.world = world
-        self.history = history
-        self.charges = Collection(self, Charge, "createCharge", "charges")
-        self.static_charges = Collection(self, StaticCharge, "createStaticCharge", "static_charges")
-        self.faults = FaultList(self)
+    def _attach(self, session: Session) -> None:
+        self.session = session
+        self._http = HttpAccess(session)
+        self.charges = Collection(session, Charge, "createCharge", "charges")
+        self.static_charges = Collection(session, StaticCharge, "createStaticCharge", "static_charges")
+        self.faults = FaultList(session)
 
     @classmethod
-    def _of(cls, world: World, history: History) -> Self:
-        made = cls.__new__(cls)
-        made._furnish(world, history)
-        return made
+    def _of(cls, world: World, action_log: ActionLog) -> Self:
+        new = cls.__new__(cls)
+        new._attach(Session(world, action_log))
+        return new
 
-    # The people around the service
+    @property
+    def world(self) -> World:
+        """The simulation behind the sandbox, for code that needs more than the sandbox offers."""
+        return self.session.world
+
+    @property
+    def action_log(self) -> ActionLog:
+        """The actions on this sandbox, which `script` writes as Python."""
+        return self.session.action_log
+
+    @property
+    def label(self) -> str:
+        """The name of this sandbox in tables."""
+        return self.world.label
+
+    # Payers, receivers and the network
 
     def wallet(self, name: str) -> Wallet:
-        """A payer's wallet, made on first use."""
-        return Wallet(self, name)
+        """The wallet of the payer with this name."""
+        return Wallet(self.session, name)
 
-    def traffic(self, rate: str = "30/min", **laws: Any) -> Traffic:
-        """Let visitors come from now on, each shown a Charge of its own; `laws` as in `leyden.lab.traffic.traffic`.
+    def traffic(self, rate: str = "30/min", **options: Any) -> Traffic:
+        """Start a stream of customers, each with a Charge of its own; `options` as in `leyden.lab.traffic.traffic`.
 
-        Nobody comes until time moves. Raises `leyden.lab.distributions.DistributionError`.
+        Customers arrive when time moves. Raises `DistributionError`.
         """
-        with self.history.doing(self.world, "call", call="traffic", args=[rate], named=as_json(laws)) as facts:
-            facts["id"] = traffic(self.world, rate, **laws).id
-        return Crowd(self, facts["id"])
+        with self.session.record("call", call="traffic", args=[rate], named=as_json(options)) as facts:
+            facts["id"] = traffic(self.world, rate, **options).id
+        return RecordedTraffic(self.session, facts["id"])
 
     def receiver(self, name: str) -> Receiver:
-        """The callback receiver that answers for `http://<name>.localhost/...` (or for a whole host name)."""
-        return Shop(self, name)
+        """The callback receiver at `http://<name>.localhost/...`, or at a whole host name."""
+        return RecordedReceiver(self.session, name)
 
     @property
     def network(self) -> Network:
         """The Lightning network. Raises `ValueError` when payments are direct."""
-        world = self.world
-        if world.engine is None:
-            raise ValueError("payments are direct here: make the sandbox with network='scale-free:400'")
-        from leyden.lightning.network.network import Network
-        from leyden.lightning.payer.routed_payments import TravellingPayments
+        return recorded_network(self.session)
 
-        payments = world.payments
-        assert isinstance(payments, TravellingPayments)
+    # Requests
 
-        @contextmanager
-        def doing(call: str, args: list[Any], named: dict[str, Any]) -> Iterator[None]:
-            with self.history.doing(world, "call", call=f"network{call}", args=args, named=named), world.exclusive():
-                yield
+    def ask(self, method: str, target: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Send one request with the sandbox's API key and return the JSON of its response.
 
-        return Network(payments, doing)
+        Raises `ApiError` for any status but 2xx.
+        """
+        return self.session.ask(method, target, body)
 
-    # What if
+    def request(
+        self,
+        method: str,
+        target: str,
+        body: Mapping[str, Any] | bytes | None = None,
+        headers: Headers | None = None,
+    ) -> LoopbackResponse:
+        """Send one request and return its response, whatever its status.
+
+        `target` is the path with its query, percent-encoded; a `bytes` body is sent as it is. Without `headers` the API
+        key is sent, and the content type JSON if there is a body; with `headers` exactly these are sent.
+        """
+        return self.session.request(method, target, body, headers)
+
+    def path(self, operation_id: str) -> str:
+        """The path template of an operation, as the specification in use has it."""
+        return self.session.path(operation_id)
+
+    @property
+    def api_key(self) -> str:
+        """The newest API key of the sandbox's project."""
+        return self.session.api_key
+
+    @property
+    def app(self) -> ASGIApp:
+        """The ASGI application, for test tools that take one."""
+        return self._http.app
+
+    @property
+    def http(self) -> httpx2.Client:
+        """An HTTP client with the API key set, whose requests stay in the process."""
+        return self._http.client()
+
+    def serve(self, host: str = "127.0.0.1", port: int = 0) -> str:
+        """Serve HTTP on a thread beside this program and return the base URL; port 0 takes a free port.
+
+        Callbacks still go to the built-in receivers. Raises `ListenError` when the port is in use.
+        """
+        return self._http.serve(host, port)
+
+    def close(self) -> None:
+        """Stop the server and close the store."""
+        self._http.close()
+        self.world.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Time
+
+    @property
+    def now(self) -> str:
+        """The present instant of the sandbox, ISO 8601 in UTC."""
+        with self.world.exclusive():
+            return to_iso(self.world.clock.now())
+
+    def run(self, until: Span = "idle") -> FiredEvents:
+        """Run until nothing is scheduled (`idle`), through the next instant (`next_event`), or for a span (`"10m"`).
+
+        Returns what fired, in order.
+        """
+        session = self.session
+        if until == "idle" and self.world.clock.rate:
+            return FiredEvents(session.action_log.catch_up(self.world))
+        if until == "idle":
+            return FiredEvents(session.move("idle", lambda clock: clock.run_until_idle()))
+        if until == "next_event":
+            return FiredEvents(session.move("next_event", lambda clock: clock.run_until_next_event()))
+        return self.advance(until)
+
+    def advance(self, by: Span) -> FiredEvents:
+        """Move time forward by a span (`"5m"`, seconds, `timedelta`) and return what fired, in order."""
+        span_ms = parse_duration(by)
+        return FiredEvents(self.session.move("advance", lambda clock: clock.advance(span_ms), by_ms=span_ms))
+
+    def advance_to(self, when: Instant, offset: Span = "0s") -> FiredEvents:
+        """Move time to an instant plus `offset`, which may be negative; an instant in the past changes nothing."""
+        target = instant_ms(when) + parse_duration(offset)
+        return FiredEvents(self.session.move("advance_to", lambda clock: clock.advance_to(target), to_ms=target))
+
+    def step(self) -> Fired | None:
+        """Run the next event, whenever it is, and return it; None when nothing is scheduled."""
+        return self.session.move("step", lambda clock: clock.step())
+
+    # Tables and figures: every DataFrame is new; `leyden.lab.tables` describes the columns. They need pandas.
+
+    @property
+    def payments(self) -> DataFrame:
+        """All payments of all wallets, oldest first."""
+        return self.table("payments")
+
+    @property
+    def attempts(self) -> DataFrame:
+        """All attempts to send a part of a payment: the route, the failure and what the payer learned from it."""
+        return self.table("attempts")
+
+    @property
+    def htlcs(self) -> DataFrame:
+        """All HTLCs on all hops."""
+        return self.table("htlcs")
+
+    @property
+    def deliveries(self) -> DataFrame:
+        """All messages for receivers; their attempts are in `callbacks`."""
+        return self.table("deliveries")
+
+    @property
+    def callbacks(self) -> DataFrame:
+        """All attempts to deliver a message, with their responses."""
+        return self.table("callbacks")
+
+    @property
+    def balances(self) -> DataFrame:
+        """The present balances: of projects, of the shop's node, and of each side of each channel."""
+        return self.table("balances")
+
+    @property
+    def journal(self) -> DataFrame:
+        """All events, in order."""
+        return self.table("journal")
+
+    @property
+    def journal_hash(self) -> str:
+        """64 hex digits that depend on all events: equal hashes mean equal runs."""
+        with self.world.exclusive():
+            return self.world.journal.hash
+
+    def table(self, name: str) -> DataFrame:
+        """One of the tables, by its name. Raises `ValueError` with the names for an unknown one."""
+        return table(self.world, name, f"sb.{name}")
+
+    def diff(self, other: Sandbox) -> DataFrame:
+        """The rows and fields that differ: `table`, `id`, `field`, and the values `here` and `there`."""
+        return diff(self.world, other.world)
+
+    @property
+    def kpi(self) -> Kpi:
+        """The shop's figures over everything so far: `kpi.conversion`, `kpi.settle_s(.95)`, ..."""
+        return self.kpis()
+
+    def kpis(self, since: Instant | None = None, until: Instant | None = None) -> Kpi:
+        """The same for the Charges created from `since` (included) to `until` (excluded)."""
+        since_ms, until_ms = (None if when is None else instant_ms(when) for when in (since, until))
+        with self.world.exclusive():
+            return Kpi(self.world, since_ms=since_ms, until_ms=until_ms)
+
+    # Drawings
+
+    def lifecycle(self, resource: str) -> Drawing:
+        """The state diagram of `Charge` or `StaticCharge`, with the number of times each transition was taken."""
+        from leyden.lab.drawings import lifecycle
+
+        with self.world.exclusive():
+            return lifecycle(self.world, resource)
+
+    def schedule(self) -> Drawing:
+        """The scheduled events, and the remaining retries of each pending message."""
+        from leyden.lab.drawings import schedule
+
+        with self.world.exclusive():
+            return schedule(self.world)
+
+    def liquidity(self) -> Drawing:
+        """The network around the shop, with the balances of each channel."""
+        from leyden.lab.drawings import network
+
+        with self.world.exclusive():
+            return network(self.world)
+
+    # Forks, snapshots and scripts
 
     def fork(self, label: str | None = None, *, reseed: int | None = None) -> Sandbox:
-        """A sandbox of its own that stands where this one stands: same luck, other decision.
+        """An independent copy, kept in memory: the same random numbers, for a different action.
 
-        With `reseed` it has the same past and other luck. Handles lead to the sandbox that made them; by id they are
-        found in both: `fork.charges[charge.id]`. Neither changes the other from here on. The fork is kept in memory.
+        With `reseed` it has the same past and other random numbers. A Charge or Payment object belongs to the sandbox
+        that created it; its id is found in both: `fork.charges[charge.id]`.
         """
         if label is None:
-            label = "fork" if reseed is None else f"luck {reseed}"
+            label = "fork" if reseed is None else f"seed {reseed}"
         world = fork_world(self.world, label, reseed=reseed)
-        history = self.history.fork()
+        action_log = self.action_log.fork()
         if reseed is not None:
-            history.add("reseed", {"luck": reseed})
-        return Sandbox._of(world, history)
+            action_log.add("reseed", {"seed": reseed})
+        return Sandbox._of(world, action_log)
 
     def snapshot(self) -> dict[str, Any]:
-        """Everything as JSON values, for `Sandbox.from_snapshot` and `restore`. Raises
-        `leyden.world.snapshots.ForkError`.
-        """
-        return {"leyden": VERSION, **dump_world(self.world), "history": self.history.snapshot()}
+        """The whole sandbox as JSON values, for `Sandbox.from_snapshot` and `restore`. Raises `ForkError`."""
+        return {"leyden": VERSION, **dump_world(self.world), "action_log": self.action_log.snapshot()}
 
     @classmethod
     def from_snapshot(cls, snapshot: Mapping[str, Any], *, label: str | None = None) -> Sandbox:
-        """A sandbox that stands where the snapshot was taken. Raises `ForkError` for one of another format."""
+        """A new sandbox in the state of a snapshot. Raises `ForkError` for one of an unknown format."""
         world = restore_world(snapshot, control_handlers=control_handlers, label=label)
-        return cls._of(world, History.restored(snapshot.get("history")))
+        return cls._of(world, ActionLog.from_snapshot(snapshot))
 
     def restore(self, snapshot: Mapping[str, Any]) -> Sandbox:
-        """Stand again where the snapshot was taken; handles of what did not exist then lead nowhere.
+        """Return this sandbox to the state of a snapshot; objects created after it are not found any more.
 
-        Raises `leyden.world.snapshots.ForkError` for a sandbox that is served or kept in a directory: others rely on
-        its time.
+        Raises `ForkError` for a sandbox that is served or kept in a directory: its users rely on its time.
         """
-        if self._thread is not None or self.world.store.lasts:
+        if self._http.is_serving or self.world.store.lasts:
             raise ForkError(
-                "time does not go back for those who see this sandbox from outside: open the snapshot beside it, with "
-                "Sandbox.from_snapshot(...)"
+                "a sandbox that is served or kept in a directory cannot go back in time: open the snapshot as a second "
+                "sandbox, with Sandbox.from_snapshot(...)"
             )
         world = restore_world(snapshot, control_handlers=control_handlers, label=self.label)
         self.world.store.close()
-        self.world, self.history = world, History.restored(snapshot.get("history"))
+        self.session.world, self.session.action_log = world, ActionLog.from_snapshot(snapshot)
         return self
 
     def save(self, path: str | Path) -> Path:
-        """Write the whole sandbox to a file of JSON, for `Sandbox.load`. Raises `leyden.world.snapshots.ForkError`."""
-        path = Path(path)
-        path.write_text(json.dumps(self.snapshot()) + "\n", encoding="utf-8")
-        return path
+        """Write a snapshot to a JSON file, for `Sandbox.load`. Raises `ForkError`."""
+        Path(path).write_text(json.dumps(self.snapshot()) + "\n", encoding="utf-8")
+        return Path(path)
 
     @classmethod
     def load(cls, path: str | Path, *, label: str | None = None) -> Sandbox:
-        """The sandbox that was saved, as it stood, in memory. Raises `leyden.world.snapshots.ForkError`."""
+        """A new sandbox, in memory, from a file that `save` wrote. Raises `ForkError` for any other file."""
         try:
             saved = json.loads(Path(path).read_text(encoding="utf-8"))
         except ValueError as error:
@@ -213,38 +365,34 @@ class Sandbox(Asking, Moving, Looking):
         return cls.from_snapshot(saved, label=label)
 
     def script(self) -> str:
-        """The Python that makes this sandbox anew, as `sb`: same ids, same invoices, same journal, to the byte.
+        """The Python program that creates this sandbox again, as `sb`, with the same ids, invoices and journal.
 
-        Raises `leyden.lab.action_log.HistoryError` when what was done to it is not known in full.
+        Raises `ActionLogError` when the action log is incomplete.
         """
         from leyden.lab.script_writer import script_of
 
-        self.history.catch_up(self.world)
-        return script_of(self.world, self.history)
+        self.action_log.catch_up(self.world)
+        return script_of(self.world, self.action_log)
 
     def notebook(self, path: str | Path) -> Path:
-        """Write a notebook that tells this sandbox, makes it anew and shows it in tables and pictures, ready to run.
+        """Write a notebook that describes this sandbox, creates it again and shows tables and drawings. Needs nbformat.
 
-        Raises `leyden.lab.action_log.HistoryError` like `script`.
+        Raises `ActionLogError` when the action log is incomplete.
         """
+        require("sb.notebook()", "nbformat", "lab")
         from leyden.lab.notebook_writer import as_notebook
 
-        self.history.catch_up(self.world)
+        self.action_log.catch_up(self.world)
         path = Path(path)
         with self.world.exclusive():
-            path.write_text(as_notebook(self.world, self.history), encoding="utf-8", newline="\n")
+            path.write_text(as_notebook(self.world, self.action_log), encoding="utf-8", newline="\n")
         return path
 
+    def __repr__(self) -> str:
+        title, rows = card(self.world)
+        (_, now), (_, charges), *events = rows
+        return f"{title} at {now}\n  charges: {charges}\n  next: {'; '.join(event for _, event in events)}"
 
-def _begun(plan: WorldConfig, spec: object, overlays: Sequence[str | Path]) -> dict[str, Any]:
-    """The arguments that make a sandbox alike, those left out that are the usual ones."""
-    asked: dict[str, Any] = {"seed": plan.seed, "start": to_iso(plan.start_ms)}
-    if spec is not None:
-        asked["spec"] = str(spec)
-    if overlays:
-        asked["overlays"] = [str(overlay) for overlay in overlays]
-    if plan.network != "direct":
-        asked["network"] = str(plan.network)
-    if plan.api_key != "leyden":
-        asked["api_key"] = plan.api_key
-    return asked
+    def _repr_html_(self) -> str:
+        title, rows = card(self.world)
+        return html_table(rows, caption=title)

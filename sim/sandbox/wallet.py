@@ -1,43 +1,40 @@
-"""Wallets: the payers of a sandbox, by name. What they pay arrives when time moves."""
+"""Wallets: the payers of a sandbox, by name. A payment is scheduled and happens when time moves."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
 
 from leyden.lightning.payer.payment_requests import ask_for_invoice, read_request, strip_scheme
 from leyden.sandbox.resources import Charge, Payment, StaticCharge
+from leyden.sandbox.session import Session
 from leyden.sandbox.time_control import Span
 from leyden.server.timestamps import parse_duration
 
-if TYPE_CHECKING:
-    from leyden.sandbox import Sandbox
-
 
 class Wallet:
-    """A payer. What it pays arrives when time moves."""
+    """The wallet of one payer. A payment is scheduled and happens when time moves."""
 
-    def __init__(self, sandbox: Sandbox, name: str) -> None:
-        self._sandbox = sandbox
+    def __init__(self, session: Session, name: str) -> None:
+        self._session = session
         self.name = name
 
     def pay(
         self, what: Charge | str, *, amount: int | str | None = None, outcome: str = "settle", delay: Span = 0
     ) -> Payment:
-        """Pay a Charge or a BOLT11 invoice, `delay` from now. `amount` overrides the invoice's, in msat.
+        """Schedule the payment of a Charge or a BOLT11 invoice, `delay` from now. `amount` (msat) replaces its own.
 
-        A Charge may be another sandbox's: its invoice is paid in this one. `outcome`: settle, hold, incomplete,
-        wrong_secret, underpay, overpay, overpay_double or fail.
+        A Charge may belong to another sandbox: its invoice is then paid in this one. `outcome` is `settle`, `hold`,
+        `incomplete`, `wrong_secret`, `underpay`, `overpay`, `overpay_double` or `fail`. Raises `PayerError` for a text
+        that is no payment request, `ValueError` for an amount that is not whole.
         """
-        request = strip_scheme(_shown(what))
+        request = strip_scheme(_payment_request(what))
         if read_request(request) == "lnurl":
             raise ValueError("this is an LNURL: use scan(..., amount=...) instead of pay")
         amount_msat, delay_ms = _whole_msat(amount), parse_duration(delay)
-        sandbox = self._sandbox
-        with sandbox.history.doing(
-            sandbox.world,
+        with self._session.record(
             "pay",
             payer=self.name,
             charge=None if isinstance(what, str) else what.id,
@@ -47,7 +44,7 @@ class Wallet:
             delay_ms=delay_ms,
         ) as facts:
             facts["id"] = self._send(request, amount_msat, outcome, delay_ms)
-        return Payment(sandbox, facts["id"])
+        return Payment(self._session, facts["id"])
 
     def scan(
         self,
@@ -58,15 +55,13 @@ class Wallet:
         outcome: str = "settle",
         delay: Span = 0,
     ) -> Payment:
-        """Scan a Static Charge's code: ask for an invoice over `amount` msat and pay it.
+        """Scan the LNURL of a Static Charge: request an invoice of `amount` msat and schedule its payment.
 
-        Raises `leyden.lightning.payer.payment_requests.PayerError` with the service's reason when it gives no invoice.
+        Raises `PayerError` with the service's reason when it issues no invoice.
         """
         amount_msat, delay_ms = _whole_msat(amount), parse_duration(delay)
-        lnurl = _shown(what)
-        sandbox = self._sandbox
-        with sandbox.history.doing(
-            sandbox.world,
+        lnurl = _payment_request(what)
+        with self._session.record(
             "scan",
             payer=self.name,
             static=None if isinstance(what, str) else what.id,
@@ -78,10 +73,10 @@ class Wallet:
         ) as facts:
             invoice = ask_for_invoice(lnurl, amount_msat, comment, self._fetch)
             facts["id"] = self._send(strip_scheme(invoice), None, outcome, delay_ms)
-        return Payment(sandbox, facts["id"])
+        return Payment(self._session, facts["id"])
 
     def _send(self, request: str, amount_msat: int | None, outcome: str, delay_ms: int) -> str:
-        world = self._sandbox.world
+        world = self._session.world
         with world.exclusive():
             row = world.payments.pay(
                 request,
@@ -94,16 +89,16 @@ class Wallet:
         return str(row["id"])
 
     def _fetch(self, url: str) -> Any:
-        # Whatever address the code was printed with, it is this sandbox that is asked: a fork has its parent's codes.
+        # The host of the code is ignored: a fork has the codes of its parent, but answers them itself.
         parts = urlsplit(url)
         target = parts.path + (f"?{parts.query}" if parts.query else "")
-        return orjson.loads(self._sandbox.world.request("GET", target).body)
+        return orjson.loads(self._session.world.request("GET", target).body)
 
     def __repr__(self) -> str:
         return f"Wallet({self.name!r})"
 
 
-def _shown(what: Any) -> str:
+def _payment_request(what: Any) -> str:
     if isinstance(what, str):
         return what
     if not isinstance(what, Charge | StaticCharge):
@@ -112,7 +107,7 @@ def _shown(what: Any) -> str:
 
 
 def _whole_msat(amount: int | str | None) -> int | None:
-    """An amount as whole millisatoshis. Raises `ValueError` for anything else: money is not rounded on the way."""
+    """An amount in whole millisatoshis. Raises `ValueError` for anything else: amounts are never rounded."""
     if amount is None:
         return None
     try:

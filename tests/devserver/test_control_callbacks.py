@@ -11,7 +11,7 @@ from standardwebhooks.webhooks import Webhook
 
 from leyden import Sandbox
 from leyden.callbacks.faults import KINDS
-from leyden.sandbox.resources import ApiError
+from leyden.errors import ApiError
 from leyden.world.config import packaged_contract
 from tests.support.served import ROOT, Client, listening_receiver, served_leyden
 

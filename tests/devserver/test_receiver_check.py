@@ -25,7 +25,7 @@ from leyden.devserver.receiver_check.check import Report, check_receiver
 from leyden.devserver.receiver_check.report import report_resource, report_text
 from leyden.devserver.receiver_check.report_html import report_html
 from leyden.devserver.receiver_check.session import CheckRefused, CheckSession, KnownIds, signature_of
-from leyden.sandbox.resources import ApiError
+from leyden.errors import ApiError
 from leyden.server.callbacks.signing import sign
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.world.config import packaged_contract

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from leyden import Sandbox
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
-from leyden.sandbox.resources import ApiError
+from leyden.errors import ApiError
 from leyden.server.callbacks.attempts import made
 from leyden.server.errors import StorageUnavailable, StoreError
 from leyden.server.ports import CallbackRequest, CallbackResponse

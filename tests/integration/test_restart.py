@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from leyden import Sandbox
 from leyden.callbacks.replies import Reply
 from leyden.devserver.control.handlers import control_handlers
+from leyden.errors import ApiError
 from leyden.lightning.payer.payments import PaymentError
-from leyden.sandbox.resources import ApiError
 from leyden.server.errors import StoreError
 from leyden.server.store.journal import FORMAT, VERSION, seal
 from leyden.server.store.store import Store

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 
 from leyden import Sandbox
-from leyden.lab.action_log import HistoryError
+from leyden.errors import ActionLogError
 from leyden.lab.packaged_notebooks import run
 
 START = "2030-01-01T09:00Z"
@@ -119,6 +119,6 @@ def test_a_fork_is_told_from_its_beginning(tmp_path: Path) -> None:
 def test_a_world_whose_past_is_not_known_says_what_to_keep_instead(tmp_path: Path) -> None:
     with Sandbox(seed=7, data=tmp_path / "data") as sandbox:
         sandbox.charges.create(amount="1000", description="Tea")
-    with Sandbox(data=tmp_path / "data") as again, pytest.raises(HistoryError, match="save"):
+    with Sandbox(data=tmp_path / "data") as again, pytest.raises(ActionLogError, match="save"):
         again.notebook(tmp_path / "x.ipynb")
     assert not (tmp_path / "x.ipynb").exists()

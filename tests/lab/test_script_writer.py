@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from leyden import Sandbox
 from leyden.callbacks.replies import Reply
+from leyden.errors import ActionLogError, ApiError
 from leyden.lab import action_log as history
-from leyden.lab.action_log import HistoryError, as_json
-from leyden.sandbox.requests import ApiError
+from leyden.lab.action_log import as_json
 from tests.support.strategies import URL, Deed, deeds, do, look, state
 
 
@@ -187,32 +187,32 @@ def test_what_was_gone_on_with_cannot_be_told(tmp_path: Path) -> None:
         sandbox.charges.create(amount="1000", description="tea")
         told = sandbox.script()
     assert made_by(told).journal_hash == sandbox.world.journal.hash
-    with Sandbox(data=tmp_path) as again, pytest.raises(HistoryError, match=r"gone on with from a directory.*save"):
+    with Sandbox(data=tmp_path) as again, pytest.raises(ActionLogError, match=r"reopened from a directory.*save"):
         again.script()
 
 
 def test_a_contract_without_a_path_cannot_be_told() -> None:
     sandbox = Sandbox(spec=Sandbox().world.config.contract)
-    with pytest.raises(HistoryError, match="give the spec as a path"):
+    with pytest.raises(ActionLogError, match="give the spec as a path"):
         sandbox.fork().script()
 
 
 def test_a_very_long_past_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "MOST_ACTS", 3)
+    monkeypatch.setattr(history, "MAX_ACTIONS", 3)
     sandbox = Sandbox(seed=7)
     for _ in range(3):
         sandbox.step()
     assert sandbox.script().count("step") == 3
     sandbox.step()
-    assert len(sandbox.history) == 0
-    with pytest.raises(HistoryError, match="3 things"):
+    assert len(sandbox.action_log) == 0
+    with pytest.raises(ActionLogError, match="3 actions"):
         sandbox.script()
-    monkeypatch.setattr(history, "MOST_BODY_BYTES", 99)
+    monkeypatch.setattr(history, "MAX_BODY_BYTES", 99)
     talkative = Sandbox(seed=7)
     talkative.request("POST", "/v0/charges", b" " * 99)
     assert "b" + repr(" " * 99) in talkative.script()
     talkative.request("POST", "/v0/charges", b" ")
-    with pytest.raises(HistoryError, match="99 bytes of requests"):
+    with pytest.raises(ActionLogError, match="99 bytes of requests"):
         talkative.fork().script()
 
 
@@ -237,7 +237,7 @@ def test_what_left_no_trace_is_not_told() -> None:
     ):
         with pytest.raises(ValueError):
             refused()
-    assert len(sandbox.history) == 0
+    assert len(sandbox.action_log) == 0
 
 
 @pytest.mark.parametrize(
@@ -255,5 +255,5 @@ def test_values_are_told_as_plain_ones(value: Any, plain: Any) -> None:
 
 
 def test_a_value_that_cannot_be_told_is_refused() -> None:
-    with pytest.raises(TypeError, match="cannot be written down"):
+    with pytest.raises(TypeError, match="has no JSON form"):
         Sandbox().traffic("1/min", amount=object())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leyden import Sandbox
+from leyden.errors import ApiError
 from leyden.lightning.engine.interceptors import InterceptError
 from leyden.lightning.network.network_tables import (
     ATTEMPT_COLUMNS,
@@ -15,7 +16,7 @@ from leyden.lightning.network.network_tables import (
     htlcs_of,
 )
 from leyden.lightning.topology.graph import GraphError, from_edges
-from leyden.sandbox.resources import ApiError, Charge, Payment
+from leyden.sandbox.resources import Charge, Payment
 
 TEMPORARY_CHANNEL_FAILURE, UNKNOWN_DETAILS, PERMANENT_CHANNEL_FAILURE = 0x1007, 0x400F, 0x4008
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leyden import Sandbox
-from leyden.sandbox.resources import ApiError
+from leyden.errors import ApiError
 
 
 @pytest.fixture

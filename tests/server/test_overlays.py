@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leyden import Sandbox
-from leyden.sandbox.resources import ApiError
+from leyden.errors import ApiError
 from leyden.server.contract.load import known_overlays, load_contract
 
 GOOD: dict[str, Any] = {"amount": "1000", "description": "tea"}

@@ -11,7 +11,7 @@ from standardwebhooks.webhooks import Webhook
 
 from leyden import Sandbox
 from leyden.devserver.multi_tenant import MultiTenantApp
-from leyden.sandbox.resources import ApiError
+from leyden.errors import ApiError
 from leyden.server.errors import LeydenError
 from leyden.server.timestamps import to_iso
 from leyden.world.loopback import send_request

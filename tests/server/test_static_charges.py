@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from leyden import Sandbox
-from leyden.sandbox.resources import ApiError, StaticCharge
+from leyden.errors import ApiError
+from leyden.sandbox.resources import StaticCharge
 
 TIPS: dict[str, Any] = {"minAmount": "1000", "maxAmount": "9000", "description": "Tips"}
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leyden import Sandbox
-from leyden.sandbox.requests import ApiError
+from leyden.errors import ApiError
 from leyden.server.errors import StoreError
 from leyden.world.snapshots import ForkError, dump_world
 from tests.support.strategies import URL, Deed, deeds, do, state
@@ -169,7 +169,7 @@ def test_the_same_past_and_other_luck() -> None:
     ids = [world.charges.create(amount="1000", description="next").id for world in (sandbox, lucky, other, again)]
     assert len(set(ids)) == 3
     assert ids[1] == ids[3]
-    assert (lucky.label, sandbox.fork().label, sandbox.label) == ("luck 1", "fork", "main")
+    assert (lucky.label, sandbox.fork().label, sandbox.label) == ("seed 1", "fork", "main")
 
 
 def test_handles_lead_to_the_sandbox_that_made_them() -> None:

@@ -1,0 +1,119 @@
+"""HTTP access to a sandbox: an ASGI application that records requests, a client in the process, a server thread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from leyden.sandbox.session import Session, first_id, recorded_headers
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from leyden.server.system.process import ServerThread
+
+
+class RecordingApp:
+    """An ASGI application that records each request in the session's action log once its response starts.
+
+    A `served` world also runs what is due after a response; that is recorded as an advance of 0 ms.
+    """
+
+    def __init__(self, app: ASGIApp, session: Session, *, served: bool = False) -> None:
+        self._app = app
+        self._session = session
+        self._served = served
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        action_log, journal = self._session.action_log, self._session.world.journal
+        chunks: list[bytes] = []
+        facts: dict[str, Any] = {}
+        entries = len(journal)
+
+        async def receive_chunk() -> Message:
+            message = await receive()
+            if message["type"] == "http.request":
+                chunks.append(message.get("body", b""))
+            return message
+
+        async def send_message(message: Message) -> None:
+            nonlocal entries
+            if message["type"] == "http.response.start":
+                self._record(scope, b"".join(chunks), message["status"], facts)
+                entries = len(journal)
+            elif scope["method"] == "POST" and facts.get("status") == 200 and "id" not in facts:
+                created = first_id(message.get("body", b""))
+                if created is not None:
+                    facts["id"] = created
+            await send(message)
+
+        await self._app(scope, receive_chunk, send_message)
+        if self._served and len(journal) != entries:
+            action_log.add("advance", {"by_ms": 0})
+        return None
+
+    def _record(self, scope: Scope, body: bytes, status: int, facts: dict[str, Any]) -> None:
+        query = scope.get("query_string")
+        path = scope.get("raw_path") or quote(scope["path"]).encode("ascii")
+        facts["method"] = scope["method"]
+        facts["target"] = (path + b"?" + query if query else path).decode("latin-1")
+        facts["headers"] = recorded_headers(scope["headers"])
+        facts["body"] = body.decode("latin-1")
+        facts["status"] = status
+        session = self._session
+        session.action_log.catch_up(session.world)
+        session.action_log.add("request", facts)
+
+
+class HttpAccess:
+    """The HTTP side of one sandbox: `app` for tools that take an ASGI application, `client()`, `serve()`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._client: httpx2.Client | None = None
+        self._client_key = ""
+        self._thread: ServerThread | None = None
+        self.app: ASGIApp = RecordingApp(self._current_app, session)
+
+    async def _current_app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._session.world.app(scope, receive, send)  # of the world that is there now, after a restore too
+
+    def client(self) -> httpx2.Client:
+        """The client whose requests stay in the process, with the newest API key."""
+        from leyden.sandbox.http_client import loopback_client
+
+        if self._client is None:
+            self._client = loopback_client(self.app, {})
+        key = self._session.api_key
+        if key != self._client_key:  # a header that the user set or removed since stays as it is
+            header = self._session.world.service.pipeline.api_key_header.decode()
+            self._client.headers[header] = self._client_key = key
+        return self._client
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether a server thread runs."""
+        return self._thread is not None
+
+    def serve(self, host: str, port: int) -> str:
+        """Start the server thread, unless it runs, and return its base URL."""
+        if self._thread is None:
+            from leyden.devserver.multi_tenant import MultiTenantApp
+            from leyden.server.system.process import ServerThread, open_listener
+
+            session = self._session
+            listener = open_listener(host, port)
+            app = RecordingApp(MultiTenantApp({session.api_key: session.world}), session, served=True)
+            self._thread = ServerThread(app, listener)
+            session.world.public_url = self._thread.url
+        return self._thread.url
+
+    def close(self) -> None:
+        """Stop the server thread, if one runs."""
+        if self._thread is not None:
+            self._thread.close()
+            self._thread = None

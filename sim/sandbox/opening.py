@@ -1,0 +1,98 @@
+"""Opening a sandbox: the world and the action log that its arguments and its directory ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leyden.devserver.control.handlers import control_handlers
+from leyden.errors import StoreError
+from leyden.lab.action_log import ActionLog
+from leyden.sandbox.session import Session
+from leyden.sandbox.time_control import Instant, instant_ms
+from leyden.server.contract.types import Contract
+from leyden.server.store.store import Store
+from leyden.server.timestamps import to_iso
+from leyden.world.config import WorldConfig, chosen_network, world_config
+from leyden.world.process_clock import first_instant, process_clock, sync_to_process
+from leyden.world.world import World
+
+if TYPE_CHECKING:
+    from leyden.lightning.topology.graph import Graph
+
+
+def open_session(
+    seed: int | None,
+    start: Instant | None,
+    data: str | Path | None,
+    spec: str | Path | Contract | None,
+    overlays: Sequence[str | Path],
+    network: str | Graph | None,
+    api_key: str,
+    clock: str,
+    label: str,
+) -> Session:
+    """The session for the arguments of `Sandbox`. Raises what `Sandbox` raises; the store is then closed."""
+    if isinstance(overlays, str):
+        raise TypeError(f"overlays={overlays!r} is one name: write overlays=[{overlays!r}]")
+    start_ms = None if start is None else instant_ms(start)
+    real_clock = process_clock(clock, start)
+    store = Store.memory() if data is None else Store.open(Path(data))
+    try:
+        saved = World.saved(store)
+        if saved is not None:
+            _check_saved(saved, data, seed, start_ms)
+        given: Mapping[str, Any] = saved or {
+            "seed": seed or 0,
+            "given_seed": seed or 0,
+            "start": start_ms,
+            "given_start": start_ms,
+        }
+        config = world_config(
+            seed=given["seed"],
+            given_seed=given["given_seed"],
+            start_ms=first_instant(given["start"], real_clock),
+            given_start_ms=given["given_start"],
+            spec=spec,
+            overlays=overlays,
+            api_key=api_key,
+            network=chosen_network(saved, network),
+            rate=0 if real_clock is None else 1,
+            real_clock=real_clock,
+        )
+        world = World(config, store, control_handlers=control_handlers, label=label)
+        if real_clock is not None:
+            sync_to_process(world.clock)
+    except BaseException:
+        store.close()
+        raise
+    action_log = ActionLog(_arguments(config, spec, overlays))
+    if saved is not None:
+        action_log.discard("it was reopened from a directory, which does not keep the actions before")
+    elif isinstance(spec, Contract) or not isinstance(config.network, str):
+        action_log.discard("it was created with an object: give the spec as a path and the network as a text")
+    return Session(world, action_log)
+
+
+def _check_saved(saved: Mapping[str, Any], data: str | Path | None, seed: int | None, start_ms: int | None) -> None:
+    """Raise `StoreError` when the directory was created with another seed or start than the one given now."""
+    if seed not in (None, saved["given_seed"]):
+        raise StoreError(f"{data} was created with seed {saved['given_seed']}: leave seed out, or use a new directory")
+    if start_ms not in (None, saved["given_start"]):
+        created_at = to_iso(saved["given_start"])
+        raise StoreError(f"{data} was created with start {created_at}: leave start out, or use a new directory")
+
+
+def _arguments(config: WorldConfig, spec: object, overlays: Sequence[str | Path]) -> dict[str, Any]:
+    """The arguments that create an equal sandbox, without those that have their default."""
+    arguments: dict[str, Any] = {"seed": config.seed, "start": to_iso(config.start_ms)}
+    if spec is not None:
+        arguments["spec"] = str(spec)
+    if overlays:
+        arguments["overlays"] = [str(overlay) for overlay in overlays]
+    if config.network != "direct":
+        arguments["network"] = str(config.network)
+    if config.api_key != "leyden":
+        arguments["api_key"] = config.api_key
+    return arguments
