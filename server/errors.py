@@ -23,6 +23,10 @@ class StoreError(LeydenError):
     """The data cannot be opened, read or written. The text names the file and the way out."""
 
 
+class ListenError(LeydenError):
+    """A host and port cannot be listened on. The text says why."""
+
+
 class InvalidAmount(LeydenError, ValueError):
     """A text that is not a wire amount."""
 

@@ -1,21 +1,44 @@
-"""Every error that a caller may catch. All of them are `LeydenError`s."""
+"""Every error that a caller of the Python API may catch. All of them are `LeydenError`s."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from leyden.server.errors import ContractError, LeydenError, Problem, StorageUnavailable, StoreError
+from leyden.server.errors import (
+    ContractError,
+    InvalidAmount,
+    LeydenError,
+    ListenError,
+    Problem,
+    StorageUnavailable,
+    StoreError,
+)
 
 __all__ = [
     "ActionLogError",
     "ApiError",
+    "Bolt11Error",
+    "ClockError",
     "ContractError",
+    "DistributionError",
+    "DrawingError",
+    "ForkError",
+    "GraphError",
+    "InterceptError",
+    "InvalidAmount",
+    "JournalError",
+    "LabError",
     "LeydenError",
+    "ListenError",
     "MissingExtra",
+    "NotebookError",
+    "PayerError",
+    "PaymentError",
     "Problem",
     "StorageUnavailable",
     "StoreError",
+    "SweepError",
 ]
 
 
@@ -32,5 +55,57 @@ class ApiError(LeydenError):
         self.problem = problem
 
 
+class Bolt11Error(LeydenError, ValueError):
+    """A text is not a valid BOLT11 invoice, or an invoice cannot be encoded; the text names the field."""
+
+
+class ClockError(LeydenError):
+    """The clock cannot do what was asked, for example move back; the text says what to do instead."""
+
+
+class DistributionError(LeydenError, ValueError):
+    """A text is not a distribution; the text names the parameter and the forms."""
+
+
+class DrawingError(LeydenError, ValueError):
+    """A drawing cannot be made or saved as asked; the text says what is possible."""
+
+
+class ForkError(LeydenError):
+    """A sandbox cannot be forked, saved, loaded or restored; the text says why, and what to do instead."""
+
+
+class GraphError(LeydenError, ValueError):
+    """A network description cannot be used; the text says what to write instead."""
+
+
+class InterceptError(LeydenError, ValueError):
+    """An interceptor with these conditions is not possible; the text says what to give instead."""
+
+
+class JournalError(LeydenError):
+    """The event journal holds a value that it cannot hash."""
+
+
+class LabError(LeydenError):
+    """`leyden lab` cannot open the notebooks; the text says what to do."""
+
+
 class MissingExtra(LeydenError, ImportError):
     """A package that only an extra installs is missing; the text names what needs it and the command."""
+
+
+class NotebookError(LeydenError):
+    """A notebook cannot be written or run; the text says what is wrong with its source."""
+
+
+class PayerError(LeydenError, ValueError):
+    """A wallet refuses to pay a payment request; the text says why."""
+
+
+class PaymentError(LeydenError, ValueError):
+    """A payment cannot be attempted; the text says what to give instead."""
+
+
+class SweepError(LeydenError, ValueError):
+    """A sweep cannot start; the text says what to give instead."""

@@ -10,7 +10,7 @@ import pandas as pd
 
 import leyden.lab.drawings
 from leyden import Sandbox
-from leyden.lightning.payer.payment_requests import PayerError
+from leyden.errors import PayerError
 
 # %% tags=["parameters"]
 seed = 7

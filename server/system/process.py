@@ -10,15 +10,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from leyden.server.errors import LeydenError
+from leyden.server.errors import ListenError
 
 if TYPE_CHECKING:
     import uvicorn
     from starlette.types import ASGIApp
-
-
-class ListenError(LeydenError):
-    """The address cannot be listened on."""
 
 
 def system_time_ms() -> int:

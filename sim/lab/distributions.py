@@ -16,7 +16,7 @@ from datetime import timedelta
 from math import isfinite
 from typing import Any
 
-from leyden.server.errors import LeydenError
+from leyden.errors import DistributionError
 from leyden.server.timestamps import parse_duration
 from leyden.world.traffic import BEHAVIOURS, Distribution
 
@@ -30,10 +30,6 @@ _CALL = re.compile(r"\s*([a-z]+)\s*\((.*)\)\s*", re.DOTALL)
 _NUMBER = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?(?:e[0-9]+)?)(sat|msat)?")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NAMES = "uniform(low, high), exp(mean), lognorm(median, spread), normal(mean, deviation), choice(a:3, b:1)"
-
-
-class DistributionError(LeydenError, ValueError):
-    """A text that is no distribution; it says which, and how to write it."""
 
 
 def msat_law(said: Said, name: str = "amount") -> Distribution:

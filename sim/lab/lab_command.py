@@ -9,12 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from leyden.errors import LabError
 from leyden.lab.packaged_notebooks import notebook_files
-from leyden.server.errors import LeydenError
-
-
-class LabError(LeydenError):
-    """The notebooks cannot be opened; the text says what to do."""
 
 
 def lab(options: argparse.Namespace) -> int:

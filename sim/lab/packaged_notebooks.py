@@ -25,16 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import leyden.notebooks
+from leyden.errors import NotebookError
 from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document, dumps
-from leyden.server.errors import LeydenError
 
 REFRESH = "python -m leyden.lab.packaged_notebooks --refresh"
 _MARKER = re.compile(r"# %%(?: \[(markdown)\])?(?: tags=(\[.*\]))?")
 _CELL_SECONDS = 120  # a kernel that hangs is given up
-
-
-class NotebookError(LeydenError):
-    """A notebook that cannot be written; the text says what is wrong with its source."""
 
 
 def notebooks_folder() -> Path:

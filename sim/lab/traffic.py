@@ -6,15 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from leyden.lab.distributions import (
-    DistributionError,
-    Said,
-    behaviour_distribution,
-    msat_law,
-    payer_law,
-    seconds_law,
-    span_law,
-)
+from leyden.errors import DistributionError
+from leyden.lab.distributions import Said, behaviour_distribution, msat_law, payer_law, seconds_law, span_law
 from leyden.server.timestamps import parse_duration, to_iso
 from leyden.world.traffic import DAY_MS, Distribution
 

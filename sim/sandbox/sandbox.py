@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 from leyden.callbacks.receivers import Receiver
 from leyden.devserver.control.handlers import control_handlers
+from leyden.errors import ForkError
 from leyden.extras import require
 from leyden.lab.action_log import ActionLog, as_json
 from leyden.lab.kpi import Kpi
@@ -30,7 +31,7 @@ from leyden.server.timestamps import parse_duration, to_iso
 from leyden.server.version import VERSION
 from leyden.world.clock import Fired
 from leyden.world.loopback import LoopbackResponse
-from leyden.world.snapshots import ForkError, dump_world, fork_world, restore_world
+from leyden.world.snapshots import dump_world, fork_world, restore_world
 from leyden.world.world import World
 
 if TYPE_CHECKING:

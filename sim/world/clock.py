@@ -6,17 +6,13 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from leyden.server.errors import LeydenError
+from leyden.errors import ClockError
 from leyden.world.timers import Entry, Timer, Timers
 
 # 2999-12-31T23:59:59Z. BOLT 11 counts seconds in 35 bits, which end in 3058; what is due later must still fit.
 LAST_MS = 32_503_679_999_000
 
 Around = Callable[[], AbstractContextManager[Any]]
-
-
-class ClockError(LeydenError):
-    """The clock was asked for something that cannot be; the text says what to do instead."""
 
 
 class Fired(NamedTuple):

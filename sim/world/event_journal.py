@@ -8,7 +8,7 @@ from itertools import islice
 from json import JSONEncoder
 from typing import Any, NamedTuple
 
-from leyden.server.errors import LeydenError
+from leyden.errors import JournalError
 from leyden.server.ports import Clock
 
 # Sorted keys, no spaces, ASCII only: the same facts are the same bytes in every process and on every machine.
@@ -17,10 +17,6 @@ _canonical = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=Tru
 _CHUNK = 1024
 
 _Note = tuple[int, str, str, dict[str, Any]]
-
-
-class JournalError(LeydenError):
-    """The journal holds something that it cannot hash."""
 
 
 class Entry(NamedTuple):

@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from leyden.errors import ForkError
 from leyden.server.contract.load import known_overlays, load_contract
 from leyden.server.contract.types import Contract
-from leyden.server.errors import LeydenError
 from leyden.server.store.store import Store
 from leyden.server.store.table_data import ShelfState
 from leyden.world.config import WorldConfig, chosen_network, packaged_contract
@@ -19,10 +19,6 @@ from leyden.world.world import LOCAL_URL, World
 FORMAT = 1
 
 _OWN_TABLES = ("world", "network")  # what a world writes down about itself for a restart; a fork is in memory
-
-
-class ForkError(LeydenError):
-    """A world that cannot be copied or written down; the text says why and what to do instead."""
 
 
 def fork_world(world: World, label: str, *, reseed: int | None = None) -> World:

@@ -24,8 +24,7 @@ from leyden.callbacks.fault_kinds import KINDS, RATE_LIMIT
 from leyden.callbacks.inboxes import Received
 from leyden.callbacks.mutations import CONTENT_KINDS
 from leyden.callbacks.replies import TIMEOUT, WORDS, Reply
-from leyden.errors import ApiError
-from leyden.lightning.payer.payment_requests import PayerError
+from leyden.errors import ApiError, PayerError
 from leyden.lightning.payer.payments import PaymentError
 from leyden.server.callbacks.attempts import attempts_of
 from leyden.server.callbacks.deliveries import delivery_resource

@@ -16,9 +16,9 @@ import pandas as pd
 import pytest
 
 from leyden import Sandbox, grid, sweep
+from leyden.errors import SweepError
 from leyden.lab.kpi import Kpi
 from leyden.lab.sweeps.runs import COLUMNS, Scenario, key_of, plain, seed_for
-from leyden.lab.sweeps.sweep import SweepError
 from leyden.lab.traffic import traffic
 from leyden.server.errors import StoreError
 from leyden.server.version import VERSION

@@ -10,14 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden import Sandbox
-from leyden.lab.distributions import (
-    DistributionError,
-    behaviour_distribution,
-    msat_law,
-    payer_law,
-    seconds_law,
-    span_law,
-)
+from leyden.errors import DistributionError
+from leyden.lab.distributions import behaviour_distribution, msat_law, payer_law, seconds_law, span_law
 from leyden.lab.kpi import Kpi, quantile
 from leyden.lab.traffic import Traffic, arrivals_law, traffic
 from leyden.world.rng import RandomStream

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leyden import Sandbox
-from leyden.errors import ApiError
-from leyden.lightning.engine.interceptors import InterceptError
+from leyden.errors import ApiError, GraphError, InterceptError
 from leyden.lightning.network.network_tables import (
     ATTEMPT_COLUMNS,
     BALANCE_COLUMNS,
@@ -15,7 +14,7 @@ from leyden.lightning.network.network_tables import (
     balances_of,
     htlcs_of,
 )
-from leyden.lightning.topology.graph import GraphError, from_edges
+from leyden.lightning.topology.graph import from_edges
 from leyden.sandbox.resources import Charge, Payment
 
 TEMPORARY_CHANNEL_FAILURE, UNKNOWN_DETAILS, PERMANENT_CHANNEL_FAILURE = 0x1007, 0x400F, 0x4008

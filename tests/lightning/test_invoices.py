@@ -11,9 +11,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from leyden.errors import PaymentError
 from leyden.lightning.bolt11.codec import Bolt11Error, decode
 from leyden.lightning.engine.htlc import INCORRECT_DETAILS, MPP_TIMEOUT, Fate, Htlc, NotHeld, UnknownInvoice
-from leyden.lightning.payer.payment_scripts import FAILURES, OUTCOMES, PaymentError
+from leyden.lightning.payer.payment_scripts import FAILURES, OUTCOMES
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.invoices import NodePolicy
 from leyden.lightning.receiver.node import DirectNode

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from leyden import Sandbox
+from leyden.errors import GraphError
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.network_conditions import Weather
 from leyden.lightning.payer.payment_session import Order, Payers, fee_limit
 from leyden.lightning.routing.mission_control import lesson
 from leyden.lightning.routing.pathfinding import Terms, hop_fee
 from leyden.lightning.topology.generate import generate
-from leyden.lightning.topology.graph import GraphError, from_edges
+from leyden.lightning.topology.graph import from_edges
 from leyden.lightning.topology.import_graph import import_graph
 
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from leyden import Sandbox
+from leyden.errors import InterceptError
 from leyden.lightning.engine.htlc import NotHeld
-from leyden.lightning.engine.interceptors import InterceptError
 from leyden.lightning.network.network_tables import attempts_of, htlcs_of
 
 PAYERS = st.sampled_from(["ana", "bob", "cyd"])

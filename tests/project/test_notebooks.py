@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from leyden.errors import NotebookError
 from leyden.lab import packaged_notebooks as notebooks
 from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document
 from leyden.lab.packaged_notebooks import (
     REFRESH,
-    NotebookError,
     differences,
     main,
     notebook_files,

@@ -10,9 +10,8 @@ import orjson
 import pytest
 
 from leyden import Sandbox
-from leyden.errors import ApiError
-from leyden.lightning.payer.payment_requests import PayerError, ask_for_invoice, read_request
-from leyden.server.system.process import ListenError
+from leyden.errors import ApiError, ListenError, PayerError
+from leyden.lightning.payer.payment_requests import ask_for_invoice, read_request
 
 GOOD: dict[str, Any] = {"amount": "1000", "description": "tea"}
 

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import leyden.server.charges.static_charges
-from leyden.errors import ApiError
+from leyden.errors import ApiError, PayerError
 from leyden.lightning.bolt11.codec import decode
-from leyden.lightning.payer.payment_requests import PayerError
 from leyden.server.charges.static_charges import StaticChargeService
 from tests.seeded_defects.defect import Make, Plant, seeded
 from tests.seeded_defects.invoices import ordered

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from leyden.errors import ClockError
 from leyden.server.ports import CALLBACK, EXPIRY, SETTLEMENT, USER
-from leyden.world.clock import LAST_MS, ClockError, Fired, VirtualClock
+from leyden.world.clock import LAST_MS, Fired, VirtualClock
 from leyden.world.timers import Timer, Timers
 
 START = 1_893_488_400_000  # 2030-01-01T09:00:00Z

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leyden.errors import JournalError
 from leyden.world.clock import VirtualClock
-from leyden.world.event_journal import Entry, HashedEventJournal, JournalError
+from leyden.world.event_journal import Entry, HashedEventJournal
 
 facts = st.dictionaries(
     st.sampled_from(["amount_msat", "why", "parts", "nested"]),

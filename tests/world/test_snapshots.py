@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leyden import Sandbox
-from leyden.errors import ApiError
+from leyden.errors import ApiError, ForkError
 from leyden.server.errors import StoreError
-from leyden.world.snapshots import ForkError, dump_world
+from leyden.world.snapshots import dump_world
 from tests.support.strategies import URL, Deed, deeds, do, state
 
 some = st.lists(deeds, max_size=12)

@@ -119,8 +119,7 @@ class NetworkControl:
     def _transaction(self) -> Iterator[NetworkLevers]:
         """A look at the network, or a change to it, as one turn. What cannot be done is told, and nothing was done."""
         levers = self._levers()
-        from leyden.lightning.engine.interceptors import InterceptError
-        from leyden.lightning.topology.graph import GraphError
+        from leyden.errors import GraphError, InterceptError
 
         try:
             with self._world.exclusive():

@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from leyden.errors import ClockError, PayerError
 from leyden.lightning.engine.htlc import NotHeld
-from leyden.lightning.payer.payment_requests import PayerError, ask_for_invoice, read_request, strip_scheme
+from leyden.lightning.payer.payment_requests import ask_for_invoice, read_request, strip_scheme
 from leyden.server.charges.wire_model import charge_resource
 from leyden.server.contract.bind import answers
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
@@ -18,7 +19,7 @@ from leyden.server.http.projects import Projects
 from leyden.server.http.request import Request
 from leyden.server.timestamps import parse_duration, parse_iso, to_iso
 from leyden.server.version import VERSION
-from leyden.world.clock import ClockError, Fired
+from leyden.world.clock import Fired
 from leyden.world.world import World
 
 

@@ -5,8 +5,9 @@ Each takes a world and returns a `Drawing`: SVG for a page, Mermaid source for a
 
 from __future__ import annotations
 
+from leyden.errors import DrawingError
 from leyden.lab.drawings.bars import bars
-from leyden.lab.drawings.drawing import Drawing, DrawingError
+from leyden.lab.drawings.drawing import Drawing
 from leyden.lab.drawings.lifecycles import lifecycle
 from leyden.lab.drawings.networks import network
 from leyden.lab.drawings.qr import qr

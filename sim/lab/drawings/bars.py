@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import isfinite, isnan
 from typing import TYPE_CHECKING
 
-from leyden.lab.drawings.drawing import Drawing, DrawingError
+from leyden.errors import DrawingError
+from leyden.lab.drawings.drawing import Drawing
 from leyden.lab.drawings.svg import BAD, COLOURS, GOOD, OPEN, OTHER, WAIT, line, n, sheet, write
 from leyden.lab.drawings.text_metrics import Run, clean
 from leyden.server.html import Html, tag

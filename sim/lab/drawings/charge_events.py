@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from leyden.lab.drawings.drawing import DrawingError
+from leyden.errors import DrawingError
 from leyden.lab.drawings.payment_events import (
     CALLBACK,
     CLIENT,

@@ -6,14 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leyden.server.errors import LeydenError
+from leyden.errors import DrawingError
 from leyden.server.html import Html, tag
 
 _INK, _PAPER = "#1d1f24", "#ffffff"
-
-
-class DrawingError(LeydenError, ValueError):
-    """A picture that cannot be made or written as asked; the text says what can."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from leyden.errors import DrawingError
 from leyden.lab.drawings.charge_events import Move, moves_of
-from leyden.lab.drawings.drawing import Drawing, DrawingError
+from leyden.lab.drawings.drawing import Drawing
 from leyden.lab.drawings.mermaid import said
 from leyden.lab.drawings.svg import MONO, clock_time, day, n, pill, sheet, state_tone, write
 from leyden.lab.drawings.text_metrics import Run, clean, width_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from leyden.lab.drawings.drawing import Drawing, DrawingError
+from leyden.errors import DrawingError
+from leyden.lab.drawings.drawing import Drawing
 from leyden.lab.drawings.svg import n, sheet, write
 from leyden.lab.drawings.text_metrics import Run, clean, clip
 from leyden.server.html import tag

@@ -8,9 +8,9 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leyden.errors import SweepError
 from leyden.lab.sweeps.runs import COLUMNS, OK, Run, Scenario, key_of, plain, run_key, seed_for
 from leyden.lab.sweeps.store import SweepStore
-from leyden.server.errors import LeydenError
 from leyden.server.version import VERSION
 
 if TYPE_CHECKING:
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 log = logging.getLogger("leyden")
-
-
-class SweepError(LeydenError, ValueError):
-    """A sweep that cannot begin; the text says what to ask for instead."""
 
 
 def grid(**params: Iterable[Any]) -> list[Scenario]:

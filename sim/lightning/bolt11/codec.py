@@ -10,10 +10,10 @@ from typing import Any
 
 from coincurve import PrivateKey, PublicKey
 
+from leyden.errors import Bolt11Error
 from leyden.lightning.bolt11.fields import (
     HASH_GROUPS,
     HEADER_GROUPS,
-    Bolt11Error,
     Fallback,
     RouteHop,
     Tagged,

@@ -6,8 +6,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from leyden.errors import Bolt11Error
 from leyden.server.charges.lnurl import CHARSET
-from leyden.server.errors import LeydenError
 
 MAX_MSAT = 2_100_000_000_000_000_000  # 21 million bitcoin: no invoice can mean more
 MAX_FIELD_GROUPS = 1_023  # a field's length is ten bits
@@ -26,10 +26,6 @@ _MULTIPLIERS = {"m": _BTC // 1_000, "u": _BTC // 1_000_000, "n": _BTC // 1_000_0
 _AMOUNT = re.compile(r"([1-9][0-9]*)([munp]?)")
 _FALLBACK_BYTES = {0: (20, 32), 17: (20,), 18: (20,)}
 _HOP_BYTES = 51  # 33 node, 8 channel, 4 base fee, 4 proportional fee, 2 cltv delta
-
-
-class Bolt11Error(LeydenError, ValueError):
-    """A text that is not an invoice a payer may pay, or an invoice that cannot be written; it names the part."""
 
 
 class RouteHop(NamedTuple):

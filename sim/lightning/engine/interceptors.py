@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from leyden.errors import InterceptError
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import NAMES, ONLY_FINAL, ONLY_HOPS, TEMPORARY_CHANNEL_FAILURE
-from leyden.server.errors import LeydenError
 from leyden.server.ports import Clock, EventJournal
 from leyden.server.store.store import Store
 
@@ -21,10 +21,6 @@ KINDS = ("delay", "fail", "drop", "offline")
 _MOST_DELAY_MS = 14 * 86_400_000
 
 Row = dict[str, Any]
-
-
-class InterceptError(LeydenError, ValueError):
-    """An interceptor that cannot be; the text says what to ask for instead."""
 
 
 class Interceptors:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from leyden.errors import GraphError
 from leyden.lightning.payer.routed_payments import TravellingPayments
 from leyden.lightning.topology.channel_operations import close_channel, open_channel, rebalance
-from leyden.lightning.topology.graph import GraphError
 from leyden.server.errors import LeydenError
 
 _NUMBERED = re.compile("n[0-9]+")

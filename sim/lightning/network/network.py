@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
-from leyden.lightning.engine.interceptors import InterceptError
+from leyden.errors import GraphError, InterceptError
 from leyden.lightning.failure_codes import NAMES
 from leyden.lightning.network.control_operations import NetworkLevers
 from leyden.lightning.payer.routed_payments import TravellingPayments
-from leyden.lightning.topology.graph import DEFAULT_POLICY, GraphError
+from leyden.lightning.topology.graph import DEFAULT_POLICY
 from leyden.server.timestamps import parse_duration
 
 Span = str | float | timedelta

@@ -8,15 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from leyden.errors import PayerError
 from leyden.lightning.bolt11.codec import Bolt11, decode
 from leyden.server.charges.lnurl import decode_lnurl
-from leyden.server.errors import LeydenError
 
 Fetch = Callable[[str], Mapping[str, Any]]
-
-
-class PayerError(LeydenError, ValueError):
-    """The wallet will not pay what it was shown; the text says why, as a wallet would."""
 
 
 def read_request(text: str) -> str:

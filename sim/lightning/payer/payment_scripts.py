@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from leyden.server.errors import LeydenError
+from leyden.errors import PaymentError
 
 OUTCOMES = ("settle", "hold", "incomplete", "wrong_secret", "underpay", "overpay", "overpay_double", "fail")
 MOST_PARTS = 16
@@ -16,10 +16,6 @@ FAILURES = {
     "TIMEOUT": "the payer found no way in time: pay later",
     "ERROR": "the payer's node failed: look at it, not at the invoice",
 }
-
-
-class PaymentError(LeydenError, ValueError):
-    """A payment that cannot even be attempted; the text says what to ask for instead."""
 
 
 def script_of(

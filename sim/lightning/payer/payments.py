@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from leyden.errors import PaymentError
 from leyden.lightning.bolt11.codec import decode
 from leyden.lightning.engine.htlc import (
     CODE_NAMES,
@@ -17,7 +18,7 @@ from leyden.lightning.engine.htlc import (
     Htlc,
     NotHeld,
 )
-from leyden.lightning.payer.payment_scripts import FAILURES, PaymentError, amount_of, script_of, share
+from leyden.lightning.payer.payment_scripts import FAILURES, amount_of, script_of, share
 from leyden.lightning.receiver.node import DirectNode
 from leyden.server.ports import SETTLEMENT, USER, Clock, EventJournal, RandomSource
 from leyden.server.store.store import Store

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from leyden.errors import GraphError
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.forwarding_checks import MOST_IN_FLIGHT
 from leyden.lightning.routing.pathfinding import Router, Terms
-from leyden.lightning.topology.graph import DEFAULT_POLICY, Graph, GraphError, Ints
+from leyden.lightning.topology.graph import DEFAULT_POLICY, Graph, Ints
 
 _MOST_CIRCLES = 16
 

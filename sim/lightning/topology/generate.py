@@ -10,7 +10,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from leyden.lightning.topology.graph import Graph, GraphError, Ints, assemble
+from leyden.errors import GraphError
+from leyden.lightning.topology.graph import Graph, Ints, assemble
 
 Floats = npt.NDArray[np.float64]
 Ends = tuple[Ints, Ints]

@@ -9,17 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from leyden.server.errors import LeydenError
+from leyden.errors import GraphError
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 # What nodes default to now: base fee, proportional fee, blocks of delta, smallest HTLC.
 DEFAULT_POLICY = (1_000, 1, 80, 1_000)
-
-
-class GraphError(LeydenError, ValueError):
-    """A network that cannot be made as described; the text says what to write instead."""
 
 
 @dataclass(frozen=True, eq=False)

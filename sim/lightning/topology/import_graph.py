@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from leyden.lightning.topology.graph import DEFAULT_POLICY, Graph, GraphError, assemble
+from leyden.errors import GraphError
+from leyden.lightning.topology.graph import DEFAULT_POLICY, Graph, assemble
 
 # By side: base fee, proportional fee, delta, least and most msat, disabled.
 _Policy = tuple[int, int, int, int, int, int]
