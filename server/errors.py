@@ -56,7 +56,7 @@ class Problem(LeydenError):
         self.field_errors = tuple(field_errors)
         self.headers: Mapping[str, str] = headers or {}
 
-    def document(self, request_id: str) -> dict[str, Any]:
+    def to_document(self, request_id: str) -> dict[str, Any]:
         """The problem+json body. `message` and `success` serve clients that only know the envelope."""
         return {
             "type": f"urn:leyden:problem:{self.code}",

@@ -1,7 +1,7 @@
-"""The sockets the world plugs into: what the service asks for, and what it is told.
+"""The ports of the service: what it needs from its environment, as protocols and plain values.
 
-Nothing here does anything. `sim` implements every protocol; `leyden.server.system.process` implements those that touch
-the real clock and the real network.
+This module has no behaviour. `leyden` implements every protocol for the simulation; `leyden.server.system` implements
+those that use the system clock and the network.
 """
 
 from __future__ import annotations
@@ -10,29 +10,31 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-# At one instant the world moves in this order: money first, then invoices running out, then what we tell others,
-# then whoever is at the keyboard.
+# The order of events at one instant: settlements first, then expiries, then callbacks, then user actions.
 SETTLEMENT, EXPIRY, CALLBACK, USER = range(4)
 
 
 class Clock(Protocol):
-    """Time, and a wish to be woken. A timer is plain data, and at most one of each `(kind, key)` stands."""
+    """Time and timers. A timer is plain data; there is at most one for each `(kind, key)`."""
 
     def now(self) -> int:
-        """The present instant in milliseconds since the epoch; never less than a value returned before."""
+        """The present instant in milliseconds since the epoch; never less than an earlier value."""
 
     def call_at(self, when_ms: int, priority: int, kind: str, key: str) -> None:
-        """Wake `kind` with `key` at `when_ms` (now, if that has passed). Replaces a standing `(kind, key)` timer."""
+        """Call the handler of `kind` with `key` at `when_ms`, or now if that has passed.
+
+        It replaces an existing `(kind, key)` timer.
+        """
 
     def cancel(self, kind: str, key: str) -> None:
-        """Forget the `(kind, key)` timer; no error when there is none."""
+        """Remove the `(kind, key)` timer; no error when there is none."""
 
     def on(self, kind: str, run: Callable[[str], None]) -> None:
-        """Say who is woken for `kind`; called once per kind while the world is put together."""
+        """Register the handler of `kind`; called once per kind, before the first timer fires."""
 
 
 class RandomSource(Protocol):
-    """One named, seeded stream of random numbers. Its position is a single integer, so it can be stored and forked."""
+    """One named, seeded random stream. Its position is a single integer, so it can be stored and forked."""
 
     def bytes(self, count: int) -> bytes:
         """`count` random bytes."""
@@ -45,17 +47,17 @@ class RandomSource(Protocol):
 
 
 class EventJournal(Protocol):
-    """The record of everything that happened, in order; its hash proves that a run was reproduced."""
+    """The log of all events, in order; its hash proves that a run was reproduced."""
 
     def note(self, kind: str, subject: str, **facts: Any) -> None:
-        """Write down that `kind` happened to `subject`. Facts are JSON values; the clock's time is added."""
+        """Append an event. Facts are JSON values; the journal adds the clock's time."""
 
 
 class InvoiceParams(NamedTuple):
-    """What the service asks a node to put in an invoice.
+    """The parameters of a new invoice.
 
-    `payable_until_ms` is the last instant at which the node may still accept a payment: the service reads it off
-    its lifecycle table, so the node and the table cannot disagree about the boundary.
+    `payable_until_ms` is the last instant at which the node may accept a payment. The service computes it from its
+    lifecycle table, so that the node and the table agree about the boundary.
     """
 
     amount_msat: int
@@ -74,7 +76,7 @@ class Invoice(NamedTuple):
 
 
 class SettledInvoice(NamedTuple):
-    """The node's word that an invoice was paid: `amount_msat` is what arrived (the sum of its parts)."""
+    """The node reports a paid invoice: `amount_msat` is the amount received, the sum of all parts."""
 
     payment_hash: str
     amount_msat: int
@@ -83,7 +85,7 @@ class SettledInvoice(NamedTuple):
 
 
 class FailedInvoice(NamedTuple):
-    """The node's word that it can no longer honour an invoice."""
+    """The node reports an invoice that it can no longer settle."""
 
     payment_hash: str
     reason: str
@@ -91,27 +93,27 @@ class FailedInvoice(NamedTuple):
 
 
 class LightningNode(Protocol):
-    """The project's node. It signs invoices and reports what became of them."""
+    """The project's Lightning node. It signs invoices and reports what becomes of them."""
 
-    def issue(self, order: InvoiceParams) -> Invoice:
+    def issue(self, params: InvoiceParams, /) -> Invoice:
         """Make and sign an invoice that is open from now."""
 
     def cancel(self, payment_hash: str) -> None:
-        """Close an open or held invoice: held parts go back to the payer. No effect on a settled or closed one."""
+        """Cancel an open or accepted invoice and fail its held HTLCs; no effect on a settled or canceled one."""
 
     def on_settled(self, listener: Callable[[SettledInvoice], None]) -> None:
-        """Say who is told of settlements. A settlement is final; it is reported exactly once."""
+        """Register the listener for settlements. A settlement is final and is reported exactly once."""
 
     def on_failed(self, listener: Callable[[FailedInvoice], None]) -> None:
-        """Say who is told when the node loses an invoice or fails a held payment on it."""
+        """Register the listener for invoices that the node loses, or whose held payment it fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallbackRequest:
-    """One attempt to deliver one message: exact bytes and headers, ready to be sent.
+    """One attempt to deliver a callback: the exact headers and body.
 
-    `timeout_ms` bounds the whole attempt, `connect_timeout_ms` its beginning. `over_ms` is how long the sender itself
-    takes over the body: 0 unless somebody wants to see what a receiver makes of a slow one.
+    `timeout_ms` bounds the whole attempt, `connect_timeout_ms` the connection set-up. `send_duration_ms` is the time
+    that the sender takes to send the body; it is 0 except in tests of a receiver's timeouts.
     """
 
     delivery_id: str
@@ -126,11 +128,11 @@ class CallbackRequest:
 
 @dataclass(frozen=True, slots=True)
 class CallbackResponse:
-    """What became of a `Post`. Exactly one of `status` (an HTTP answer) and `error` is given.
+    """The result of a `CallbackRequest`. Exactly one of `status` (an HTTP response) and `error` is given.
 
-    `error` is one word: `timeout`, `refused`, `reset`, `unresolved`, `tls`, `protocol`, `blocked`; `note` explains
-    it to people. `body` is what was kept of the answer's body. `latency_ms` is the attempt's length on the
-    courier's own clock.
+    `error` is one of `timeout`, `refused`, `reset`, `unresolved`, `tls`, `protocol`, `blocked`, `lost`; `note` explains
+    it. `body` is the beginning of the response's body. `latency_ms` is the length of the attempt on the transport's own
+    clock.
     """
 
     status: int | None = None
@@ -141,11 +143,15 @@ class CallbackResponse:
     latency_ms: int = 0
 
 
+OnResponse = Callable[[CallbackRequest, CallbackResponse], None]
+
+
 class CallbackTransport(Protocol):
-    """Who carries callbacks out. It never blocks: the answer comes back through `answered`, at once or later."""
+    """Sends callbacks. It never blocks: the response is reported through `on_response`, at once or later."""
 
-    def post(self, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
-        """Send, and call `answered(post, answer)` exactly once."""
+    def post(self, request: CallbackRequest, on_response: OnResponse, /) -> None:
+        """Send, and call `on_response(request, response)` exactly once."""
 
-    def wall_seconds(self, url: str) -> int:
-        """The time this URL's receiver compares signatures with: real seconds out there, sandbox seconds in process."""
+    def receiver_time_s(self, url: str) -> int:
+        """The time with which the receiver at this URL compares signatures, in seconds since the epoch: real time for a
+        receiver on the network, sandbox time for one in this process."""

@@ -30,7 +30,7 @@ class Service:
         *,
         clock: Clock,
         node: LightningNode,
-        courier: CallbackTransport,
+        transport: CallbackTransport,
         journal: EventJournal,
         new_id: Callable[[], str],
         jitter: RandomSource,
@@ -48,7 +48,7 @@ class Service:
         self.outbox = Outbox(
             store,
             clock,
-            courier,
+            transport,
             new_id=new_id,
             jitter=jitter,
             journal=journal,

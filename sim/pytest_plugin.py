@@ -75,7 +75,7 @@ def sandbox(pytestconfig: pytest.Config) -> Iterator[Sandbox]:
 
 @pytest.fixture(scope="session")
 def _leyden_port() -> Iterator[tuple[str, _Switch]]:
-    from leyden.server.system.process import ServerThread, open_listener
+    from leyden.server.system.http_server import ServerThread, open_listener
 
     switch = _Switch()
     thread = ServerThread(switch, open_listener("127.0.0.1", 0))

@@ -81,13 +81,13 @@ def next_status(
     answer: CallbackResponse,
     rule: DeliveryRule,
     now: int,
-    wall_seconds: Callable[[str], int],
+    receiver_time_s: Callable[[str], int],
     jitter: RandomSource,
 ) -> tuple[str, int | None]:
     """What `answer`, already in the row's last attempt, makes of the delivery: its status, and when it is due again.
 
     A pause is counted from `now`, the end of the attempt. A receiver's Retry-After, beside a 429 or 503, replaces the
-    pause and its jitter within the rule's bounds; a date in it is read by `wall_seconds`, the clock of its receiver.
+    pause and its jitter within the rule's bounds; a date in it is read by `receiver_time_s`, the clock of its receiver.
     """
     if answer.error == BLOCKED:
         return BLOCKED, None
@@ -99,7 +99,7 @@ def next_status(
     if counted >= len(rule.pauses_ms):
         return EXHAUSTED, None
     pause = rule.pauses_ms[counted]
-    asked = retry_after_ms(answer.headers, wall_seconds(row["url"])) if answer.status in _ASKS_TO_WAIT else None
+    asked = retry_after_ms(answer.headers, receiver_time_s(row["url"])) if answer.status in _ASKS_TO_WAIT else None
     if asked is None:
         return PENDING, now + _spread(rule, pause, jitter)
     return PENDING, now + min(max(asked, pause), round(pause * rule.retry_after_times))

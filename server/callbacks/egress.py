@@ -65,7 +65,7 @@ class Egress:
             else:
                 self._own_addresses.add((address, port))
 
-    def screen(self, host: str, port: int) -> str | None:
+    def check_host(self, host: str, port: int) -> str | None:
         """The rule that forbids a URL's host and port whatever address the host has; None when the address decides."""
         if port not in {80, 443} and not 1024 <= port <= 65_535:
             return PORT
@@ -75,9 +75,9 @@ class Egress:
             return EGRESS_NONE
         return None
 
-    def __call__(self, host: str, address: str, port: int) -> str | None:
+    def check_address(self, host: str, address: str, port: int) -> str | None:
         """The rule that forbids to dial `address` for a URL's `host` and `port`, or None."""
-        rule = self.screen(host, port)
+        rule = self.check_host(host, port)
         if rule is not None:
             return rule
         dialled = unmap(ip_address(address.partition("%")[0]))

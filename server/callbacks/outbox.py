@@ -62,7 +62,7 @@ class Outbox:
         self,
         store: Store,
         clock: Clock,
-        courier: CallbackTransport,
+        transport: CallbackTransport,
         new_id: Callable[[], str],
         jitter: RandomSource,
         journal: EventJournal,
@@ -73,16 +73,16 @@ class Outbox:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._courier = courier
+        self._transport = transport
         self._new_id = new_id
         self._jitter = jitter
         self._journal = journal
         self._rules = rules
         self._secrets = secrets
-        self._agent = f"leyden/{version}"
-        self._most_hands = max(rule.delivery.in_flight for rule in rules.values())
+        self._user_agent = f"leyden/{version}"
+        self._worker_slots = max(rule.delivery.in_flight for rule in rules.values())
         self._rows = store.table("deliveries", key="id", indexes=("resource_id", "endpoint_id"))
-        self._hands = InFlight()
+        self._in_flight = InFlight()
         self._sending = False
         self.defer_until: Callable[[Mapping[str, Any], int], int | None] = lambda row, number: None
         clock.on(TIMER, self.on_due)
@@ -111,7 +111,7 @@ class Outbox:
         Raises `InternalError` when the body breaks the spec's own schema: that is our defect.
         """
         body = callback_body(rule, event, sequence, data, at)
-        closed = (endpoint_id or resource_id, url) in self._hands.disabled
+        closed = (endpoint_id or resource_id, url) in self._in_flight.disabled
         row: dict[str, Any] = {
             "id": self._new_id(),
             "resource_id": resource_id,
@@ -123,7 +123,7 @@ class Outbox:
             "sequence": sequence,
             "created_at": at,
             "due_at": None if closed else at + initial_delay_ms(rule.delivery, self._jitter),
-            "agent": self._agent,
+            "agent": self._user_agent,
             "body": body,
             "attempts": "",
         }
@@ -132,13 +132,13 @@ class Outbox:
         self._rows.put(row)
         if closed:
             self._journal.note("callback_finished", row["id"], resource=resource_id, status=STOPPED, attempts=0)
-        elif self._is_first(row):
-            self._arm(row)
+        elif self._is_next(row):
+            self._set_timer(row)
 
     def deliveries(self, resource_id: str | None = None) -> list[dict[str, Any]]:
         """The delivery rows, oldest first: all, or those of one resource; a Static Charge's are about the Charges that
         its payers asked for."""
-        return list(self._rows) if resource_id is None else self._kin(resource_id)
+        return list(self._rows) if resource_id is None else self._rows_of(resource_id)
 
     def delivery(self, delivery_id: str) -> dict[str, Any] | None:
         """One delivery row, or None."""
@@ -162,8 +162,8 @@ class Outbox:
         with self._store.commit():
             self._rows.put(row)
             self._journal.note("callback_replayed", delivery_id, resource=row["resource_id"])
-            if self._is_first(row):
-                self._arm(row)
+            if self._is_next(row):
+                self._set_timer(row)
         return row
 
     def reschedule(self, delivery_id: str, when_ms: int) -> None:
@@ -177,19 +177,19 @@ class Outbox:
         row = {**row, "due_at": when_ms}
         with self._store.commit():
             self._rows.put(row)
-            if self._is_first(row):
-                self._arm(row)
+            if self._is_next(row):
+                self._set_timer(row)
 
     @property
-    def in_flight(self) -> int:
+    def in_flight_count(self) -> int:
         """Attempts that were sent and not yet answered."""
-        return len(self._hands.attempts)
+        return len(self._in_flight.attempts)
 
     # What the world reports
 
     def on_due(self, delivery_id: str) -> None:
         """The delivery is due: send it, or let it wait in due order while too many attempts are unanswered."""
-        self._hands.queue.append(delivery_id)
+        self._in_flight.queue.append(delivery_id)
         self._send_due()
 
     def on_response(self, post: CallbackRequest, answer: CallbackResponse) -> None:
@@ -197,14 +197,16 @@ class Outbox:
         stored = self._rows.row(post.delivery_id)
         # None, or an attempt that is not there: the commit that began it was refused; its timer stands and sends again.
         if stored is None or not is_in_flight(stored) or made(stored) != post.attempt:
-            self._hands.discard(post.delivery_id, post.attempt)
+            self._in_flight.discard(post.delivery_id, post.attempt)
             return
-        self._hands.complete(post.delivery_id)
+        self._in_flight.complete(post.delivery_id)
         now = self._clock.now()
         row = {**stored, "attempts": ended(stored, now, answer)}
         delivery = self._rules[row["rule"]].delivery
-        row["status"], row["due_at"] = next_status(row, answer, delivery, now, self._courier.wall_seconds, self._jitter)
-        if row["status"] == PENDING and self._is_closed(row):
+        row["status"], row["due_at"] = next_status(
+            row, answer, delivery, now, self._transport.receiver_time_s, self._jitter
+        )
+        if row["status"] == PENDING and self._is_disabled(row):
             row["status"], row["due_at"] = STOPPED, None  # a 410 to another message came while this one was under way
         if answer.status == GONE:
             row["refused"] = True
@@ -219,11 +221,11 @@ class Outbox:
                 error=answer.error,
             )
             if row["status"] == PENDING:
-                self._arm(row)
+                self._set_timer(row)
             else:
                 self._finish(row)
             if answer.status == GONE:
-                self._close(row)
+                self._disable(row)
         self._send_due()
 
     def resume(self) -> None:
@@ -238,7 +240,7 @@ class Outbox:
             for stored in self._rows:
                 row: dict[str, Any] = stored
                 if row.get("refused"):
-                    self._hands.disabled.add(_endpoint(row))
+                    self._in_flight.disabled.add(_endpoint(row))
                 if row["status"] != PENDING:
                     continue
                 if row["rule"] not in self._rules:
@@ -252,23 +254,23 @@ class Outbox:
                     self._rows.put(row)
                 waiting.append(row)
             for row in waiting:
-                if self._is_closed(row):  # the attempt that was lost was under way when the endpoint was closed
+                if self._is_disabled(row):  # the attempt that was lost was under way when the endpoint was closed
                     stopped = {**row, "status": STOPPED, "due_at": None}
                     self._rows.put(stopped)
                     self._finish(stopped)
         for row in sorted(waiting, key=lambda row: row["due_at"]):
-            if self._is_first(row):
-                self._arm(row)
+            if self._is_next(row):
+                self._set_timer(row)
 
     # What a commit taken back takes back
 
     def begin(self) -> None:
         """A commit begins: from here on, note what `rollback` would have to undo."""
-        self._hands.begin()
+        self._in_flight.begin()
 
     def rollback(self) -> None:
         """The commit was refused, and the clock's timers are as they were: what was taken in hand is due again."""
-        for delivery_id in self._hands.rollback(self._under_way):
+        for delivery_id in self._in_flight.rollback(self._attempt_in_flight):
             # A timer too many does no harm: what is due is decided from the row.
             self._clock.call_at(self._clock.now(), CALLBACK, TIMER, delivery_id)
 
@@ -276,40 +278,40 @@ class Outbox:
 
     def snapshot(self) -> dict[str, Any]:
         """All that is not in the store's rows or the clock's timers, as plain data that later changes do not touch."""
-        return self._hands.snapshot()
+        return self._in_flight.snapshot()
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Stand where the world stood that `snapshot` was taken of; its store and clock are copied by their owners."""
-        self._hands.restore(state)
+        self._in_flight.restore(state)
 
     # The outbox itself
 
-    def _under_way(self, delivery_id: str) -> int | None:
+    def _attempt_in_flight(self, delivery_id: str) -> int | None:
         row = self._rows.row(delivery_id)
         return made(row) if row is not None and is_in_flight(row) else None
 
-    def _kin(self, resource_id: str) -> list[dict[str, Any]]:
+    def _rows_of(self, resource_id: str) -> list[dict[str, Any]]:
         return self._rows.find("resource_id", resource_id) + self._rows.find("endpoint_id", resource_id)
 
-    def _first(self, resource_id: str) -> dict[str, Any] | None:
+    def _next_delivery(self, resource_id: str) -> dict[str, Any] | None:
         """The resource's oldest unfinished delivery: the only one that may be sent."""
         return next((row for row in self._rows.find("resource_id", resource_id) if row["status"] == PENDING), None)
 
-    def _is_first(self, row: Mapping[str, Any]) -> bool:
-        first = self._first(row["resource_id"])
+    def _is_next(self, row: Mapping[str, Any]) -> bool:
+        first = self._next_delivery(row["resource_id"])
         return first is not None and bool(first["id"] == row["id"])
 
-    def _arm(self, row: Mapping[str, Any]) -> None:
+    def _set_timer(self, row: Mapping[str, Any]) -> None:
         self._clock.call_at(row["due_at"], CALLBACK, TIMER, row["id"])
 
     def _send_due(self) -> None:
         # An answer may come while we send; the loop that is already running then goes on.
         if self._sending:
             return
-        hands = self._hands
+        hands = self._in_flight
         self._sending = True
         try:
-            while hands.queue and len(hands.attempts) < self._most_hands:
+            while hands.queue and len(hands.attempts) < self._worker_slots:
                 row = self._rows.row(hands.queue[0])
                 # A timer may outlive what it was set for: a commit that was refused, an answer that came meanwhile.
                 if row is None or row["status"] != PENDING or is_in_flight(row):
@@ -318,15 +320,15 @@ class Outbox:
                     return
                 else:
                     hands.acquire()
-                    if self._is_first(row):
+                    if self._is_next(row):
                         if row["due_at"] > self._clock.now():
-                            self._arm(row)
+                            self._set_timer(row)
                         else:
-                            self._begin(row)
+                            self._start_attempt(row)
         finally:
             self._sending = False
 
-    def _begin(self, row: dict[str, Any]) -> None:
+    def _start_attempt(self, row: dict[str, Any]) -> None:
         with self._store.commit():
             later = self.defer_until(row, made(row) + 1)
             if later is None:
@@ -337,12 +339,12 @@ class Outbox:
     def _send(self, row: dict[str, Any]) -> None:
         delivery = self._rules[row["rule"]].delivery
         now, number = self._clock.now(), made(row) + 1
-        stamp_s = self._courier.wall_seconds(row["url"])
+        stamp_s = self._transport.receiver_time_s(row["url"])
         secrets = self._secrets(row["project"])
         signature = sign(signers(secrets, now), row["id"], stamp_s, row["body"])
         self._rows.put({**row, "due_at": None, "attempts": begun(row, now, stamp_s, len(secrets))})
         self._journal.note("callback_sent", row["id"], resource=row["resource_id"], event=row["event"], attempt=number)
-        self._hands.attempts[row["id"]] = number
+        self._in_flight.attempts[row["id"]] = number
         post = CallbackRequest(
             delivery_id=row["id"],
             attempt=number,
@@ -352,22 +354,22 @@ class Outbox:
             connect_timeout_ms=delivery.connect_timeout_ms,
             timeout_ms=delivery.timeout_ms,
         )
-        self._courier.post(post, self.on_response)
+        self._transport.post(post, self.on_response)
 
-    def _is_closed(self, row: Mapping[str, Any]) -> bool:
-        return _endpoint(row) in self._hands.disabled and "replayed_from" not in row
+    def _is_disabled(self, row: Mapping[str, Any]) -> bool:
+        return _endpoint(row) in self._in_flight.disabled and "replayed_from" not in row
 
-    def _close(self, row: dict[str, Any]) -> None:
+    def _disable(self, row: dict[str, Any]) -> None:
         """The receiver wants to hear no more: stop everything else that waits to be sent there."""
         endpoint = _endpoint(row)
-        self._hands.disable(endpoint)
+        self._in_flight.disable(endpoint)
         stopped = [
             {**other, "status": STOPPED, "due_at": None}
-            for other in self._kin(endpoint[0])
+            for other in self._rows_of(endpoint[0])
             if _endpoint(other) == endpoint
             and other["status"] == PENDING
             and not is_in_flight(other)
-            and self._is_closed(other)
+            and self._is_disabled(other)
         ]
         for other in stopped:
             self._clock.cancel(TIMER, other["id"])
@@ -378,9 +380,9 @@ class Outbox:
     def _finish(self, row: Mapping[str, Any]) -> None:
         resource = row["resource_id"]
         self._journal.note("callback_finished", row["id"], resource=resource, status=row["status"], attempts=made(row))
-        following = self._first(resource)
+        following = self._next_delivery(resource)
         if following is not None:
-            self._arm(following)
+            self._set_timer(following)
 
 
 def _endpoint(row: Mapping[str, Any]) -> tuple[str, str]:

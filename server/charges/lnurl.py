@@ -118,11 +118,13 @@ _HIGH_20, _HIGH_10, _HIGH_5 = (
 )
 
 
-def spell(value: int, groups: int) -> str:
+def bech32_chars(value: int, groups: int) -> str:
     """Write the lowest `5 * groups` bits of `value`, which must hold no more, as `groups` bech32 characters."""
     if groups > _SPELL_GROUPS:
         below = 5 * _SPELL_GROUPS
-        return spell(value >> below, groups - _SPELL_GROUPS) + spell(value & ((1 << below) - 1), _SPELL_GROUPS)
+        return bech32_chars(value >> below, groups - _SPELL_GROUPS) + bech32_chars(
+            value & ((1 << below) - 1), _SPELL_GROUPS
+        )
     blocks = (groups + 7) // 8
     raw = value.to_bytes(5 * blocks, "big")
     apart = bytearray(8 * blocks)
@@ -150,7 +152,7 @@ def bech32_encode(hrp: str, value: int, groups: int) -> str:
     """
     value <<= 30
     check = remainder(_expanded(hrp) << 5 * (groups + CHECKSUM_GROUPS) | value) ^ 1
-    return f"{hrp}1{spell(value | check, groups + CHECKSUM_GROUPS)}"
+    return f"{hrp}1{bech32_chars(value | check, groups + CHECKSUM_GROUPS)}"
 
 
 def bech32_decode(text: str) -> Bech32:
@@ -182,7 +184,7 @@ def bech32_decode(text: str) -> Bech32:
     return Bech32(hrp, chars[:-CHECKSUM_GROUPS], digits[:-CHECKSUM_GROUPS], value >> 30)
 
 
-def without_uri(text: str) -> str:
+def strip_uri_scheme(text: str) -> str:
     """The text without a leading `lightning:`, in whatever case that was written (BOLT 11, LUD-01)."""
     return text[len(_URI) :] if text[: len(_URI)].lower() == _URI else text
 
@@ -208,7 +210,7 @@ def decode_lnurl(text: str) -> str:
     Raises `LnurlError`, naming the fault.
     """
     try:
-        hrp, chars, _, value = bech32_decode(without_uri(text))
+        hrp, chars, _, value = bech32_decode(strip_uri_scheme(text))
     except Bech32Error as error:
         raise LnurlError(f"not an LNURL: {error}") from None
     if hrp != "lnurl":

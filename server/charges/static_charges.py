@@ -61,7 +61,7 @@ class StaticChargeService:
         self.static_charges = store.table(
             "static_charges", key="id", indexes=("project", "internal_id", "status", "user")
         )
-        self.name_taken: Callable[[str], bool] = self.knows
+        self.user_taken: Callable[[str], bool] = self.user_exists
         self.guards = {"slot_free": self._slot_free, "slot_unreserved": self._slot_unreserved}
         self.effects = {
             "take_slot": self._take_slot,
@@ -78,7 +78,7 @@ class StaticChargeService:
         )
         clock.on(TIMER, self.expire)
         charges.on_child_settled = self.payment_settled
-        charges.after_child_settled = self.close_if_full
+        charges.after_child_settled = self.disable_if_full
 
     # What clients ask
 
@@ -88,7 +88,7 @@ class StaticChargeService:
         body = call.body
         identifier = body.get("identifier")
         user = identifier.partition("@")[0] if identifier else None
-        if user is not None and self.name_taken(user):
+        if user is not None and self.user_taken(user):
             detail = f"the name {user} is taken on this server: choose another"
             raise Conflict(detail, field_errors=[FieldError("/identifier", detail)])
         now = self._clock.now()
@@ -150,7 +150,7 @@ class StaticChargeService:
         """A child Charge was paid: take its slot."""
         self._apply(self._parent(charge), "payment_settled", at)
 
-    def close_if_full(self, charge: Mapping[str, Any], at: int) -> None:
+    def disable_if_full(self, charge: Mapping[str, Any], at: int) -> None:
         """After a child's payment: with the last slot gone, no other invoice may be paid."""
         static = self._parent(charge)
         if not self._slot_free(static, at):
@@ -187,7 +187,7 @@ class StaticChargeService:
         """The Static Charge behind a lightning address's user part, on this store."""
         return next(iter(self.static_charges.find("user", user)), None)
 
-    def knows(self, user: str) -> bool:
+    def user_exists(self, user: str) -> bool:
         """Whether a Static Charge of this store has the user part."""
         return self.by_user(user) is not None
 

@@ -16,10 +16,10 @@ from leyden.server.errors import FieldError, IdempotencyMismatch
 from leyden.server.ports import Clock
 from leyden.server.store.store import Store
 
-KEPT_MS = 24 * 3_600_000
+RETENTION_MS = 24 * 3_600_000
 
 
-class Remembered(NamedTuple):
+class StoredResponse(NamedTuple):
     """An answer given before: its status and exact body."""
 
     status: int
@@ -33,25 +33,25 @@ class Idempotency:
         self._clock = clock
         self._rows = store.table("idempotency", key="id")
 
-    def recall(self, project: str, operation_id: str, key: str, submitted: Mapping[str, Any]) -> Remembered | None:
+    def recall(self, project: str, operation_id: str, key: str, submitted: Mapping[str, Any]) -> StoredResponse | None:
         """The answer this key was given before, or None.
 
         Raises `IdempotencyMismatch` when the key came with another body.
         """
         row = self._rows.row(_name(project, operation_id, key))
-        if row is None or self._clock.now() >= row["created_at"] + KEPT_MS:
+        if row is None or self._clock.now() >= row["created_at"] + RETENTION_MS:
             return None
         if row["fingerprint"] != _fingerprint(submitted):
             detail = "this Idempotency-Key was used with another body: use a new key for a new request"
             raise IdempotencyMismatch(detail, field_errors=[FieldError("header.idempotency-key", detail)])
-        return Remembered(row["status"], row["body"].encode())
+        return StoredResponse(row["status"], row["body"].encode())
 
     def remember(
         self, project: str, operation_id: str, key: str, submitted: Mapping[str, Any], status: int, body: bytes
     ) -> None:
         """Keep an answer; what has outlived its 24 hours is let go, oldest first."""
         now = self._clock.now()
-        stale = list(takewhile(lambda row: now >= row["created_at"] + KEPT_MS, self._rows))
+        stale = list(takewhile(lambda row: now >= row["created_at"] + RETENTION_MS, self._rows))
         for row in stale:
             self._rows.delete(row["id"])
         name = _name(project, operation_id, key)

@@ -111,14 +111,14 @@ class BodyLimitMiddleware:
 class BoundOperation:
     """An operation, who answers it, and the headers that all its answers have in common."""
 
-    __slots__ = ("answer", "handler", "headers", "operation", "reader", "waits")
+    __slots__ = ("handler", "headers", "is_async", "operation", "parser", "response_rule")
 
     def __init__(self, operation: Operation, handler: Handler, depth_limit: int) -> None:
         self.operation = operation
         self.handler = handler
-        self.reader = RequestParser(operation, depth_limit)
-        self.answer = operation.replies[200].rule
-        self.waits = iscoroutinefunction(handler)
+        self.parser = RequestParser(operation, depth_limit)
+        self.response_rule = operation.replies[200].rule
+        self.is_async = iscoroutinefunction(handler)
         self.headers = [(name.encode(), value.encode()) for name, value in operation.replies[200].constants]
         if getattr(handler, "mock", False):
             self.headers.append((b"x-leyden-mock", b"example"))
@@ -143,44 +143,44 @@ class PathEndpoint:
         offer = self._bound.get(method)
         request_id = gate.next_request_id()
         if offer is None:
-            return await self._without_operation(scope, send, request_id)
+            return await self._respond_without_operation(scope, send, request_id)
         operation = offer.operation
         headers = offer.headers.copy()
         try:
-            status, body = await self._answer(offer, scope, headers, request_id)
+            status, body = await self._handle(offer, scope, headers, request_id)
             if gate.wait_durable is not None:
                 await _settle(gate.wait_durable, operation)
         except Problem as problem:
-            return await self._refuse(operation, problem, request_id, scope, send)
+            return await self._respond_problem(operation, problem, request_id, scope, send)
         except Exception as error:
             log.exception("%s failed on %s", operation.operation_id, request_id)
             defect = InternalError(
                 f"{operation.operation_id} failed on a defect of Leyden's own: {type(error).__name__}"
             )
-            return await self._refuse(operation, defect, request_id, scope, send)
+            return await self._respond_problem(operation, defect, request_id, scope, send)
         gate.journal.note("request", _subject(scope), status=status)
         media = JSON if status == 200 else PROBLEM
         return await _send(send, status, body, media, headers, hide=method == "HEAD")
 
-    async def _answer(
+    async def _handle(
         self, offer: BoundOperation, scope: Scope, headers: list[tuple[bytes, bytes]], request_id: str
     ) -> tuple[int, bytes]:
-        gate, operation, handler, reader = self._gate, offer.operation, offer.handler, offer.reader
+        gate, operation, handler, reader = self._gate, offer.operation, offer.handler, offer.parser
         sent = scope[_HEADERS]
-        project = self._project(sent) if operation.secured else ""
+        project = self._authenticate(sent) if operation.secured else ""
         refusal = None if gate.rate_limit is None else gate.rate_limit(operation.operation_id)
         if refusal is not None:
             raise refusal
         call = reader.parse_request(project, scope, sent, reader.parse_body(scope[_BODY], sent))
-        if offer.waits:
-            return 200, _checked(offer, await handler(call))
+        if offer.is_async:
+            return 200, _encode_checked(offer, await handler(call))
         with gate.transaction():
             key = call.header.get("Idempotency-Key")
             if key is None:
-                return 200, _checked(offer, handler(call))
-            return self._once(offer, call, key, headers, request_id)
+                return 200, _encode_checked(offer, handler(call))
+            return self._handle_idempotent(offer, call, key, headers, request_id)
 
-    def _once(
+    def _handle_idempotent(
         self, offer: BoundOperation, call: Request, key: str, headers: list[tuple[bytes, bytes]], request_id: str
     ) -> tuple[int, bytes]:
         """Run a handler at most once for its Idempotency-Key; a request seen before gets the answer given then."""
@@ -191,16 +191,16 @@ class PathEndpoint:
             headers.append((b"idempotent-replayed", b"true"))
             return remembered.status, remembered.body
         try:
-            status, body = 200, _checked(offer, offer.handler(call))
+            status, body = 200, _encode_checked(offer, offer.handler(call))
         except Problem as problem:
             # A handler raises before it writes, so keeping the refusal commits nothing else.
             if problem.status in _NOT_KEPT or problem.status not in operation.replies:
                 raise
-            status, body = problem.status, orjson.dumps(problem.document(request_id))
+            status, body = problem.status, orjson.dumps(problem.to_document(request_id))
         answers.remember(*name, call.raw_body, status, body)
         return status, body
 
-    def _project(self, sent: Mapping[bytes, bytes]) -> str:
+    def _authenticate(self, sent: Mapping[bytes, bytes]) -> str:
         key = sent.get(self._gate.api_key_header)
         project = None if key is None else self._gate.projects.project_for_key(key.decode("latin-1"))
         if project is None:
@@ -210,7 +210,9 @@ class PathEndpoint:
             )
         return project
 
-    async def _refuse(self, operation: Operation, problem: Problem, request_id: str, scope: Scope, send: Send) -> None:
+    async def _respond_problem(
+        self, operation: Operation, problem: Problem, request_id: str, scope: Scope, send: Send
+    ) -> None:
         hide = scope["method"] == "HEAD"
         if operation.errors_as == "lnurl" and problem.status not in {406, 413, 500, 507}:
             # LUD-06: wallets read the reason from a 200; other statuses make them drop it.
@@ -224,7 +226,7 @@ class PathEndpoint:
         self._gate.journal.note("request", _subject(scope), status=problem.status, refused=problem.code)
         return await send_problem(send, problem, request_id, hide=hide)
 
-    async def _without_operation(self, scope: Scope, send: Send, request_id: str) -> None:
+    async def _respond_without_operation(self, scope: Scope, send: Send, request_id: str) -> None:
         if scope["method"] == "OPTIONS":
             headers = [(b"allow", self._allow)]
             if self._open_to_browsers:
@@ -253,7 +255,7 @@ async def _settle(settled: Callable[[], Awaitable[None]], operation: Operation) 
 async def send_problem(send: Send, problem: Problem, request_id: str, *, hide: bool = False) -> None:
     """Answer an RFC 9457 document."""
     headers = [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in problem.headers.items()]
-    await _send(send, problem.status, orjson.dumps(problem.document(request_id)), PROBLEM, headers, hide=hide)
+    await _send(send, problem.status, orjson.dumps(problem.to_document(request_id)), PROBLEM, headers, hide=hide)
 
 
 async def _send(
@@ -269,9 +271,9 @@ def _subject(scope: Scope) -> str:
     return f"{scope['method']} {scope['path']}"[:200]
 
 
-def _checked(offer: BoundOperation, body: Any) -> bytes:
+def _encode_checked(offer: BoundOperation, body: Any) -> bytes:
     """The answer's bytes, after it was held against the spec: a mismatch is our own defect, and said so."""
-    rule = offer.answer
+    rule = offer.response_rule
     if rule is not None and not rule.validator.is_valid(body):
         faults = find_errors(rule, body)
         raise InternalError(f"{offer.operation.operation_id} answered against its own contract", field_errors=faults)

@@ -22,7 +22,7 @@ from leyden.server.errors import (
 )
 from leyden.server.http.request import Request
 from leyden.server.http.strict_json import parse
-from leyden.server.http.validation import body_with_defaults, find_errors, pointed_integers, read_parameter
+from leyden.server.http.validation import body_with_defaults, find_errors, integers_with_point, read_parameter
 
 JSON = "application/json"
 
@@ -107,7 +107,7 @@ class RequestParser:
                 body = body_with_defaults(rule, submitted)
         if faults:
             raise InvalidRequest(_first_of(faults), field_errors=faults)
-        if rule is not None and rule.rule.integers and (pointed := pointed_integers(rule.rule, submitted)):
+        if rule is not None and rule.rule.integers and (pointed := integers_with_point(rule.rule, submitted)):
             raise SemanticConflict(_first_of(pointed), field_errors=pointed)
         return Request(project, path, query, header, body, submitted)
 

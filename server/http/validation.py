@@ -30,7 +30,7 @@ def find_errors(rule: Rule, value: Any, root: str = "") -> list[FieldError]:
     return found[:_MOST]
 
 
-def pointed_integers(rule: Rule, value: Any) -> list[FieldError]:
+def integers_with_point(rule: Rule, value: Any) -> list[FieldError]:
     """Integers written with a decimal point: JSON Schema takes 600.0 for an integer, so no schema can refuse it."""
     found = []
     for path in rule.integers:

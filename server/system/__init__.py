@@ -1,1 +1,1 @@
-"""The real machine: its clock, its random numbers, its sockets and its disk. Only this package touches them."""
+"""The operating system: clock, random numbers, sockets and disk. Nothing else in `server` uses them."""

@@ -1,4 +1,4 @@
-"""Reaching the disk together: everybody who has to wait for it waits for one and the same fsync."""
+"""Group commit: requests and callbacks that wait for the disk share one fsync."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Awaitable, Callable
 
 from leyden.server.callbacks.deliveries import LOST
 from leyden.server.errors import StorageUnavailable
-from leyden.server.ports import CallbackRequest, CallbackResponse
+from leyden.server.ports import CallbackRequest, CallbackResponse, OnResponse
 from leyden.server.store.store import Store
-from leyden.server.system.http_transport import Around, HttpTransport
+from leyden.server.system.http_transport import HttpTransport, ReportContext
 
 
 class GroupCommit:
-    """The wait for the disk under policy `always`, for a store that leaves the waiting to its caller (`group_commit`).
+    """The wait for the disk under policy `always`, for a store opened with `group_commit`.
 
-    Flushes follow one another in a worker thread. Who comes while one is under way waits for the next, because the
-    one under way may have begun before its commit.
+    Flushes run one after another in a worker thread. A caller that arrives during a flush waits for the next one,
+    because the running flush may have started before the caller's commit.
     """
 
     def __init__(self, store: Store) -> None:
@@ -24,16 +24,16 @@ class GroupCommit:
         self._waiting: list[asyncio.Future[None]] = []
         self._flushing: asyncio.Task[None] | None = None
 
-    async def settled(self) -> None:
-        """Return once everything committed up to now is on the disk: at once if it is, or inside a commit, whose owner
-        waits when it is over.
+    async def wait_durable(self) -> None:
+        """Return when everything committed so far is on the disk.
 
-        Raises `StorageUnavailable` to all that wait together when the disk fails.
+        Returns at once when nothing is unsynced, and inside a commit: the owner of the commit waits when it is over.
+        Raises `StorageUnavailable` in every waiting caller when the disk fails.
         """
         if self._store.storage.depth or not self._store.unsynced:
             return
         loop = asyncio.get_running_loop()
-        # One future for each: whoever gives up waiting takes nothing from the others.
+        # One future for each caller: a cancelled caller does not cancel the others.
         waiting = loop.create_future()
         self._waiting.append(waiting)
         if self._flushing is None:
@@ -46,75 +46,73 @@ class GroupCommit:
         try:
             while self._waiting:
                 waiting, self._waiting = self._waiting, []
-                refusal = None
+                failure = None
                 try:
                     await loop.run_in_executor(None, self._store.flush)
                 except StorageUnavailable as error:
-                    refusal = error
-                for one in waiting:
-                    if one.done():
+                    failure = error
+                for future in waiting:
+                    if future.done():
                         continue
-                    if refusal is None:
-                        one.set_result(None)
+                    if failure is None:
+                        future.set_result(None)
                     else:
-                        one.set_exception(_unconfirmed(refusal))
+                        future.set_exception(_not_confirmed(failure))
         finally:
             self._flushing = None
-            for one in (*waiting, *self._waiting):
-                one.cancel()
+            for future in (*waiting, *self._waiting):
+                future.cancel()
 
 
 class DurableTransport:
-    """A courier to the real network that sends nothing before what it tells of is on the disk."""
+    """An `HttpTransport` that sends a callback only after the commit that records it is on the disk."""
 
-    def __init__(self, courier: HttpTransport, settled: Callable[[], Awaitable[None]]) -> None:
-        self._courier = courier
-        self._settled = settled
+    def __init__(self, transport: HttpTransport, wait_durable: Callable[[], Awaitable[None]]) -> None:
+        self._transport = transport
+        self._wait_durable = wait_durable
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def post(self, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
-        """Send when the disk has everything, and call `answered` in the loop. Raises `RuntimeError` outside one."""
-        task = asyncio.get_running_loop().create_task(self._carry(post, answered))
+    def post(self, request: CallbackRequest, on_response: OnResponse) -> None:
+        """Send after the next flush, and call `on_response` in the event loop. Raises `RuntimeError` without a loop."""
+        task = asyncio.get_running_loop().create_task(self._send(request, on_response))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def tell_within(self, around: Around) -> None:
-        """Enter `around()` whenever answers are told: those that came together are told within one."""
-        self._courier.tell_within(around)
+    def report_within(self, context: ReportContext) -> None:
+        """Enter `context()` when responses are reported: those that arrive together are reported in one context."""
+        self._transport.report_within(context)
 
-    def wall_seconds(self, url: str) -> int:
-        """Real time."""
-        return self._courier.wall_seconds(url)
+    def receiver_time_s(self, url: str) -> int:
+        """The system clock, in seconds since the epoch."""
+        return self._transport.receiver_time_s(url)
 
-    async def drained(self) -> None:
-        """Return once nothing is under way and every answer has been told, follow-ups included."""
-        while self._tasks or self._courier.pending:
+    async def wait_idle(self) -> None:
+        """Return when nothing is in flight and every response is reported, those of follow-up attempts included."""
+        while self._tasks or self._transport.pending_count:
             if self._tasks:
                 await asyncio.wait(self._tasks)
-            await self._courier.drained()
+            await self._transport.wait_idle()
 
     async def close(self) -> None:
-        """Abandon what is under way, without telling."""
+        """Cancel what is in flight, without reporting it."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        await self._courier.close()
+        await self._transport.close()
 
-    async def _carry(
-        self, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]
-    ) -> None:
+    async def _send(self, request: CallbackRequest, on_response: OnResponse) -> None:
         try:
-            await self._settled()
+            await self._wait_durable()
         except StorageUnavailable as error:
-            # To the outbox this is an attempt that nobody saw the end of: it takes nothing off the schedule.
-            answered(post, CallbackResponse(error=LOST, note=f"not sent: {error.detail}"))
+            # For the outbox this attempt is lost: it does not count against the schedule.
+            on_response(request, CallbackResponse(error=LOST, note=f"not sent: {error.detail}"))
         else:
-            self._courier.post(post, answered)
+            self._transport.post(request, on_response)
 
 
-def _unconfirmed(refusal: StorageUnavailable) -> StorageUnavailable:
+def _not_confirmed(failure: StorageUnavailable) -> StorageUnavailable:
     return StorageUnavailable(
-        "the disk did not confirm what was written, so it may or may not outlive a power cut: look before you repeat"
-        f" the request, or repeat it with its Idempotency-Key ({refusal.detail})"
+        "the disk did not confirm the write, so the data may or may not survive a power cut: read the resource before"
+        f" you repeat the request, or repeat it with its Idempotency-Key ({failure.detail})"
     )

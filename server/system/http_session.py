@@ -1,4 +1,4 @@
-"""The HTTP client behind the real courier: it dials only addresses that were checked, and follows nobody anywhere."""
+"""The HTTP client of the transport: it connects only to checked addresses and follows no redirects."""
 
 from __future__ import annotations
 
@@ -18,30 +18,35 @@ from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES
 from leyden.server.callbacks.ip_addresses import parse_host_address, unmap
 from leyden.server.ports import CallbackRequest, CallbackResponse
 
-# What the client would add of its own accord: a receiver sees exactly the headers that the delivery's row shows,
-# besides host and content-length.
-_NOT_ADDED = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
+# Headers that aiohttp adds by default: a receiver gets exactly the headers of the `CallbackRequest`, plus host and
+# content-length.
+_SKIPPED_HEADERS = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
 
-_SLOW_PARTS = 8
+_SLOW_BODY_CHUNKS = 8
 
-Allow = Callable[[str, str, int], str | None]
-Screen = Callable[[str, int], str | None]
+AddressCheck = Callable[[str, str, int], str | None]
+HostCheck = Callable[[str, int], str | None]
 Lookup = Callable[[str], Awaitable[list[str]]]
 
 
-class Refused(Exception):
-    """The policy forbids the address; the text is the rule's name."""
+class EgressBlocked(Exception):
+    """The egress policy forbids the address; the text is the name of the rule."""
 
 
 class Session:
-    """Connections to receivers. A connection is kept for `keep_alive_s` seconds, long enough for a burst and too short
-    to be found dead; the address of every new one was checked just before it was dialled."""
+    """Connections to receivers.
 
-    def __init__(self, allow: Allow, screen: Screen, lookup: Lookup | None, keep_alive_s: float) -> None:
-        self._allow = allow
-        self._screen = screen
+    An idle connection is kept for `keep_alive_s` seconds: long enough for a burst, and too short for most receivers to
+    close it first. The address of every new connection is checked immediately before it is opened.
+    """
+
+    def __init__(
+        self, check_address: AddressCheck, check_host: HostCheck, lookup: Lookup | None, keep_alive_s: float
+    ) -> None:
+        self._check_address = check_address
+        self._check_host = check_host
         connector = aiohttp.TCPConnector(
-            resolver=_CheckedResolver(allow, lookup or _addresses),
+            resolver=_CheckedResolver(check_address, lookup or _system_lookup),
             use_dns_cache=False,
             limit=0,
             keepalive_timeout=keep_alive_s,
@@ -51,100 +56,100 @@ class Session:
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             auto_decompress=False,
-            skip_auto_headers=_NOT_ADDED,
+            skip_auto_headers=_SKIPPED_HEADERS,
         )
 
-    async def send(self, post: CallbackRequest) -> CallbackResponse:
-        """Make the attempt. Whatever happens on the way is an `Answer`."""
-        began = time.perf_counter()
+    async def send(self, request: CallbackRequest) -> CallbackResponse:
+        """Make the attempt. A network error is returned as a response with `error`, not raised."""
+        start = time.perf_counter()
         try:
-            return await self._send(post, began)
+            return await self._send(request, start)
         except Exception as error:
-            word, note = _told(post, error)
-            return CallbackResponse(error=word, note=note, latency_ms=_since(began))
+            code, note = _classify(request, error)
+            return CallbackResponse(error=code, note=note, latency_ms=_elapsed_ms(start))
 
     async def close(self) -> None:
         """Close every connection."""
         await self._client.close()
 
-    async def _send(self, post: CallbackRequest, began: float) -> CallbackResponse:
-        target = _target(post.url)
-        if target.trouble:
-            raise ValueError(target.trouble)
-        rule = self._screen(target.host, target.port)
+    async def _send(self, request: CallbackRequest, start: float) -> CallbackResponse:
+        target = _parse_target(request.url)
+        if target.invalid_reason:
+            raise ValueError(target.invalid_reason)
+        rule = self._check_host(target.host, target.port)
         if rule is not None:
-            raise Refused(rule)
-        headers: Mapping[str, str] = post.headers
-        if target.nowhere:
-            return CallbackResponse(error="unresolved", note=target.nowhere, latency_ms=_since(began))
+            raise EgressBlocked(rule)
+        headers: Mapping[str, str] = request.headers
+        if target.unresolved_reason:
+            return CallbackResponse(error="unresolved", note=target.unresolved_reason, latency_ms=_elapsed_ms(start))
         if target.address:
-            rule = self._allow(target.host, target.address, target.port)
+            rule = self._check_address(target.host, target.address, target.port)
             if rule is not None:
-                raise Refused(rule)
-        if target.known_as:
-            headers = {**headers, "host": target.known_as}
-        body: bytes | AsyncIterator[bytes] = post.body
-        if post.send_duration_ms:
-            headers = {**headers, "Content-Length": str(len(post.body))}  # or it would go out in chunks
-            body = _slowly(post)
-        timeout = _timeout(post.timeout_ms, post.connect_timeout_ms)
+                raise EgressBlocked(rule)
+        if target.host_header:
+            headers = {**headers, "host": target.host_header}
+        body: bytes | AsyncIterator[bytes] = request.body
+        if request.send_duration_ms:
+            headers = {**headers, "Content-Length": str(len(request.body))}  # without it aiohttp sends chunked
+            body = _slow_body(request)
+        timeout = _client_timeout(request.timeout_ms, request.connect_timeout_ms)
         async with self._client.post(
             target.url, data=body, headers=headers, timeout=timeout, allow_redirects=False
         ) as response:
-            kept, cut = await _read(response)
+            kept, truncated = await _read_body(response)
             return CallbackResponse(
                 status=response.status,
-                headers=_lower(response.headers),
+                headers={name.lower(): value for name, value in response.headers.items()},
                 body=kept,
-                note=f"reading stopped after {READ_CAP_BYTES} bytes" if cut else "",
-                latency_ms=_since(began),
+                note=f"reading stopped after {READ_CAP_BYTES} bytes" if truncated else "",
+                latency_ms=_elapsed_ms(start),
             )
 
 
 class Target(NamedTuple):
-    """What a callback's URL means, whoever may be reached there.
+    """A callback's URL, parsed.
 
-    `url` is what is dialled; `address` is the literal address in it, in its usual spelling, and `known_as` the host as
-    it was submitted where that was another spelling. `trouble` says why it is no URL of a callback, `nowhere` why its
-    host has no address.
+    `url` is the URL to connect to. `address` is the literal IP address in it, in its usual spelling, or empty for a
+    name. `host_header` is the host as it was written, when its spelling was another. `invalid_reason` says why the text
+    is no URL of a callback, `unresolved_reason` why its host can have no address.
     """
 
     url: URL
     host: str = ""
     port: int = 0
     address: str = ""
-    known_as: str = ""
-    trouble: str = ""
-    nowhere: str = ""
+    host_header: str = ""
+    invalid_reason: str = ""
+    unresolved_reason: str = ""
 
 
 @lru_cache(maxsize=1024)
-def _target(text: str) -> Target:
-    # `encoded`: the path goes out as it was submitted, without tidying.
+def _parse_target(text: str) -> Target:
+    # `encoded`: the path is sent as it was written, not normalised.
     url = URL(text, encoded=True)
     host, port = url.host, url.port
     if url.scheme not in {"http", "https"} or not host or port is None or url.raw_user is not None:
-        return Target(url, trouble=f"{text!r} is no http or https address without user info")
+        return Target(url, invalid_reason=f"{text!r} is not an http or https URL without user info")
     try:
-        address = parse_host_address(host)
+        parsed = parse_host_address(host)
     except ValueError as error:
-        return Target(url, host, port, nowhere=str(error))
-    meant = "" if address is None else str(address)
-    if meant in ("", host):
-        return Target(url, host, port, meant)
-    # Dialled as the address it means; the receiver still reads the host it was given.
-    return Target(url.with_host(meant), host, port, meant, known_as=url.raw_authority)
+        return Target(url, host, port, unresolved_reason=str(error))
+    address = "" if parsed is None else str(parsed)
+    if address in ("", host):
+        return Target(url, host, port, address)
+    # The connection goes to the address; the receiver still gets the host as it was written.
+    return Target(url.with_host(address), host, port, address, host_header=url.raw_authority)
 
 
-def _told(post: CallbackRequest, error: Exception) -> tuple[str, str]:
-    """What went wrong, in a word and in words. What is no fault of the network's is raised again."""
+def _classify(request: CallbackRequest, error: Exception) -> tuple[str, str]:
+    """The error code of a network error, and its explanation. Any other error is raised again."""
     match error:
-        case Refused():
+        case EgressBlocked():
             return "blocked", str(error)
         case aiohttp.ConnectionTimeoutError():
-            return "timeout", f"no connection within {post.connect_timeout_ms} ms"
+            return "timeout", f"no connection within {request.connect_timeout_ms} ms"
         case TimeoutError():
-            return "timeout", f"no complete answer within {post.timeout_ms} ms"
+            return "timeout", f"no complete answer within {request.timeout_ms} ms"
         case aiohttp.ClientConnectorDNSError():
             return "unresolved", f"the name {error.host} has no address: {error.os_error}"
         case aiohttp.ClientSSLError():
@@ -160,34 +165,36 @@ def _told(post: CallbackRequest, error: Exception) -> tuple[str, str]:
     raise error
 
 
-def _since(began: float) -> int:
-    return round((time.perf_counter() - began) * 1_000)
+def _elapsed_ms(start: float) -> int:
+    return round((time.perf_counter() - start) * 1_000)
 
 
-async def _slowly(post: CallbackRequest) -> AsyncIterator[bytes]:
-    size = -(-len(post.body) // _SLOW_PARTS)
-    for part in range(_SLOW_PARTS):
-        await asyncio.sleep(post.send_duration_ms / 1_000 / _SLOW_PARTS)
-        yield post.body[part * size : (part + 1) * size]
+async def _slow_body(request: CallbackRequest) -> AsyncIterator[bytes]:
+    size = -(-len(request.body) // _SLOW_BODY_CHUNKS)
+    for chunk in range(_SLOW_BODY_CHUNKS):
+        await asyncio.sleep(request.send_duration_ms / 1_000 / _SLOW_BODY_CHUNKS)
+        yield request.body[chunk * size : (chunk + 1) * size]
 
 
 @lru_cache(maxsize=16)
-def _timeout(whole_ms: int, connect_ms: int) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=whole_ms / 1_000, connect=connect_ms / 1_000)
+def _client_timeout(total_ms: int, connect_ms: int) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=total_ms / 1_000, connect=connect_ms / 1_000)
 
 
 class _CheckedResolver(AbstractResolver):
-    """Looks a name up once and hands out the addresses only if every one of them is allowed: a name that leads to both
-    a public and a private address is an attack, not a choice."""
+    """Looks a name up once, and returns its addresses only if all of them are allowed.
 
-    def __init__(self, allow: Allow, lookup: Lookup) -> None:
-        self._allow = allow
+    A name that has both a public and a private address is an attack, not a choice.
+    """
+
+    def __init__(self, check_address: AddressCheck, lookup: Lookup) -> None:
+        self._check_address = check_address
         self._lookup = lookup
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """The checked addresses, as texts that need no second look-up. Raises `OSError` or `Refused`."""
+        """The checked addresses, in a form that is not looked up again. Raises `OSError` or `EgressBlocked`."""
         try:
             found = await self._lookup(host)
             addresses = [unmap(ip_address(text.partition("%")[0])) for text in found]
@@ -196,33 +203,33 @@ class _CheckedResolver(AbstractResolver):
         if not addresses:
             raise OSError(None, "the name has no address")
         for address in addresses:
-            rule = self._allow(host, str(address), port)
+            rule = self._check_address(host, str(address), port)
             if rule is not None:
-                raise Refused(rule)
-        return [_result(host, address, port) for address in addresses]
+                raise EgressBlocked(rule)
+        return [_resolve_result(host, address, port) for address in addresses]
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to close."""
 
 
-def _result(host: str, address: IPv4Address | IPv6Address, port: int) -> ResolveResult:
+def _resolve_result(host: str, address: IPv4Address | IPv6Address, port: int) -> ResolveResult:
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     return ResolveResult(
         hostname=host, host=str(address), port=port, family=family, proto=0, flags=socket.AI_NUMERICHOST
     )
 
 
-async def _addresses(host: str) -> list[str]:
-    # RFC 6761, 6.3: names under localhost are the loopback, whatever a name server may say.
+async def _system_lookup(host: str) -> list[str]:
+    # RFC 6761, 6.3: names under localhost are the loopback, whatever a name server answers.
     name = "localhost" if host.rstrip(".").lower().endswith(".localhost") else host
     found = await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
     return [str(entry[4][0]) for entry in found]
 
 
-async def _read(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
-    """The first `KEPT_BYTES` of the body, and whether it was longer than we read."""
+async def _read_body(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
+    """The first `KEPT_BYTES` of the body, and whether the body is longer than `READ_CAP_BYTES`."""
     content = response.content
-    if content.is_eof() and content.total_bytes <= KEPT_BYTES:  # most answers are short, and there in one piece
+    if content.is_eof() and content.total_bytes <= KEPT_BYTES:  # most responses are short and arrive in one piece
         return content.read_nowait(), False
     kept, read = b"", 0
     async for chunk in content.iter_any():
@@ -232,7 +239,3 @@ async def _read(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
             response.close()
             return kept, True
     return kept, False
-
-
-def _lower(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}

@@ -1,4 +1,4 @@
-"""The real courier: it carries callbacks out over HTTP while the service goes on with its work."""
+"""The HTTP transport: it sends callbacks in the background on the event loop and reports their responses."""
 
 from __future__ import annotations
 
@@ -8,130 +8,129 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from leyden.server.ports import CallbackRequest, CallbackResponse
-from leyden.server.system.process import system_time_ms
+from leyden.server.ports import CallbackRequest, CallbackResponse, OnResponse
+from leyden.server.system.clock import system_time_ms
 
 if TYPE_CHECKING:
-    from leyden.server.system.http_session import Allow, Lookup, Screen, Session
+    from leyden.server.system.http_session import AddressCheck, HostCheck, Lookup, Session
 
-Answered = Callable[[CallbackRequest, CallbackResponse], None]
-Around = Callable[[], AbstractContextManager[Any]]
+ReportContext = Callable[[], AbstractContextManager[Any]]
 
 
 class HttpTransport:
-    """A `leyden.server.ports.Courier` on the event loop in which it is used.
+    """A `leyden.server.ports.CallbackTransport` over real HTTP.
 
-    `allow(host, address, port)` is asked before any socket is opened, with the URL's host and the address that it
-    means; it names the rule that forbids the attempt, or gives None. `screen(host, port)` is asked the same before
-    the host's address is even looked up. Without them everything is allowed. `lookup(name)` gives a name's addresses,
-    by default the system's.
+    `check_host(host, port)` runs before the host's address is looked up, `check_address(host, address, port)` before a
+    socket is opened. Each returns the name of the rule that forbids the attempt, or None. By default everything is
+    allowed. `lookup(name)` resolves a name to its addresses; the default is the system's resolver. An idle connection
+    is kept for `keep_alive_s` seconds.
     """
 
     def __init__(
         self,
         *,
-        allow: Allow | None = None,
-        screen: Screen | None = None,
+        check_address: AddressCheck | None = None,
+        check_host: HostCheck | None = None,
         lookup: Lookup | None = None,
         keep_alive_s: float = 1.0,
     ) -> None:
-        self._allow: Allow = allow or _every_address
-        self._screen: Screen = screen or _every_host
+        self._check_address: AddressCheck = check_address or _allow_address
+        self._check_host: HostCheck = check_host or _allow_host
         self._lookup = lookup
         self._keep_alive_s = keep_alive_s
         self._session: Session | None = None
-        self._around: Around = nullcontext
+        self._report_context: ReportContext = nullcontext
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._numbers = count()
-        self._answers: list[tuple[CallbackRequest, CallbackResponse, Answered]] = []
-        self._waiting: list[asyncio.Future[None]] = []
+        self._task_ids = count()
+        self._responses: list[tuple[CallbackRequest, CallbackResponse, OnResponse]] = []
+        self._idle_waiters: list[asyncio.Future[None]] = []
 
     @property
-    def pending(self) -> int:
-        """Attempts under way, those included whose answer is yet to be told."""
-        return len(self._tasks) + len(self._answers)
+    def pending_count(self) -> int:
+        """Attempts in flight, and those whose response is not reported yet."""
+        return len(self._tasks) + len(self._responses)
 
-    def post(self, post: CallbackRequest, answered: Answered) -> None:
-        """Send in the background, and call `answered(post, answer)` in the loop. Raises `RuntimeError` outside one."""
+    def post(self, request: CallbackRequest, on_response: OnResponse) -> None:
+        """Send in the background, and call `on_response` in the event loop. Raises `RuntimeError` without a loop."""
         loop = asyncio.get_running_loop()
-        number = next(self._numbers)
-        self._tasks[number] = loop.create_task(self._carry(number, post, answered))
+        task_id = next(self._task_ids)
+        self._tasks[task_id] = loop.create_task(self._send(task_id, request, on_response))
 
-    def tell_within(self, around: Around) -> None:
-        """Enter `around()` whenever answers are told: those that came together are told within one."""
-        self._around = around
+    def report_within(self, context: ReportContext) -> None:
+        """Enter `context()` when responses are reported: those that arrive together are reported in one context."""
+        self._report_context = context
 
-    def wall_seconds(self, url: str) -> int:
-        """Real time: receivers out there compare signatures with their own clocks."""
+    def receiver_time_s(self, url: str) -> int:
+        """The system clock, in seconds since the epoch: a real receiver compares signatures with its own clock."""
         return system_time_ms() // 1_000
 
-    async def drained(self) -> None:
-        """Return once nothing is under way and every answer has been told, follow-ups included."""
-        while self.pending:
-            over = asyncio.get_running_loop().create_future()
-            self._waiting.append(over)
-            await over
+    async def wait_idle(self) -> None:
+        """Return when nothing is in flight and every response is reported, those of follow-up attempts included."""
+        while self.pending_count:
+            idle = asyncio.get_running_loop().create_future()
+            self._idle_waiters.append(idle)
+            await idle
 
     async def close(self) -> None:
-        """Abandon what is under way, without telling: to the outbox those attempts are lost, and made again later."""
+        """Cancel what is in flight, without reporting it: the outbox sends those callbacks again after a restart."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        self._answers.clear()
-        self._tasks.clear()  # one that had not even begun leaves by itself no more
-        self._look_whether_over()
+        self._responses.clear()
+        self._tasks.clear()  # a task that was cancelled before its first step has not removed itself
+        self._wake_if_idle()
         if self._session is not None:
             await self._session.close()
             self._session = None
 
-    async def _carry(self, number: int, post: CallbackRequest, answered: Answered) -> None:
+    async def _send(self, task_id: int, request: CallbackRequest, on_response: OnResponse) -> None:
         if self._session is None:
-            # Here and not above: the client takes a fifth of a second to import, and many a server never sends.
+            # Imported here: the client takes a fifth of a second to import, and many servers never send.
             from leyden.server.system.http_session import Session
 
-            self._session = Session(self._allow, self._screen, self._lookup, self._keep_alive_s)
+            self._session = Session(self._check_address, self._check_host, self._lookup, self._keep_alive_s)
         try:
-            answer = await self._session.send(post)
-            self._answers.append((post, answer, answered))
-            if len(self._answers) == 1:
-                # Not now: whoever else was answered in this round of the loop is told of in the same breath.
-                asyncio.get_running_loop().call_soon(self._tell)
+            response = await self._session.send(request)
+            self._responses.append((request, response, on_response))
+            if len(self._responses) == 1:
+                # Not now: the other responses of this round of the loop are reported in the same context.
+                asyncio.get_running_loop().call_soon(self._report)
         finally:
-            self._tasks.pop(number, None)
-            self._look_whether_over()
+            self._tasks.pop(task_id, None)
+            self._wake_if_idle()
 
-    def _tell(self) -> None:
-        answers, self._answers = self._answers, []
+    def _report(self) -> None:
+        responses, self._responses = self._responses, []
         try:
-            with self._around():
-                for post, answer, answered in answers:
+            with self._report_context():
+                for request, response, on_response in responses:
                     try:
-                        answered(post, answer)
+                        on_response(request, response)
                     except Exception as error:
-                        _report(error)
+                        _log_error(error)
         except Exception as error:
-            _report(error)
-        self._look_whether_over()
+            _log_error(error)
+        self._wake_if_idle()
 
-    def _look_whether_over(self) -> None:
-        if self._waiting and not self.pending:
-            waiting, self._waiting = self._waiting, []
-            for over in waiting:
-                if not over.done():
-                    over.set_result(None)
+    def _wake_if_idle(self) -> None:
+        if self._idle_waiters and not self.pending_count:
+            waiters, self._idle_waiters = self._idle_waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
 
 
-def _report(error: Exception) -> None:
-    # The outbox failed to take an answer: nobody waits for it, so the loop must be told.
-    message = "a callback's answer could not be recorded"
+def _log_error(error: Exception) -> None:
+    # The outbox could not record a response, and no caller waits for it: the event loop logs the error.
+    message = "a callback's response could not be recorded"
     asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
 
 
-def _every_address(host: str, address: str, port: int) -> str | None:
+def _allow_address(host: str, address: str, port: int) -> str | None:
     return None
 
 
-def _every_host(host: str, port: int) -> str | None:
+def _allow_host(host: str, port: int) -> str | None:
     return None

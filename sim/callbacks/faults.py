@@ -173,9 +173,9 @@ class Faults:
             overtaken = [row for row in self._held if row["kind"] == "reorder" and row["id"] != post.delivery_id]
             self._release(overtaken)
 
-    def wall_seconds(self, url: str) -> int:
+    def receiver_time_s(self, url: str) -> int:
         """The time that this URL's receiver compares signatures with."""
-        return self._courier.wall_seconds(url)
+        return self._courier.receiver_time_s(url)
 
     def answered(self, post: CallbackRequest, answer: CallbackResponse) -> None:
         """Tell the outbox; what becomes of a copy is only written down."""
@@ -264,7 +264,7 @@ class Faults:
             return
         delivery = self._callbacks().delivery(post.delivery_id.partition(_COPY)[0])
         if row["copy"] == "fresh" and delivery is not None:
-            post = restamped(post, self._secrets(delivery)[0], self._courier.wall_seconds(post.url))
+            post = restamped(post, self._secrets(delivery)[0], self._courier.receiver_time_s(post.url))
         self._send_copy(post)
 
     def _send_copy(self, copy: CallbackRequest) -> None:

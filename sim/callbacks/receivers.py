@@ -196,7 +196,7 @@ class Receivers:
             else:
                 self._tell(name, post, reply, answered)
 
-    def wall_seconds(self, url: str) -> int:
+    def receiver_time_s(self, url: str) -> int:
         """Sandbox seconds: these receivers live in the sandbox's time."""
         return self._clock.now() // 1_000
 

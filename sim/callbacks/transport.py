@@ -20,10 +20,10 @@ Told = tuple[CallbackRequest, CallbackResponse, Answered]
 class ExternalTransport(CallbackTransport, Protocol):
     """A courier to the real network."""
 
-    def tell_within(self, around: Callable[[], AbstractContextManager[None]]) -> None:
+    def report_within(self, around: Callable[[], AbstractContextManager[None]]) -> None:
         """Enter `around()` whenever answers are told: those that came together are told within one."""
 
-    async def drained(self) -> None:
+    async def wait_idle(self) -> None:
         """Wait until every post was answered."""
 
     async def close(self) -> None:
@@ -58,7 +58,7 @@ class TransportRouter:
         self._in_order = 0
         self._gathering = False
         if outside is not None:
-            outside.tell_within(self._together)
+            outside.report_within(self._together)
 
     def post(self, post: CallbackRequest, answered: Answered) -> None:
         """Hand the post to whoever the URL belongs to."""
@@ -124,12 +124,12 @@ class TransportRouter:
                 self._untold.extend(told for told in self._sent.values() if told is not None)
                 self._sent = {place: told for place, told in self._sent.items() if told is None}
 
-    def wall_seconds(self, url: str) -> int:
+    def receiver_time_s(self, url: str) -> int:
         """The time that this URL's receiver compares signatures with."""
         if self._is_inside(url):
-            return self.receivers.wall_seconds(url)
+            return self.receivers.receiver_time_s(url)
         assert self.external is not None
-        return self.external.wall_seconds(url)
+        return self.external.receiver_time_s(url)
 
     def _teller(self, answered: Answered, place: int) -> Answered:
         def tell(sent: CallbackRequest, answer: CallbackResponse) -> None:

@@ -16,8 +16,8 @@ from leyden.devserver.receiver_check.session import signature_of
 from leyden.server.callbacks.egress import Egress
 from leyden.server.errors import LeydenError
 from leyden.server.ports import CallbackRequest, CallbackResponse
+from leyden.server.system.clock import system_time_ms
 from leyden.server.system.http_transport import HttpTransport
-from leyden.server.system.process import system_time_ms
 from leyden.server.timestamps import parse_iso
 
 _PAGE = 100
@@ -69,7 +69,7 @@ def listen(options: argparse.Namespace) -> int:
 async def _listen(options: argparse.Namespace) -> None:
     desk = ControlClient(options.server, options.api_key)
     egress = Egress(options.egress, allow=options.egress_allow)
-    courier = HttpTransport(allow=egress, screen=egress.screen)
+    courier = HttpTransport(check_address=egress.check_address, check_host=egress.check_host)
     try:
         seen = {inbox["name"]: inbox["received"] for inbox in await desk.ask("GET", "/inboxes")}
         print(f"Listening to {options.server}: what comes to http://inbox.localhost goes to {options.url}", flush=True)

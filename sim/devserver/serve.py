@@ -18,16 +18,10 @@ from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.errors import LeydenError, StoreError
 from leyden.server.http.projects import check_key
 from leyden.server.store.store import Store
+from leyden.server.system.clock import random_seed, system_time_ms
 from leyden.server.system.group_commit import DurableTransport, GroupCommit
+from leyden.server.system.http_server import base_url, local_addresses, open_listener, run_server
 from leyden.server.system.http_transport import HttpTransport
-from leyden.server.system.process import (
-    base_url,
-    local_addresses,
-    open_listener,
-    random_seed,
-    run_server,
-    system_time_ms,
-)
 from leyden.world.config import chosen_network, world_config
 from leyden.world.world import World
 
@@ -137,10 +131,10 @@ def _open_world(
         given_seed=given_seed,
         given_start_ms=given_start_ms,
     )
-    courier = HttpTransport(allow=egress, screen=egress.screen)
+    courier = HttpTransport(check_address=egress.check_address, check_host=egress.check_host)
     if options.durability != "always" or not store.lasts:
         return World(plan, store, control_handlers=control_handlers, external_transport=courier, public_url=public_url)
-    settled = GroupCommit(store).settled
+    settled = GroupCommit(store).wait_durable
     outside = DurableTransport(courier, settled)
     return World(
         plan,

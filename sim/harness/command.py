@@ -21,7 +21,7 @@ from leyden.harness.runs.adapters import InProcess, Target
 from leyden.harness.runs.cases import CaseError, read_case, replay
 from leyden.server.docs.tables import replace_between_markers
 from leyden.server.errors import LeydenError
-from leyden.server.system.process import system_time_ms
+from leyden.server.system.clock import system_time_ms
 
 _ENDINGS = {"pytest": ".py", "curl": ".sh", "notebook": ".ipynb"}
 

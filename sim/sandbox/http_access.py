@@ -12,7 +12,7 @@ from leyden.sandbox.session import Session, first_id, recorded_headers
 if TYPE_CHECKING:
     import httpx2
 
-    from leyden.server.system.process import ServerThread
+    from leyden.server.system.http_server import ServerThread
 
 
 class RecordingApp:
@@ -103,7 +103,7 @@ class HttpAccess:
         """Start the server thread, unless it runs, and return its base URL."""
         if self._thread is None:
             from leyden.devserver.multi_tenant import MultiTenantApp
-            from leyden.server.system.process import ServerThread, open_listener
+            from leyden.server.system.http_server import ServerThread, open_listener
 
             session = self._session
             listener = open_listener(host, port)

@@ -101,7 +101,7 @@ class Session:
             try:
                 answer: dict[str, Any] = world.service.handlers[operation_id](call)
             except Problem as problem:
-                refused = ApiError(problem.status, problem.document(""))
+                refused = ApiError(problem.status, problem.to_document(""))
             else:
                 return answer
         raise refused

@@ -41,7 +41,7 @@ def process_clock(clock: str, start: object) -> Wall | None:
         raise ValueError(f"clock is 'virtual' (it stands until you move it) or 'process', not {clock!r}")
     if start is not None:
         raise ValueError("clock='process' begins at the process's present: leave start out, or freeze that instant")
-    from leyden.server.system.process import SystemClock
+    from leyden.server.system.clock import SystemClock
 
     return SystemClock().now
 

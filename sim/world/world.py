@@ -125,7 +125,7 @@ class World:
             store,
             clock=clock,
             node=self.node,
-            courier=self.faults,
+            transport=self.faults,
             journal=journal,
             new_id=lambda: uuid4_from(ids),
             jitter=self.streams.stream("jitter"),
@@ -138,7 +138,7 @@ class World:
         self.service.pipeline.rate_limit = self.faults.limited
         self.service.outbox.defer_until = self.faults.defer_until
         statics = self.service.static_charges
-        statics.name_taken = lambda user: (self.name_taken or statics.knows)(user)
+        statics.user_taken = lambda user: (self.name_taken or statics.user_exists)(user)
         self.payments = self._payments(journal, shop)
         self.traffic = TrafficGenerator(store, clock, self.streams, self.payments, journal, self._order)
         self.app = self._app()
@@ -327,7 +327,7 @@ class World:
     async def wait_for_responses(self) -> None:
         """Wait until every callback sent outside was answered."""
         if self.external_transport is not None:
-            await self.external_transport.drained()
+            await self.external_transport.wait_idle()
 
     def request(
         self, method: str, target: str, headers: tuple[Header, ...] = (), body: bytes = b""

@@ -119,7 +119,7 @@ async def _by_courier(url: str, count: int) -> float:
     began = time.perf_counter()
     for _ in range(CONCURRENCY):
         courier.post(post, answered)
-    await courier.drained()
+    await courier.wait_idle()
     took = time.perf_counter() - began
     await courier.close()
     return took
@@ -149,7 +149,7 @@ async def _by_outbox(contract: Contract, url: str, count: int) -> float:
     began = time.perf_counter()
     world.catch_up()
     assert world.external_transport is not None
-    await world.external_transport.drained()
+    await world.external_transport.wait_idle()
     took = time.perf_counter() - began
     gc.unfreeze()
     await world.close_outside()

@@ -152,7 +152,7 @@ def test_a_name_its_localhost_host_and_odd_capitals_are_one_receiver(desk: Desk,
 
 def test_the_receivers_clock_is_the_sandbox_clock(desk: Desk) -> None:
     desk.pass_time("90m")
-    assert desk.receivers.wall_seconds("http://shop/") == AT_S + 5_400
+    assert desk.receivers.receiver_time_s("http://shop/") == AT_S + 5_400
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,10 @@ class Street:
     def post(self, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
         self.sent.append((post, answered))
 
-    def tell_within(self, around: Callable[[], AbstractContextManager[None]]) -> None:
+    def report_within(self, around: Callable[[], AbstractContextManager[None]]) -> None:
         self.around = around
 
-    def wall_seconds(self, url: str) -> int:
+    def receiver_time_s(self, url: str) -> int:
         return 0
 
     def answer(self, *places: int) -> None:

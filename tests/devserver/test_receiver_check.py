@@ -71,7 +71,7 @@ class Played:
         answer = self.said(post) if callable(self.said) else self.said
         answered(post, answer if isinstance(answer, CallbackResponse) else CallbackResponse(status=answer))
 
-    def wall_seconds(self, url: str) -> int:
+    def receiver_time_s(self, url: str) -> int:
         return 0
 
 

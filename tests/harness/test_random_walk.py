@@ -105,11 +105,13 @@ def _trimmed(patch: pytest.MonkeyPatch) -> None:
 
 
 def _oversold(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(StaticChargeService, "close_if_full", lambda self, charge, at: None)
+    patch.setattr(StaticChargeService, "disable_if_full", lambda self, charge, at: None)
 
 
 def _forgetful(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(leyden.server.http.idempotency, "KEPT_MS", leyden.server.http.idempotency.KEPT_MS - 3_600_000)
+    patch.setattr(
+        leyden.server.http.idempotency, "RETENTION_MS", leyden.server.http.idempotency.RETENTION_MS - 3_600_000
+    )
 
 
 def _falls_over(patch: pytest.MonkeyPatch) -> None:

@@ -287,16 +287,16 @@ class Street:
         post, answered = self.posts.pop(0)
         answered(post, CallbackResponse(status=status))
 
-    def wall_seconds(self, url: str) -> int:
+    def receiver_time_s(self, url: str) -> int:
         return 0
 
-    def tell_within(self, around: object) -> None:
+    def report_within(self, around: object) -> None:
         """Each answer comes by itself here."""
 
-    async def drained(self) -> None:
+    async def wait_idle(self) -> None:
         return None
 
-    close = drained
+    close = wait_idle
 
 
 class Wall:
@@ -338,7 +338,7 @@ def test_an_attempt_that_cannot_be_written_down_is_not_made(tmp_path: Path) -> N
         for _ in range(3):
             with pytest.raises(StorageUnavailable):
                 world.catch_up()
-        assert (street.posts, world.service.outbox.in_flight) == ([], 0)
+        assert (street.posts, world.service.outbox.in_flight_count) == ([], 0)
     world.catch_up()
     street.answer()
     assert deliveries(world) == [("delivered", 1)]
@@ -376,7 +376,7 @@ def test_callbacks_that_wait_for_a_free_hand_are_not_lost(tmp_path: Path) -> Non
         assert street.posts == []
     while street.posts or world.transport.has_pending_responses or world.clock.next_due() == world.clock.now():
         world.catch_up()
-        assert world.service.outbox.in_flight == len(street.posts) <= 8
+        assert world.service.outbox.in_flight_count == len(street.posts) <= 8
         if street.posts:
             street.answer()
     assert deliveries(world) == [("delivered", 1)] * 20

@@ -72,15 +72,15 @@ def test_an_answer_leaves_after_a_flush_that_began_after_its_commit() -> None:
     async def story() -> None:
         disk = Disk()
         sync = GroupCommit(disk)  # type: ignore[arg-type]
-        await sync.settled()
+        await sync.wait_durable()
         assert disk.flushes == 0, "nothing to wait for"
 
         disk.commit()
-        first = asyncio.create_task(sync.settled())
+        first = asyncio.create_task(sync.wait_durable())
         flush = await disk.begun.get()
         # These come while a flush is under way that may have begun too early for them.
         disk.commit()
-        others = [asyncio.create_task(sync.settled()) for _ in range(20)]
+        others = [asyncio.create_task(sync.wait_durable()) for _ in range(20)]
         await later()
         flush.set()
         await first
@@ -91,7 +91,7 @@ def test_an_answer_leaves_after_a_flush_that_began_after_its_commit() -> None:
         await asyncio.gather(*others)
         assert disk.flushes == 2, "one for the first, one for all the others"
         assert not disk.unsynced
-        await sync.settled()
+        await sync.wait_durable()
         assert disk.flushes == 2
 
     play(story)
@@ -102,16 +102,16 @@ def test_a_failed_flush_is_a_problem_for_all_that_waited_for_it_and_for_nobody_e
         disk = Disk()
         sync = GroupCommit(disk)  # type: ignore[arg-type]
         disk.commit()
-        waiting = [asyncio.create_task(sync.settled()) for _ in range(3)]
+        waiting = [asyncio.create_task(sync.wait_durable()) for _ in range(3)]
         flush = await disk.begun.get()
         disk.commit()
-        luckier = asyncio.create_task(sync.settled())
+        luckier = asyncio.create_task(sync.wait_durable())
         await later()
         disk.fails = True
         flush.set()
         refusals = await asyncio.gather(*waiting, return_exceptions=True)
         assert [type(refusal) for refusal in refusals] == [StorageUnavailable] * 3
-        assert "may or may not outlive a power cut" in str(refusals[0])
+        assert "may or may not survive a power cut" in str(refusals[0])
         disk.fails = False
         (await disk.begun.get()).set()
         await luckier
@@ -124,7 +124,7 @@ def test_whoever_gives_up_waiting_takes_nothing_from_the_others() -> None:
         disk = Disk()
         sync = GroupCommit(disk)  # type: ignore[arg-type]
         disk.commit()
-        impatient, patient = asyncio.create_task(sync.settled()), asyncio.create_task(sync.settled())
+        impatient, patient = asyncio.create_task(sync.wait_durable()), asyncio.create_task(sync.wait_durable())
         flush = await disk.begun.get()
         impatient.cancel()
         await later()
@@ -140,7 +140,7 @@ def test_inside_a_commit_nobody_waits() -> None:
         disk = Disk()
         disk.commit()
         disk.storage.depth = 1
-        await GroupCommit(disk).settled()  # type: ignore[arg-type]
+        await GroupCommit(disk).wait_durable()  # type: ignore[arg-type]
         assert disk.flushes == 0
 
     play(story)
@@ -152,7 +152,7 @@ def test_inside_a_commit_nobody_waits() -> None:
 class Carrier:
     """A courier that only remembers."""
 
-    pending = 0
+    pending_count = 0
 
     def __init__(self) -> None:
         self.posts: list[CallbackRequest] = []
@@ -161,13 +161,13 @@ class Carrier:
         self.posts.append(post)
         answered(post, CallbackResponse(status=200))
 
-    def wall_seconds(self, url: str) -> int:
+    def receiver_time_s(self, url: str) -> int:
         return 7
 
-    async def drained(self) -> None:
+    async def wait_idle(self) -> None:
         return None
 
-    close = drained
+    close = wait_idle
 
 
 def post() -> CallbackRequest:
@@ -177,16 +177,16 @@ def post() -> CallbackRequest:
 def test_a_callback_leaves_when_the_disk_has_what_it_tells_of() -> None:
     async def story() -> None:
         disk, carrier, answers = Disk(), Carrier(), []
-        courier = DurableTransport(carrier, GroupCommit(disk).settled)  # type: ignore[arg-type]
+        courier = DurableTransport(carrier, GroupCommit(disk).wait_durable)  # type: ignore[arg-type]
         disk.commit()
         courier.post(post(), lambda sent, answer: answers.append(answer))
         flush = await disk.begun.get()
         await later()
         assert carrier.posts == []
         flush.set()
-        await courier.drained()
+        await courier.wait_idle()
         assert [len(carrier.posts), [answer.status for answer in answers]] == [1, [200]]
-        assert courier.wall_seconds("") == 7
+        assert courier.receiver_time_s("") == 7
 
     play(story)
 
@@ -194,12 +194,12 @@ def test_a_callback_leaves_when_the_disk_has_what_it_tells_of() -> None:
 def test_a_callback_that_the_disk_refused_is_not_sent_and_is_told_as_lost() -> None:
     async def story() -> None:
         disk, carrier, answers = Disk(), Carrier(), []
-        courier = DurableTransport(carrier, GroupCommit(disk).settled)  # type: ignore[arg-type]
+        courier = DurableTransport(carrier, GroupCommit(disk).wait_durable)  # type: ignore[arg-type]
         disk.commit()
         disk.fails = True
         courier.post(post(), lambda sent, answer: answers.append(answer))
         (await disk.begun.get()).set()
-        await courier.drained()
+        await courier.wait_idle()
         assert carrier.posts == []
         assert [answer.error for answer in answers] == ["lost"]
 
@@ -209,7 +209,7 @@ def test_a_callback_that_the_disk_refused_is_not_sent_and_is_told_as_lost() -> N
 def test_a_courier_that_is_closed_leaves_nothing_waiting() -> None:
     async def story() -> None:
         disk, carrier = Disk(), Carrier()
-        courier = DurableTransport(carrier, GroupCommit(disk).settled)  # type: ignore[arg-type]
+        courier = DurableTransport(carrier, GroupCommit(disk).wait_durable)  # type: ignore[arg-type]
         disk.commit()
         courier.post(post(), lambda sent, answer: None)
         flush = await disk.begun.get()
@@ -229,7 +229,8 @@ class Served:
     def __init__(self, data: Path) -> None:
         self.store = Store.open(data, policy="always", group_commit=True)
         plan = world_config(seed=1, start_ms=START_MS, rate=0, real_clock=lambda: 0)
-        self.world = World(plan, self.store, control_handlers=control_handlers, settled=GroupCommit(self.store).settled)
+        sync = GroupCommit(self.store)
+        self.world = World(plan, self.store, control_handlers=control_handlers, settled=sync.wait_durable)
         self.unsynced_when_answered: list[bool] = []
 
     async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:

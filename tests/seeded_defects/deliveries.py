@@ -33,7 +33,10 @@ class Doubling(Through):
 
 
 @seeded(
-    "callbacks", "Every callback is sent twice.", breaks="decision: callback-delivery", plant=port("courier", Doubling)
+    "callbacks",
+    "Every callback is sent twice.",
+    breaks="decision: callback-delivery",
+    plant=port("transport", Doubling),
 )
 def sent_twice(make: Make) -> bool:
     return len(attempts_at(make, [])) == 2

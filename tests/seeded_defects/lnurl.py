@@ -259,7 +259,7 @@ def browsers_locked_out(make: Make) -> bool:
     "lnurl",
     "Two Static Charges may have the same Lightning address.",
     breaks="decision: identifier",
-    plant=attribute(StaticChargeService, "knows", lambda original: lambda self, user: False),
+    plant=attribute(StaticChargeService, "user_exists", lambda original: lambda self, user: False),
 )
 def address_given_twice(make: Make) -> bool:
     with make() as sandbox:

@@ -70,7 +70,7 @@ def posted(alter: Callable[[CallbackRequest, Any], CallbackRequest]) -> Plant:
         def post(self, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
             self.inner.post(alter(post, self.late.service), answered)
 
-    return port("courier", Alters)
+    return port("transport", Alters)
 
 
 def headers(post: CallbackRequest, **changes: str | None) -> CallbackRequest:

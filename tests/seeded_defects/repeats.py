@@ -61,7 +61,7 @@ class BlindToProject(Memory):
 
 def kept_for(span_ms: int) -> Plant:
     """Remember answers so long."""
-    return attribute(leyden.server.http.idempotency, "KEPT_MS", lambda true: span_ms)
+    return attribute(leyden.server.http.idempotency, "RETENTION_MS", lambda true: span_ms)
 
 
 def post(sandbox: Any, body: Any = CHARGE, path: str = CHARGES, key: str = "leyden") -> Any:

@@ -92,7 +92,7 @@ def service(
 
 
 def port(name: str, wrap: Callable[[Any, SimpleNamespace], Any]) -> Plant:
-    """Put something before one of the service's ports: `clock`, `node`, `courier`, `new_id`, `jitter`, ..."""
+    """Put something before one of the service's ports: `clock`, `node`, `transport`, `new_id`, `jitter`, ..."""
     return service({name: wrap})
 
 

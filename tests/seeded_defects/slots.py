@@ -57,7 +57,7 @@ def slots_after(make: Make, payments: int, **fields: Any) -> tuple[int, str]:
     breaks="row: StaticCharge active slots_filled",
     plant=both(
         part("Lifecycle", leyden.server.charges.static_charges, guards=_one_more),
-        attribute(StaticChargeService, "close_if_full", _closes_after_one_more),
+        attribute(StaticChargeService, "disable_if_full", _closes_after_one_more),
     ),
 )
 def one_slot_too_many(make: Make) -> bool:
@@ -68,7 +68,7 @@ def one_slot_too_many(make: Make) -> bool:
     "slots",
     "A Static Charge is disabled while one slot is left.",
     breaks="row: StaticCharge active slots_filled",
-    plant=attribute(StaticChargeService, "close_if_full", _closes_before_the_last),
+    plant=attribute(StaticChargeService, "disable_if_full", _closes_before_the_last),
 )
 def one_slot_too_few(make: Make) -> bool:
     return slots_after(make, 3, allowedSlots=2) == (1, "disabled")
@@ -78,7 +78,7 @@ def one_slot_too_few(make: Make) -> bool:
     "slots",
     "A Static Charge stays active when its last slot is used.",
     breaks="row: StaticCharge active slots_filled",
-    plant=deaf(StaticChargeService, "close_if_full"),
+    plant=deaf(StaticChargeService, "disable_if_full"),
 )
 def never_disabled(make: Make) -> bool:
     return slots_after(make, 2, allowedSlots=2) == (2, "active")

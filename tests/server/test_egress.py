@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from leyden.server.callbacks.egress import Egress, is_public
 from leyden.server.ports import CallbackResponse
 from tests.support.served import listening_receiver, served_leyden
-from tests.support.transport_helpers import Shop, courier, opened, send, sockets_watched
+from tests.support.transport_helpers import Shop, http_transport, opened, send, sockets_watched
 
 VECTORS: dict[str, list[str]] = json.loads((Path(__file__).parents[1] / "vectors" / "egress.json").read_text())
 EVERYTHING = (*VECTORS["must_block"], *VECTORS["must_pass"], *VECTORS["must_block_hosts"])
@@ -39,7 +39,9 @@ def sent_to(host: str, egress: Egress, lookup: Callable[[str], Awaitable[list[st
     """What becomes of an attempt that must not touch the network."""
 
     async def story() -> CallbackResponse:
-        async with courier(allow=egress, screen=egress.screen, lookup=lookup) as one:
+        async with http_transport(
+            check_address=egress.check_address, check_host=egress.check_host, lookup=lookup
+        ) as one:
             await send(one, "http://127.0.0.1:1/")  # imports and the session itself are done now
             with sockets_watched() as seen:
                 answer = await send(one, url_of(host))
@@ -81,8 +83,8 @@ def test_with_none_nothing_is_sent_or_even_looked_up(host: str) -> None:
 
 @pytest.mark.parametrize("address", VECTORS["must_pass"])
 def test_a_public_address_is_open_in_public_mode_and_closed_in_loopback_mode(address: str) -> None:
-    assert Egress("public")("shop.example", address, 443) is None
-    assert Egress("loopback")("shop.example", address, 443) == "loopback-only"
+    assert Egress("public").check_address("shop.example", address, 443) is None
+    assert Egress("loopback").check_address("shop.example", address, 443) == "loopback-only"
     assert sent_to(address, Egress("loopback")).note == "loopback-only"
 
 
@@ -93,17 +95,17 @@ def test_the_first_and_last_address_of_a_network_that_carries_others_are_closed(
     number = int(IPv6Address(first) if ":" in first else IPv4Address(first))
     for place in (0, 2 ** (bits - int(length)) - 1):
         address = IPv6Address(number + place) if bits == 128 else IPv4Address(number + place)
-        assert Egress("public")("x", str(address), 80) == "private-network"
+        assert Egress("public").check_address("x", str(address), 80) == "private-network"
 
 
 @given(st.ip_addresses(v=4), st.sampled_from(["::ffff:0:0", "::", "64:ff9b::", "2002::"]))
 def test_an_address_inside_another_is_no_way_round(inner: IPv4Address, prefix: str) -> None:
     number = int(inner) << 80 if prefix == "2002::" else int(inner)
     outer = IPv6Address(int(IPv6Address(prefix)) + number)
-    rule = Egress("public")("x", str(outer), 80)
+    rule = Egress("public").check_address("x", str(outer), 80)
     mapped = prefix == "::ffff:0:0"
     assert rule == (None if mapped and is_public(inner) else "private-network")
-    assert (Egress("loopback")("x", str(outer), 80) is None) == (
+    assert (Egress("loopback").check_address("x", str(outer), 80) is None) == (
         (mapped and inner.is_loopback) or outer == IPv6Address(1)
     )
 
@@ -111,7 +113,7 @@ def test_an_address_inside_another_is_no_way_round(inner: IPv4Address, prefix: s
 @given(st.ip_addresses(v=6))
 def test_outside_the_one_global_block_no_ipv6_address_is_public(address: IPv6Address) -> None:
     if address not in IPv6Network("2000::/3") and address.ipv4_mapped is None:
-        assert Egress("public")("x", str(address), 80) == "private-network"
+        assert Egress("public").check_address("x", str(address), 80) == "private-network"
 
 
 # Modes, networks, ports, and the server itself
@@ -120,34 +122,34 @@ def test_outside_the_one_global_block_no_ipv6_address_is_public(address: IPv6Add
 @pytest.mark.parametrize("port", [0, 1, 22, 25, 79, 81, 442, 444, 1023])
 def test_a_port_of_the_systems_own_services_is_closed_in_every_mode(port: int) -> None:
     for mode in ("loopback", "public", "none"):
-        assert Egress(mode).screen("shop.example", port) == "port"
-        assert Egress(mode, allow=["0.0.0.0/0"])("x", "8.8.8.8", port) == "port"
+        assert Egress(mode).check_host("shop.example", port) == "port"
+        assert Egress(mode, allow=["0.0.0.0/0"]).check_address("x", "8.8.8.8", port) == "port"
 
 
 @pytest.mark.parametrize("port", [80, 443, 1024, 65_535])
 def test_the_ports_of_the_web_and_all_high_ones_are_open(port: int) -> None:
-    assert Egress("public")("x", "8.8.8.8", port) is None
-    assert Egress("loopback")("x", "127.0.0.1", port) is None
+    assert Egress("public").check_address("x", "8.8.8.8", port) is None
+    assert Egress("loopback").check_address("x", "127.0.0.1", port) is None
 
 
 def test_an_allowed_network_is_open_to_its_edges_in_every_mode() -> None:
     for mode, otherwise in (("loopback", "loopback-only"), ("public", "private-network"), ("none", "egress-none")):
         egress = Egress(mode, allow=["10.1.0.0/16", "fd00:1::/32"])
         for address in ("10.1.0.0", "10.1.255.255", "::ffff:10.1.2.3", "fd00:1::9", "fd00:1::9%eth0"):
-            assert egress("x", address, 80) is None, (mode, address)
+            assert egress.check_address("x", address, 80) is None, (mode, address)
         for address in ("10.0.255.255", "10.2.0.0", "fd00:2::"):
-            assert egress("x", address, 80) == otherwise
+            assert egress.check_address("x", address, 80) == otherwise
 
 
 def test_the_server_itself_is_closed_whatever_is_allowed() -> None:
     own = [("127.0.0.1", 8402), ("192.168.1.5", 8402), ("leyden.example", 443)]
     egress = Egress("loopback", allow=["0.0.0.0/0", "::/0"], own=own)
     for address in ("127.0.0.1", "::1", "0.0.0.0", "::", "127.8.8.8", "::ffff:127.0.0.1", "192.168.1.5"):
-        assert egress("x", address, 8402) == "own-listener"
-        assert egress("x", address, 8403) is None
-    assert egress.screen("LEYDEN.example.", 443) == "own-listener"
-    assert egress.screen("leyden.example", 8443) is None
-    assert egress("x", "192.168.1.6", 8402) is None
+        assert egress.check_address("x", address, 8402) == "own-listener"
+        assert egress.check_address("x", address, 8403) is None
+    assert egress.check_host("LEYDEN.example.", 443) == "own-listener"
+    assert egress.check_host("leyden.example", 8443) is None
+    assert egress.check_address("x", "192.168.1.6", 8402) is None
 
 
 @pytest.mark.parametrize("wrong", ["lan", "", "PUBLIC"])
@@ -169,7 +171,9 @@ def test_a_name_that_changes_its_mind_is_dialled_at_the_address_that_was_checked
         egress = Egress("loopback")
         async with (
             opened(Shop()) as shop,
-            courier(allow=egress, screen=egress.screen, lookup=rebinding, keep_alive_s=0.0001) as one,
+            http_transport(
+                check_address=egress.check_address, check_host=egress.check_host, lookup=rebinding, keep_alive_s=0.0001
+            ) as one,
         ):
             assert (await send(one, shop.url("shop.example"))).status == 200
             assert f"Host: shop.example:{shop.port}\r\n".encode() in shop.requests[0]
@@ -186,7 +190,7 @@ def test_a_name_that_changes_its_mind_is_dialled_at_the_address_that_was_checked
 def test_a_redirect_to_a_closed_address_is_an_answer_and_nothing_more() -> None:
     async def story() -> None:
         says = b"HTTP/1.1 307 Away\r\nlocation: http://169.254.169.254/latest\r\ncontent-length: 0\r\n\r\n"
-        async with opened(Shop(says)) as shop, courier(allow=Egress("loopback")) as one:
+        async with opened(Shop(says)) as shop, http_transport(check_address=Egress("loopback").check_address) as one:
             await send(one, shop.url())
             with sockets_watched() as seen:
                 assert (await send(one, shop.url())).status == 307
@@ -251,7 +255,7 @@ def test_a_network_can_be_opened_and_the_server_itself_stays_closed() -> None:
 
 
 def test_a_machine_knows_addresses_of_its_own() -> None:
-    from leyden.server.system.process import local_addresses
+    from leyden.server.system.http_server import local_addresses
 
     for address in local_addresses():
         family = socket.AF_INET6 if ":" in address else socket.AF_INET

@@ -160,9 +160,9 @@ class Desk:
     """A world whose callbacks really leave the process."""
 
     def __init__(self, contract: Contract) -> None:
-        self.courier = HttpTransport(allow=Egress("loopback"))
+        self.transport = HttpTransport(check_address=Egress("loopback").check_address)
         plan = world_config(seed=7, start_ms=START, spec=contract, control=False)
-        self.world = World(plan, Store.memory(), external_transport=self.courier)
+        self.world = World(plan, Store.memory(), external_transport=self.transport)
 
     def expiring(self, url: str) -> str:
         body = {"amount": "1000", "description": "tea", "expiresIn": 1, "callbackUrl": url}
@@ -181,7 +181,7 @@ async def among(story: Callable[[Desk, Hostile], Coroutine[Any, Any, None]], con
         try:
             await story(desk, receiver)
         finally:
-            await desk.courier.close()
+            await desk.transport.close()
 
 
 @pytest.mark.parametrize(

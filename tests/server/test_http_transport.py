@@ -1,4 +1,4 @@
-"""The real courier, against real sockets on the loopback."""
+"""The real http_transport, against real sockets on the loopback."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.system.http_transport import HttpTransport
-from tests.support.transport_helpers import BODY, HEADERS, OK, Shop, Talk, courier, opened, send, sockets_watched
+from tests.support.transport_helpers import BODY, HEADERS, OK, Shop, Talk, http_transport, opened, send, sockets_watched
 
 
 def answer_of(says: bytes | Talk, **changes: Any) -> tuple[CallbackResponse, Shop]:
-    """What the courier makes of a server that says this."""
+    """What the http_transport makes of a server that says this."""
 
     async def story() -> tuple[CallbackResponse, Shop]:
-        async with opened(Shop(says)) as shop, courier() as one:
+        async with opened(Shop(says)) as shop, http_transport() as one:
             return await send(one, shop.url(), **changes), shop
 
     return asyncio.run(story())
@@ -44,7 +44,7 @@ def test_the_receiver_gets_the_exact_bytes_and_no_header_that_is_not_shown() -> 
 
 def test_the_path_and_query_go_out_as_they_were_submitted() -> None:
     async def story() -> None:
-        async with opened(Shop()) as shop, courier() as one:
+        async with opened(Shop()) as shop, http_transport() as one:
             await send(one, shop.url(path="/a%7Eb/../c%2fd?x=%41&y=a+b&x="))
             assert shop.requests[0].startswith(b"POST /a%7Eb/../c%2fd?x=%41&y=a+b&x= HTTP/1.1")
 
@@ -56,7 +56,7 @@ def test_a_redirect_is_an_answer_and_is_not_followed(status: int) -> None:
     async def story() -> None:
         async with opened(Shop()) as elsewhere:
             says = f"HTTP/1.1 {status} Away\r\nlocation: {elsewhere.url()}\r\ncontent-length: 0\r\n\r\n"
-            async with opened(Shop(says.encode())) as shop, courier() as one:
+            async with opened(Shop(says.encode())) as shop, http_transport() as one:
                 assert (await send(one, shop.url())).status == status
             assert elsewhere.connections == 0
 
@@ -70,7 +70,7 @@ def test_cookies_are_neither_kept_nor_sent_and_proxies_of_the_environment_are_ig
 
     async def story() -> None:
         says = b"HTTP/1.1 200 OK\r\nset-cookie: a=b\r\ncontent-length: 0\r\n\r\n"
-        async with opened(Shop(says)) as shop, courier() as one:
+        async with opened(Shop(says)) as shop, http_transport() as one:
             for _ in range(2):
                 assert (await send(one, shop.url())).status == 200
             assert not any(b"cookie" in request.lower() for request in shop.requests)
@@ -153,7 +153,7 @@ def test_nobody_listening_is_refused_and_an_unknown_name_is_unresolved() -> None
     async def story() -> None:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
-            async with courier(lookup=unknown) as one:
+            async with http_transport(lookup=unknown) as one:
                 assert (await send(one, f"http://127.0.0.1:{taken.getsockname()[1]}/")).error == "refused"
                 assert (await send(one, "http://nowhere.example/")).error == "unresolved"
                 assert (await send(one, "http://1.2.3.256/")).error == "unresolved"
@@ -169,9 +169,9 @@ def test_a_name_without_addresses_or_with_a_label_too_long_is_unresolved() -> No
         return []
 
     async def story() -> None:
-        async with courier(lookup=nothing) as one:
+        async with http_transport(lookup=nothing) as one:
             assert (await send(one, "http://empty.example/")).error == "unresolved"
-        async with courier() as one:
+        async with http_transport() as one:
             assert (await send(one, f"http://{'a' * 64}.localhost.invalid/")).error == "unresolved"
 
     asyncio.run(story())
@@ -183,7 +183,7 @@ def test_a_name_server_that_hangs_costs_the_connect_timeout() -> None:
         return []
 
     async def story() -> None:
-        async with courier(lookup=hang) as one:
+        async with http_transport(lookup=hang) as one:
             answer = await send(one, "http://slow.example/", connect_timeout_ms=50)
             assert (answer.error, answer.note) == ("timeout", "no connection within 50 ms")
 
@@ -198,7 +198,7 @@ def test_plain_http_on_a_tls_port_is_a_tls_error() -> None:
 
     async def story() -> None:
         server = await asyncio.start_server(plain, "127.0.0.1", 0)
-        async with server, courier() as one:
+        async with server, http_transport() as one:
             port = server.sockets[0].getsockname()[1]
             assert (await send(one, f"https://127.0.0.1:{port}/")).error == "tls"
 
@@ -228,7 +228,7 @@ def no_loopback(host: str, address: str, port: int) -> str | None:
 )
 def test_a_forbidden_address_opens_no_socket_however_it_is_spelled(host: str) -> None:
     async def story() -> None:
-        async with courier(allow=no_loopback) as one:
+        async with http_transport(check_address=no_loopback) as one:
             await send(one, "http://127.0.0.1/")  # imports and the session itself are done now
             with sockets_watched() as seen:
                 answer = await send(one, f"http://{host}:8080/hook")
@@ -243,7 +243,7 @@ def test_one_forbidden_address_among_a_names_answers_forbids_them_all() -> None:
         return ["203.0.113.9", "::ffff:127.0.0.1"]
 
     async def story() -> None:
-        async with courier(allow=no_loopback, lookup=two) as one:
+        async with http_transport(check_address=no_loopback, lookup=two) as one:
             await send(one, "http://127.0.0.1/")
             with sockets_watched() as seen:
                 answer = await send(one, "http://shop.example/")
@@ -266,7 +266,10 @@ def test_a_name_is_looked_up_once_and_the_address_that_was_checked_is_the_one_di
         return None if address == "127.0.0.1" else "private"
 
     async def story() -> None:
-        async with opened(Shop()) as shop, courier(allow=allow, lookup=rebinding, keep_alive_s=0.0001) as one:
+        async with (
+            opened(Shop()) as shop,
+            http_transport(check_address=allow, lookup=rebinding, keep_alive_s=0.0001) as one,
+        ):
             assert (await send(one, shop.url("shop.example"))).status == 200
             assert (looked, asked) == (["shop.example"], [("shop.example", "127.0.0.1", shop.port)])
             assert f"Host: shop.example:{shop.port}\r\n".encode() in shop.requests[0]
@@ -280,7 +283,7 @@ def test_a_name_is_looked_up_once_and_the_address_that_was_checked_is_the_one_di
 @pytest.mark.parametrize("host", ["0x7f.1", "2130706433", "[::ffff:127.0.0.1]"])
 def test_an_odd_spelling_is_dialled_as_what_it_means_and_still_named_as_submitted(host: str) -> None:
     async def story() -> None:
-        async with opened(Shop()) as shop, courier() as one:
+        async with opened(Shop()) as shop, http_transport() as one:
             assert (await send(one, shop.url(host, path="/a%2fb"))).status == 200
             assert shop.requests[0].startswith(b"POST /a%2fb ")
             assert f"host: {host}:{shop.port}\r\n".encode() in shop.requests[0].lower()
@@ -290,20 +293,20 @@ def test_an_odd_spelling_is_dialled_as_what_it_means_and_still_named_as_submitte
 
 def test_names_under_localhost_are_the_loopback() -> None:
     async def story() -> None:
-        async with opened(Shop()) as shop, courier() as one:
+        async with opened(Shop()) as shop, http_transport() as one:
             assert (await send(one, shop.url("shop.localhost"))).status == 200
 
     asyncio.run(story())
 
 
-# The courier itself
+# The http_transport itself
 
 
 def test_many_posts_go_side_by_side_and_drained_waits_for_their_follow_ups() -> None:
     told: list[int] = []
 
     async def story() -> None:
-        async with opened(Shop()) as shop, courier() as one:
+        async with opened(Shop()) as shop, http_transport() as one:
 
             def answered(post: CallbackRequest, answer: CallbackResponse) -> None:
                 assert answer.status == 200
@@ -316,8 +319,8 @@ def test_many_posts_go_side_by_side_and_drained_waits_for_their_follow_ups() -> 
 
             for _ in range(20):
                 again(1)
-            assert one.pending == 20
-            await one.drained()
+            assert one.pending_count == 20
+            await one.wait_idle()
             assert sorted(told) == [1] * 20 + [2] * 20 + [3] * 20
             assert shop.connections <= 20
 
@@ -335,7 +338,7 @@ def test_closing_abandons_what_is_under_way_without_a_word() -> None:
             while not shop.requests:
                 await asyncio.sleep(0.001)
             await one.close()
-            assert (one.pending, told) == (0, [])
+            assert (one.pending_count, told) == (0, [])
 
     asyncio.run(story())
 
@@ -348,10 +351,10 @@ def test_an_outbox_that_fails_to_take_an_answer_is_reported_to_the_loop() -> Non
 
     async def story() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["exception"]))
-        async with opened(Shop()) as shop, courier() as one:
+        async with opened(Shop()) as shop, http_transport() as one:
             one.post(CallbackRequest("m1", 1, shop.url(), HEADERS, BODY, 1_000, 3_000), broken)
-            await one.drained()
-            assert one.pending == 0
+            await one.wait_idle()
+            assert one.pending_count == 0
 
     asyncio.run(story())
     assert [str(error) for error in reported] == ["disk full"]

@@ -12,14 +12,14 @@ from leyden.server.charges.lnurl import (
     CHARSET,
     Bech32Error,
     LnurlError,
+    bech32_chars,
     bech32_decode,
     bech32_encode,
     decode_lnurl,
     encode_lnurl,
     pay_metadata,
     remainder,
-    spell,
-    without_uri,
+    strip_uri_scheme,
 )
 
 LUD01 = json.loads((Path(__file__).parents[1] / "vectors" / "lud01.json").read_text())
@@ -54,7 +54,7 @@ def test_the_sparse_multiples_are_multiples_of_the_generator(top, rest):
 @given(st.lists(st.integers(0, 31), min_size=1, max_size=60), st.sampled_from([0, 2_000, 2_048, 4_100]))
 def test_spelling_writes_each_group_as_its_character_at_any_length(groups, zeros):
     groups = groups + [0] * zeros
-    assert spell(as_integer(groups), len(groups)) == "".join(CHARSET[group] for group in groups)
+    assert bech32_chars(as_integer(groups), len(groups)) == "".join(CHARSET[group] for group in groups)
 
 
 @given(st.text("abcln1!~0", min_size=1, max_size=20), st.lists(st.integers(0, 31), max_size=400))
@@ -118,7 +118,7 @@ def test_the_standards_example_is_written_and_read():
 @pytest.mark.parametrize("scheme", ["lightning:", "LIGHTNING:", "Lightning:"])
 def test_the_uri_scheme_may_stand_before_it_in_any_case(scheme):
     assert decode_lnurl(scheme + LUD01["lnurl"]) == LUD01["url"]
-    assert without_uri(scheme + "x") == "x"
+    assert strip_uri_scheme(scheme + "x") == "x"
 
 
 @given(URL_TEXT, st.sampled_from(["https://", "http://", "HTTP://"]))

@@ -69,7 +69,7 @@ def test_a_receiver_that_is_down_for_70_hours_gets_the_next_scheduled_attempt_in
             answered(post, CallbackResponse(status=500 if desk.clock.now() < back_at else 200))
 
     # The rest of the desk stays as it is.
-    desk.callbacks._courier = Late(desk.store, VirtualClock(START), desk.journal, desk.callbacks.on_response)
+    desk.callbacks._transport = Late(desk.store, VirtualClock(START), desk.journal, desk.callbacks.on_response)
     desk.tell()
     desk.pass_time("100h")
 
@@ -501,15 +501,15 @@ def test_no_more_attempts_are_in_flight_than_the_rule_allows_and_the_rest_go_in_
     for number in range(12):
         desk.tell(resource=f"c{number}")
     desk.pass_time("1m")
-    assert desk.callbacks.in_flight == 8
+    assert desk.callbacks.in_flight_count == 8
     assert [orjson.loads(post.body)["id"] for post, _ in courier.posts] == [f"c{n}" for n in range(8)]
 
     courier.answer(3, status=200)
-    assert desk.callbacks.in_flight == 8
+    assert desk.callbacks.in_flight_count == 8
     assert orjson.loads(courier.posts[-1][0].body)["id"] == "c8"
     while courier.posts:
         courier.answer(status=200)
-    assert desk.callbacks.in_flight == 0
+    assert desk.callbacks.in_flight_count == 0
     assert {row["status"] for row in desk.callbacks.deliveries()} == {"delivered"}
 
 
@@ -616,10 +616,10 @@ def test_a_timer_that_outlived_its_message_sends_nothing() -> None:
     waiting = desk.row()["id"]
     for late in (waiting, "one whose commit was refused"):
         desk.callbacks.on_due(late)
-    assert (len(courier.posts), desk.callbacks.in_flight) == (1, 1)
+    assert (len(courier.posts), desk.callbacks.in_flight_count) == (1, 1)
     courier.answer(status=200)
     desk.callbacks.on_due(waiting)
-    assert (len(courier.posts), desk.callbacks.in_flight) == (0, 0)
+    assert (len(courier.posts), desk.callbacks.in_flight_count) == (0, 0)
     desk.tell(sequence=2)
     desk.pass_time("0s")
     assert len(courier.posts) == 1
@@ -638,7 +638,7 @@ def test_after_a_restart_a_lost_attempt_is_made_again_under_the_same_id() -> Non
 
     again = Desk(store=desk.store, start=START + 2_000, seed=8)
     again.callbacks.resume()
-    assert again.callbacks.in_flight == 0
+    assert again.callbacks.in_flight_count == 0
     again.pass_time("0s")
 
     lost = again.row("lost")
@@ -737,9 +737,9 @@ def test_an_answer_to_an_attempt_that_was_never_written_down_frees_its_hand() ->
 
     with pytest.raises(StorageUnavailable):
         refused()
-    assert (desk.row()["attempts"], desk.callbacks.in_flight) == ("", 1)
+    assert (desk.row()["attempts"], desk.callbacks.in_flight_count) == ("", 1)
     courier.answer(status=200)
-    assert (desk.row()["attempts"], desk.callbacks.in_flight) == ("", 0)
+    assert (desk.row()["attempts"], desk.callbacks.in_flight_count) == ("", 0)
 
 
 def test_an_answer_whose_commit_was_refused_leaves_its_attempt_under_way() -> None:
@@ -758,9 +758,9 @@ def test_an_answer_whose_commit_was_refused_leaves_its_attempt_under_way() -> No
     with pytest.raises(StorageUnavailable):
         refused()
     desk.callbacks.rollback()
-    assert (desk.row()["status"], desk.callbacks.in_flight) == ("pending", 1)
+    assert (desk.row()["status"], desk.callbacks.in_flight_count) == ("pending", 1)
     answered(post, CallbackResponse(status=200))
-    assert (desk.row()["status"], desk.callbacks.in_flight) == ("delivered", 0)
+    assert (desk.row()["status"], desk.callbacks.in_flight_count) == ("delivered", 0)
 
 
 @pytest.mark.parametrize("refused_at", ["0s", "2s"])
@@ -784,7 +784,7 @@ def test_an_event_whose_commit_the_disk_refuses_happens_again(refused_at: str) -
         desk.pass_time("1m")
     desk.pass_time("1m")
     assert desk.row()["status"] == "delivered"
-    assert desk.callbacks.in_flight == 0
+    assert desk.callbacks.in_flight_count == 0
     assert [got.webhook_id for got in desk.shop.inbox] == [desk.row()["id"]]
 
 
@@ -794,7 +794,7 @@ def test_a_fork_in_mid_flight_goes_on_like_the_original() -> None:
     for number in range(6):
         one.tell(resource=f"c{number}")
     one.pass_time("3s")
-    assert one.callbacks.in_flight == 2
+    assert one.callbacks.in_flight_count == 2
 
     two = Desk(store=Store.from_snapshot(one.store.snapshot()), clock=one.clock.fork(), rule=one.rule)
     two.streams.restore(one.streams.snapshot())
@@ -804,7 +804,7 @@ def test_a_fork_in_mid_flight_goes_on_like_the_original() -> None:
     assert two.journal.hash == one.journal.hash
 
     one.pass_time("100h")
-    assert two.callbacks.in_flight == 2
+    assert two.callbacks.in_flight_count == 2
     two.pass_time("100h")
     assert two.callbacks.deliveries() == one.callbacks.deliveries()
     assert list(two.shop.inbox) == list(one.shop.inbox)
@@ -837,7 +837,7 @@ def test_whatever_receivers_do_every_message_ends_once_and_in_order(
     rows = desk.callbacks.deliveries()
     assert len(rows) == len(news)
     assert {row["status"] for row in rows} <= {"delivered", "exhausted"}
-    assert desk.callbacks.in_flight == 0
+    assert desk.callbacks.in_flight_count == 0
     assert all(got.verdict == [] for got in received)
     for resource in "abc":
         mine = [row for row in rows if row["resource_id"] == resource]
@@ -853,7 +853,7 @@ class Failing:
     def post(self, post: Any, answered: Any) -> None:
         answered(post, CallbackResponse(status=500, body=b"Internal Server Error", latency_ms=12))
 
-    def wall_seconds(self, url: str) -> int:
+    def receiver_time_s(self, url: str) -> int:
         return START // 1_000
 
 

@@ -131,7 +131,7 @@ class Held:
         post, answered = self.posts.pop(place)
         answered(post, CallbackResponse(**answer))
 
-    def wall_seconds(self, url: str) -> int:
+    def receiver_time_s(self, url: str) -> int:
         assert url == SHOP, "the time that this receiver lives in"
         return self.wall_s
 

@@ -1,4 +1,4 @@
-"""For tests of the real courier: a shop on a raw socket, the courier itself, and a look at what the process opens."""
+"""For tests of the HTTP transport: a shop on a raw socket, the transport, and the sockets that are opened."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def opened(shop: Shop) -> AsyncIterator[Shop]:
 
 
 @contextlib.asynccontextmanager
-async def courier(**settings: Any) -> AsyncIterator[HttpTransport]:
+async def http_transport(**settings: Any) -> AsyncIterator[HttpTransport]:
     one = HttpTransport(**settings)
     try:
         yield one
@@ -75,9 +75,9 @@ async def send(one: HttpTransport, url: str, **changes: Any) -> CallbackResponse
         CallbackRequest(delivery_id="m1", attempt=1, url=url, body=BODY, **fields),
         lambda post, answer: told.append(answer),
     )
-    assert one.pending == 1
-    await one.drained()
-    assert one.pending == 0
+    assert one.pending_count == 1
+    await one.wait_idle()
+    assert one.pending_count == 0
     (answer,) = told
     return answer
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden import Sandbox
-from leyden.server.system.process import SystemClock, stopwatch
+from leyden.server.system.clock import SystemClock, stopwatch
 from leyden.server.timestamps import parse_iso, to_iso
 
 NINE = "2030-01-01 09:00:00"

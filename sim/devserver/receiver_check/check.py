@@ -26,7 +26,7 @@ from leyden.devserver.receiver_check.session import CheckRefused, CheckSession, 
 from leyden.server.callbacks.egress import EGRESS_NONE, LOOPBACK_ONLY, PRIVATE_NETWORK
 from leyden.server.contract.types import Contract
 from leyden.server.ports import CallbackResponse, CallbackTransport
-from leyden.server.system.process import random_seed, system_time_ms
+from leyden.server.system.clock import random_seed, system_time_ms
 from leyden.server.timestamps import to_iso
 
 GRADES = "ABCDF"

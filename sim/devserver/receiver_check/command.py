@@ -34,7 +34,7 @@ def receiver_check(options: argparse.Namespace) -> int:
 
 async def _run_check(options: argparse.Namespace) -> Report:
     egress = Egress(options.egress, allow=options.egress_allow)
-    courier = HttpTransport(allow=egress, screen=egress.screen)
+    courier = HttpTransport(check_address=egress.check_address, check_host=egress.check_host)
     try:
         return await check_receiver(
             options.url,

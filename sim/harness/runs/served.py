@@ -12,7 +12,7 @@ from leyden.harness.model.rules import iso
 from leyden.harness.options import KEY, NOBODY
 from leyden.harness.runs.adapters import PROJECT, RIVAL, Answer, Headers
 from leyden.server.errors import LeydenError
-from leyden.server.system.process import random_seed
+from leyden.server.system.clock import random_seed
 
 
 class TargetError(LeydenError):

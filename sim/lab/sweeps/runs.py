@@ -104,7 +104,7 @@ def plain(value: Any) -> Any:
 
 def perform(fn: Callable[..., Any], run: Run) -> Row:
     """Make one run, wherever this is called: in a worker process or here. It never raises an `Exception`."""
-    from leyden.server.system.process import stopwatch
+    from leyden.server.system.clock import stopwatch
 
     elapsed_s = stopwatch()
     metrics: Mapping[str, Any] = {}

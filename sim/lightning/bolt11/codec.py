@@ -29,7 +29,7 @@ from leyden.lightning.bolt11.fields import (
     read_route,
 )
 from leyden.repr_tables import html_table, text_table
-from leyden.server.charges.lnurl import Bech32Error, bech32_decode, bech32_encode, without_uri
+from leyden.server.charges.lnurl import Bech32Error, bech32_decode, bech32_encode, strip_uri_scheme
 
 __all__ = ["Bolt11", "Bolt11Error", "InvoiceSigner", "decode", "decode_amount", "encode_amount"]
 
@@ -213,7 +213,7 @@ def decode(text: str) -> Bolt11:
     p, s, d, h, x, c, 9, n or m, an unknown even feature bit, a signature that is not the payee's.
     """
     try:
-        hrp, chars, digits, value = bech32_decode(without_uri(text))
+        hrp, chars, digits, value = bech32_decode(strip_uri_scheme(text))
     except Bech32Error as error:
         raise Bolt11Error(f"bech32: {error}") from None
     prefix = _HRP.fullmatch(hrp)

@@ -1,0 +1,44 @@
+"""The system clock, a stopwatch and the operating system's random source."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+
+def system_time_ms() -> int:
+    """The system clock, in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class SystemClock:
+    """The process clock that the sandbox follows, frozen or not.
+
+    Under freezegun's `freeze_time` it shows the frozen instant, and `tick()` and `move_to()` move it.
+    """
+
+    def __init__(self) -> None:
+        self._latest = 0
+
+    def now(self) -> int:
+        """Milliseconds since the epoch, never less than an earlier value.
+
+        When the process clock is set back, the value stays as it is until the clock has passed it again.
+        """
+        # In microseconds first: freezegun computes `time_ns` in floating point, and can be a millisecond short. A
+        # float of seconds resolves microseconds until 2106.
+        # Not `datetime.now(UTC)` either: freezegun adds a `tz_offset` even to that.
+        self._latest = max(self._latest, round(time.time() * 1_000_000) // 1_000)
+        return self._latest
+
+
+def stopwatch() -> Callable[[], float]:
+    """Start a stopwatch: the function returned gives the real seconds since. Under `freeze_time` it stays at 0."""
+    start = time.perf_counter()
+    return lambda: time.perf_counter() - start
+
+
+def random_seed() -> int:
+    """A random seed: 48 bits from the operating system, small enough to write down."""
+    return int.from_bytes(os.urandom(6), "big")

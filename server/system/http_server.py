@@ -1,0 +1,103 @@
+"""Listening sockets, and the uvicorn server that runs in this thread or in one of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from leyden.server.errors import LeydenError
+
+if TYPE_CHECKING:
+    import uvicorn
+    from starlette.types import ASGIApp
+
+
+class ListenError(LeydenError):
+    """The server cannot listen on the address; the text names the address and the reason."""
+
+
+def open_listener(host: str, port: int) -> socket.socket:
+    """Listen on `host` and `port` (0 picks a free port).
+
+    Raises `ListenError` when the address is in use or does not belong to this machine.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # IPPROTO_TCP, not 0: uvicorn sets TCP_NODELAY only on sockets whose protocol is TCP.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(2048)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        reason = getattr(error, "strerror", None) or str(error).rstrip(".")
+        raise ListenError(
+            f"cannot listen on {host}:{port}: {reason}; choose another --port (0 is any free one) or --host"
+        ) from None
+    return listener
+
+
+def base_url(listener: socket.socket) -> str:
+    """The URL of a listener, without a path."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def local_addresses() -> list[str]:
+    """The IP addresses of this machine: those of its host name, and the source addresses of outgoing packets."""
+    found: set[str] = set()
+    with contextlib.suppress(OSError):
+        found.update(str(entry[4][0]) for entry in socket.getaddrinfo(socket.gethostname(), None))
+    for family, remote in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+        # Connecting a datagram socket sends nothing: the system only selects the source address.
+        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((remote, 9))
+            found.add(str(probe.getsockname()[0]))
+    return sorted(address.partition("%")[0] for address in found)
+
+
+def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:
+    import uvicorn
+
+    class NotifyingServer(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                ready()
+
+    return NotifyingServer(
+        uvicorn.Config(
+            app, log_level="warning", access_log=False, lifespan="on", server_header=False, date_header=False
+        )
+    )
+
+
+def run_server(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> None:
+    """Serve until interrupted. `ready` is called once, when the server accepts requests."""
+    _server(app, ready).run(sockets=[listener])
+
+
+class ServerThread:
+    """The same server in a thread, for a notebook or a test.
+
+    Raises `ListenError` when the server does not start within ten seconds.
+    """
+
+    def __init__(self, app: ASGIApp, listener: socket.socket) -> None:
+        self.url = base_url(listener)
+        self._started = threading.Event()
+        self._server = _server(app, self._started.set)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [listener]}, name="leyden-server", daemon=True
+        )
+        self._thread.start()
+        if not self._started.wait(10):
+            raise ListenError(f"the server at {self.url} did not start within ten seconds")
+
+    def close(self) -> None:
+        """Stop the server and wait for its thread."""
+        self._server.should_exit = True
+        self._thread.join(10)
