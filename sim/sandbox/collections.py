@@ -204,10 +204,10 @@ def recorded_network(session: Session) -> Network:
     if world.engine is None:
         raise ValueError("payments are direct here: create the sandbox with network='scale-free:400'")
     from leyden.lightning.network.network import Network
-    from leyden.lightning.payer.routed_payments import TravellingPayments
+    from leyden.lightning.payer.routed_payments import RoutedPayments
 
     payments = world.payments
-    assert isinstance(payments, TravellingPayments)
+    assert isinstance(payments, RoutedPayments)
 
     @contextmanager
     def record(call: str, args: list[Any], named: dict[str, Any]) -> Iterator[None]:

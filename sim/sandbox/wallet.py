@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from leyden.lightning.payer.payment_requests import ask_for_invoice, read_request, strip_scheme
+from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind, strip_scheme
 from leyden.sandbox.resources import Charge, Payment, StaticCharge
 from leyden.sandbox.session import Session
 from leyden.sandbox.time_control import Span
@@ -31,7 +31,7 @@ class Wallet:
         that is no payment request, `ValueError` for an amount that is not whole.
         """
         request = strip_scheme(_payment_request(what))
-        if read_request(request) == "lnurl":
+        if request_kind(request) == "lnurl":
             raise ValueError("this is an LNURL: use scan(..., amount=...) instead of pay")
         amount_msat, delay_ms = _whole_msat(amount), parse_duration(delay)
         with self._session.record(
@@ -71,7 +71,7 @@ class Wallet:
             outcome=outcome,
             delay_ms=delay_ms,
         ) as facts:
-            invoice = ask_for_invoice(lnurl, amount_msat, comment, self._fetch)
+            invoice = fetch_lnurl_invoice(lnurl, amount_msat, comment, self._fetch)
             facts["id"] = self._send(strip_scheme(invoice), None, outcome, delay_ms)
         return Payment(self._session, facts["id"])
 

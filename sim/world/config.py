@@ -40,7 +40,7 @@ class WorldConfig:
 
     def network_json(self) -> Any:
         """The network as JSON values."""
-        return self.network if isinstance(self.network, str) else self.network.written()
+        return self.network if isinstance(self.network, str) else self.network.dump()
 
 
 @lru_cache(maxsize=16)
@@ -57,7 +57,7 @@ def chosen_network(saved: Mapping[str, Any] | None, asked: str | Graph | None) -
     if saved is None:
         return "direct" if asked is None else asked
     begun = saved.get("network", "direct")
-    if asked is not None and begun != (asked if isinstance(asked, str) else asked.written()):
+    if asked is not None and begun != (asked if isinstance(asked, str) else asked.dump()):
         named = begun if isinstance(begun, str) else f"a map of {len(begun['names'])} nodes"
         raise StoreError(f"this directory was begun with network {named}: leave network out, or use a new directory")
     return begun if isinstance(begun, str) else _graph(begun)
@@ -66,7 +66,7 @@ def chosen_network(saved: Mapping[str, Any] | None, asked: str | Graph | None) -
 def _graph(saved: Mapping[str, Any]) -> Graph:
     from leyden.lightning.topology.graph import Graph
 
-    return Graph.read(saved)
+    return Graph.load(saved)
 
 
 def world_config(

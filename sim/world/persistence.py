@@ -130,5 +130,5 @@ class WorldState:
         if engine is not None:
             from leyden.lightning.network.network_store import fingerprint
 
-            row |= {"network": plan.network_json(), "map": fingerprint(engine.graph, engine.first_channels)}
+            row |= {"network": plan.network_json(), "map": fingerprint(engine.graph, engine.initial_channels)}
         return row

@@ -131,16 +131,16 @@ def _stand(world: World, present: Mapping[str, Any]) -> None:
 def _network(world: World) -> dict[str, Any] | None:
     if world.engine is None:
         return None
-    from leyden.lightning.payer.routed_payments import TravellingPayments
+    from leyden.lightning.payer.routed_payments import RoutedPayments
 
-    assert isinstance(world.payments, TravellingPayments)
+    assert isinstance(world.payments, RoutedPayments)
     return world.payments.snapshot()
 
 
 def _go_on_with_network(world: World, saved: Mapping[str, Any] | None) -> None:
-    from leyden.lightning.payer.routed_payments import TravellingPayments
+    from leyden.lightning.payer.routed_payments import RoutedPayments
 
-    assert isinstance(world.payments, TravellingPayments)
+    assert isinstance(world.payments, RoutedPayments)
     assert saved is not None
     world.payments.restore(saved, world.streams.secret)
 

@@ -148,12 +148,12 @@ class World:
         """The engine of the plan's network, and the shop's node; none for direct payments, which need no numpy."""
         if plan.network == "direct":
             return None, 0
-        from leyden.lightning.engine.engine_factory import engine_beside, engine_for
+        from leyden.lightning.engine.engine_factory import engine_for, forked_engine
 
         if self._beside is not None:
-            return engine_beside(self._beside.payments)
+            return forked_engine(self._beside.payments)
         begun = self.saved(self.store) or {}
-        return engine_for(plan.network, plan.start_ms, self.streams.secret, map_kept=begun.get("map"))
+        return engine_for(plan.network, plan.start_ms, self.streams.secret, expected_fingerprint=begun.get("map"))
 
     def _node(self, journal: HashedEventJournal) -> DirectNode:
         engine = self.engine
@@ -168,10 +168,10 @@ class World:
         chance = self.streams.stream("payments")
         if self.engine is None:
             return Payments(self.store, self.clock, self.node, chance, journal)
-        from leyden.lightning.payer.routed_payments import TravellingPayments
+        from leyden.lightning.payer.routed_payments import RoutedPayments
 
         key = self.streams.secret("wallets")
-        return TravellingPayments(
+        return RoutedPayments(
             self.store, self.clock, self.node, chance, journal, engine=self.engine, shop=shop, key=key
         )
 
@@ -205,7 +205,7 @@ class World:
             self.clock.set_rate(plan.rate)
         else:
             self._diary.stand(saved)
-            self.payments.stand_again(self.streams.secret)
+            self.payments.restore_network(self.streams.secret)
         with self.store.commit():
             self.service.projects.add(plan.project, plan.api_key)
         if saved is None:
@@ -221,7 +221,7 @@ class World:
 
     def _write_down(self) -> None:
         """At the end of a commit: write down the world's own rows, and the network if there is one."""
-        self.payments.write_down()
+        self.payments.persist()
         self._diary.write(self.engine)
 
     # What a commit changes besides rows (`leyden.server.store.rows.Watcher`)

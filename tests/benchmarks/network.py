@@ -18,8 +18,8 @@ import numpy as np
 
 from leyden import Sandbox
 from leyden.lightning.engine.engine import Engine
-from leyden.lightning.engine.network_conditions import Weather
-from leyden.lightning.payer.payment_session import Order, Payers
+from leyden.lightning.engine.network_conditions import NetworkConditions
+from leyden.lightning.payer.payment_session import PaymentSession, PaymentSessions
 from leyden.lightning.topology.generate import generate
 from leyden.lightning.topology.graph import Graph
 from tests.benchmarks import walks
@@ -49,10 +49,10 @@ def rows(bench: Bench) -> Iterator[Row]:
 
 def pay(graph: Graph, count: int, target: int | None) -> float:
     """Payments per CPU-second, of 1,000 sat in the median, one every 10 ms of the network's time."""
-    engine = Engine(graph, 0, lambda name: sha256(name.encode()).digest(), weather=Weather())
-    payers = Payers(engine)
-    ended: list[Order] = []
-    payers.ended = ended.append
+    engine = Engine(graph, 0, lambda name: sha256(name.encode()).digest(), conditions=NetworkConditions())
+    payers = PaymentSessions(engine)
+    ended: list[PaymentSession] = []
+    payers.on_end = ended.append
     chance, nodes = np.random.default_rng(5), len(graph.names)
     ends = chance.integers(0, nodes, (2, count)).tolist()
     amounts = (1_000_000 * np.exp(chance.standard_normal(count))).astype(np.int64).tolist()
@@ -63,10 +63,10 @@ def pay(graph: Graph, count: int, target: int | None) -> float:
     for number in range(count):
         engine.run(10 * number)
         payer, to = ends[0][number], ends[1][number] if target is None else target
-        order = Order(number, payer, (to + 1) % nodes if to == payer else to, amounts[number])
+        order = PaymentSession(number, payer, (to + 1) % nodes if to == payer else to, amounts[number])
         order.gives_up_at = engine.now + 60_000
         payers.start(order)
-    while (due := engine.next_due()) is not None:
+    while (due := engine.next_event_ms()) is not None:
         engine.run(due)
     spent = time.process_time() - began
     gc.unfreeze()
@@ -107,15 +107,15 @@ def _ways(bench: Bench, graph: Graph) -> Row:
     askers = [int(node) for node in chance.integers(0, nodes, bench.scale.of(4_000, 60)) if node != hub]
     askers = [node for node in askers if graph.degree[node] > 1]
     drawn = networkx.DiGraph()
-    weights = router.costs.weigh(39)
+    weights = router.costs.weights(39)
     for edge in np.argsort(-weights).tolist():
         if weights[edge] < np.inf:
-            drawn.add_edge(engine.terms.source[edge], engine.terms.target[edge], weight=float(weights[edge]))
+            drawn.add_edge(engine.policies.source[edge], engine.policies.target[edge], weight=float(weights[edge]))
 
     def ours() -> float:
         began = time.process_time()
         for payer in askers:
-            router.route(payer, hub, 1_000_000, able=engine.able, known={}, fee_limit_msat=10**9)
+            router.route(payer, hub, 1_000_000, spendable_msat=engine.spendable_msat, bounds={}, fee_limit_msat=10**9)
         return (time.process_time() - began) / len(askers)
 
     def theirs() -> float:

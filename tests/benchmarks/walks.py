@@ -14,22 +14,22 @@ from typing import Any
 import numpy as np
 
 from leyden.lightning.engine.engine import Engine
-from leyden.lightning.engine.fast_path import luck_of
-from leyden.lightning.engine.forwarding_checks import MOST_IN_FLIGHT
-from leyden.lightning.engine.network_conditions import Weather
+from leyden.lightning.engine.fast_path import latency_seed
+from leyden.lightning.engine.forwarding_checks import MAX_ACCEPTED_HTLCS
+from leyden.lightning.engine.network_conditions import NetworkConditions
 from leyden.lightning.failure_codes import EXPIRY_TOO_SOON, TEMPORARY_CHANNEL_FAILURE
 from leyden.lightning.routing.pathfinding import Route
 from leyden.lightning.topology.graph import Graph
 from tests.benchmarks.measuring import BenchmarkError
 
 # Everybody is up and nobody sticks: what is left is events and money.
-WEATHER = Weather(stuck_share=0.0, up_share=1.0)
+WEATHER = NetworkConditions(stuck_share=0.0, up_share=1.0)
 _FINAL = 800_200
 
 
 def engine_on(graph: Graph) -> Engine:
     """A fresh engine."""
-    return Engine(graph, 0, lambda name: sha256(name.encode()).digest(), weather=WEATHER)
+    return Engine(graph, 0, lambda name: sha256(name.encode()).digest(), conditions=WEATHER)
 
 
 def routes(graph: Graph, count: int) -> list[Route]:
@@ -39,27 +39,27 @@ def routes(graph: Graph, count: int) -> list[Route]:
     while len(found) < count:
         node, edges = int(chance.integers(len(graph.names))), []
         for _ in range(int(chance.integers(2, 7))):
-            onward = [edge for edge in engine.edges_of(node) if not edges or edge != edges[-1] ^ 1]
+            onward = [edge for edge in engine.out_edges(node) if not edges or edge != edges[-1] ^ 1]
             if not onward:
                 break
             edges.append(onward[int(chance.integers(len(onward)))])
-            node = engine.terms.target[edges[-1]]
+            node = engine.policies.target[edges[-1]]
         if len(edges) > 1:
-            found.append(engine.terms.route(edges, 100_000))
+            found.append(engine.policies.route(edges, 100_000))
     return found
 
 
 def ours(graph: Graph, sent: list[Route]) -> tuple[float, int, list[int]]:
     """Seconds of CPU, events, and the balances at the end."""
     engine = engine_on(graph)
-    sent = [route._replace(vetted=engine.terms) for route in sent]
+    sent = [route._replace(checked_policies=engine.policies) for route in sent]
     began = time.process_time()
     for number, route in enumerate(sent):
         engine.run(10 * number)
         engine.send(None, 0, route, _FINAL, number)
-    while (due := engine.next_due()) is not None:
+    while (due := engine.next_event_ms()) is not None:
         engine.run(due + 60_000)
-    return time.process_time() - began, engine.events, engine.balance
+    return time.process_time() - began, engine.event_count, engine.balance
 
 
 class _Channels:
@@ -69,20 +69,20 @@ class _Channels:
         engine = engine_on(graph)
         self.balance, self.capacity, self.reserve = engine.balance, engine.capacity, engine.reserve
         self.in_flight, self.slots, self.engine = engine.in_flight, engine.slots, engine
-        self.terms, self.spans, self.conditions = engine.terms, engine.conditions.spans_ms, engine.conditions
+        self.terms, self.spans, self.conditions = engine.policies, engine.conditions.latencies_ms, engine.conditions
         self.steps = 0
 
     def lock(self, edge: int, carried: int, luck: int, now: int) -> int:
         """0, or the code of the refusal."""
         self.steps += 1
         rest, conditions, engine = self.balance[edge] - carried, self.conditions, self.engine
-        if rest < self.reserve[edge >> 1] or self.slots[edge] >= MOST_IN_FLIGHT:
+        if rest < self.reserve[edge >> 1] or self.slots[edge] >= MAX_ACCEPTED_HTLCS:
             return TEMPORARY_CHANNEL_FAILURE
-        if luck in conditions.stuck or not (conditions.always_up or conditions.up(self.terms.target[edge], now)):
+        if luck in conditions.stuck or not (conditions.always_up or conditions.is_up(self.terms.target[edge], now)):
             return TEMPORARY_CHANNEL_FAILURE
         if now >= engine.next_block:
             engine.now = now
-        if _FINAL - engine.height() < 2:
+        if _FINAL - engine.block_height() < 2:
             return EXPIRY_TOO_SOON
         self.balance[edge] = rest
         self.in_flight[edge >> 1] += carried
@@ -116,7 +116,7 @@ def simpys(graph: Graph, sent: list[Route]) -> tuple[float, int, list[int]]:
         edges, amounts = route.edges, route.amounts
         place, code = 0, 0
         while place < len(edges):
-            draw = Engine.draw(luck, place)
+            draw = Engine.table_index(luck, place)
             code = channels.lock(edges[place], amounts[place], draw, world.now)
             if code:
                 break
@@ -126,12 +126,12 @@ def simpys(graph: Graph, sent: list[Route]) -> tuple[float, int, list[int]]:
             yield world.timeout(1)
         while place:
             place -= 1
-            yield world.timeout(spans[source[edges[place]]][Engine.draw(luck, place + 32) >> 4])
+            yield world.timeout(spans[source[edges[place]]][Engine.table_index(luck, place + 32) >> 4])
             channels.unlock(edges[place], amounts[place], not code)
 
     def senders() -> Iterator[Any]:
         for number, route in enumerate(sent):
-            world.process(travel(route, luck_of(number, 0)))
+            world.process(travel(route, latency_seed(number, 0)))
             yield world.timeout(10)
 
     world.process(senders())

@@ -41,7 +41,7 @@ def field(tag, value, groups):
 def crafted(*fields, hrp="lnbcrt500n", signer=SIGNER):
     """An invoice of these fields, signed as it stands, lawful or not."""
     chars = "pvjluez" + "".join(fields)
-    return signer.seal(hrp, groups_of(chars), len(chars))
+    return signer.sign_data(hrp, groups_of(chars), len(chars))
 
 
 P = field("p", int.from_bytes(HASH, "big") << 4, 52)
@@ -416,7 +416,7 @@ def test_numbers_that_are_no_signature_are_refused(fields, part):
 def test_with_n_every_signature_of_the_node_is_its_own(timestamp_s):
     chars = "".join(CHARSET[timestamp_s >> 5 * place & 31] for place in reversed(range(7)))
     fields = chars + P + S + D + N
-    assert decode(SIGNER.seal("lnbcrt500n", groups_of(fields), len(fields))).payee.hex() == PAYEE
+    assert decode(SIGNER.sign_data("lnbcrt500n", groups_of(fields), len(fields))).payee.hex() == PAYEE
 
 
 def test_half_the_order_is_the_last_s_that_is_not_high():

@@ -119,7 +119,7 @@ def test_a_high_s_is_taken_when_the_key_is_recovered():
 def test_signing_an_examples_fields_again_gives_the_example_to_the_byte(entry):
     text = entry["invoice"].lower()
     hrp, chars, _, value = bech32_decode(text)
-    assert SIGNER.seal(hrp, value >> 5 * 104, len(chars) - 104) == text
+    assert SIGNER.sign_data(hrp, value >> 5 * 104, len(chars) - 104) == text
 
 
 def test_the_fields_are_kept_as_they_were_written():

@@ -210,26 +210,33 @@ def test_a_channel_that_cannot_be_is_not_opened(sandbox, peer, capacity, local):
 
 
 def test_a_commit_that_comes_to_nothing_takes_the_network_back_with_it(sandbox):
-    world, levers = sandbox.world, sandbox.network.levers
+    world, operations = sandbox.world, sandbox.network.operations
     charge = sandbox.charges.create(amount="250000", description="tea", expiresIn=3_600)
     engine = world.engine
-    before = (engine.balance.copy(), engine.graph, engine.router, engine.closed, engine.next_due(), len(world.journal))
+    before = (
+        engine.balance.copy(),
+        engine.graph,
+        engine.router,
+        engine.closed,
+        engine.next_event_ms(),
+        len(world.journal),
+    )
 
     def deeds() -> None:
         with world.exclusive():
             world.payments.pay(charge.request, payer="ana")
-            levers.open_channel(1, 3, 1_000_000, None, 0, 0)
-            levers.close_channel(0)
-            levers.drain(levers.node("shop"), 1.0, 0.0)
-            levers.intercept("fail", code=UNKNOWN_DETAILS)
+            operations.open_channel(1, 3, 1_000_000, None, 0, 0)
+            operations.close_channel(0)
+            operations.drain(operations.node("shop"), 1.0, 0.0)
+            operations.intercept("fail", code=UNKNOWN_DETAILS)
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         deeds()
-    after = (engine.balance, engine.graph, engine.router, engine.closed, engine.next_due())
+    after = (engine.balance, engine.graph, engine.router, engine.closed, engine.next_event_ms())
     assert after == before[:-1]
-    assert not engine.live
-    assert not len(levers.payments.interceptors.rows)
+    assert not engine.shards
+    assert not len(operations.payments.interceptors.rows)
     assert pay(sandbox)[1].outcome == "SUCCEEDED"
     engine.audit()
 
@@ -255,7 +262,7 @@ def test_a_reset_brings_the_network_back_as_it_was_at_the_beginning(sandbox):
     pay(sandbox, wait="100ms")
     sandbox.ask("POST", "/sandbox/v1/reset", {})
     engine = sandbox.world.engine
-    assert (engine.balance, engine.live, sandbox.network.interceptors) == (begun, {}, [])
+    assert (engine.balance, engine.shards, sandbox.network.interceptors) == (begun, {}, [])
 
 
 # The books

@@ -80,7 +80,7 @@ def drawn(
 
 
 def arrive(bench: Bench, part: Arrived) -> None:
-    fate = bench.invoices.arrive(
+    fate = bench.invoices.receive_htlc(
         Htlc(part.part, part.hash, part.secret, part.amount, part.total, part.expiry, part.hold)
     )
     bench.fates.append(fate)
@@ -88,9 +88,9 @@ def arrive(bench: Bench, part: Arrived) -> None:
 
 def say(bench: Bench, word: Word) -> None:
     deeds = {
-        "release": lambda: bench.invoices.release(word.hash),
-        "close": lambda: bench.invoices.close(word.hash, "somebody said so"),
-        "give_back": lambda: bench.invoices.give_back(word.hash, "somebody said so"),
+        "release": lambda: bench.invoices.settle(word.hash),
+        "close": lambda: bench.invoices.cancel(word.hash, "somebody said so"),
+        "give_back": lambda: bench.invoices.fail_waiting_parts(word.hash, "somebody said so"),
     }
     with suppress(LeydenError):  # not held, or no part of it waits: nothing happens, says the other one too
         deeds[word.word]()
@@ -104,8 +104,8 @@ def compare(bench: Bench, expected: Account, payment_hash: str) -> None:
         if fate.payment_hash == payment_hash:
             known = {"settled": 0, "failed": fate.code, "waiting": None, "held": None}
             assert answers.get(fate.htlc_id) is None, "a part was answered twice"
-            answers[fate.htlc_id] = known[fate.kind]
-            if fate.kind == "settled":
+            answers[fate.htlc_id] = known[fate.status]
+            if fate.status == "settled":
                 assert sha256(bytes.fromhex(str(fate.preimage))).hexdigest() == payment_hash
     assert answers == expected.answers
 

@@ -13,7 +13,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from leyden.errors import PaymentError
 from leyden.lightning.bolt11.codec import Bolt11Error, decode
-from leyden.lightning.engine.htlc import INCORRECT_DETAILS, MPP_TIMEOUT, Fate, Htlc, NotHeld, UnknownInvoice
+from leyden.lightning.engine.htlc import (
+    INCORRECT_DETAILS,
+    MPP_TIMEOUT,
+    Htlc,
+    HtlcResolution,
+    PaymentNotHeld,
+    UnknownInvoice,
+)
 from leyden.lightning.payer.payment_scripts import FAILURES, OUTCOMES
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.invoices import NodePolicy
@@ -46,10 +53,10 @@ class Bench:
         self.invoices = self.node.invoices
         self.settled: list[SettledInvoice] = []
         self.failed: list[FailedInvoice] = []
-        self.fates: list[Fate] = []
+        self.fates: list[HtlcResolution] = []
         self.node.on_settled(self.settled.append)
         self.node.on_failed(self.failed.append)
-        self.invoices.on_fate(self.fates.append)
+        self.invoices.on_resolution(self.fates.append)
         self.sent = 0
 
     def issue(
@@ -87,8 +94,8 @@ class Bench:
         )
         return proper._replace(**changes)
 
-    def send(self, payment_hash: str, amount_msat: int = AMOUNT, **changes: Any) -> Fate:
-        return self.invoices.arrive(self.htlc(payment_hash, amount_msat, **changes))
+    def send(self, payment_hash: str, amount_msat: int = AMOUNT, **changes: Any) -> HtlcResolution:
+        return self.invoices.receive_htlc(self.htlc(payment_hash, amount_msat, **changes))
 
     def pay(self, payment_hash: str, **script: Any) -> dict[str, Any]:
         return self.payments.pay(self.row(payment_hash)["request"], **script)
@@ -179,7 +186,7 @@ def announce_too_much(bench: Bench, htlc: Htlc) -> Htlc:
 
 def announce_otherwise(bench: Bench, htlc: Htlc) -> Htlc:
     if bench.row(htlc.payment_hash)["parts"] == []:
-        assert bench.send(htlc.payment_hash, 1_000, total_msat=AMOUNT + 7).kind == "waiting"
+        assert bench.send(htlc.payment_hash, 1_000, total_msat=AMOUNT + 7).status == "waiting"
     return htlc
 
 
@@ -203,8 +210,8 @@ CHECKS = [
 @pytest.mark.parametrize(("spoil", "why"), CHECKS, ids=[spoil.__name__ for spoil, _ in CHECKS])
 def test_each_fault_is_refused_with_one_code_and_its_own_reason(bench, spoil, why):
     payment_hash = bench.issue()
-    fate = bench.invoices.arrive(spoil(bench, bench.htlc(payment_hash)))
-    assert (fate.kind, fate.code, fate.why, fate.preimage) == ("failed", INCORRECT_DETAILS, why, None)
+    fate = bench.invoices.receive_htlc(spoil(bench, bench.htlc(payment_hash)))
+    assert (fate.status, fate.code, fate.why, fate.preimage) == ("failed", INCORRECT_DETAILS, why, None)
     assert ": " in fate.reason
     assert bench.journal.entries(kind="htlc_refused")[-1].facts["why"] == why
     assert (bench.state(payment_hash), bench.settled) == ("OPEN", [])
@@ -219,7 +226,7 @@ def test_of_two_faults_the_earlier_check_speaks(bench, first, second):
     (spoil_first, why), (spoil_second, _) = first, second
     htlc = bench.htlc(bench.issue())
     # The earlier fault is applied last, so that two faults of one field leave the earlier one standing.
-    fate = bench.invoices.arrive(spoil_first(bench, spoil_second(bench, htlc)))
+    fate = bench.invoices.receive_htlc(spoil_first(bench, spoil_second(bench, htlc)))
     assert fate.why == why
 
 
@@ -250,7 +257,7 @@ def test_amounts_at_their_bounds(sent_msat, overpay, kind, why):
     bench = Bench(NodePolicy(overpay=overpay))
     payment_hash = bench.issue()
     fate = bench.send(payment_hash, sent_msat)
-    assert (fate.kind, fate.why) == (kind, why)
+    assert (fate.status, fate.why) == (kind, why)
     received = sent_msat if kind == "settled" else 0
     assert bench.node.balance_msat == bench.row(payment_hash)["received_msat"] == received
     assert [settled.amount_msat for settled in bench.settled] == ([received] if received else [])
@@ -293,7 +300,7 @@ def test_the_journal_tells_the_story(bench):
     bench.send(settled, 60_000, total_msat=AMOUNT)
     bench.send(settled, 39_000, total_msat=AMOUNT - 1)
     bench.send(settled, hold=True)
-    bench.invoices.release(settled)
+    bench.invoices.settle(settled)
     bench.node.fail_invoice(lost, "gone")
     told = [(entry.kind, entry.subject, entry.facts) for entry in bench.journal.entries()]
     assert told == [
@@ -333,7 +340,7 @@ def test_a_second_payment_is_refused_and_reported_to_nobody(bench):
     payment_hash = bench.issue()
     first = bench.send(payment_hash)
     second = bench.send(payment_hash)
-    assert (first.kind, first.preimage) == ("settled", bench.row(payment_hash)["preimage"])
+    assert (first.status, first.preimage) == ("settled", bench.row(payment_hash)["preimage"])
     assert (second.why, second.preimage) == ("settled", None)
     assert bench.settled == [SettledInvoice(payment_hash, AMOUNT, START, first.preimage)]
     assert bench.node.balance_msat == AMOUNT
@@ -347,11 +354,11 @@ def test_final_states_never_move(bench):
     for each in (settled, closed):
         bench.node.cancel(each)
         assert bench.node.fail_invoice(each, "lost") is False
-        with pytest.raises(NotHeld, match="only a held payment"):
-            bench.invoices.release(each)
-        with pytest.raises(NotHeld, match="no part"):
-            bench.invoices.give_back(each, "why not")
-        assert bench.send(each).kind == "failed"
+        with pytest.raises(PaymentNotHeld, match="only a held payment"):
+            bench.invoices.settle(each)
+        with pytest.raises(PaymentNotHeld, match="no part"):
+            bench.invoices.fail_waiting_parts(each, "why not")
+        assert bench.send(each).status == "failed"
     assert (bench.row(settled), bench.row(closed)) == before
     assert bench.failed == []
 
@@ -365,7 +372,7 @@ def test_a_lost_invoice_is_reported_and_can_no_longer_be_paid(bench):
 
 
 def test_an_invoice_of_another_node_is_an_error_that_names_it(bench):
-    for deed in (bench.node.cancel, bench.invoices.release, lambda each: bench.node.fail_invoice(each, "lost")):
+    for deed in (bench.node.cancel, bench.invoices.settle, lambda each: bench.node.fail_invoice(each, "lost")):
         with pytest.raises(UnknownInvoice, match="ab" * 32):
             deed("ab" * 32)
 
@@ -388,10 +395,10 @@ def test_a_set_settles_with_its_last_part_and_brings_their_sum(bench):
     payment_hash = bench.issue()
     first = bench.send(payment_hash, 60_000, total_msat=AMOUNT)
     second = bench.send(payment_hash, 39_999, total_msat=AMOUNT)
-    assert (first.kind, second.kind, bench.state(payment_hash)) == ("waiting", "waiting", "OPEN")
+    assert (first.status, second.status, bench.state(payment_hash)) == ("waiting", "waiting", "OPEN")
     last = bench.send(payment_hash, 5_000, total_msat=AMOUNT)
-    assert last.kind == "settled"
-    assert [(fate.htlc_id, fate.kind, fate.preimage) for fate in bench.fates] == [
+    assert last.status == "settled"
+    assert [(fate.htlc_id, fate.status, fate.preimage) for fate in bench.fates] == [
         (first.htlc_id, "settled", last.preimage),
         (second.htlc_id, "settled", last.preimage),
     ]
@@ -407,13 +414,13 @@ def test_the_last_part_has_120_seconds_from_the_first(bench, late_ms, kind):
     bench.clock.advance(MINUTE)
     bench.send(payment_hash, 40_000, total_msat=AMOUNT)  # does not lengthen the wait
     bench.clock.advance_to(START + 2 * MINUTE + late_ms)
-    assert bench.send(payment_hash, 20_000, total_msat=AMOUNT).kind == kind
+    assert bench.send(payment_hash, 20_000, total_msat=AMOUNT).status == kind
     if kind == "waiting":
-        assert [(fate.kind, fate.code, fate.why) for fate in bench.fates] == 2 * [
+        assert [(fate.status, fate.code, fate.why) for fate in bench.fates] == 2 * [
             ("failed", MPP_TIMEOUT, "mpp_timeout")
         ]
         assert "120 s" in bench.fates[0].reason
-        assert bench.send(payment_hash, 80_000, total_msat=AMOUNT).kind == "settled"
+        assert bench.send(payment_hash, 80_000, total_msat=AMOUNT).status == "settled"
         assert bench.node.balance_msat == AMOUNT
 
 
@@ -442,7 +449,7 @@ def test_too_little_in_total_condemns_the_whole_set(bench):
         (waiting.htlc_id, INCORRECT_DETAILS, "underpaid")
     ]
     assert len(bench.clock) == 0
-    assert bench.send(payment_hash).kind == "settled"
+    assert bench.send(payment_hash).status == "settled"
 
 
 def test_another_total_is_refused_alone(bench):
@@ -450,7 +457,7 @@ def test_another_total_is_refused_alone(bench):
     bench.send(payment_hash, 60_000, total_msat=AMOUNT)
     assert bench.send(payment_hash, 50_000, total_msat=AMOUNT + 1).why == "other_total"
     assert bench.fates == []
-    assert bench.send(payment_hash, 40_000, total_msat=AMOUNT).kind == "settled"
+    assert bench.send(payment_hash, 40_000, total_msat=AMOUNT).status == "settled"
 
 
 @pytest.mark.parametrize(("last_msat", "why"), [(2 * AMOUNT - 60_000, ""), (2 * AMOUNT - 60_000 + 1, "overpaid")])
@@ -477,11 +484,11 @@ def test_waiting_parts_go_back_when_the_invoice_is_closed(bench):
 
 def test_a_held_payment_settles_when_released(bench):
     payment_hash = bench.issue()
-    assert bench.send(payment_hash, hold=True).kind == "held"
+    assert bench.send(payment_hash, hold=True).status == "held"
     assert (bench.state(payment_hash), bench.settled) == ("ACCEPTED", [])
     bench.clock.advance(5_000)
-    bench.invoices.release(payment_hash)
-    assert [fate.kind for fate in bench.fates] == ["settled"]
+    bench.invoices.settle(payment_hash)
+    assert [fate.status for fate in bench.fates] == ["settled"]
     assert [(settled.amount_msat, settled.settled_at) for settled in bench.settled] == [(AMOUNT, START + 5_000)]
     assert bench.row(payment_hash)["accepted_at"] == START
 
@@ -492,19 +499,19 @@ def test_a_held_payment_is_released_by_the_last_payable_instant_or_never(bench, 
     bench.send(payment_hash, hold=True)
     bench.clock.advance_to(START + 59_999 + late_ms)
     if late_ms <= 0:
-        bench.invoices.release(payment_hash)
+        bench.invoices.settle(payment_hash)
         assert bench.state(payment_hash) == "SETTLED"
     else:
-        with pytest.raises(NotHeld, match="can no longer be paid"):
-            bench.invoices.release(payment_hash)
+        with pytest.raises(PaymentNotHeld, match="can no longer be paid"):
+            bench.invoices.settle(payment_hash)
         assert (bench.state(payment_hash), bench.node.balance_msat) == ("ACCEPTED", 0)
 
 
 def test_one_held_part_holds_the_set(bench):
     payment_hash = bench.issue()
     bench.send(payment_hash, 60_000, total_msat=AMOUNT, hold=True)
-    assert bench.send(payment_hash, 40_000, total_msat=AMOUNT).kind == "held"
-    assert [fate.kind for fate in bench.fates] == ["held"]
+    assert bench.send(payment_hash, 40_000, total_msat=AMOUNT).status == "held"
+    assert [fate.status for fate in bench.fates] == ["held"]
     bench.clock.advance(10 * MINUTE)
     assert bench.state(payment_hash) == "ACCEPTED"  # complete: the wait for parts is over
 
@@ -586,7 +593,7 @@ def test_a_held_payment_is_settled_by_hand(bench):
     assert (settled["status"], settled["received_msat"]) == ("succeeded", AMOUNT)
     assert sha256(bytes.fromhex(settled["preimage"])).hexdigest() == settled["payment_hash"]
     for deed in (bench.payments.settle, bench.payments.cancel):
-        with pytest.raises(NotHeld, match="succeeded"):
+        with pytest.raises(PaymentNotHeld, match="succeeded"):
             deed(payment["id"])
 
 
@@ -707,7 +714,7 @@ def test_an_invoice_of_another_node_cannot_be_paid_here(bench):
 
 
 def test_a_payment_that_a_wallet_would_not_start_is_recorded(bench):
-    payment = bench.payments.refused("lnurl1xyz", None, "the offer is full", payer="ana")
+    payment = bench.payments.record_refusal("lnurl1xyz", None, "the offer is full", payer="ana")
     assert (payment["status"], payment["outcome"], payment["reason"]) == ("failed", "ERROR", "the offer is full")
     assert list(bench.payments.rows) == [payment]
 
@@ -844,28 +851,28 @@ class InvoicesAgainstAModel(RuleBasedStateMachine):
         if secret != "right":
             changes["payment_secret"] = None if secret == "none" else "00" * 32
         htlc = self.bench.htlc(payment_hash, amount_msat, **changes)
-        fate = self.bench.invoices.arrive(htlc)
+        fate = self.bench.invoices.receive_htlc(htlc)
         why = self._why(model, secret, total_msat, amount_msat, blocks)
         assert fate.why == why
         if why:
-            assert (fate.kind, fate.code) == ("failed", INCORRECT_DETAILS)
+            assert (fate.status, fate.code) == ("failed", INCORRECT_DETAILS)
             if why == "underpaid":
                 self._empty(model, "failed", INCORRECT_DETAILS)
             return
         model["set"].append({"id": htlc.id, "amount": amount_msat, "total": total_msat, "hold": hold})
         if sum(part["amount"] for part in model["set"]) < total_msat:
-            assert fate.kind == "waiting"
+            assert fate.status == "waiting"
             if model["due"] is None:
                 model.update(due=self.bench.clock.now() + 120_000, armed=self.bench.sent)
             return
         mine = model["set"].pop()
         if hold or any(part["hold"] for part in model["set"]):
-            assert fate.kind == "held"
+            assert fate.status == "held"
             self.expected += [(part["id"], "held", None) for part in model["set"]]
             model["set"].append(mine)
             model.update(state="ACCEPTED", due=None)
         else:
-            assert fate.kind == "settled"
+            assert fate.status == "settled"
             self._settle(model, mine["amount"])
 
     @precondition(lambda self: self.model)
@@ -875,18 +882,18 @@ class InvoicesAgainstAModel(RuleBasedStateMachine):
         state, node, reported = model["state"], self.bench.node, len(self.bench.failed)
         if deed == "release":
             if state == "ACCEPTED" and self.bench.clock.now() <= model["until"]:
-                self.bench.invoices.release(payment_hash)
+                self.bench.invoices.settle(payment_hash)
                 self._settle(model, 0)
             else:
-                with pytest.raises(NotHeld):
-                    self.bench.invoices.release(payment_hash)
+                with pytest.raises(PaymentNotHeld):
+                    self.bench.invoices.settle(payment_hash)
         elif deed == "give_back":
             if state == "OPEN" and model["set"]:
-                self.bench.invoices.give_back(payment_hash, "as asked")
+                self.bench.invoices.fail_waiting_parts(payment_hash, "as asked")
                 self._empty(model, "failed", INCORRECT_DETAILS)
             else:
-                with pytest.raises(NotHeld):
-                    self.bench.invoices.give_back(payment_hash, "as asked")
+                with pytest.raises(PaymentNotHeld):
+                    self.bench.invoices.fail_waiting_parts(payment_hash, "as asked")
         else:
             open_before = state in {"OPEN", "ACCEPTED"}
             if deed == "cancel":
@@ -920,7 +927,7 @@ class InvoicesAgainstAModel(RuleBasedStateMachine):
             assert row["state"] == model["state"]
             held = [part["id"] for part in row["parts"] if part["state"] == "held"]
             assert held == [part["id"] for part in model["set"]]
-        assert [(fate.htlc_id, fate.kind, fate.code) for fate in self.bench.fates] == self.expected
+        assert [(fate.htlc_id, fate.status, fate.code) for fate in self.bench.fates] == self.expected
         assert self.bench.node.balance_msat == self.received
         assert sum(settled.amount_msat for settled in self.bench.settled) == self.received
         hashes = [settled.payment_hash for settled in self.bench.settled]
@@ -1005,7 +1012,7 @@ class MoneyIsConserved(RuleBasedStateMachine):
             row = rows[which % len(rows)]
             try:
                 after = getattr(self.bench.payments, deed)(row["id"])
-            except NotHeld:
+            except PaymentNotHeld:
                 assert deed == "settle"
             else:
                 assert after["outcome"] is not None

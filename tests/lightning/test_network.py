@@ -12,10 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from leyden import Sandbox
 from leyden.errors import GraphError
 from leyden.lightning.engine.engine import Engine
-from leyden.lightning.engine.network_conditions import Weather
-from leyden.lightning.payer.payment_session import Order, Payers, fee_limit
-from leyden.lightning.routing.mission_control import lesson
-from leyden.lightning.routing.pathfinding import Terms, hop_fee
+from leyden.lightning.engine.network_conditions import NetworkConditions
+from leyden.lightning.payer.payment_session import PaymentSession, PaymentSessions, fee_limit
+from leyden.lightning.routing.mission_control import interpret_failure
+from leyden.lightning.routing.pathfinding import EdgePolicies, hop_fee
 from leyden.lightning.topology.generate import generate
 from leyden.lightning.topology.graph import from_edges
 from leyden.lightning.topology.import_graph import import_graph
@@ -26,7 +26,7 @@ def secret(name: str) -> bytes:
 
 
 def finish(engine: Engine) -> None:
-    while (due := engine.next_due()) is not None:
+    while (due := engine.next_event_ms()) is not None:
         engine.run(due)
         engine.audit()
 
@@ -46,11 +46,11 @@ def test_fees_and_deltas_add_up_from_the_receiver_backwards():
             {"a": "c", "b": "d", "capacity_sat": 10_000, "base_msat": 300, "ppm": 3_000, "cltv_delta": 30},
         ]
     )
-    terms = Terms(graph)
+    terms = EdgePolicies(graph)
     last = 4_999_999 + hop_fee(4_999_999, 300, 3_000)
     route = terms.route([0, 2, 4], 4_999_999)
     assert route.amounts == [last + hop_fee(last, 200, 2_000), last, 4_999_999]
-    assert route.blocks == [50, 30, 0]
+    assert route.cltv_offsets == [50, 30, 0]
 
 
 @pytest.mark.parametrize(("amount", "limit"), [(999_999, 999_999), (1_000_000, 1_000_000), (1_000_001, 50_000)])
@@ -82,12 +82,17 @@ def test_a_payer_spends_as_much_as_a_small_amount_and_5_percent_of_a_larger_one(
     ],
 )
 def test_what_a_code_teaches(code, reporter, second, retried, shut, at_any, good_to):
-    taught = lesson(code, reporter, [0, 2, 4], second=second, around=[7, 6])
-    assert (taught.retried, taught.shut, taught.at_any, taught.good_to) == (retried, shut, at_any, good_to)
+    taught = interpret_failure(code, reporter, [0, 2, 4], already_retried=second, reporter_edges=[7, 6])
+    assert (taught.retried, taught.failed_edges, taught.at_any_amount, taught.succeeded_hops) == (
+        retried,
+        shut,
+        at_any,
+        good_to,
+    )
 
 
 def test_a_final_refusal_of_a_direct_channel_is_not_retried():
-    assert not lesson(18, 1, [0], second=False, around=[]).retried
+    assert not interpret_failure(18, 1, [0], already_retried=False, reporter_edges=[]).retried
 
 
 # Networks
@@ -148,7 +153,7 @@ def test_a_file_of_core_lightning_is_read():
 def test_more_capacity_on_a_path_never_lowers_success(capacities, more, which, amount):
     def succeeds(sizes: list[int]) -> bool:
         engine = Engine(from_edges([(f"n{i}", f"n{i + 1}", size) for i, size in enumerate(sizes)]), 0, secret)
-        order = Payers(engine).start(Order(0, 0, len(sizes), amount * 1_000))
+        order = PaymentSessions(engine).start(PaymentSession(0, 0, len(sizes), amount * 1_000))
         finish(engine)
         return order.outcome == "SUCCEEDED"
 
@@ -159,11 +164,11 @@ def test_more_capacity_on_a_path_never_lowers_success(capacities, more, which, a
 def test_what_does_not_fit_one_channel_goes_in_parts():
     edges = [(end, middle, 40_000) for middle in ("x", "y", "z") for end in ("a", "b")]
     engine = Engine(from_edges(edges, shop="b"), 0, secret)
-    payers, graph = Payers(engine), engine.graph
-    order = payers.start(Order(0, graph.node("a"), graph.node("b"), 30_000_000))
+    payers, graph = PaymentSessions(engine), engine.graph
+    order = payers.start(PaymentSession(0, graph.node_number("a"), graph.node_number("b"), 30_000_000))
     finish(engine)
     assert (order.outcome, order.received_msat) == ("SUCCEEDED", 30_000_000)
-    assert order.sent > 1
+    assert order.attempt_count > 1
 
 
 class MoneyInTheNetwork(RuleBasedStateMachine):
@@ -172,12 +177,12 @@ class MoneyInTheNetwork(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 5))
     def begin(self, seed: int) -> None:
         # Much that goes wrong: half the nodes slow, one HTLC in twenty stuck, nodes away a fifth of the time.
-        weather = Weather(slow_share=0.5, stuck_share=0.05, up_share=0.8)
-        self.engine = Engine(generate("scale-free:30", seed), 0, secret, weather=weather)
-        self.payers = Payers(self.engine)
-        self.orders: list[Order] = []
+        weather = NetworkConditions(slow_share=0.5, stuck_share=0.05, up_share=0.8)
+        self.engine = Engine(generate("scale-free:30", seed), 0, secret, conditions=weather)
+        self.payers = PaymentSessions(self.engine)
+        self.orders: list[PaymentSession] = []
         self.ended: list[int] = []
-        self.payers.ended = lambda order: self.ended.append(order.id)
+        self.payers.on_end = lambda order: self.ended.append(order.id)
 
     @rule(
         payer=st.integers(0, 29),
@@ -187,7 +192,7 @@ class MoneyInTheNetwork(RuleBasedStateMachine):
     )
     def pay(self, payer: int, payee: int, amount: int, shares: int) -> None:
         if payer != payee:
-            order = Order(len(self.orders), payer, payee, amount)
+            order = PaymentSession(len(self.orders), payer, payee, amount)
             order.gives_up_at = self.engine.now + 60_000
             self.orders.append(order)
             parts = [amount // shares + (place < amount % shares) for place in range(shares)]
@@ -196,7 +201,7 @@ class MoneyInTheNetwork(RuleBasedStateMachine):
     @rule(edge=st.integers(0, 10_000), share=st.sampled_from([0.1, 0.98, 1.0]))
     def drain(self, edge: int, share: float) -> None:
         edge %= len(self.engine.balance)
-        self.engine.shift(edge, int(self.engine.balance[edge] * share))
+        self.engine.move_balance(edge, int(self.engine.balance[edge] * share))
 
     @rule(span=st.sampled_from([0, 1, 100, 5_000, 200_000]))
     def wait(self, span: int) -> None:
@@ -205,18 +210,24 @@ class MoneyInTheNetwork(RuleBasedStateMachine):
     @rule(span=st.sampled_from([100, 5_000]), amount=st.sampled_from([10**6, 10**8]))
     def think_again(self, span: int, amount: int) -> None:
         engine = self.engine
-        before = (engine.balance.copy(), engine.in_flight.copy(), engine.next_due(), engine.now, len(engine.live))
-        marks = [order.mark() for order in self.orders]
+        before = (
+            engine.balance.copy(),
+            engine.in_flight.copy(),
+            engine.next_event_ms(),
+            engine.now,
+            len(engine.shards),
+        )
+        marks = [order.saved_fields() for order in self.orders]
         ended = len(self.ended)
         engine.begin()
-        self.payers.start(Order(-1, 0, 1, amount))
+        self.payers.start(PaymentSession(-1, 0, 1, amount))
         engine.run(engine.now + span)
         engine.rollback()
         del self.ended[ended:]
         assert before == (
-            engine.balance, engine.in_flight, engine.next_due(), engine.now, len(engine.live)
+            engine.balance, engine.in_flight, engine.next_event_ms(), engine.now, len(engine.shards)
         )  # fmt: skip
-        assert marks == [order.mark() for order in self.orders]
+        assert marks == [order.saved_fields() for order in self.orders]
 
     @invariant()
     def it_adds_up(self) -> None:
@@ -229,7 +240,7 @@ class MoneyInTheNetwork(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "engine"):
-            while (due := self.engine.next_due()) is not None:
+            while (due := self.engine.next_event_ms()) is not None:
                 self.engine.run(due)
             self.it_adds_up()
             assert len(self.ended) == len(self.orders)

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from leyden import Sandbox
 from leyden.errors import InterceptError
-from leyden.lightning.engine.htlc import NotHeld
+from leyden.lightning.engine.htlc import PaymentNotHeld
 from leyden.lightning.network.network_tables import attempts_of, htlcs_of
 
 PAYERS = st.sampled_from(["ana", "bob", "cyd"])
@@ -77,7 +77,7 @@ class MoneyInTheWorld(RuleBasedStateMachine):
         try:
             with world.exclusive():
                 getattr(world.payments, deed)(payment)
-        except NotHeld:
+        except PaymentNotHeld:
             pass
 
     @rule(span=st.sampled_from(["1ms", "150ms", "1s", "59s", "1m", "2m", "10m"]))
@@ -130,7 +130,7 @@ class MoneyInTheWorld(RuleBasedStateMachine):
                 for _ in range(1 + span):
                     world.payments.pay(request, payer="dan", scheduled=False)
                 if self.network:
-                    levers = self.sb.network.levers
+                    levers = self.sb.network.operations
                     shop = levers.node("shop")
                     levers.drain(shop, 0.5, 0.5)
                     levers.open_channel(shop, shop ^ 1, 10_000, None, 0, 0)
@@ -173,7 +173,7 @@ class MoneyInTheWorld(RuleBasedStateMachine):
         tables.pop("world", None)
         engine = world.engine
         rest = () if engine is None else (
-            engine.balance, engine.in_flight, engine.slots, engine.next_due(), len(engine.live), engine.closed,
+            engine.balance, engine.in_flight, engine.slots, engine.next_event_ms(), len(engine.shards), engine.closed,
         )  # fmt: skip
         return tables, world.clock.now(), world.clock.next_due(), rest
 

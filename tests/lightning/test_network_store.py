@@ -134,7 +134,7 @@ def test_wherever_the_journal_ends_the_charge_and_the_channels_tell_one_story(tm
         with Sandbox(data=part) as sandbox:
             world = sandbox.world
             world.engine.audit()
-            flying += len(world.engine.live)
+            flying += len(world.engine.shards)
             for row in world.service.charges.charges:
                 invoice = world.node.invoices.row(row["payment_hash"])
                 assert (row["status"] == "completed") == (invoice["state"] == "SETTLED")

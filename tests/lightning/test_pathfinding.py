@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from leyden import Sandbox
 from leyden.lightning.engine.engine import Engine
-from leyden.lightning.engine.network_conditions import CALM, Weather
-from leyden.lightning.network.network_snapshot import beside, stand, written
-from leyden.lightning.payer.payment_session import Order, Payers, fee_limit
+from leyden.lightning.engine.network_conditions import IDEAL, NetworkConditions
+from leyden.lightning.network.network_snapshot import dump_network, fork_engine, restore_network
+from leyden.lightning.payer.payment_session import PaymentSession, PaymentSessions, fee_limit
 from leyden.lightning.routing.edge_costs import bucket_of
-from leyden.lightning.routing.shortest_path_trees import OFTEN
+from leyden.lightning.routing.shortest_path_trees import PRECOMPUTE_AFTER
 from leyden.lightning.topology.generate import generate
 from leyden.lightning.topology.graph import Graph, from_edges
 
-ROUGH = Weather(slow_share=0.3, stuck_share=0.02, up_share=0.9)
+ROUGH = NetworkConditions(slow_share=0.3, stuck_share=0.02, up_share=0.9)
 
 
 def secret(name: str) -> bytes:
@@ -28,18 +28,18 @@ def secret(name: str) -> bytes:
 
 
 def finish(engine: Engine) -> None:
-    while (due := engine.next_due()) is not None:
+    while (due := engine.next_event_ms()) is not None:
         engine.run(due)
 
 
-def traffic(engine: Engine, count: int, *, keep_guides: bool = True) -> tuple[Payers, list[Order]]:
+def traffic(engine: Engine, count: int, *, keep_guides: bool = True) -> tuple[PaymentSessions, list[PaymentSession]]:
     """Payments between random nodes, one every 50 ms."""
-    payers, chance = Payers(engine, keep_guides=keep_guides), np.random.default_rng(4)
+    payers, chance = PaymentSessions(engine, reuse_hints=keep_guides), np.random.default_rng(4)
     orders, nodes = [], len(engine.graph.names)
     for number in range(count):
         engine.run(50 * number)
         payer, away = int(chance.integers(nodes)), int(chance.integers(1, nodes))
-        order = Order(number, payer, (payer + away) % nodes, int(10 ** chance.uniform(4, 8.5)))
+        order = PaymentSession(number, payer, (payer + away) % nodes, int(10 ** chance.uniform(4, 8.5)))
         order.gives_up_at = engine.now + 60_000
         orders.append(payers.start(order))
     return payers, orders
@@ -53,7 +53,7 @@ def test_what_is_left_out_of_the_matrix_is_on_no_shortest_way(what):
     engine = Engine(generate(what, 2), 0, secret)
     router, graph = engine.router, engine.graph
     for bucket in (20, 40, 56):
-        weights = router.costs.weigh(bucket)
+        weights = router.costs.weights(bucket)
         drawn = networkx.DiGraph()
         drawn.add_nodes_from(range(len(graph.names)))
         for edge, (a, b) in enumerate(zip(graph.source.tolist(), graph.target.tolist(), strict=True)):
@@ -73,12 +73,12 @@ def test_what_is_left_out_of_the_matrix_is_on_no_shortest_way(what):
 def test_a_detour_is_as_cheap_as_any_way_around_what_is_shut(seed, pair, shut):
     payer, target = pair
     engine = Engine(generate("scale-free:80", seed), 0, secret)
-    router, terms = engine.router, engine.terms
+    router, terms = engine.router, engine.policies
     known = {edge % len(terms.source): (0, 0, 0) for edge in shut}
     drawn = networkx.DiGraph()
-    weights = router.costs.weigh(39)  # where a million msat belongs
+    weights = router.costs.weights(39)  # where a million msat belongs
     for edge, (a, b) in enumerate(zip(terms.source, terms.target, strict=True)):
-        own = a == payer and engine.able(edge) >= 1_000_000
+        own = a == payer and engine.spendable_msat(edge) >= 1_000_000
         cost = 0.0 if own else np.inf if a == payer else float(weights[edge])
         if cost < np.inf and edge not in known and cost < drawn.get_edge_data(a, b, {"weight": np.inf})["weight"]:
             drawn.add_edge(a, b, weight=cost)
@@ -88,7 +88,9 @@ def test_a_detour_is_as_cheap_as_any_way_around_what_is_shut(seed, pair, shut):
         cheapest = None
     if payer == target:
         return
-    found, _ = router.route(payer, target, 1_000_000, able=engine.able, known=known, fee_limit_msat=10**12)
+    found, _ = router.route(
+        payer, target, 1_000_000, spendable_msat=engine.spendable_msat, bounds=known, fee_limit_msat=10**12
+    )
     if cheapest is None:
         assert found is None
     elif found is not None:
@@ -102,12 +104,12 @@ def test_a_tree_that_is_asked_often_says_what_it_said_before():
     for target in (0, int(engine.graph.degree.argmax()), 299):
         tree = engine.router.costs.tree(target, 39)
         others = [node for node in range(300) if node != target and np.isfinite(tree.distance[node])]
-        before = [tree.best(node) for node in others[:50]], [tree.way(node) for node in others]
-        firsts = [next(iter(tree.begin(node)), None) for node in others]
-        asked = [tree.best(node) for node in others]
-        assert tree.best(others[0]) == tree.best(others[0])  # by now all of them stand in a list
-        assert [tree.best(node) for node in others] == asked == firsts
-        assert (asked[:50], [tree.way(node) for node in others]) == before
+        before = [tree.best_first_edge(node) for node in others[:50]], [tree.path(node) for node in others]
+        firsts = [next(iter(tree.first_edges(node)), None) for node in others]
+        asked = [tree.best_first_edge(node) for node in others]
+        assert tree.best_first_edge(others[0]) == tree.best_first_edge(others[0])  # by now all of them stand in a list
+        assert [tree.best_first_edge(node) for node in others] == asked == firsts
+        assert (asked[:50], [tree.path(node) for node in others]) == before
 
 
 @given(seed=st.integers(0, 3), payer=st.integers(0, 79), target=st.integers(0, 79), amount=st.integers(1, 10**9))
@@ -116,28 +118,28 @@ def test_the_route_of_a_payer_without_trouble_is_the_one_that_a_search_finds(see
     if payer == target:
         return
     engine = Engine(generate("scale-free:80", seed), 0, secret)
-    limits = {"able": engine.able, "known": {}, "fee_limit_msat": fee_limit(amount)}
-    for _ in range(OFTEN):
-        engine.router.costs.tree(target, bucket_of(amount)).best(payer)
+    limits = {"spendable_msat": engine.spendable_msat, "bounds": {}, "fee_limit_msat": fee_limit(amount)}
+    for _ in range(PRECOMPUTE_AFTER):
+        engine.router.costs.tree(target, bucket_of(amount)).best_first_edge(payer)
     plain, _ = engine.router.route(payer, target, amount, **limits)
-    engine.router._plain = lambda *given: None  # type: ignore[method-assign]
+    engine.router._cheapest = lambda *given: None  # type: ignore[method-assign]
     assert engine.router.route(payer, target, amount, **limits)[0] == plain
 
 
 def test_a_payer_doubts_what_failed_and_not_what_arrived():
-    engine = Engine(generate("scale-free:120", 3), 0, secret, weather=ROUGH)
+    engine = Engine(generate("scale-free:120", 3), 0, secret, conditions=ROUGH)
     payers, _ = traffic(engine, 150)
     finish(engine)
     doubted = 0
-    for payer, _, beliefs in payers.lessons.written():
+    for payer, _, beliefs in payers.mission_control.dump():
         narrowed = {edge: (low, high, at) for edge, low, high, at in beliefs if high <= engine.capacity[edge >> 1]}
-        assert payers.lessons.doubts(payer, 0) == narrowed
+        assert payers.mission_control.penalties(payer, 0) == narrowed
         doubted += len(narrowed)
     assert doubted
-    twin = type(payers.lessons).restored(engine, payers.lessons.written(), engine.capacity)
-    assert twin.written() == payers.lessons.written()
-    for payer, *_ in twin.written():
-        assert twin.doubts(payer, engine.now) == payers.lessons.doubts(payer, engine.now)
+    twin = type(payers.mission_control).restore(engine, payers.mission_control.dump(), engine.capacity)
+    assert twin.dump() == payers.mission_control.dump()
+    for payer, *_ in twin.dump():
+        assert twin.penalties(payer, engine.now) == payers.mission_control.penalties(payer, engine.now)
 
 
 # Engines
@@ -145,27 +147,27 @@ def test_a_payer_doubts_what_failed_and_not_what_arrived():
 
 def test_the_quick_loop_does_what_the_slow_one_does():
     graph = generate("scale-free:120", 3)
-    quick, slow = (Engine(graph, 0, secret, weather=ROUGH, trace=trace) for trace in (False, True))
+    quick, slow = (Engine(graph, 0, secret, conditions=ROUGH, trace=trace) for trace in (False, True))
     stories = [traffic(engine, 150)[1] for engine in (quick, slow)]
     for engine in (quick, slow):
         finish(engine)
         engine.audit()
     assert quick.balance == slow.balance
-    assert (quick.events, quick.now) == (slow.events, slow.now)
-    outcomes = [[(order.outcome, order.sent, order.received_msat) for order in orders] for orders in stories]
+    assert (quick.event_count, quick.now) == (slow.event_count, slow.now)
+    outcomes = [[(order.outcome, order.attempt_count, order.received_msat) for order in orders] for orders in stories]
     assert outcomes[0] == outcomes[1]
     assert len({outcome for outcome, *_ in outcomes[0]}) > 1
 
 
 def test_a_network_that_was_written_down_in_the_middle_goes_on_to_the_same_end():
-    engine = Engine(generate("scale-free:120", 3), 0, secret, weather=ROUGH)
+    engine = Engine(generate("scale-free:120", 3), 0, secret, conditions=ROUGH)
     payers, orders = traffic(engine, 100, keep_guides=False)
     open_orders = {order.id: order for order in orders if order.outcome is None}
     assert open_orders
-    saved = written(engine, open_orders, payers.lessons)
-    twin = beside(engine)
-    others = Payers(twin, keep_guides=False)
-    twins, others.lessons = stand(twin, saved, secret)
+    saved = dump_network(engine, open_orders, payers.mission_control)
+    twin = fork_engine(engine)
+    others = PaymentSessions(twin, reuse_hints=False)
+    twins, others.mission_control = restore_network(twin, saved, secret)
     twin.audit()
     for each in (engine, twin):
         finish(each)
@@ -174,16 +176,16 @@ def test_a_network_that_was_written_down_in_the_middle_goes_on_to_the_same_end()
 
 
 def test_other_luck_changes_what_comes_and_not_what_was():
-    engine = Engine(generate("scale-free:120", 3), 0, secret, weather=ROUGH)
+    engine = Engine(generate("scale-free:120", 3), 0, secret, conditions=ROUGH)
     payers, _ = traffic(engine, 20, keep_guides=False)
     now = engine.now
     heights = [engine.conditions.height(at) for at in range(0, now, 500)]
-    ups = [engine.conditions.up(node, now) for node in range(120)]
-    twin = beside(engine)
-    stand(twin, written(engine, {}, payers.lessons) | {"shards": [], "agenda": []}, secret)
+    ups = [engine.conditions.is_up(node, now) for node in range(120)]
+    twin = fork_engine(engine)
+    restore_network(twin, dump_network(engine, {}, payers.mission_control) | {"shards": [], "agenda": []}, secret)
     twin.reseed(5, secret)
     assert [twin.conditions.height(at) for at in range(0, now, 500)] == heights
-    assert [twin.conditions.up(node, now) for node in range(120)] == ups
+    assert [twin.conditions.is_up(node, now) for node in range(120)] == ups
     later = [now + span for span in range(0, 10**8, 10**6)]
     assert [twin.conditions.height(at) for at in later] != [engine.conditions.height(at) for at in later]
 
@@ -214,11 +216,11 @@ def drawn(rows: list[tuple[int, int, int, int]]) -> Graph:
 
 def sent(graph: Graph, payer: str, target: str, amount_msat: int) -> tuple[bool, list[int]]:
     """Whether a payment in one part arrives, and the edges of its last attempt."""
-    engine = Engine(graph, 0, secret, weather=CALM)
-    order, ways = Order(0, graph.node(payer), graph.node(target), amount_msat), [[]]
-    order.most_parts = 1
-    payers = Payers(engine)
-    payers.attempted = lambda shard: ways.append(shard.edges)
+    engine = Engine(graph, 0, secret, conditions=IDEAL)
+    order, ways = PaymentSession(0, graph.node_number(payer), graph.node_number(target), amount_msat), [[]]
+    order.max_parts = 1
+    payers = PaymentSessions(engine)
+    payers.on_attempt = lambda shard: ways.append(shard.edges)
     payers.start(order)
     finish(engine)
     engine.audit()
@@ -232,7 +234,7 @@ def could(graph: Graph, payer: str, target: str, amount_msat: int) -> bool:
     passes.add_nodes_from(range(len(graph.names)))
     ends = zip(graph.source.tolist(), graph.target.tolist(), able.tolist(), strict=True)
     passes.add_edges_from((a, b) for a, b, most in ends if most >= amount_msat)
-    return bool(networkx.has_path(passes, graph.node(payer), graph.node(target)))
+    return bool(networkx.has_path(passes, graph.node_number(payer), graph.node_number(target)))
 
 
 @given(maps(), st.integers(1, 50_000))
@@ -290,7 +292,7 @@ def test_of_many_direct_charges_more_are_paid_the_longer_they_live():
 def test_the_reference_bands_hold_on_networks_never_seen_before(seed):
     """Single path, at most 15 tries, receivers of ten channels or more, balances fresh each time; +-6 to 13 points."""
     graph = generate("scale-free:2000", seed)
-    engine = Engine(graph, 0, secret, weather=CALM)
+    engine = Engine(graph, 0, secret, conditions=IDEAL)
     begun, chance = list(engine.balance), np.random.default_rng(seed)
     receivers = np.flatnonzero(graph.degree >= 10)
     bands = ((10**6, 0.94, 1.0), (10**7, 0.88, 1.0), (10**8, 0.47, 0.78), (10**9, 0.12, 0.37))
@@ -300,9 +302,9 @@ def test_the_reference_bands_hold_on_networks_never_seen_before(seed):
             engine.balance[:] = begun
             target = int(receivers[chance.integers(len(receivers))])
             payer = (target + int(chance.integers(1, 2_000))) % 2_000
-            order = Order(number, payer, target, amount_msat)
-            order.most_parts, order.most_tries = 1, 15
-            Payers(engine).start(order)
+            order = PaymentSession(number, payer, target, amount_msat)
+            order.max_parts, order.max_attempts = 1, 15
+            PaymentSessions(engine).start(order)
             finish(engine)
             reached += order.outcome == "SUCCEEDED"
         assert low <= reached / tries <= high, (amount_msat, reached)

@@ -11,7 +11,7 @@ import pytest
 
 from leyden import Sandbox
 from leyden.errors import ApiError, ListenError, PayerError
-from leyden.lightning.payer.payment_requests import ask_for_invoice, read_request
+from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind
 
 GOOD: dict[str, Any] = {"amount": "1000", "description": "tea"}
 
@@ -215,13 +215,13 @@ def test_served_beside_the_program(sandbox: Sandbox) -> None:
     ("text", "kind"), [("LNBCRT1ABC", "bolt11"), ("lightning:lnbc1x", "bolt11"), (" LIGHTNING:LNURL1X ", "lnurl")]
 )
 def test_what_a_code_holds(text: str, kind: str) -> None:
-    assert read_request(text) == kind
+    assert request_kind(text) == kind
 
 
 @pytest.mark.parametrize("text", ["", "bitcoin:bc1q", "https://shop.example", "hello"])
 def test_a_code_that_holds_nothing_to_pay(text: str) -> None:
     with pytest.raises(PayerError, match="neither"):
-        read_request(text)
+        request_kind(text)
 
 
 def broken_promise(sandbox: Sandbox, **lies: Any) -> str:
@@ -233,7 +233,7 @@ def broken_promise(sandbox: Sandbox, **lies: Any) -> str:
         return {**answer, **{name: value for name, value in lies.items() if name in answer}}
 
     with pytest.raises(ValueError) as refused:
-        ask_for_invoice(tips.request, 2_000, "", fetch)
+        fetch_lnurl_invoice(tips.request, 2_000, "", fetch)
     return str(refused.value)
 
 

@@ -227,7 +227,7 @@ def test_a_network_is_forked_with_what_travels_on_it(network: str) -> None:
     sandbox.step()
     sandbox.step()
     assert sandbox.world.engine is not None
-    assert sandbox.world.engine.live
+    assert sandbox.world.engine.shards
     before = state(sandbox)
     fork, again = sandbox.fork(), Sandbox.from_snapshot(json.loads(json.dumps(sandbox.snapshot())))
     other = sandbox.fork(reseed=1)

@@ -14,7 +14,7 @@ from leyden.server.timestamps import parse_duration, to_iso
 from leyden.world.world import World
 
 if TYPE_CHECKING:
-    from leyden.lightning.network.control_operations import NetworkLevers
+    from leyden.lightning.network.control_operations import NetworkOperations
 
 _DIRECT = "payments are direct here: serve the sandbox with --network scale-free:400"
 
@@ -108,15 +108,15 @@ class NetworkControl:
 
     # Inside
 
-    def _levers(self) -> NetworkLevers:
+    def _levers(self) -> NetworkOperations:
         if self._world.engine is None:
             raise SemanticConflict(_DIRECT)
-        from leyden.lightning.network.control_operations import levers_of
+        from leyden.lightning.network.control_operations import operations_of
 
-        return levers_of(self._world.payments)
+        return operations_of(self._world.payments)
 
     @contextmanager
-    def _transaction(self) -> Iterator[NetworkLevers]:
+    def _transaction(self) -> Iterator[NetworkOperations]:
         """A look at the network, or a change to it, as one turn. What cannot be done is told, and nothing was done."""
         levers = self._levers()
         from leyden.errors import GraphError, InterceptError
@@ -150,7 +150,7 @@ def _attempt(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _node(levers: NetworkLevers, name: str) -> dict[str, Any]:
+def _node(levers: NetworkOperations, name: str) -> dict[str, Any]:
     node = levers.node(name)
     return {
         "name": levers.engine.graph.names[node],
@@ -172,7 +172,7 @@ def _node(levers: NetworkLevers, name: str) -> dict[str, Any]:
     }
 
 
-def _interceptor(levers: NetworkLevers, row: Mapping[str, Any]) -> dict[str, Any]:
+def _interceptor(levers: NetworkOperations, row: Mapping[str, Any]) -> dict[str, Any]:
     plain = {name: row[name] for name in ("id", "kind", "payment", "hop", "channel", "code", "times", "acted")}
     return {
         **plain,

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import orjson
 
 from leyden.errors import ClockError, PayerError
-from leyden.lightning.engine.htlc import NotHeld
-from leyden.lightning.payer.payment_requests import ask_for_invoice, read_request, strip_scheme
+from leyden.lightning.engine.htlc import PaymentNotHeld
+from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind, strip_scheme
 from leyden.server.charges.wire_model import charge_resource
 from leyden.server.contract.bind import answers
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
@@ -113,22 +113,24 @@ class ControlPlane:
         amount_msat = None if body.get("amount") is None else int(body["amount"])
         refusal = None
         try:
-            if read_request(text) == "lnurl":
+            if request_kind(text) == "lnurl":
                 # The wallet's own requests come first and by themselves, as they would from outside.
-                text = ask_for_invoice(text, amount_msat, body.get("comment") or "", self._fetch, or_least=True)
+                text = fetch_lnurl_invoice(
+                    text, amount_msat, body.get("comment") or "", self._fetch, default_to_minimum=True
+                )
                 amount_msat = None
         except ValueError as error:
             refusal = str(error)
         with world.exclusive():
             try:
                 if refusal is not None:
-                    return _payment(world.payments.refused(text, amount_msat, refusal))
+                    return _payment(world.payments.record_refusal(text, amount_msat, refusal))
                 payment = world.payments.pay(
                     text, amount_msat=amount_msat, outcome=body["outcome"], delay_ms=parse_duration(body["delay"])
                 )
             except ValueError as error:
                 # Raised before anything was sent: an unreadable invoice, an amount that cannot be said.
-                payment = world.payments.refused(text, amount_msat, str(error))
+                payment = world.payments.record_refusal(text, amount_msat, str(error))
         return _payment(payment)
 
     @answers()
@@ -209,7 +211,7 @@ class ControlPlane:
             raise Conflict(f"this payment is {payment['status']}: only a held one can be settled or cancelled")
         try:
             return _payment(resolve(payment["id"]))
-        except NotHeld as refused:  # over a network the payer hears only later that the shop holds it no more
+        except PaymentNotHeld as refused:  # over a network the payer hears only later that the shop holds it no more
             raise Conflict(str(refused)) from None
 
 

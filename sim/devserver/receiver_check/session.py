@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from leyden.lightning.payer.payment_requests import ask_for_invoice
+from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice
 from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.contract.types import Contract
 from leyden.server.errors import LeydenError
@@ -142,7 +142,7 @@ class CheckSession:
         static = self._request("createStaticCharge", minAmount=amount, maxAmount=amount, description="Tips")
         messages = []
         for _ in range(count):
-            invoice = ask_for_invoice(static["invoice"]["request"], None, "", self._fetch)
+            invoice = fetch_lnurl_invoice(static["invoice"]["request"], None, "", self._fetch)
             self._pay(invoice)
             messages.append(self._last_message())
         return messages

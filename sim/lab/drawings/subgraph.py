@@ -58,16 +58,16 @@ class Neighbourhood:
 
 def neighbourhood(world: World, engine: Engine) -> Neighbourhood:
     """What to show of the network that the world's engine runs."""
-    from leyden.lightning.payer.routed_payments import TravellingPayments
+    from leyden.lightning.payer.routed_payments import RoutedPayments
 
     payments = world.payments
-    assert isinstance(payments, TravellingPayments)
+    assert isinstance(payments, RoutedPayments)
     shop, names = payments.shop, engine.graph.names
     hops = _distances(engine, shop)
     homes: dict[str, int] = {}
     for row in reversed(list(payments.rows)):
         if row["payer"] not in homes and len(homes) < _MOST_PAYERS:
-            homes[row["payer"]] = payments.home_of(row["payer"])
+            homes[row["payer"]] = payments.node_of(row["payer"])
     shown = _chosen(engine, shop, hops, homes.values())
     payers: dict[int, list[str]] = {}
     for payer in sorted(homes):
@@ -81,14 +81,14 @@ def neighbourhood(world: World, engine: Engine) -> Neighbourhood:
         {node: hops[node] for node in sorted(shown)},
         pairs,
         payers,
-        {node for node in shown if not engine.conditions.up(node, world.clock.now())},
+        {node for node in shown if not engine.conditions.is_up(node, world.clock.now())},
     )
     drawn.hidden_nodes = len(names) - len(shown)
     drawn.hidden_channels = engine.graph.channels - sum(pair.channels for pair in pairs)
     drawn.distant = [(payer, names[home], hops.get(home)) for payer, home in sorted(homes.items()) if home not in shown]
     hidden: set[int] = set()
     for edge in engine.router.out_edges(shop):
-        peer, inbound = engine.terms.target[edge], engine.balance[edge ^ 1]
+        peer, inbound = engine.policies.target[edge], engine.balance[edge ^ 1]
         drawn.inbound_msat += inbound
         drawn.outbound_msat += engine.balance[edge]
         if peer not in shown:
@@ -105,7 +105,7 @@ def _distances(engine: Engine, shop: int) -> dict[int, int]:
         following: list[int] = []
         for node in layer:
             for edge in engine.router.out_edges(node):
-                peer = engine.terms.target[edge]
+                peer = engine.policies.target[edge]
                 if peer not in hops:
                     hops[peer] = hops[node] + 1
                     following.append(peer)
@@ -134,8 +134,8 @@ def _chosen(engine: Engine, shop: int, hops: dict[int, int], homes: Iterable[int
 
 def _nearer(engine: Engine, node: int, hops: dict[int, int]) -> int:
     """The neighbour that is closer to the shop and can send most of what it is given."""
-    edges = [e for e in engine.router.out_edges(node) if hops[engine.terms.target[e]] < hops[node]]
-    return engine.terms.target[max(edges, key=lambda edge: (engine.balance[edge], -edge))]
+    edges = [e for e in engine.router.out_edges(node) if hops[engine.policies.target[e]] < hops[node]]
+    return engine.policies.target[max(edges, key=lambda edge: (engine.balance[edge], -edge))]
 
 
 def _by_capacity(engine: Engine, ring: list[int], shown: set[int], hops: dict[int, int]) -> list[int]:
@@ -143,7 +143,7 @@ def _by_capacity(engine: Engine, ring: list[int], shown: set[int], hops: dict[in
     room: dict[int, int] = {}
     for node in ring:
         for edge in engine.router.out_edges(node):
-            peer = engine.terms.target[edge]
+            peer = engine.policies.target[edge]
             if peer not in shown and hops[peer] == hops[node] + 1:
                 room[peer] = room.get(peer, 0) + engine.capacity[edge >> 1]
     return sorted(room, key=lambda peer: (-room[peer], peer))
@@ -154,7 +154,7 @@ def _pairs(engine: Engine, shown: set[int], hops: dict[int, int]) -> list[Pair]:
     pairs: dict[tuple[int, int], Pair] = {}
     for node in sorted(shown):
         for edge in engine.router.out_edges(node):
-            peer = engine.terms.target[edge]
+            peer = engine.policies.target[edge]
             if peer not in shown or (hops[node], node) < (hops[peer], peer):
                 continue
             pair = pairs.setdefault((node, peer), Pair(node, peer))
@@ -162,5 +162,5 @@ def _pairs(engine: Engine, shown: set[int], hops: dict[int, int]) -> list[Pair]:
             pair.forward_msat += engine.balance[edge]
             pair.in_flight_msat += engine.in_flight[edge >> 1]
             pair.channels += 1
-            pair.disabled = pair.disabled and engine.terms.disabled[edge]
+            pair.disabled = pair.disabled and engine.policies.disabled[edge]
     return list(pairs.values())

@@ -16,17 +16,17 @@ from leyden.lightning.bolt11.fields import (
     HEADER_GROUPS,
     Fallback,
     RouteHop,
-    Tagged,
-    closing_fields,
+    TaggedField,
     decode_amount,
     description_field,
     encode_amount,
     feature_bits,
-    header,
-    number,
-    octets,
+    field_header,
     read_fallback,
+    read_number,
     read_route,
+    to_bytes,
+    trailing_fields,
 )
 from leyden.repr_tables import html_table, text_table
 from leyden.server.charges.lnurl import Bech32Error, bech32_decode, bech32_encode, strip_uri_scheme
@@ -62,7 +62,7 @@ _ONCE = frozenset(_NAMES) - {"f", "r"}
 # Timestamp, p and s stand at fixed places in an issued invoice, so the two headers are one constant.
 _HASH_FIELD_BITS = 5 * (HEADER_GROUPS + HASH_GROUPS)
 _HEAD_GROUPS = _TIMESTAMP_GROUPS + 2 * (HEADER_GROUPS + HASH_GROUPS)
-_P_HEADER, _S_HEADER, _H_HEADER = (header(tag, HASH_GROUPS) << 5 * HASH_GROUPS for tag in "psh")
+_P_HEADER, _S_HEADER, _H_HEADER = (field_header(tag, HASH_GROUPS) << 5 * HASH_GROUPS for tag in "psh")
 _HEAD = _P_HEADER << _HASH_FIELD_BITS | _S_HEADER
 
 
@@ -89,7 +89,7 @@ class Bolt11:
     fallbacks: tuple[Fallback, ...]
     metadata: bytes | None
     signature: bytes
-    tagged: tuple[Tagged, ...]
+    tagged: tuple[TaggedField, ...]
 
     @property
     def expires_at_s(self) -> int:
@@ -187,12 +187,12 @@ class InvoiceSigner:
             said, said_bits = _H_HEADER | int.from_bytes(description_hash, "big") << 4, _HASH_FIELD_BITS
         else:
             raise Bolt11Error("d, h: an invoice has exactly one of a description and a description hash")
-        closing, closing_bits = closing_fields(expiry_s, min_final_cltv, tuple(features))
+        closing, closing_bits = trailing_fields(expiry_s, min_final_cltv, tuple(features))
         data = (data << said_bits | said) << closing_bits | closing
         amount = "" if amount_msat is None else encode_amount(amount_msat)
-        return self.seal(f"ln{self.prefix}{amount}", data, _HEAD_GROUPS + (said_bits + closing_bits) // 5)
+        return self.sign_data(f"ln{self.prefix}{amount}", data, _HEAD_GROUPS + (said_bits + closing_bits) // 5)
 
-    def seal(self, hrp: str, data: int, groups: int) -> str:
+    def sign_data(self, hrp: str, data: int, groups: int) -> str:
         """Sign a data part that is already put together, `groups` of five bits from the timestamp to the last field.
 
         Nothing is checked: this is also how an invoice is made that a payer must refuse.
@@ -233,7 +233,7 @@ def decode(text: str) -> Bolt11:
     found: dict[str, bytes] = {}
     routes: list[tuple[RouteHop, ...]] = []
     fallbacks: list[Fallback] = []
-    tagged: list[Tagged] = []
+    tagged: list[TaggedField] = []
     repeated = ""
     at = _TIMESTAMP_GROUPS
     while at < end:
@@ -256,11 +256,11 @@ def decode(text: str) -> Bolt11:
             fallbacks.append(fallback)
         else:
             skipped = True
-        tagged.append(Tagged(tag, chars[start:stop], skipped))
+        tagged.append(TaggedField(tag, chars[start:stop], skipped))
         at = stop
 
     # Who signed comes before what was said.
-    payee = _verified(digest, signature, octets(found["n"])) if "n" in found else _recovered(digest, signature)
+    payee = _verified(digest, signature, to_bytes(found["n"])) if "n" in found else _recovered(digest, signature)
     if repeated:
         # BOLT 11 lets a writer put these once. Readers differ on which of two counts, and that has cost shops money.
         raise Bolt11Error(f"{repeated}: the {_NAMES[repeated]} stands twice; wallets differ on which of them counts")
@@ -272,24 +272,24 @@ def decode(text: str) -> Bolt11:
     if ("d" in found) == ("h" in found):
         raise Bolt11Error("d, h: exactly one of a description and a description hash must be there")
     try:
-        description = octets(found["d"]).decode() if "d" in found else None
+        description = to_bytes(found["d"]).decode() if "d" in found else None
     except UnicodeDecodeError:
         raise Bolt11Error("d: the description is not UTF-8") from None
     return Bolt11(
         currency=currency,
         amount_msat=amount_msat,
         timestamp_s=int(digits[:_TIMESTAMP_GROUPS], 32),
-        payment_hash=octets(found["p"]),
-        payment_secret=octets(found["s"]),
+        payment_hash=to_bytes(found["p"]),
+        payment_secret=to_bytes(found["s"]),
         description=description,
-        description_hash=octets(found["h"]) if "h" in found else None,
-        expiry_s=number("x", found["x"]) if "x" in found else DEFAULT_EXPIRY_S,
-        min_final_cltv=number("c", found["c"]) if "c" in found else DEFAULT_MIN_FINAL_CLTV,
+        description_hash=to_bytes(found["h"]) if "h" in found else None,
+        expiry_s=read_number("x", found["x"]) if "x" in found else DEFAULT_EXPIRY_S,
+        min_final_cltv=read_number("c", found["c"]) if "c" in found else DEFAULT_MIN_FINAL_CLTV,
         features=feature_bits(found.get("9", b"")),
         payee=payee,
         routes=tuple(routes),
         fallbacks=tuple(fallbacks),
-        metadata=octets(found["m"]) if "m" in found else None,
+        metadata=to_bytes(found["m"]) if "m" in found else None,
         signature=signature,
         tagged=tuple(tagged),
     )

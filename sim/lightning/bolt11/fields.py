@@ -45,7 +45,7 @@ class Fallback(NamedTuple):
     program: bytes
 
 
-class Tagged(NamedTuple):
+class TaggedField(NamedTuple):
     """A field as it stands in the invoice: its letter and its bech32 characters. `skipped`: a reader must ignore it."""
 
     tag: str
@@ -94,13 +94,13 @@ def decode_amount(text: str) -> int:
     return amount_msat
 
 
-def octets(digits: bytes) -> bytes:
+def to_bytes(digits: bytes) -> bytes:
     """The whole bytes in a field given as base-32 digits; what is left over is padding."""
     size, spare = divmod(5 * len(digits), 8)
     return (int(digits, 32) >> spare).to_bytes(size, "big") if size else b""
 
 
-def number(tag: str, digits: bytes) -> int:
+def read_number(tag: str, digits: bytes) -> int:
     """A field's big-endian number; no digits are zero. Raises `Bolt11Error` above 63 bits."""
     value = int(digits or b"0", 32)
     if value.bit_length() > 63:
@@ -123,7 +123,7 @@ def _bits(mask: int) -> list[int]:
 
 def read_route(digits: bytes) -> tuple[RouteHop, ...]:
     """The hops of an `r` field, in order. Raises `Bolt11Error` when they are not whole, or none."""
-    raw = octets(digits)
+    raw = to_bytes(digits)
     if not raw or len(raw) % _HOP_BYTES:
         raise Bolt11Error(f"r: {len(raw)} bytes are not one or more hops of {_HOP_BYTES}")
     hops = (raw[at : at + _HOP_BYTES] for at in range(0, len(raw), _HOP_BYTES))
@@ -138,12 +138,12 @@ def read_route(digits: bytes) -> tuple[RouteHop, ...]:
 
 def read_fallback(digits: bytes) -> Fallback | None:
     """An `f` field, or None when its version or its length is one that a reader must skip (BOLT 11, BIP 141)."""
-    version, program = number("f", digits[:1]), octets(digits[1:])
+    version, program = read_number("f", digits[:1]), to_bytes(digits[1:])
     known = len(program) in _FALLBACK_BYTES.get(version, ()) or (1 <= version <= 16 and 2 <= len(program) <= 40)
     return Fallback(version, program) if known else None
 
 
-def header(tag: str, groups: int) -> int:
+def field_header(tag: str, groups: int) -> int:
     """The three groups before a field of `groups` groups: its letter and its length."""
     return CHARSET.index(tag) << 10 | groups
 
@@ -158,11 +158,11 @@ def description_field(text: str) -> tuple[int, int]:
         raise Bolt11Error(f"d: {len(raw)} bytes, at most {MAX_DESCRIPTION_BYTES} fit; give its SHA-256 as h instead")
     groups = (8 * len(raw) + 4) // 5
     body = int.from_bytes(raw, "big") << 5 * groups - 8 * len(raw)
-    return header("d", groups) << 5 * groups | body, 5 * (HEADER_GROUPS + groups)
+    return field_header("d", groups) << 5 * groups | body, 5 * (HEADER_GROUPS + groups)
 
 
 @lru_cache(maxsize=256)
-def closing_fields(expiry_s: int, min_final_cltv: int, features: tuple[int, ...]) -> tuple[int, int]:
+def trailing_fields(expiry_s: int, min_final_cltv: int, features: tuple[int, ...]) -> tuple[int, int]:
     """Fields x, c and 9, which the invoices of one shop mostly share, and their length in bits.
 
     Raises `Bolt11Error` for an expiry or a cltv outside 1 to 2^35 - 1 and for what a `9` field cannot hold.
@@ -174,7 +174,7 @@ def closing_fields(expiry_s: int, min_final_cltv: int, features: tuple[int, ...]
     for tag, value in (("x", expiry_s), ("c", min_final_cltv), ("9", _feature_mask(features))):
         # BOLT 11: the shortest length there is; 9 is left out when no bit is set.
         if groups := (value.bit_length() + 4) // 5:
-            fields = (fields << 15 | header(tag, groups)) << 5 * groups | value
+            fields = (fields << 15 | field_header(tag, groups)) << 5 * groups | value
             bits += 5 * (HEADER_GROUPS + groups)
     return fields, bits
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from leyden.lightning.engine.engine import Engine
-from leyden.lightning.engine.network_conditions import Weather
-from leyden.lightning.network.network_snapshot import beside
+from leyden.lightning.engine.network_conditions import NetworkConditions
+from leyden.lightning.network.network_snapshot import fork_engine
 from leyden.lightning.network.network_store import check_map
 from leyden.lightning.payer.payments import Payments
-from leyden.lightning.payer.routed_payments import TravellingPayments
+from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.generate import generate
 from leyden.lightning.topology.graph import Graph
 
 
 def engine_for(
-    network: str | Graph, start_ms: int, secret: Callable[[str], bytes], *, map_kept: str | None = None
+    network: str | Graph, start_ms: int, secret: Callable[[str], bytes], *, expected_fingerprint: str | None = None
 ) -> tuple[Engine, int]:
     """The engine for a network and the number of the shop's node; `map_kept` is the fingerprint of the map on which a
     directory was begun. Raises `GraphError` for what is no network, `StoreError` for another map.
@@ -23,13 +23,13 @@ def engine_for(
     graph = network
     if isinstance(graph, str):
         graph = generate(graph, int.from_bytes(secret("graph"), "big"))
-    if map_kept is not None:
-        check_map(graph, map_kept)
+    if expected_fingerprint is not None:
+        check_map(graph, expected_fingerprint)
     shop = int(graph.degree.argmax()) if graph.shop is None else graph.shop
-    return Engine(graph, start_ms, secret, weather=Weather(), trace=True), shop
+    return Engine(graph, start_ms, secret, conditions=NetworkConditions(), trace=True), shop
 
 
-def engine_beside(payments: Payments) -> tuple[Engine, int]:
+def forked_engine(payments: Payments) -> tuple[Engine, int]:
     """The same for a world that is to go on where the one with these payments stands."""
-    assert isinstance(payments, TravellingPayments)
-    return beside(payments.engine), payments.shop
+    assert isinstance(payments, RoutedPayments)
+    return fork_engine(payments.engine), payments.shop

@@ -26,7 +26,7 @@ class UnknownInvoice(LeydenError, LookupError):
     """The service named an invoice that this node never issued."""
 
 
-class NotHeld(LeydenError):
+class PaymentNotHeld(LeydenError):
     """Nothing is held that could be released or failed back; the text says what the state is."""
 
 
@@ -46,12 +46,12 @@ class Htlc(NamedTuple):
     hold: bool = False
 
 
-class Fate(NamedTuple):
+class HtlcResolution(NamedTuple):
     """What became of an HTLC so far. `code` is what the payer sees when `kind` is failed; `preimage` when settled."""
 
     htlc_id: str
     payment_hash: str
-    kind: str
+    status: str
     code: int | None = None
     why: str = ""
     reason: str = ""

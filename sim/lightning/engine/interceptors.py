@@ -13,7 +13,12 @@ from typing import Any
 from leyden.errors import InterceptError
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.shard import Shard
-from leyden.lightning.failure_codes import NAMES, ONLY_FINAL, ONLY_HOPS, TEMPORARY_CHANNEL_FAILURE
+from leyden.lightning.failure_codes import (
+    FAILURE_NAMES,
+    FINAL_NODE_CODES,
+    FORWARDING_NODE_CODES,
+    TEMPORARY_CHANNEL_FAILURE,
+)
 from leyden.server.ports import Clock, EventJournal
 from leyden.server.store.store import Store
 
@@ -35,7 +40,7 @@ class Interceptors:
         self._clock = clock
         self._journal = journal
         self._engine = engine
-        engine.intercept = self.look
+        engine.intercept = self.apply
 
     def add(
         self,
@@ -61,8 +66,8 @@ class Interceptors:
             raise InterceptError(f"kind is one of {', '.join(KINDS)}, not {kind!r}")
         if (kind == "fail") != (code is not None) or (kind == "delay") != (delay_ms is not None):
             raise InterceptError("fail takes a code, delay a delay; the others take neither")
-        if code is not None and code not in NAMES:
-            raise InterceptError(f"{code} is no failure code of BOLT 4: {_listed()}")
+        if code is not None and code not in FAILURE_NAMES:
+            raise InterceptError(f"{code} is no failure code of BOLT 4: {_code_list()}")
         if delay_ms is not None and not 1 <= delay_ms <= _MOST_DELAY_MS:
             raise InterceptError("a delay is more than nothing and at most two weeks")
         if kind == "drop" and hop == 0:
@@ -98,7 +103,7 @@ class Interceptors:
         self.rows.delete(interceptor_id)
         self._journal.note("interceptor_removed", interceptor_id)
 
-    def look(self, shard: Shard, place: int) -> tuple[str, int, str] | None:
+    def apply(self, shard: Shard, place: int) -> tuple[str, int, str] | None:
         """What the first interceptor that fits makes of a shard at `place` of its route; None to let it be."""
         if not len(self.rows):
             return None
@@ -107,7 +112,7 @@ class Interceptors:
             if self._fits(row, shard, place, now):
                 self.rows.put({**row, "acted": row["acted"] + 1})
                 self._journal.note("intercepted", shard.owner.id, by=row["id"], what=row["kind"], hop=place)
-                return self._deed(row, shard, place)
+                return self._action(row, shard, place)
         return None
 
     def _fits(self, row: Row, shard: Shard, place: int, now: int) -> bool:
@@ -117,7 +122,7 @@ class Interceptors:
             return False
         if row["payment"] not in (None, shard.owner.id):
             return False
-        hops, edges, terms = len(shard.edges), shard.edges, self._engine.terms
+        hops, edges, terms = len(shard.edges), shard.edges, self._engine.policies
         if row["hop"] is not None and place != (row["hop"] if row["hop"] >= 0 else hops + 1 + row["hop"]):
             return False
         onward = edges[place] if place < hops else None
@@ -131,10 +136,10 @@ class Interceptors:
             return False
         if row["kind"] == "drop" and place == 0:
             return False
-        return row["code"] is None or row["code"] not in (ONLY_FINAL if place < hops else ONLY_HOPS)
+        return row["code"] is None or row["code"] not in (FINAL_NODE_CODES if place < hops else FORWARDING_NODE_CODES)
 
-    def _deed(self, row: Row, shard: Shard, place: int) -> tuple[str, int, str]:
-        names, terms, edges = self._engine.graph.names, self._engine.terms, shard.edges
+    def _action(self, row: Row, shard: Shard, place: int) -> tuple[str, int, str]:
+        names, terms, edges = self._engine.graph.names, self._engine.policies, shard.edges
         at = terms.source[edges[place]] if place < len(edges) else terms.target[edges[-1]]
         by = f"by interceptor {row['id']}"
         if row["kind"] == "delay":
@@ -142,12 +147,12 @@ class Interceptors:
         if row["kind"] == "drop":
             return "drop", 0, f"{names[at]} never answered, {by}"
         if row["kind"] == "fail":
-            return "fail", row["code"], f"{names[at]} answered {NAMES[row['code']]}, {by}"
+            return "fail", row["code"], f"{names[at]} answered {FAILURE_NAMES[row['code']]}, {by}"
         # BOLT 4: "if during forwarding to its receiving peer, an otherwise unspecified, transient error occurs in the
         # outgoing channel": UPDATE|7. unknown_next_peer (PERM|10) is for a channel that the node does not have.
         away = names[terms.target[edges[place]] if row["node"] is None else row["node"]]
         return "fail", TEMPORARY_CHANNEL_FAILURE, f"{away} was offline, {by}"
 
 
-def _listed() -> str:
-    return ", ".join(f"{code} {name}" for code, name in sorted(NAMES.items()))
+def _code_list() -> str:
+    return ", ".join(f"{code} {name}" for code, name in sorted(FAILURE_NAMES.items()))

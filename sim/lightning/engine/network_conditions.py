@@ -15,12 +15,12 @@ FIRST_HEIGHT = 800_000
 
 # An HTLC's luck is a number below this; which of them stick is drawn in advance, and a latency for every sixteen: few
 # enough that they stay close to the processor.
-TABLE = 65_536
-_SPANS = TABLE // 16
+TABLE_SIZE = 65_536
+_LATENCIES = TABLE_SIZE // 16
 
 
 @dataclass(frozen=True, slots=True)
-class Weather:
+class NetworkConditions:
     """How well the network works. Times are milliseconds, shares are of 1.
 
     A hop takes a log-normal time; nodes are up and down in turns, exponentially long.
@@ -36,10 +36,10 @@ class Weather:
     mean_block_ms: float = 600_000
 
 
-CALM = Weather(slow_share=0.0, stuck_share=0.0, up_share=1.0)
+IDEAL = NetworkConditions(slow_share=0.0, stuck_share=0.0, up_share=1.0)
 
 
-class Conditions:
+class SampledConditions:
     """The weather of one world: each value depends on the seed and on what is asked about, never on who asked before,
     so forks of equal luck share one of these.
 
@@ -53,36 +53,38 @@ class Conditions:
         nodes: int,
         start_ms: int,
         secret: Callable[[str], bytes],
-        weather: Weather,
+        parameters: NetworkConditions,
         *,
-        before: Conditions | None = None,
+        before: SampledConditions | None = None,
     ) -> None:
-        self.weather = weather
-        self.always_up = weather.up_share >= 1.0
+        self.parameters = parameters
+        self.always_up = parameters.up_share >= 1.0
         self._nodes = nodes
         self._secret = secret
         self._since = start_ms
         self._before = before
         table = np.random.default_rng(int.from_bytes(secret("latency"), "big"))
-        drawn = np.sqrt(-2.0 * np.log(1.0 - table.random(_SPANS))) * np.cos(2.0 * np.pi * table.random(_SPANS))
-        spans = weather.hop_median_ms * np.exp(weather.hop_sigma_log * drawn)
+        drawn = np.sqrt(-2.0 * np.log(1.0 - table.random(_LATENCIES))) * np.cos(2.0 * np.pi * table.random(_LATENCIES))
+        spans = parameters.hop_median_ms * np.exp(parameters.hop_sigma_log * drawn)
         # Who is slow is no luck of the day.
-        self._slow: Flags = table.random(nodes) < weather.slow_share if before is None else before._slow
+        self._slow: Flags = table.random(nodes) < parameters.slow_share if before is None else before._slow
         fast_ms, slow_ms = (
-            np.maximum((spans * factor).astype(np.int64), 1).tolist() for factor in (1.0, weather.slow_factor)
+            np.maximum((spans * factor).astype(np.int64), 1).tolist() for factor in (1.0, parameters.slow_factor)
         )
-        self.spans_ms: list[list[int]] = [slow_ms if slow else fast_ms for slow in self._slow.tolist()]
-        self.stuck: frozenset[int] = frozenset(np.flatnonzero(table.random(TABLE) < weather.stuck_share).tolist())
+        self.latencies_ms: list[list[int]] = [slow_ms if slow else fast_ms for slow in self._slow.tolist()]
+        self.stuck: frozenset[int] = frozenset(
+            np.flatnonzero(table.random(TABLE_SIZE) < parameters.stuck_share).tolist()
+        )
         self._blocks: list[int] = [start_ms]
         self._mining = RandomStream("blocks", secret("blocks"))
-        self._turns: dict[int, tuple[RandomStream, list[int]]] = {}
+        self._transitions: dict[int, tuple[RandomStream, list[int]]] = {}
         self._up: list[bool] = [True] * nodes
         self._from: list[int] = [0] * nodes
         self._until: list[int] = [0] * nodes
 
-    def reseeded(self, now_ms: int, secret: Callable[[str], bytes]) -> Conditions:
+    def reseeded(self, now_ms: int, secret: Callable[[str], bytes]) -> SampledConditions:
         """The same past until now, and other luck from here on."""
-        twin = Conditions(self._nodes, now_ms, secret, self.weather, before=self)
+        twin = SampledConditions(self._nodes, now_ms, secret, self.parameters, before=self)
         self.height(now_ms)
         twin._blocks = self._blocks[: bisect_right(self._blocks, now_ms)]
         return twin
@@ -92,26 +94,26 @@ class Conditions:
         whether it was, from when and until when that is so."""
         return self.always_up, self._up, self._from, self._until
 
-    def up(self, node: int, at_ms: int) -> bool:
+    def is_up(self, node: int, at_ms: int) -> bool:
         """Whether a node is reachable at an instant."""
         if self._from[node] <= at_ms < self._until[node] or self.always_up:
             return self._up[node]
-        turns = self._turns_of(node, at_ms)
+        turns = self._transitions_of(node, at_ms)
         place = bisect_right(turns, at_ms)
         self._from[node], self._until[node] = turns[place - 1] if place else at_ms, turns[place]
         self._up[node] = place % 2 == 0
         return self._up[node]
 
-    def _turns_of(self, node: int, at_ms: int) -> list[int]:
+    def _transitions_of(self, node: int, at_ms: int) -> list[int]:
         """The instants at which a node goes and comes, beyond `at_ms`. The first turn is an up one, and begins before
         the world does: who is away at the start came from somewhere."""
-        weather = self.weather
-        found = self._turns.get(node)
+        weather = self.parameters
+        found = self._transitions.get(node)
         if found is None:
             past: list[int] = []
             if self._before is not None:
-                past = [turn for turn in self._before._turns_of(node, self._since) if turn <= self._since]
-            found = self._turns[node] = (RandomStream("offline", self._secret(f"offline {node}")), past)
+                past = [turn for turn in self._before._transitions_of(node, self._since) if turn <= self._since]
+            found = self._transitions[node] = (RandomStream("offline", self._secret(f"offline {node}")), past)
         stream, turns = found
         while not turns or turns[-1] <= at_ms:
             mean_up = weather.mean_down_ms * weather.up_share / (1.0 - weather.up_share)
@@ -128,7 +130,7 @@ class Conditions:
             self._mine()
         return FIRST_HEIGHT + bisect_right(self._blocks, at_ms) - 1
 
-    def instant_of(self, height: int) -> int:
+    def block_time(self, height: int) -> int:
         """When this block comes, or came."""
         while len(self._blocks) <= height - FIRST_HEIGHT:
             self._mine()
@@ -136,4 +138,4 @@ class Conditions:
 
     def _mine(self) -> None:
         before = max(self._blocks[-1], self._since)
-        self._blocks.append(before + 1 + int(self._mining.exponential(self.weather.mean_block_ms)))
+        self._blocks.append(before + 1 + int(self._mining.exponential(self.parameters.mean_block_ms)))

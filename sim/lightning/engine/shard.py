@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from leyden.lightning.engine.undo_log import Changing
+from leyden.lightning.engine.undo_log import Recorded
 from leyden.lightning.routing.pathfinding import Route
 
-FORWARD, BACK, ALARM = 0, 1, 2
+FORWARD, BACKWARD, ALARM = 0, 1, 2
 Times = tuple[tuple[int, int | None], ...]
 
 
-class Shard(Changing):
+class Shard(Recorded):
     """One part of a payment, locked on the edges up to `place` (-1: on none).
 
     Edge `n` of its route carries `amounts[n]` msat until block `final + blocks[n]`. `luck` picks its latencies. On the
@@ -22,29 +22,44 @@ class Shard(Changing):
     """
 
     __slots__ = (
-        "amounts", "answer", "blocks", "code", "edges", "fate", "final", "id", "luck", "number", "owner", "phase",
-        "place", "reporter", "times", "vetted", "why",
+        "amounts",
+        "checked_policies",
+        "cltv_offsets",
+        "code",
+        "edges",
+        "final_expiry",
+        "hop",
+        "id",
+        "latency_seed",
+        "number",
+        "owner",
+        "phase",
+        "reason",
+        "reporter_hop",
+        "settled",
+        "status",
+        "times",
     )  # fmt: skip
-    changing = ("place", "phase", "answer", "code", "reporter", "why", "fate", "times")
+    recorded_fields = ("hop", "phase", "settled", "code", "reporter_hop", "reason", "status", "times")
 
     def __init__(self, id: int, owner: Any, number: int, luck: int, route: Route, final: int) -> None:
         self.id = id
         self.owner = owner
         self.number = number
-        self.luck = luck
-        self.edges, self.amounts, self.blocks, self.vetted = route
-        self.final = final
-        self.place = -1
+        self.latency_seed = luck
+        self.edges, self.amounts, self.cltv_offsets, self.checked_policies = route
+        self.final_expiry = final
+        self.hop = -1
         self.phase = FORWARD
-        self.answer: bool | None = None
-        self.fate = self.why = ""
-        self.code = self.reporter = 0
+        self.settled: bool | None = None
+        self.status = self.reason = ""
+        self.code = self.reporter_hop = 0
         self.times: Times = ()
 
     @property
     def expiries(self) -> list[int]:
         """The block at which each hop's HTLC runs out."""
-        return [self.final + blocks for blocks in self.blocks]
+        return [self.final_expiry + blocks for blocks in self.cltv_offsets]
 
 
 class Alarm:

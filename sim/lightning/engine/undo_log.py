@@ -7,29 +7,29 @@ from typing import Any, ClassVar
 _MISSING = object()
 
 
-class Changing:
+class Recorded:
     """Something of which only the fields named in `changing` change, and those by being set anew."""
 
     __slots__ = ()
-    changing: ClassVar[tuple[str, ...]] = ()
+    recorded_fields: ClassVar[tuple[str, ...]] = ()
 
-    def mark(self) -> tuple[Any, ...]:
+    def saved_fields(self) -> tuple[Any, ...]:
         """What `put_back` needs."""
-        return tuple(getattr(self, name) for name in self.changing)
+        return tuple(getattr(self, name) for name in self.recorded_fields)
 
-    def put_back(self, mark: tuple[Any, ...]) -> None:
+    def restore_fields(self, mark: tuple[Any, ...]) -> None:
         """Be again what `mark` saw."""
-        for name, value in zip(self.changing, mark, strict=True):
+        for name, value in zip(self.recorded_fields, mark, strict=True):
             setattr(self, name, value)
 
 
-class Undo:
+class UndoLog:
     """A part of a world that remembers between `begin` and `commit`, as the store does, so that `rollback` can undo."""
 
     def __init__(self) -> None:
         self.recording = False
         self.saved: dict[str, Any] = {}  # attributes to set back, a heap for example
-        self._fields: dict[int, tuple[Changing, tuple[Any, ...]]] = {}
+        self._fields: dict[int, tuple[Recorded, tuple[Any, ...]]] = {}
         self._items: list[tuple[Any, Any, Any]] = []
 
     def begin(self) -> None:
@@ -50,7 +50,7 @@ class Undo:
             else:
                 items[key] = before
         for thing, mark in self._fields.values():
-            thing.put_back(mark)
+            thing.restore_fields(mark)
         self.__dict__.update(self.saved)
         self.commit()
 
@@ -58,16 +58,16 @@ class Undo:
         """Since `begin`: lists and dictionaries, each with a key at which it changed; some more than once."""
         return [(items, key) for items, key, _ in self._items]
 
-    def changed_things(self) -> list[Changing]:
+    def changed_objects(self) -> list[Recorded]:
         """Since `begin`: the things whose fields changed."""
         return [thing for thing, _ in self._fields.values()]
 
-    def touch(self, thing: Changing) -> None:
+    def record_object(self, thing: Recorded) -> None:
         """Called before the fields of `thing` change."""
         if self.recording and id(thing) not in self._fields:
-            self._fields[id(thing)] = (thing, thing.mark())
+            self._fields[id(thing)] = (thing, thing.saved_fields())
 
-    def remember(self, items: Any, key: Any) -> None:
+    def record_item(self, items: Any, key: Any) -> None:
         """Called before an item of a list or a dictionary changes."""
         if self.recording:
             self._items.append((items, key, items.get(key, _MISSING) if isinstance(items, dict) else items[key]))

@@ -6,28 +6,28 @@ import re
 from typing import Any
 
 from leyden.errors import GraphError
-from leyden.lightning.payer.routed_payments import TravellingPayments
+from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.channel_operations import close_channel, open_channel, rebalance
 from leyden.server.errors import LeydenError
 
 _NUMBERED = re.compile("n[0-9]+")
 
 
-class NoNetwork(LeydenError):
+class NetworkNotSimulated(LeydenError):
     """Payments are direct in this world."""
 
 
-def levers_of(payments: object) -> NetworkLevers:
+def operations_of(payments: object) -> NetworkOperations:
     """The levers of a world with these payments. Raises `NoNetwork`."""
-    if not isinstance(payments, TravellingPayments):
-        raise NoNetwork("payments are direct here: make the sandbox with network='scale-free:400'")
-    return NetworkLevers(payments)
+    if not isinstance(payments, RoutedPayments):
+        raise NetworkNotSimulated("payments are direct here: make the sandbox with network='scale-free:400'")
+    return NetworkOperations(payments)
 
 
-class NetworkLevers:
+class NetworkOperations:
     """Every change to a network, each noted in the journal. Amounts are msat; call inside a turn of the world."""
 
-    def __init__(self, payments: TravellingPayments) -> None:
+    def __init__(self, payments: RoutedPayments) -> None:
         self.payments = payments
         self.engine = payments.engine
 
@@ -37,17 +37,17 @@ class NetworkLevers:
         Any name may be a wallet's, but not one that looks like a node's: raises `GraphError` for `n400` of 400.
         """
         payments = self.payments
-        if _NUMBERED.fullmatch(name) and not payments.knows(name) and payments.knows("n1"):
+        if _NUMBERED.fullmatch(name) and not payments.has_node(name) and payments.has_node("n1"):
             raise GraphError(f"there is no node {name}: this network has {len(self.engine.graph.names)}, from n0 on")
-        return payments.shop if name == "shop" else payments.home_of(name)
+        return payments.shop if name == "shop" else payments.node_of(name)
 
     def outbound_msat(self, node: int) -> int:
         """What a node holds in its open channels."""
-        return sum(self.engine.balance[edge] for edge in self._open(node))
+        return sum(self.engine.balance[edge] for edge in self._open_edges(node))
 
     def inbound_msat(self, node: int) -> int:
         """What its peers hold in them."""
-        return sum(self.engine.balance[edge ^ 1] for edge in self._open(node))
+        return sum(self.engine.balance[edge ^ 1] for edge in self._open_edges(node))
 
     def channels(self, node: int) -> list[dict[str, Any]]:
         """A node's channels, the closed ones with a mark."""
@@ -55,23 +55,23 @@ class NetworkLevers:
         return [
             {
                 "channel": edge >> 1,
-                "peer": engine.graph.names[engine.terms.target[edge]],
+                "peer": engine.graph.names[engine.policies.target[edge]],
                 "capacity_msat": engine.capacity[edge >> 1],
                 "local_msat": engine.balance[edge],
                 "remote_msat": engine.balance[edge ^ 1],
                 "in_flight_msat": engine.in_flight[edge >> 1],
                 "closed": edge >> 1 in engine.closed,
             }
-            for edge in engine.edges_of(node)
+            for edge in engine.out_edges(node)
         ]
 
     def drain(self, node: int, inbound: float, outbound: float) -> None:
         """Move shares (0 to 1) of each open channel's balance to its other side."""
-        self.payments.come()
+        self.payments.synchronize_time()
         engine, moved = self.engine, {"inbound": 0, "outbound": 0}
-        for edge in self._open(node):
+        for edge in self._open_edges(node):
             for name, side, share in (("inbound", edge ^ 1, inbound), ("outbound", edge, outbound)):
-                moved[name] += engine.shift(side, int(engine.balance[side] * share))
+                moved[name] += engine.move_balance(side, int(engine.balance[side] * share))
         self._note("drained", node, inbound_msat=moved["inbound"], outbound_msat=moved["outbound"])
 
     def rebalance(self, node: int, amount_msat: int, out: str | None, into: str | None) -> int:
@@ -79,16 +79,16 @@ class NetworkLevers:
         if amount_msat < 1:
             raise GraphError("rebalance moves at least 1 msat")
         ends = [None if peer is None else self.node(peer) for peer in (out, into)]
-        self.payments.come()
+        self.payments.synchronize_time()
         edges, fee_msat = rebalance(self.engine, node, amount_msat, *ends)
-        names, target = self.engine.graph.names, self.engine.terms.target
+        names, target = self.engine.graph.names, self.engine.policies.target
         route = [names[target[edge]] for edge in edges]
         self._note("rebalanced", node, amount_msat=amount_msat, fee_msat=fee_msat, route=route)
         return fee_msat
 
     def open_channel(self, a: int, b: int, capacity_msat: int, local_msat: int | None, base_msat: int, ppm: int) -> int:
         """Open a channel that `a` pays for, and return its number. Raises `GraphError`."""
-        self.payments.come()
+        self.payments.synchronize_time()
         own = capacity_msat if local_msat is None else local_msat
         channel = open_channel(self.engine, a, b, capacity_msat, own, base_msat, ppm)
         names = self.engine.graph.names
@@ -97,9 +97,9 @@ class NetworkLevers:
 
     def close_channel(self, channel: int) -> None:
         """Close a channel. Raises `GraphError`."""
-        self.payments.come()
+        self.payments.synchronize_time()
         close_channel(self.engine, channel)
-        terms, names = self.engine.terms, self.engine.graph.names
+        terms, names = self.engine.policies, self.engine.graph.names
         ends = (2 * channel, 2 * channel + 1)
         self._note(
             "channel_closed",
@@ -123,7 +123,7 @@ class NetworkLevers:
 
         Raises `InterceptError`.
         """
-        now = self.payments.present_ms()
+        now = self.payments.now_ms()
         from_ms = now + after_ms if after_ms else None
         return self.payments.interceptors.add(
             kind,
@@ -133,9 +133,9 @@ class NetworkLevers:
             **where,
         )
 
-    def _open(self, node: int) -> list[int]:
+    def _open_edges(self, node: int) -> list[int]:
         closed = self.engine.closed
-        return [edge for edge in self.engine.edges_of(node) if edge >> 1 not in closed]
+        return [edge for edge in self.engine.out_edges(node) if edge >> 1 not in closed]
 
     def _note(self, kind: str, node: int, **facts: Any) -> None:
-        self.payments.noted(kind, self.engine.graph.names[node], facts)
+        self.payments.note(kind, self.engine.graph.names[node], facts)

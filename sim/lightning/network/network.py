@@ -8,24 +8,24 @@ from datetime import timedelta
 from typing import Any
 
 from leyden.errors import GraphError, InterceptError
-from leyden.lightning.failure_codes import NAMES
-from leyden.lightning.network.control_operations import NetworkLevers
-from leyden.lightning.payer.routed_payments import TravellingPayments
+from leyden.lightning.failure_codes import FAILURE_NAMES
+from leyden.lightning.network.control_operations import NetworkOperations
+from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.graph import DEFAULT_POLICY
 from leyden.server.timestamps import parse_duration
 
 Span = str | float | timedelta
 # Around a change: keeps what was done, by its call and its arguments, and lets nobody else move meanwhile.
-Doing = Callable[[str, list[Any], dict[str, Any]], AbstractContextManager[Any]]
+RecordAction = Callable[[str, list[Any], dict[str, Any]], AbstractContextManager[Any]]
 
 
 class Network:
     """A world's network: `network["shop"]` is the shop's node, `network[name]` the one of that name or of a wallet."""
 
-    def __init__(self, payments: TravellingPayments, doing: Doing) -> None:
-        self.levers = NetworkLevers(payments)
+    def __init__(self, payments: RoutedPayments, record_action: RecordAction) -> None:
+        self.operations = NetworkOperations(payments)
         self.engine = payments.engine
-        self._doing = doing
+        self._record_action = record_action
 
     @property
     def graph(self) -> Any:
@@ -33,7 +33,7 @@ class Network:
         return self.engine.graph
 
     def __getitem__(self, name: str) -> NetworkNode:
-        return NetworkNode(self.levers, name, self._doing)
+        return NetworkNode(self.operations, name, self._record_action)
 
     def __len__(self) -> int:
         return len(self.graph.names)
@@ -67,8 +67,8 @@ class Network:
             "lasting": None if lasting is None else parse_duration(lasting) / 1_000, "times": times,
         }  # fmt: skip
         named = {name: value for name, value in words.items() if value is not None}
-        with self._doing(".intercept", [kind], named):
-            row = self.levers.intercept(
+        with self._record_action(".intercept", [kind], named):
+            row = self.operations.intercept(
                 kind,
                 payment=words["payment"],
                 hop=hop,
@@ -80,22 +80,25 @@ class Network:
                 lasting_ms=None if lasting is None else parse_duration(lasting),
                 times=times,
             )
-        return Interceptor(self.levers, row["id"], self._doing)
+        return Interceptor(self.operations, row["id"], self._record_action)
 
     @property
     def interceptors(self) -> list[Interceptor]:
         """Those that were added and not removed, oldest first."""
-        return [Interceptor(self.levers, row["id"], self._doing) for row in self.levers.payments.interceptors.rows]
+        return [
+            Interceptor(self.operations, row["id"], self._record_action)
+            for row in self.operations.payments.interceptors.rows
+        ]
 
     def remove(self, interceptor_id: str) -> None:
         """Let an interceptor act no more. Raises `InterceptError`."""
-        with self._doing(".remove", [interceptor_id], {}):
-            self.levers.payments.interceptors.remove(interceptor_id)
+        with self._record_action(".remove", [interceptor_id], {}):
+            self.operations.payments.interceptors.remove(interceptor_id)
 
     def close_channel(self, channel: int) -> None:
         """No payment passes this channel any more; those in it run their course. Raises `GraphError`."""
-        with self._doing(".close_channel", [channel], {}):
-            self.levers.close_channel(channel)
+        with self._record_action(".close_channel", [channel], {}):
+            self.operations.close_channel(channel)
 
     def __repr__(self) -> str:
         flying = sum(self.engine.in_flight)
@@ -109,15 +112,15 @@ class Network:
 class Interceptor:
     """Something that was asked to go wrong."""
 
-    def __init__(self, levers: NetworkLevers, interceptor_id: str, doing: Doing) -> None:
-        self._levers = levers
-        self._doing = doing
+    def __init__(self, operations: NetworkOperations, interceptor_id: str, record_action: RecordAction) -> None:
+        self._operations = operations
+        self._record_action = record_action
         self.id = interceptor_id
 
     @property
     def row(self) -> dict[str, Any]:
         """All about it. Raises `InterceptError` once it was removed."""
-        row = self._levers.payments.interceptors.rows.row(self.id)
+        row = self._operations.payments.interceptors.rows.row(self.id)
         if row is None:
             raise InterceptError(f"{self.id} was removed")
         return dict(row)
@@ -129,8 +132,8 @@ class Interceptor:
 
     def remove(self) -> None:
         """Let it act no more. Raises `InterceptError`."""
-        with self._doing(".remove", [self.id], {}):
-            self._levers.payments.interceptors.remove(self.id)
+        with self._record_action(".remove", [self.id], {}):
+            self._operations.payments.interceptors.remove(self.id)
 
     def __repr__(self) -> str:
         row = {name: value for name, value in self.row.items() if value is not None and name not in ("id", "acted")}
@@ -140,29 +143,29 @@ class Interceptor:
 class NetworkNode:
     """One node with its channels, as they stand now. Amounts are msat."""
 
-    def __init__(self, levers: NetworkLevers, called: str, doing: Doing) -> None:
-        self._levers = levers
-        self._engine = levers.engine
-        self._doing = doing
-        self._call = f'["{called}"]'
-        self._called = called
-        self.number = levers.node(called)
+    def __init__(self, operations: NetworkOperations, given_name: str, record_action: RecordAction) -> None:
+        self._operations = operations
+        self._engine = operations.engine
+        self._record_action = record_action
+        self._call = f'["{given_name}"]'
+        self._given_name = given_name
+        self.number = operations.node(given_name)
         self.name = self._engine.graph.names[self.number]
 
     @property
     def outbound_msat(self) -> int:
         """What the node itself holds in its open channels."""
-        return self._levers.outbound_msat(self.number)
+        return self._operations.outbound_msat(self.number)
 
     @property
     def inbound_msat(self) -> int:
         """What its peers hold in them: the most that could be received."""
-        return self._levers.inbound_msat(self.number)
+        return self._operations.inbound_msat(self.number)
 
     @property
     def channels(self) -> list[dict[str, Any]]:
         """Every channel: the peer, the capacity, and the balance of either side."""
-        return self._levers.channels(self.number)
+        return self._operations.channels(self.number)
 
     def drain(self, *, inbound: float = 0.0, outbound: float = 0.0) -> NetworkNode:
         """Use up shares (0 to 1) of what could be received, or sent, in each channel. Raises `ValueError`.
@@ -172,8 +175,8 @@ class NetworkNode:
         for share in (inbound, outbound):
             if not 0 <= share <= 1:
                 raise ValueError(f"{share} is not a share: drain(inbound=0.98) uses up 98 % of it")
-        with self._doing(f"{self._call}.drain", [], {"inbound": inbound, "outbound": outbound}):
-            self._levers.drain(self.number, inbound, outbound)
+        with self._record_action(f"{self._call}.drain", [], {"inbound": inbound, "outbound": outbound}):
+            self._operations.drain(self.number, inbound, outbound)
         return self
 
     def rebalance(self, amount: int, *, out: str | None = None, into: str | None = None) -> int:
@@ -183,8 +186,8 @@ class NetworkNode:
         Raises `GraphError` when no circle carries it, and `ValueError` for an amount that is not whole.
         """
         _check_whole(amount=amount)
-        with self._doing(f"{self._call}.rebalance", [amount], _given(out=out, into=into)):
-            return self._levers.rebalance(self.number, amount, out, into)
+        with self._record_action(f"{self._call}.rebalance", [amount], _given(out=out, into=into)):
+            return self._operations.rebalance(self.number, amount, out, into)
 
     def open_channel(
         self,
@@ -202,19 +205,21 @@ class NetworkNode:
         """
         _check_whole(capacity=capacity, local=local, base_msat=base_msat)
         named = _given(local=local, base_msat=base_msat, ppm=ppm)
-        with self._doing(f"{self._call}.open_channel", [peer, capacity], named):
-            return self._levers.open_channel(self.number, self._levers.node(peer), capacity, local, base_msat, ppm)
+        with self._record_action(f"{self._call}.open_channel", [peer, capacity], named):
+            return self._operations.open_channel(
+                self.number, self._operations.node(peer), capacity, local, base_msat, ppm
+            )
 
     def offline(self, lasting: Span | None = None) -> Interceptor:
         """Nothing reaches the node, and it sends nothing, for a while (default: until the interceptor is removed)."""
         named = _given(lasting=None if lasting is None else parse_duration(lasting) / 1_000)
-        with self._doing(f"{self._call}.offline", [], named):
+        with self._record_action(f"{self._call}.offline", [], named):
             lasting_ms = None if lasting is None else parse_duration(lasting)
-            row = self._levers.intercept("offline", node=self._called, lasting_ms=lasting_ms)
-        return Interceptor(self._levers, row["id"], self._doing)
+            row = self._operations.intercept("offline", node=self._given_name, lasting_ms=lasting_ms)
+        return Interceptor(self._operations, row["id"], self._record_action)
 
     def __repr__(self) -> str:
-        whose = "" if self._called in (self.name, "shop") else f", the node of the wallet {self._called!r},"
+        whose = "" if self._given_name in (self.name, "shop") else f", the node of the wallet {self._given_name!r},"
         return (
             f"{self.name}{whose} with {len(self.channels)} channels, outbound {self.outbound_msat // 1_000} sat, "
             f"inbound {self.inbound_msat // 1_000} sat"
@@ -225,9 +230,11 @@ def code_of(code: int | str | None) -> int | None:
     """A failure code by its number or its name in BOLT 4. Raises `InterceptError`."""
     if not isinstance(code, str):
         return code
-    found = {name: number for number, name in NAMES.items()}.get(code)
+    found = {name: number for number, name in FAILURE_NAMES.items()}.get(code)
     if found is None:
-        raise InterceptError(f"{code!r} is no failure of BOLT 4; these are: {', '.join(sorted(NAMES.values()))}")
+        raise InterceptError(
+            f"{code!r} is no failure of BOLT 4; these are: {', '.join(sorted(FAILURE_NAMES.values()))}"
+        )
     return found
 
 

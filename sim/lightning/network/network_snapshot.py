@@ -7,47 +7,52 @@ from copy import copy
 from typing import Any
 
 from leyden.lightning.engine.engine import Engine
-from leyden.lightning.engine.event_queue import Agenda
+from leyden.lightning.engine.event_queue import EventQueue
 from leyden.lightning.engine.shard import Alarm, Shard
-from leyden.lightning.engine.undo_log import Undo
-from leyden.lightning.payer.payment_session import Order
-from leyden.lightning.routing.mission_control import Lessons
+from leyden.lightning.engine.undo_log import UndoLog
+from leyden.lightning.payer.payment_session import PaymentSession
+from leyden.lightning.routing.mission_control import MissionControl
 from leyden.lightning.routing.pathfinding import Route
 from leyden.lightning.topology.channel_operations import close_channel, open_channel, opened_since
 
-_ORDER = (
-    "id", "payer", "target", "amount_msat", "fee_limit_msat", "luck", "gives_up_at", "final_blocks", "most_parts",
-    "most_tries", "smallest_msat", "fees_msat", "parts", "received_msat", "sent", "outcome", "halted",
-)  # fmt: skip
-_SHARD = (
-    "id", "number", "luck", "edges", "amounts", "blocks", "final", "place", "phase", "answer", "fate", "code",
-    "reporter", "why",
-)  # fmt: skip
+# Attribute: its name in the stored row.
+_SESSION_FIELDS = {
+    "id": "id", "payer": "payer", "target": "target", "amount_msat": "amount_msat", "fee_limit_msat": "fee_limit_msat",
+    "latency_seed": "luck", "gives_up_at": "gives_up_at", "final_cltv_blocks": "final_blocks",
+    "max_parts": "most_parts", "max_attempts": "most_tries", "min_shard_msat": "smallest_msat",
+    "fees_msat": "fees_msat", "parts_in_flight": "parts", "received_msat": "received_msat", "attempt_count": "sent",
+    "outcome": "outcome", "pending_outcome": "halted",
+}  # fmt: skip
+_SHARD_FIELDS = {
+    "id": "id", "number": "number", "latency_seed": "luck", "edges": "edges", "amounts": "amounts",
+    "cltv_offsets": "blocks", "final_expiry": "final", "hop": "place", "phase": "phase", "settled": "answer",
+    "status": "fate", "code": "code", "reporter_hop": "reporter", "reason": "why",
+}  # fmt: skip
 
 
-def beside(engine: Engine) -> Engine:
+def fork_engine(engine: Engine) -> Engine:
     """An engine with the same channels, balances and weather, and nothing in flight yet: `stand` brings that.
 
     The map, its routes and the weather are shared: they are never changed, only replaced.
     """
     twin = copy(engine)
-    Undo.__init__(twin)
+    UndoLog.__init__(twin)
     twin.balance = engine.balance.copy()
     twin.in_flight, twin.slots = [0] * len(engine.in_flight), [0] * len(engine.slots)
-    twin.agenda, twin.live = Agenda(), {}
-    twin.intercept = twin.quick = twin.stirred = None
+    twin.queue, twin.shards = EventQueue(), {}
+    twin.intercept = twin.quick = twin.on_first_change = None
     return twin
 
 
-def written(engine: Engine, orders: Mapping[Any, Order], lessons: Lessons) -> dict[str, Any]:
+def dump_network(engine: Engine, orders: Mapping[Any, PaymentSession], lessons: MissionControl) -> dict[str, Any]:
     """Everything about a network that time and payments changed, as JSON values. Costs a copy of the balances."""
     return {
         **engine_row(engine),
         "balance": engine.balance.copy(),
-        "orders": [order_row(order) for order in orders.values()],
-        "shards": [shard_row(shard) for shard in engine.live.values()],
-        "agenda": [due_row(due, items) for due, items in sorted(engine.agenda.slots.items())],
-        "lessons": lessons.written(),
+        "orders": [session_row(order) for order in orders.values()],
+        "shards": [shard_row(shard) for shard in engine.shards.values()],
+        "agenda": [events_row(due, items) for due, items in sorted(engine.queue.events_at.items())],
+        "lessons": lessons.dump(),
     }
 
 
@@ -55,19 +60,19 @@ def engine_row(engine: Engine) -> dict[str, Any]:
     """Where an engine stands, without its channels and what is under way."""
     return {
         "now": engine.now,
-        "events": engine.events,
-        "made": engine.made,
-        "reseeded": [list(pair) for pair in engine.reseeded],
-        "opened": opened_since(engine, engine.first_channels),
+        "events": engine.event_count,
+        "made": engine.shard_count,
+        "reseeded": [list(pair) for pair in engine.reseeds],
+        "opened": opened_since(engine, engine.initial_channels),
         "closed": sorted(engine.closed),
     }
 
 
-def order_row(order: Order) -> dict[str, Any]:
+def session_row(order: PaymentSession) -> dict[str, Any]:
     """An order under way."""
     return {
-        **{name: getattr(order, name) for name in _ORDER},
-        "chances": sorted(order.chances),
+        **{stored: getattr(order, name) for name, stored in _SESSION_FIELDS.items()},
+        "chances": sorted(order.policy_retries),
         "waiting": [shard.id for shard in order.waiting],
     }
 
@@ -75,32 +80,34 @@ def order_row(order: Order) -> dict[str, Any]:
 def shard_row(shard: Shard) -> dict[str, Any]:
     """A shard under way."""
     return {
-        **{name: getattr(shard, name) for name in _SHARD},
+        **{stored: getattr(shard, name) for name, stored in _SHARD_FIELDS.items()},
         "owner": shard.owner.id,
         "times": [list(times) for times in shard.times],
     }
 
 
-def due_row(due: int, items: tuple[Any, ...]) -> list[Any]:
+def events_row(due: int, items: tuple[Any, ...]) -> list[Any]:
     """What is due at an instant, in order."""
     return [due, [["alarm", item.shard.id] if isinstance(item, Alarm) else ["shard", item.id] for item in items]]
 
 
-def stand(engine: Engine, saved: Mapping[str, Any], secret: Callable[[str], bytes]) -> tuple[dict[Any, Order], Lessons]:
+def restore_network(
+    engine: Engine, saved: Mapping[str, Any], secret: Callable[[str], bytes]
+) -> tuple[dict[Any, PaymentSession], MissionControl]:
     """Bring a fresh engine of the same map, or one made by `beside`, to where `saved` was written. Its `balance` is
     that of every edge, or by edge where it is not the map's.
 
     The orders under way, by their ids, and what their payers believe.
     """
-    for a, b, capacity, local, base, ppm in saved["opened"][engine.graph.channels - engine.first_channels :]:
+    for a, b, capacity, local, base, ppm in saved["opened"][engine.graph.channels - engine.initial_channels :]:
         open_channel(engine, a, b, capacity, local, base, ppm)
     for channel in saved["closed"]:
         if channel not in engine.closed:
             close_channel(engine, channel)
-    for at, luck in saved["reseeded"][len(engine.reseeded) :]:
+    for at, luck in saved["reseeded"][len(engine.reseeds) :]:
         engine.now = at
         engine.reseed(luck, secret)
-    engine.now, engine.events, engine.made = saved["now"], saved["events"], saved["made"]
+    engine.now, engine.event_count, engine.shard_count = saved["now"], saved["events"], saved["made"]
     engine.quick = None
     if isinstance(saved["balance"], dict):
         for edge, amount_msat in saved["balance"].items():
@@ -109,24 +116,24 @@ def stand(engine: Engine, saved: Mapping[str, Any], secret: Callable[[str], byte
         engine.balance = list(saved["balance"])
     orders = {}
     for row in saved["orders"]:
-        order = Order(row["id"], row["payer"], row["target"], row["amount_msat"])
-        for name in _ORDER:
-            setattr(order, name, row[name])
-        order.chances = frozenset(row["chances"])
+        order = PaymentSession(row["id"], row["payer"], row["target"], row["amount_msat"])
+        for name, stored in _SESSION_FIELDS.items():
+            setattr(order, name, row[stored])
+        order.policy_retries = frozenset(row["chances"])
         orders[order.id] = order
     for row in saved["shards"]:
         route = Route(row["edges"], row["amounts"], row["blocks"])
         shard = Shard(row["id"], orders[row["owner"]], row["number"], row["luck"], route, row["final"])
-        for name in _SHARD:
-            setattr(shard, name, row[name])
+        for name, stored in _SHARD_FIELDS.items():
+            setattr(shard, name, row[stored])
         shard.times = tuple((offered, resolved) for offered, resolved in row["times"])
-        engine.live[shard.id] = shard
-        for place in range(shard.place + 1):
+        engine.shards[shard.id] = shard
+        for place in range(shard.hop + 1):
             engine.in_flight[shard.edges[place] >> 1] += shard.amounts[place]
             engine.slots[shard.edges[place]] += 1
     for row in saved["orders"]:
-        orders[row["id"]].waiting = tuple(engine.live[number] for number in row["waiting"])
+        orders[row["id"]].waiting = tuple(engine.shards[number] for number in row["waiting"])
     for due, items in saved["agenda"]:
         for kind, number in items:
-            engine.agenda.push(due, Alarm(engine.live[number]) if kind == "alarm" else engine.live[number])
-    return orders, Lessons.restored(engine, saved["lessons"], engine.capacity)
+            engine.queue.push(due, Alarm(engine.shards[number]) if kind == "alarm" else engine.shards[number])
+    return orders, MissionControl.restore(engine, saved["lessons"], engine.capacity)

@@ -13,9 +13,9 @@ from typing import Any
 
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.shard import Shard
-from leyden.lightning.network.network_snapshot import due_row, engine_row, order_row, shard_row
-from leyden.lightning.payer.payment_session import Order
-from leyden.lightning.routing.mission_control import Lessons
+from leyden.lightning.network.network_snapshot import engine_row, events_row, session_row, shard_row
+from leyden.lightning.payer.payment_session import PaymentSession
+from leyden.lightning.routing.mission_control import MissionControl
 from leyden.lightning.topology.graph import Graph
 from leyden.server.errors import StoreError
 from leyden.server.store.store import Store
@@ -28,17 +28,17 @@ Row = dict[str, Any]
 class Keeper:
     """Writes one network's changes into its store."""
 
-    def __init__(self, store: Store, engine: Engine, orders: Mapping[str, Order]) -> None:
+    def __init__(self, store: Store, engine: Engine, orders: Mapping[str, PaymentSession]) -> None:
         self.rows = store.table(TABLE, key="id")
         self._engine = engine
         self._orders = orders
         # A commit that only moved money along writes nothing else, and must be kept all the same.
-        engine.stirred = self._stir
+        engine.on_first_change = self._stir
 
     def _stir(self) -> None:
         self.rows.put({"id": "engine", **engine_row(self._engine)})
 
-    def write(self, lessons: Lessons) -> None:
+    def write(self, lessons: MissionControl) -> None:
         """Write down what changed since the commit began: called inside of it, at its end."""
         engine = self._engine
         if not engine.saved:
@@ -51,25 +51,25 @@ class Keeper:
         for items, key in engine.changed_items():
             if any(items is column for column in balances):
                 channels.add(key >> 1)
-            elif items is engine.live:
+            elif items is engine.shards:
                 shards.add(key)
             elif items is self._orders:
                 orders.add(key)
-        for thing in engine.changed_things():
+        for thing in engine.changed_objects():
             if isinstance(thing, Shard):
                 shards.add(thing.id)
-            elif isinstance(thing, Order):
+            elif isinstance(thing, PaymentSession):
                 orders.add(thing.id)
         for channel in sorted(channels):
             pair = engine.balance[2 * channel : 2 * channel + 2]
             self.rows.put({"id": f"channel-{channel}", "channel": channel, "balance": pair})
-        live, open_orders, slots = engine.live, self._orders, engine.agenda.slots
-        dues = engine.agenda.changed()
-        self._written("order", orders, {each: order_row(open_orders[each]) for each in orders & open_orders.keys()})
+        live, open_orders, slots = engine.shards, self._orders, engine.queue.events_at
+        dues = engine.queue.changed_times()
+        self._written("order", orders, {each: session_row(open_orders[each]) for each in orders & open_orders.keys()})
         self._written("shard", shards, {each: shard_row(live[each]) for each in shards & live.keys()})
-        self._written("due", dues, {due: due_row(due, slots[due]) for due in dues & slots.keys()})
-        self._written("payer", lessons.stirred, {row[0]: row for row in lessons.written(lessons.stirred)})
-        lessons.stirred.clear()
+        self._written("due", dues, {due: events_row(due, slots[due]) for due in dues & slots.keys()})
+        self._written("payer", lessons.changed_payers, {row[0]: row for row in lessons.dump(lessons.changed_payers)})
+        lessons.changed_payers.clear()
 
     def _written(self, kind: str, names: Iterable[Any], present: Mapping[Any, Any]) -> None:
         for name in sorted(names):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-class World(Protocol):
+class TableSource(Protocol):
     """What the books need of a world."""
 
     @property
@@ -60,7 +60,7 @@ BALANCE_COLUMNS = (
 )  # fmt: skip
 
 
-def attempts_of(world: World) -> list[Row]:
+def attempts_of(world: TableSource) -> list[Row]:
     """Every attempt of every payment, in the order in which payments were made, then attempts; `ATTEMPT_COLUMNS`."""
     return [
         {
@@ -89,34 +89,34 @@ def attempts_of(world: World) -> list[Row]:
     ]
 
 
-def htlcs_of(world: World) -> list[Row]:
+def htlcs_of(world: TableSource) -> list[Row]:
     """Every HTLC on every hop, by payment, attempt and hop; `HTLC_COLUMNS`. Those that were never offered are not
     there: an attempt that failed at its second hop has one."""
     found: list[Row] = []
     for payment in world.payments.rows:
         for attempt in payment["attempts"]:
             if "hops" in attempt:
-                found += _travelled(world, payment, attempt)
+                found += _routed_htlcs(world, payment, attempt)
             else:
-                found.append(_direct(payment, attempt))
+                found.append(_direct_htlc(payment, attempt))
     return found
 
 
-def balances_of(world: World, node: str | None = None) -> list[Row]:
+def balances_of(world: TableSource, node: str | None = None) -> list[Row]:
     """Both sides of every channel as they stand, or the sides of one node ("shop", a node's or a wallet's name);
     `BALANCE_COLUMNS`. Empty where payments are direct."""
     engine = world.engine
     if engine is None:
         return []
-    from leyden.lightning.payer.routed_payments import TravellingPayments
+    from leyden.lightning.payer.routed_payments import RoutedPayments
 
     payments = world.payments
-    assert isinstance(payments, TravellingPayments)
-    names, terms = engine.graph.names, engine.terms
+    assert isinstance(payments, RoutedPayments)
+    names, terms = engine.graph.names, engine.policies
     if node is None:
         edges: Any = range(len(engine.balance))
     else:
-        edges = engine.edges_of(payments.shop if node == "shop" else payments.home_of(node))
+        edges = engine.out_edges(payments.shop if node == "shop" else payments.node_of(node))
     now = world.clock.now()
     return [
         {
@@ -128,8 +128,8 @@ def balances_of(world: World, node: str | None = None) -> list[Row]:
             "local_msat": engine.balance[edge],
             "remote_msat": engine.balance[edge ^ 1],
             "in_flight_msat": engine.in_flight[edge >> 1],
-            "before_msat": engine.begun[edge],
-            "change_msat": engine.balance[edge] - engine.begun[edge],
+            "before_msat": engine.initial_balance[edge],
+            "change_msat": engine.balance[edge] - engine.initial_balance[edge],
             "share": engine.balance[edge] / engine.capacity[edge >> 1],
             "status": "closed" if edge >> 1 in engine.closed else "disabled" if terms.disabled[edge] else "open",
             "shop": terms.source[edge] == payments.shop,
@@ -138,15 +138,15 @@ def balances_of(world: World, node: str | None = None) -> list[Row]:
     ]
 
 
-def _travelled(world: World, payment: Row, attempt: Row) -> list[Row]:
+def _routed_htlcs(world: TableSource, payment: Row, attempt: Row) -> list[Row]:
     """The hops of one attempt: `hops` in its row are `[channel, source, target, amount, expiry]` each, `times` what
     the network wrote down: when each hop that was reached was locked and unlocked."""
     times, settled = attempt["times"], attempt["status"] == "settled"
     if times is None:  # it is still on its way
         assert world.engine is not None
-        live = world.engine.live.values()
+        live = world.engine.shards.values()
         shard = next(one for one in live if one.owner.id == payment["id"] and one.number == attempt["part"])
-        times, settled = shard.times, bool(shard.answer)
+        times, settled = shard.times, bool(shard.settled)
     rows = []
     before_msat = None
     for place, (hop, (offered, resolved)) in enumerate(zip(attempt["hops"], times, strict=False)):
@@ -171,7 +171,7 @@ def _travelled(world: World, payment: Row, attempt: Row) -> list[Row]:
     return rows
 
 
-def _direct(payment: Row, attempt: Row) -> Row:
+def _direct_htlc(payment: Row, attempt: Row) -> Row:
     status = attempt["status"]
     return {
         "at": attempt["at"],

@@ -15,7 +15,7 @@ from leyden.server.charges.lnurl import decode_lnurl
 Fetch = Callable[[str], Mapping[str, Any]]
 
 
-def read_request(text: str) -> str:
+def request_kind(text: str) -> str:
     """Tell `bolt11` from `lnurl` by the text a code holds, with or without `lightning:`.
 
     Raises `PayerError` for anything else.
@@ -36,7 +36,9 @@ def strip_scheme(text: str) -> str:
     return text[10:] if text[:10].lower() == "lightning:" else text
 
 
-def ask_for_invoice(lnurl: str, amount_msat: int | None, comment: str, fetch: Fetch, *, or_least: bool = False) -> str:
+def fetch_lnurl_invoice(
+    lnurl: str, amount_msat: int | None, comment: str, fetch: Fetch, *, default_to_minimum: bool = False
+) -> str:
     """Walk LNURL-pay (LUD-06) and return the invoice, after every check that the standard asks of a wallet.
 
     `amount_msat` may be left out when minimum and maximum are the same, or when the least will do. `fetch` answers GET
@@ -48,7 +50,7 @@ def ask_for_invoice(lnurl: str, amount_msat: int | None, comment: str, fetch: Fe
         raise PayerError(f"this LNURL is a {offer.get('tag')!r}, not a payRequest: only payments are known here")
     least, most = offer["minSendable"], offer["maxSendable"]
     if amount_msat is None:
-        if least != most and not or_least:
+        if least != most and not default_to_minimum:
             raise PayerError(f"say how much to pay: amount from {least} to {most} msat")
         amount_msat = least
     # LUD-06: the range is not the wallet's to enforce on the service's behalf; out of range the service answers.
@@ -58,7 +60,7 @@ def ask_for_invoice(lnurl: str, amount_msat: int | None, comment: str, fetch: Fe
         url += f"&comment={quote(comment, safe='')}"
     answer = _fetch(fetch, url)
     invoice = decode(answer["pr"])
-    _hold_to_promise(invoice, offer, amount_msat)
+    _check_invoice(invoice, offer, amount_msat)
     return str(answer["pr"])
 
 
@@ -70,7 +72,7 @@ def _fetch(fetch: Fetch, url: str) -> Mapping[str, Any]:
     return answer
 
 
-def _hold_to_promise(invoice: Bolt11, offer: Mapping[str, Any], amount_msat: int) -> None:
+def _check_invoice(invoice: Bolt11, offer: Mapping[str, Any], amount_msat: int) -> None:
     # LUD-06, wallet's steps 7 and 8: the invoice commits to the metadata shown and asks for the amount agreed.
     metadata = str(offer["metadata"])
     kinds = [entry[0] for entry in json.loads(metadata)]

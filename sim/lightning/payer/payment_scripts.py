@@ -7,7 +7,7 @@ from typing import Any
 from leyden.errors import PaymentError
 
 OUTCOMES = ("settle", "hold", "incomplete", "wrong_secret", "underpay", "overpay", "overpay_double", "fail")
-MOST_PARTS = 16
+MAX_PARTS = 16
 
 # How a payment can end without ever reaching the receiver, and what a wallet says then.
 FAILURES = {
@@ -18,14 +18,14 @@ FAILURES = {
 }
 
 
-def script_of(
+def build_script(
     outcome: str, failure: str, sent_msat: int, parts: int, gap_ms: int, payment_secret: bytes
 ) -> dict[str, Any]:
     """The script as JSON values, its parts counted and its secret chosen. Raises `PaymentError`."""
     if outcome == "incomplete":
         parts = max(parts, 2)
-    if not 1 <= parts <= min(MOST_PARTS, sent_msat):
-        raise PaymentError(f"parts must be 1 to {MOST_PARTS}, and no more than the msat sent, not {parts}")
+    if not 1 <= parts <= min(MAX_PARTS, sent_msat):
+        raise PaymentError(f"parts must be 1 to {MAX_PARTS}, and no more than the msat sent, not {parts}")
     if failure not in FAILURES:
         raise PaymentError(f"failure is one of {', '.join(FAILURES)}, not {failure!r}")
     if outcome == "wrong_secret":
@@ -40,7 +40,7 @@ def script_of(
     }
 
 
-def amount_of(outcome: str, asked_msat: int | None, given_msat: int | None) -> int:
+def amount_to_send(outcome: str, asked_msat: int | None, given_msat: int | None) -> int:
     """What is sent, in msat, under the script `outcome` for an invoice that asks `asked_msat` (None: any amount)."""
     if outcome not in OUTCOMES:
         raise PaymentError(f"outcome is one of {', '.join(OUTCOMES)}, not {outcome!r}")
@@ -55,7 +55,7 @@ def amount_of(outcome: str, asked_msat: int | None, given_msat: int | None) -> i
     return given_msat
 
 
-def share(total_msat: int, parts: int, number: int) -> int:
+def part_amount(total_msat: int, parts: int, number: int) -> int:
     """Part `number` of a sum in equal parts; the first ones carry the remainder."""
     share, rest = divmod(total_msat, parts)
     return share + (number < rest)

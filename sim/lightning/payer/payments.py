@@ -14,11 +14,11 @@ from leyden.lightning.engine.htlc import (
     MPP_TIMEOUT,
     SETTLED,
     WAITING,
-    Fate,
     Htlc,
-    NotHeld,
+    HtlcResolution,
+    PaymentNotHeld,
 )
-from leyden.lightning.payer.payment_scripts import FAILURES, amount_of, script_of, share
+from leyden.lightning.payer.payment_scripts import FAILURES, amount_to_send, build_script, part_amount
 from leyden.lightning.receiver.node import DirectNode
 from leyden.server.ports import SETTLEMENT, USER, Clock, EventJournal, RandomSource
 from leyden.server.store.store import Store
@@ -50,7 +50,7 @@ class Payments:
         self._journal = journal
         clock.on(TIMER, self._send)
         clock.on(PATIENCE_TIMER, self._give_up)
-        node.invoices.on_fate(self._learn)
+        node.invoices.on_resolution(self._htlc_resolved)
 
     def pay(
         self,
@@ -81,12 +81,12 @@ class Payments:
         Raises `Bolt11Error` for what is not an invoice, `PaymentError` for a script that cannot be played.
         """
         invoice = decode(request)
-        sent_msat = amount_of(outcome, invoice.amount_msat, amount_msat)
+        sent_msat = amount_to_send(outcome, invoice.amount_msat, amount_msat)
         if delay_ms < 0 or gap_ms < 0 or (patience_ms is not None and patience_ms < 0):
             raise PaymentError("delay_ms, gap_ms and patience_ms are spans of time: 0 or more")
         # The payer adds the invoice's own delta to the present height (BOLT 11, field c).
         blocks = invoice.min_final_cltv if cltv_blocks is None else cltv_blocks
-        script = script_of(outcome, failure, sent_msat, parts, gap_ms, payment_secret or invoice.payment_secret)
+        script = build_script(outcome, failure, sent_msat, parts, gap_ms, payment_secret or invoice.payment_secret)
         now = self._clock.now()
         row = self._new_row(request, payer, sent_msat, now)
         row["payment_hash"] = invoice.payment_hash.hex()
@@ -102,41 +102,43 @@ class Payments:
             self._clock.call_at(now + delay_ms, SETTLEMENT, TIMER, row["id"])
         else:
             self._send(row["id"])
-            row = self._present(row["id"])
+            row = self._existing_row(row["id"])
         if row["gives_up_at"] is not None and row["outcome"] is None:
             self._clock.call_at(row["gives_up_at"], USER, PATIENCE_TIMER, row["id"])
         return row
 
-    def refused(self, request: str, amount_msat: int | None, reason: str, *, payer: str = "wallet") -> Row:
+    def record_refusal(self, request: str, amount_msat: int | None, reason: str, *, payer: str = "wallet") -> Row:
         """Record a payment that the wallet itself would not start, with its reason."""
         now = self._clock.now()
         row = self._new_row(request, payer, amount_msat, now)
         return self._end(row, FAILED, "ERROR", reason)
 
     def settle(self, payment_id: str) -> Row:
-        """Let the receiver take a held payment. Raises `NotHeld` for one that is not held, or too late to be taken."""
-        row = self._present(payment_id)
+        """Let the receiver take a held payment. Raises `PaymentNotHeld` for one that is not held, or too late to be taken."""
+        row = self._existing_row(payment_id)
         if row["status"] != HELD:
-            raise NotHeld(f"payment {payment_id} is {row['status']}: only a held one can be settled")
-        self._node.invoices.release(row["payment_hash"])
-        return self._present(payment_id)
+            raise PaymentNotHeld(f"payment {payment_id} is {row['status']}: only a held one can be settled")
+        self._node.invoices.settle(row["payment_hash"])
+        return self._existing_row(payment_id)
 
     def cancel(self, payment_id: str) -> Row:
-        """Undo a payment that has not ended. Raises `NotHeld` for one that has.
+        """Undo a payment that has not ended. Raises `PaymentNotHeld` for one that has.
 
         A held one is failed by the receiver's node, which reports its invoice as failed. One that has not left yet
         stays with the payer, and parts that wait for others go back: the invoice stays open in both cases.
         """
-        row = self._present(payment_id)
+        row = self._existing_row(payment_id)
         if row["status"] == HELD:
             self._node.fail_invoice(row["payment_hash"], "the node failed the payment it held")
         elif row["status"] != _IN_FLIGHT:
-            raise NotHeld(f"payment {payment_id} has already {row['status']}: nothing is left to cancel")
+            raise PaymentNotHeld(f"payment {payment_id} has already {row['status']}: nothing is left to cancel")
         elif any(attempt["status"] == WAITING for attempt in row["attempts"]):
-            self._node.invoices.give_back(row["payment_hash"], "the payment was cancelled before all its parts arrived")
+            self._node.invoices.fail_waiting_parts(
+                row["payment_hash"], "the payment was cancelled before all its parts arrived"
+            )
         else:
             self._end(row, FAILED, "CANCELED", "the payment was cancelled before it reached the receiver")
-        return self._present(payment_id)
+        return self._existing_row(payment_id)
 
     def resume(self) -> None:
         """Set the timers of the payments that have not ended: for a store that was just opened."""
@@ -147,10 +149,10 @@ class Payments:
                 if row["gives_up_at"] is not None and row["gave_up_at"] is None:
                     self._clock.call_at(row["gives_up_at"], USER, PATIENCE_TIMER, row["id"])
 
-    def stand_again(self, secret: Callable[[str], bytes]) -> None:
+    def restore_network(self, secret: Callable[[str], bytes]) -> None:
         """Before `resume`: go on with what is not in the payments' own rows. For direct ones nothing is."""
 
-    def write_down(self) -> None:
+    def persist(self) -> None:
         """At the end of a commit: write down what is not in the payments' own rows. For direct ones nothing is."""
 
     # What time and the receiver bring
@@ -158,7 +160,7 @@ class Payments:
     def _send(self, payment_id: str) -> None:
         """The next part reaches the receiver, and with no gap between them all the others too."""
         while True:
-            row = self._present(payment_id)
+            row = self._existing_row(payment_id)
             script, number = row["script"], len(row["attempts"])
             if row["next_part_at"] is None:
                 return
@@ -170,7 +172,7 @@ class Payments:
                 id=f"{payment_id}:{number}",
                 payment_hash=row["payment_hash"],
                 payment_secret=script["payment_secret"],
-                amount_msat=share(row["amount_msat"], script["parts"], number),
+                amount_msat=part_amount(row["amount_msat"], script["parts"], number),
                 total_msat=row["amount_msat"],
                 cltv_expiry=script["cltv_expiry"],
                 hold=script["outcome"] == "hold",
@@ -191,13 +193,13 @@ class Payments:
             }
             next_at = None if last else now + script["gap_ms"]
             self.rows.put({**row, "attempts": [*row["attempts"], attempt], "next_part_at": next_at})
-            self._learn(self._node.invoices.arrive(htlc))
+            self._htlc_resolved(self._node.invoices.receive_htlc(htlc))
             if next_at is not None and next_at > now:
-                if self._present(payment_id)["next_part_at"] is not None:
+                if self._existing_row(payment_id)["next_part_at"] is not None:
                     self._clock.call_at(next_at, SETTLEMENT, TIMER, payment_id)
                 return
 
-    def _learn(self, fate: Fate) -> None:
+    def _htlc_resolved(self, fate: HtlcResolution) -> None:
         """One of the parts was decided, or has to wait."""
         payment_id, _, number = fate.htlc_id.rpartition(":")
         found = self.rows.row(payment_id)
@@ -205,11 +207,11 @@ class Payments:
             return  # somebody else's HTLC
         now = self._clock.now()
         attempts = list(found["attempts"])
-        attempt = attempts[int(number)] = {**attempts[int(number)], "status": fate.kind}
-        if fate.kind in {SETTLED, FAILED}:
+        attempt = attempts[int(number)] = {**attempts[int(number)], "status": fate.status}
+        if fate.status in {SETTLED, FAILED}:
             attempt["resolved_at"] = now
         row = {**found, "attempts": attempts}
-        if fate.kind == FAILED:
+        if fate.status == FAILED:
             # BOLT 4: only the final node sends these two codes, so the route is known to be good.
             attempt.update(
                 source="final", code=fate.code, name=CODE_NAMES.get(fate.code or 0), learned="route was good"
@@ -217,13 +219,13 @@ class Payments:
             attempt.update(why=fate.why, reason=fate.reason)
             row["next_part_at"] = None  # a refusal by the receiver itself is not mended by sending more
             row["reason"] = row["reason"] or fate.reason
-        elif fate.kind == SETTLED:
+        elif fate.status == SETTLED:
             row["preimage"] = fate.preimage
             row["received_msat"] += attempt["amount_msat"]
             row["next_part_at"] = None  # whoever has the preimage has paid
-        self._judge(row, fate)
+        self._update_status(row, fate)
 
-    def _judge(self, row: Row, fate: Fate) -> None:
+    def _update_status(self, row: Row, fate: HtlcResolution) -> None:
         """Store what the parts together mean for the payment."""
         kinds = {attempt["status"] for attempt in row["attempts"]}
         if kinds & {_IN_FLIGHT, WAITING, HELD} or row["next_part_at"] is not None:
@@ -241,7 +243,7 @@ class Payments:
 
     def _give_up(self, payment_id: str) -> None:
         """The payer's own timer: no further part is sent, but what is on its way decides."""
-        row = self._present(payment_id)
+        row = self._existing_row(payment_id)
         self.rows.put({**row, "gave_up_at": self._clock.now(), "next_part_at": None})
         self._clock.cancel(TIMER, payment_id)
         self._journal.note("payment_given_up", payment_id)
@@ -283,7 +285,7 @@ class Payments:
             "attempts": [],
         }
 
-    def _present(self, payment_id: str) -> Row:
+    def _existing_row(self, payment_id: str) -> Row:
         row = self.rows.row(payment_id)
         if row is None:
             raise PaymentError(f"there is no payment {payment_id}: list the payments to see which there are")

@@ -7,17 +7,17 @@ from hashlib import blake2b
 from typing import Any
 
 from leyden.lightning.engine.engine import Engine
-from leyden.lightning.engine.htlc import FAILED, HELD, SETTLED, Fate, Htlc
+from leyden.lightning.engine.htlc import FAILED, HELD, SETTLED, Htlc, HtlcResolution
 from leyden.lightning.engine.interceptors import Interceptors
 from leyden.lightning.engine.shard import Shard
-from leyden.lightning.failure_codes import NAMES
-from leyden.lightning.network.network_snapshot import stand, written
+from leyden.lightning.failure_codes import FAILURE_NAMES
+from leyden.lightning.network.network_snapshot import dump_network, restore_network
 from leyden.lightning.network.network_store import Keeper
-from leyden.lightning.payer.payment_scripts import FAILURES, share
-from leyden.lightning.payer.payment_session import Order, Payers
+from leyden.lightning.payer.payment_scripts import FAILURES, part_amount
+from leyden.lightning.payer.payment_session import PaymentSession, PaymentSessions
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.node import DirectNode
-from leyden.lightning.routing.mission_control import GOOD, Lesson
+from leyden.lightning.routing.mission_control import GOOD, FailureInterpretation
 from leyden.server.ports import SETTLEMENT, Clock, EventJournal, RandomSource
 from leyden.server.store.store import Store
 
@@ -32,7 +32,7 @@ _IN_FLIGHT, _SUCCEEDED = "in_flight", "succeeded"
 Row = dict[str, Any]
 
 
-class TravellingPayments(Payments):
+class RoutedPayments(Payments):
     """`Payments` over a network: the same calls, rows and journal, but each part finds its own way and takes its time.
 
     A payer's name stands for a node, always the same for one seed; the name of a node stands for itself. `shop` is the
@@ -56,48 +56,50 @@ class TravellingPayments(Payments):
         self.shop = shop
         self._key = key
         self._numbers = {name: number for number, name in enumerate(engine.graph.names)}
-        self._homes = _homes(engine, shop)
-        self._orders: dict[str, Order] = {}
-        self._payers = Payers(engine, keep_guides=False)
-        engine.arrived = self._arrived
-        self._payers.attempted = self._attempted
-        self._payers.tried = self._tried
-        self._payers.ended = self._ended
-        self._keeper = Keeper(store, engine, self._orders) if store.lasts else None
+        self._wallet_nodes = _nodes_with_funds(engine, shop)
+        self._sessions_by_id: dict[str, PaymentSession] = {}
+        self._sessions = PaymentSessions(engine, reuse_hints=False)
+        engine.on_arrival = self._receive
+        self._sessions.on_attempt = self._record_attempt
+        self._sessions.on_attempt_end = self._record_attempt_end
+        self._sessions.on_end = self._session_ended
+        self._keeper = Keeper(store, engine, self._sessions_by_id) if store.lasts else None
         self.interceptors = Interceptors(store, clock, journal, engine)
-        clock.on(NETWORK_TIMER, self._move)
+        clock.on(NETWORK_TIMER, self._run_due_events)
 
-    def knows(self, node: str) -> bool:
+    def has_node(self, node: str) -> bool:
         """Whether the map has a node of this name."""
         return node in self._numbers
 
-    def home_of(self, payer: str) -> int:
+    def node_of(self, payer: str) -> int:
         """The number of the node that this payer's wallet runs."""
         if payer in self._numbers:
             return self._numbers[payer]
         drawn = blake2b(payer.encode(), key=self._key, digest_size=8).digest()
-        return self._homes[int.from_bytes(drawn, "big") % len(self._homes)]
+        return self._wallet_nodes[int.from_bytes(drawn, "big") % len(self._wallet_nodes)]
 
     def cancel(self, payment_id: str) -> Row:
         """As for direct payments; parts that already travel have the last word, and no further ones are sent."""
-        order = self._orders.get(payment_id)
-        row = self._present(payment_id)
+        order = self._sessions_by_id.get(payment_id)
+        row = self._existing_row(payment_id)
         if order is None or row["status"] == HELD:
             return super().cancel(payment_id)
-        self.come()
-        self.engine.touch(order)
-        order.halted = order.halted or "CANCELED"
+        self.synchronize_time()
+        self.engine.record_object(order)
+        order.pending_outcome = order.pending_outcome or "CANCELED"
         waiting = self._node.invoices.row(row["payment_hash"])
         if waiting is not None and any(part["state"] == HELD for part in waiting["parts"]):
-            self._node.invoices.give_back(row["payment_hash"], "the payment was cancelled before all its parts arrived")
-        self._arm()
-        return self._present(payment_id)
+            self._node.invoices.fail_waiting_parts(
+                row["payment_hash"], "the payment was cancelled before all its parts arrived"
+            )
+        self._schedule()
+        return self._existing_row(payment_id)
 
-    def present_ms(self) -> int:
+    def now_ms(self) -> int:
         """The clock's instant."""
         return self._clock.now()
 
-    def noted(self, kind: str, subject: str, facts: dict[str, Any]) -> None:
+    def note(self, kind: str, subject: str, facts: dict[str, Any]) -> None:
         """Write something about the network into the journal."""
         self._journal.note(kind, subject, **facts)
 
@@ -105,19 +107,19 @@ class TravellingPayments(Payments):
 
     def snapshot(self) -> dict[str, Any]:
         """What travels, who believes what, and who holds how much, as JSON values."""
-        return written(self.engine, self._orders, self._payers.lessons)
+        return dump_network(self.engine, self._sessions_by_id, self._sessions.mission_control)
 
     def restore(self, saved: Mapping[str, Any], secret: Callable[[str], bytes]) -> None:
         """Go on where `saved` was taken: for payments over a network that nobody used yet."""
-        orders, self._payers.lessons = stand(self.engine, saved, secret)
-        self._orders.update(orders)
+        orders, self._sessions.mission_control = restore_network(self.engine, saved, secret)
+        self._sessions_by_id.update(orders)
 
-    def write_down(self) -> None:
+    def persist(self) -> None:
         """At the end of a commit: write down what it changed on the network, where that is kept."""
         if self._keeper is not None:
-            self._keeper.write(self._payers.lessons)
+            self._keeper.write(self._sessions.mission_control)
 
-    def stand_again(self, secret: Callable[[str], bytes]) -> None:
+    def restore_network(self, secret: Callable[[str], bytes]) -> None:
         """Before `resume`: stand where the network was left."""
         saved = None if self._keeper is None else self._keeper.saved()
         if saved is not None:
@@ -126,55 +128,55 @@ class TravellingPayments(Payments):
     def resume(self) -> None:
         """Set the timers, the network's too: for a store that was just opened."""
         super().resume()
-        self._arm()
+        self._schedule()
 
     # What time brings
 
-    def _move(self, key: str) -> None:
+    def _run_due_events(self, key: str) -> None:
         """The clock reached the network's next event."""
         self.engine.run(self._clock.now())
-        self._arm()
+        self._schedule()
 
-    def come(self) -> None:
+    def synchronize_time(self) -> None:
         """Let the network stand at the clock's instant, before something is done to it from outside."""
-        self.engine.checkpoint()
+        self.engine.before_change()
         self.engine.now = max(self.engine.now, self._clock.now())
 
-    def _arm(self) -> None:
-        due = self.engine.next_due()
+    def _schedule(self) -> None:
+        due = self.engine.next_event_ms()
         if due is not None:
             self._clock.call_at(due, SETTLEMENT, NETWORK_TIMER, "next")
 
     def _send(self, payment_id: str) -> None:
         """The payer begins."""
-        row = self._present(payment_id)
+        row = self._existing_row(payment_id)
         script, amount_msat = row["script"], row["amount_msat"]
         if script["outcome"] == "fail":
             self._end(row, FAILED, script["failure"], FAILURES[script["failure"]])
             return
-        order = Order(payment_id, self.home_of(row["payer"]), self.shop, amount_msat)
+        order = PaymentSession(payment_id, self.node_of(row["payer"]), self.shop, amount_msat)
         order.gives_up_at = row["gives_up_at"]
-        order.final_blocks = script["blocks"] + _BLOCKS_TO_SPARE
+        order.final_cltv_blocks = script["blocks"] + _BLOCKS_TO_SPARE
         self.rows.put({**row, "next_part_at": None})
-        self.come()
-        self.engine.remember(self._orders, payment_id)
-        self._orders[payment_id] = order
+        self.synchronize_time()
+        self.engine.record_item(self._sessions_by_id, payment_id)
+        self._sessions_by_id[payment_id] = order
         parts = script["parts"]
-        shares = [share(amount_msat, parts, number) for number in range(script["sent_parts"])]
-        self._payers.start(order, shares[::-1])
-        self._arm()
+        shares = [part_amount(amount_msat, parts, number) for number in range(script["sent_parts"])]
+        self._sessions.start(order, shares[::-1])
+        self._schedule()
 
     def _give_up(self, payment_id: str) -> None:
         super()._give_up(payment_id)
-        order = self._orders.get(payment_id)
+        order = self._sessions_by_id.get(payment_id)
         if order is not None:
-            self._payers.give_up(order)
+            self._sessions.give_up(order)
 
     # What the network brings
 
-    def _attempted(self, shard: Shard) -> None:
-        graph, terms = self.engine.graph, self.engine.terms
-        row = self._present(shard.owner.id)
+    def _record_attempt(self, shard: Shard) -> None:
+        graph, terms = self.engine.graph, self.engine.policies
+        row = self._existing_row(shard.owner.id)
         attempt = {
             "part": shard.number,
             "at": self._clock.now(),
@@ -200,9 +202,9 @@ class TravellingPayments(Payments):
         }
         self.rows.put({**row, "attempts": [*row["attempts"], attempt]})
 
-    def _arrived(self, shard: Shard) -> tuple[str, int, str]:
+    def _receive(self, shard: Shard) -> tuple[str, int, str]:
         """A part reached the shop: its invoices decide, as they do for direct payments."""
-        row = self._present(shard.owner.id)
+        row = self._existing_row(shard.owner.id)
         script = row["script"]
         htlc = Htlc(
             id=f"{row['id']}:{shard.number}",
@@ -210,58 +212,58 @@ class TravellingPayments(Payments):
             payment_secret=script["payment_secret"],
             amount_msat=shard.amounts[-1],
             total_msat=row["amount_msat"],
-            cltv_expiry=shard.final,
+            cltv_expiry=shard.final_expiry,
             hold=script["outcome"] == "hold",
         )
-        fate = self._node.invoices.arrive(htlc)
-        if fate.kind not in (SETTLED, FAILED):
-            self._mark(row["id"], shard.number, status=fate.kind)
-            self._judge_held(row["id"])
-        return fate.kind, fate.code or 0, fate.reason
+        fate = self._node.invoices.receive_htlc(htlc)
+        if fate.status not in (SETTLED, FAILED):
+            self._update_attempt(row["id"], shard.number, status=fate.status)
+            self._hold_if_complete(row["id"])
+        return fate.status, fate.code or 0, fate.reason
 
-    def _learn(self, fate: Fate) -> None:
+    def _htlc_resolved(self, fate: HtlcResolution) -> None:
         """The shop decided about a part that had waited there: the answer starts on its way back."""
         payment_id, _, number = fate.htlc_id.rpartition(":")
-        if payment_id not in self._orders:
+        if payment_id not in self._sessions_by_id:
             return  # somebody else's HTLC
-        if fate.kind == HELD:
-            self._mark(payment_id, int(number), status=HELD)
-            self._judge_held(payment_id)
+        if fate.status == HELD:
+            self._update_attempt(payment_id, int(number), status=HELD)
+            self._hold_if_complete(payment_id)
             return
-        live = self.engine.live.values()
+        live = self.engine.shards.values()
         shard = next(each for each in live if each.owner.id == payment_id and each.number == int(number))
-        self.come()
-        self.engine.resolve(shard, fate.kind == SETTLED, fate.code or 0, fate.reason)
-        self._arm()
+        self.synchronize_time()
+        self.engine.resolve(shard, fate.status == SETTLED, fate.code or 0, fate.reason)
+        self._schedule()
 
-    def _tried(self, shard: Shard, taught: Lesson | None) -> None:
+    def _record_attempt_end(self, shard: Shard, taught: FailureInterpretation | None) -> None:
         """A part is back with the payer."""
         times = [list(hop) for hop in shard.times]
-        facts: dict[str, Any] = {"resolved_at": self._clock.now(), "hop": shard.reporter, "times": times}
-        row = self._present(shard.owner.id)
+        facts: dict[str, Any] = {"resolved_at": self._clock.now(), "hop": shard.reporter_hop, "times": times}
+        row = self._existing_row(shard.owner.id)
         if taught is None:
             invoice = self._node.invoices.row(row["payment_hash"])
             assert invoice is not None  # it was settled
-            self._mark(row["id"], shard.number, status=SETTLED, learned=GOOD, **facts)
-            row = self._present(row["id"])
+            self._update_attempt(row["id"], shard.number, status=SETTLED, learned=GOOD, **facts)
+            row = self._existing_row(row["id"])
             received = row["received_msat"] + shard.amounts[-1]
             self.rows.put({**row, "received_msat": received, "preimage": invoice["preimage"]})
             return
-        final = shard.reporter == len(shard.edges)
-        terms, names = self.engine.terms, self.engine.graph.names
-        reporter = "final" if final else names[terms.source[shard.edges[shard.reporter]]]
-        facts |= {"source": reporter, "code": shard.code, "name": NAMES.get(shard.code), "reason": shard.why}
+        final = shard.reporter_hop == len(shard.edges)
+        terms, names = self.engine.policies, self.engine.graph.names
+        reporter = "final" if final else names[terms.source[shard.edges[shard.reporter_hop]]]
+        facts |= {"source": reporter, "code": shard.code, "name": FAILURE_NAMES.get(shard.code), "reason": shard.reason}
         facts |= {"retried": taught.retried, "learned": taught.learned}
-        self._mark(row["id"], shard.number, status=FAILED, **facts)
+        self._update_attempt(row["id"], shard.number, status=FAILED, **facts)
         self._journal.note(
-            "attempt_failed", row["id"], part=shard.number, source=reporter, code=shard.code, why=shard.why
+            "attempt_failed", row["id"], part=shard.number, source=reporter, code=shard.code, why=shard.reason
         )
 
-    def _ended(self, order: Order) -> None:
+    def _session_ended(self, order: PaymentSession) -> None:
         """Nothing of the payment is in flight any more."""
-        self.engine.remember(self._orders, order.id)
-        del self._orders[order.id]
-        row = self._present(order.id)
+        self.engine.record_item(self._sessions_by_id, order.id)
+        del self._sessions_by_id[order.id]
+        row = self._existing_row(order.id)
         outcome = order.outcome or "ERROR"
         if outcome == "SUCCEEDED":
             self._end(row, _SUCCEEDED, outcome, None)
@@ -272,26 +274,26 @@ class TravellingPayments(Payments):
             reason = f"{FAILURES['NO_ROUTE']}; at last {words[-1]}"
         self._end(row, FAILED, outcome, reason)
 
-    def _mark(self, payment_id: str, number: int, **facts: Any) -> None:
-        row = self._present(payment_id)
+    def _update_attempt(self, payment_id: str, number: int, **facts: Any) -> None:
+        row = self._existing_row(payment_id)
         attempts = list(row["attempts"])
         attempts[number] = {**attempts[number], **facts}
         self.rows.put({**row, "attempts": attempts})
 
-    def _judge_held(self, payment_id: str) -> None:
+    def _hold_if_complete(self, payment_id: str) -> None:
         """A payment is held when the shop holds what it sent and nothing else of it is on its way."""
-        row = self._present(payment_id)
+        row = self._existing_row(payment_id)
         kinds = {attempt["status"] for attempt in row["attempts"]}
         if HELD in kinds and kinds <= {HELD, FAILED} and row["status"] != HELD:
             self._journal.note("payment_held", payment_id)
             self.rows.put({**row, "status": HELD})
 
 
-def _homes(engine: Engine, shop: int) -> list[int]:
+def _nodes_with_funds(engine: Engine, shop: int) -> list[int]:
     """The nodes that wallets may run: those that began with money to spend, or all but the shop where none did."""
     own, channels = [0] * len(engine.graph.names), [0] * len(engine.graph.names)
-    for edge in range(2 * engine.first_channels):
-        own[engine.terms.source[edge]] += engine.begun[edge]
-        channels[engine.terms.source[edge]] += 1
+    for edge in range(2 * engine.initial_channels):
+        own[engine.policies.source[edge]] += engine.initial_balance[edge]
+        channels[engine.policies.source[edge]] += 1
     nodes = [node for node in range(len(own)) if node != shop]
     return [node for node in nodes if own[node] >= _PURSE_MSAT and channels[node] >= 2] or nodes

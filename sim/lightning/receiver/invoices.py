@@ -19,9 +19,9 @@ from leyden.lightning.engine.htlc import (
     MPP_TIMEOUT,
     SETTLED,
     WAITING,
-    Fate,
     Htlc,
-    NotHeld,
+    HtlcResolution,
+    PaymentNotHeld,
     UnknownInvoice,
     explain,
 )
@@ -31,7 +31,7 @@ from leyden.server.store.store import Store
 MPP_TIMER = "mpp_timeout"
 
 # BOLT 2 and BOLT 11 give a final delta of 18; nodes today refuse less than one block more.
-_LEAST_FINAL_CLTV = 19
+_MIN_FINAL_CLTV = 19
 
 Row = dict[str, Any]
 
@@ -74,17 +74,17 @@ class Invoices:
         self._clock = clock
         self._journal = journal
         self._table = store.table("invoices", key="payment_hash", indexes=("state",))
-        self._settled: list[Callable[[SettledInvoice], None]] = []
-        self._fates: list[Callable[[Fate], None]] = []
+        self._settlement_listeners: list[Callable[[SettledInvoice], None]] = []
+        self._resolution_listeners: list[Callable[[HtlcResolution], None]] = []
         clock.on(MPP_TIMER, self._mpp_timed_out)
 
     def on_settled(self, listener: Callable[[SettledInvoice], None]) -> None:
         """Say who is told of settlements, in the order of asking."""
-        self._settled.append(listener)
+        self._settlement_listeners.append(listener)
 
-    def on_fate(self, listener: Callable[[Fate], None]) -> None:
+    def on_resolution(self, listener: Callable[[HtlcResolution], None]) -> None:
         """Say who is told what became of parts that waited or were held. Others' ids are to be ignored."""
-        self._fates.append(listener)
+        self._resolution_listeners.append(listener)
 
     def row(self, payment_hash: str) -> Row | None:
         """The stored invoice, or None."""
@@ -114,7 +114,7 @@ class Invoices:
         self._journal.note("invoice_issued", payment_hash, amount_msat=order.amount_msat)
         return row
 
-    def arrive(self, htlc: Htlc) -> Fate:
+    def receive_htlc(self, htlc: Htlc) -> HtlcResolution:
         """An HTLC reaches this node: check it, in the order that payers can observe, and do what follows.
 
         Raises `ValueError` for a part of no value, which no channel carries (BOLT 2).
@@ -145,40 +145,40 @@ class Invoices:
                 self._clock.call_at(due_at, EXPIRY, MPP_TIMER, htlc.payment_hash)
             self._table.put(row)
             self._journal.note("htlc_waiting", htlc.payment_hash, htlc=htlc.id, amount_msat=htlc.amount_msat)
-            return Fate(htlc.id, htlc.payment_hash, WAITING)
+            return HtlcResolution(htlc.id, htlc.payment_hash, WAITING)
         if row["mpp_due_at"] is not None:
             row["mpp_due_at"] = None
             self._clock.cancel(MPP_TIMER, htlc.payment_hash)
         if htlc.hold or any(held["hold"] for held in waiting):
             self._table.put({**row, "state": "ACCEPTED", "accepted_at": now})
             self._journal.note("invoice_accepted", htlc.payment_hash, parts=len(waiting) + 1)
-            self._tell(waiting, htlc.payment_hash, HELD)
-            return Fate(htlc.id, htlc.payment_hash, HELD)
+            self._notify(waiting, htlc.payment_hash, HELD)
+            return HtlcResolution(htlc.id, htlc.payment_hash, HELD)
         self._settle(row, now, waiting)
-        return Fate(htlc.id, htlc.payment_hash, SETTLED, preimage=row["preimage"])
+        return HtlcResolution(htlc.id, htlc.payment_hash, SETTLED, preimage=row["preimage"])
 
-    def release(self, payment_hash: str) -> None:
+    def settle(self, payment_hash: str) -> None:
         """Give the preimage for a held (ACCEPTED) invoice: it settles.
 
-        Raises `NotHeld` when it is in another state, or when the last instant at which it may be paid has passed:
+        Raises `PaymentNotHeld` when it is in another state, or when the last instant at which it may be paid has passed:
         its charge then expires at this very instant, and only one of the two may win.
         """
-        row = self._known(payment_hash)
+        row = self._existing_row(payment_hash)
         now = self._clock.now()
         if row["state"] != "ACCEPTED":
-            raise NotHeld(f"the invoice is {row['state']}, not ACCEPTED: only a held payment can be settled")
+            raise PaymentNotHeld(f"the invoice is {row['state']}, not ACCEPTED: only a held payment can be settled")
         if now > row["payable_until_ms"]:
-            raise NotHeld(
+            raise PaymentNotHeld(
                 "the invoice can no longer be paid: its held payment goes back to the payer; settle it earlier"
             )
         self._settle(row, now, _held(row))
 
-    def close(self, payment_hash: str, because: str) -> bool:
+    def cancel(self, payment_hash: str, because: str) -> bool:
         """Cancel an OPEN or ACCEPTED invoice; what is held goes back. False, and nothing happens, in a final state.
 
         `because` completes the sentence "the invoice was closed: ...". Raises `UnknownInvoice`.
         """
-        row = self._known(payment_hash)
+        row = self._existing_row(payment_hash)
         if row["state"] not in {"OPEN", "ACCEPTED"}:
             return False
         row = {**row, "state": "CANCELED", "closed_at": self._clock.now(), "closed_because": because}
@@ -186,11 +186,11 @@ class Invoices:
         self._fail_set(row, INCORRECT_DETAILS, "canceled", f"the receiver closed the invoice: {because}")
         return True
 
-    def give_back(self, payment_hash: str, reason: str) -> None:
-        """Fail an incomplete set back to the payer; the invoice stays OPEN. Raises `NotHeld` when no part waits."""
-        row = self._known(payment_hash)
+    def fail_waiting_parts(self, payment_hash: str, reason: str) -> None:
+        """Fail an incomplete set back to the payer; the invoice stays OPEN. Raises `PaymentNotHeld` when no part waits."""
+        row = self._existing_row(payment_hash)
         if row["state"] != "OPEN" or not _held(row):
-            raise NotHeld(f"no part of a payment waits at this invoice, which is {row['state']}")
+            raise PaymentNotHeld(f"no part of a payment waits at this invoice, which is {row['state']}")
         self._fail_set(row, INCORRECT_DETAILS, "given_back", reason)
 
     def resume(self) -> None:
@@ -199,9 +199,9 @@ class Invoices:
             if row["mpp_due_at"] is not None:
                 self._clock.call_at(row["mpp_due_at"], EXPIRY, MPP_TIMER, row["payment_hash"])
 
-    def needed_cltv(self) -> int:
+    def min_cltv_expiry(self) -> int:
         """The lowest block height at which a part that arrives now may expire."""
-        return self.height() + max(_LEAST_FINAL_CLTV, self.policy.min_final_cltv)
+        return self.height() + max(_MIN_FINAL_CLTV, self.policy.min_final_cltv)
 
     def _refusal(self, row: Row | None, htlc: Htlc) -> str | None:
         """The first check that fails, as a word of `htlc.SENTENCES`. Their order is what a payer's timing can tell."""
@@ -226,17 +226,17 @@ class Invoices:
             return "overpaid"
         if held and htlc.total_msat != held[0]["total_msat"]:
             return "other_total"
-        if htlc.cltv_expiry < self.needed_cltv():
+        if htlc.cltv_expiry < self.min_cltv_expiry():
             return "cltv"
         return None
 
-    def _refuse(self, row: Row | None, htlc: Htlc, why: str) -> Fate:
-        reason = explain(why, row, htlc, self._clock.now(), needed_cltv=self.needed_cltv())
+    def _refuse(self, row: Row | None, htlc: Htlc, why: str) -> HtlcResolution:
+        reason = explain(why, row, htlc, self._clock.now(), needed_cltv=self.min_cltv_expiry())
         self._journal.note("htlc_refused", htlc.payment_hash, htlc=htlc.id, why=why, code=INCORRECT_DETAILS)
         if why == "underpaid" and row is not None and _held(row):
             # Too little in total condemns the whole set, the parts that already wait included.
             self._fail_set(row, INCORRECT_DETAILS, why, reason)
-        return Fate(htlc.id, htlc.payment_hash, FAILED, INCORRECT_DETAILS, why, reason)
+        return HtlcResolution(htlc.id, htlc.payment_hash, FAILED, INCORRECT_DETAILS, why, reason)
 
     def _settle(self, row: Row, now: int, earlier: Sequence[Row]) -> None:
         """Store the settlement and report it; `earlier` are the parts whose senders still wait for an answer."""
@@ -247,9 +247,9 @@ class Invoices:
         self._table.put({**row, "state": "SETTLED", "settled_at": now, "received_msat": received, "parts": parts})
         self._journal.note("invoice_settled", payment_hash, received_msat=received, parts=len(brought))
         settled = SettledInvoice(payment_hash, received, now, preimage)
-        for listener in self._settled:
+        for listener in self._settlement_listeners:
             listener(settled)
-        self._tell(earlier, payment_hash, SETTLED, preimage=preimage)
+        self._notify(earlier, payment_hash, SETTLED, preimage=preimage)
 
     def _fail_set(self, row: Row, code: int, why: str, reason: str) -> None:
         """Store the row with its held parts failed, and tell their senders."""
@@ -261,14 +261,14 @@ class Invoices:
         self._table.put(row)
         for part in held:
             self._journal.note("htlc_failed_back", row["payment_hash"], htlc=part["id"], why=why, code=code)
-        self._tell(held, row["payment_hash"], FAILED, code=code, why=why, reason=reason)
+        self._notify(held, row["payment_hash"], FAILED, code=code, why=why, reason=reason)
 
     def _mpp_timed_out(self, payment_hash: str) -> None:
         span_s = self.policy.mpp_timeout_ms / 1_000
         reason = f"not all parts of the payment arrived within {span_s:g} s of the first: send the missing ones sooner"
-        self._fail_set(self._known(payment_hash), MPP_TIMEOUT, "mpp_timeout", reason)
+        self._fail_set(self._existing_row(payment_hash), MPP_TIMEOUT, "mpp_timeout", reason)
 
-    def _tell(
+    def _notify(
         self,
         parts: Sequence[Row],
         payment_hash: str,
@@ -280,11 +280,11 @@ class Invoices:
         preimage: str | None = None,
     ) -> None:
         for part in parts:
-            fate = Fate(part["id"], payment_hash, kind, code, why, reason, preimage)
-            for listener in self._fates:
+            fate = HtlcResolution(part["id"], payment_hash, kind, code, why, reason, preimage)
+            for listener in self._resolution_listeners:
                 listener(fate)
 
-    def _known(self, payment_hash: str) -> Row:
+    def _existing_row(self, payment_hash: str) -> Row:
         row = self._table.row(payment_hash)
         if row is None:
             raise UnknownInvoice(f"this node never issued an invoice with payment hash {payment_hash}")

@@ -13,10 +13,10 @@ from leyden.server.timestamps import to_iso
 from leyden.world.rng import RandomStreams
 
 # BOLT 11: a field holds at most 1023 groups of five bits, which is 639 bytes.
-_LONGEST_DESCRIPTION = 639
+_MAX_DESCRIPTION_BYTES = 639
 
 
-def _no_blocks() -> int:
+def _zero_height() -> int:
     """The height of a chain that nobody mines: without a network, only the difference of heights is ever seen."""
     return 0
 
@@ -36,7 +36,7 @@ class DirectNode:
         journal: EventJournal,
         *,
         policy: NodePolicy | None = None,
-        height: Callable[[], int] = _no_blocks,
+        height: Callable[[], int] = _zero_height,
     ) -> None:
         self.signer = InvoiceSigner(streams.secret("node"))
         self.invoices = Invoices(store, clock, journal, policy or NodePolicy(), height)
@@ -66,7 +66,7 @@ class DirectNode:
         committed = order.description_hash
         # A character takes four bytes at most, so most descriptions need not be counted in bytes.
         length = len(order.description)
-        if committed is None and 4 * length > _LONGEST_DESCRIPTION < len(order.description.encode()):
+        if committed is None and 4 * length > _MAX_DESCRIPTION_BYTES < len(order.description.encode()):
             # BOLT 11: what does not fit into d is committed to by its hash, h, and shown to the payer otherwise.
             committed = sha256(order.description.encode()).digest()
         if committed is not None:
@@ -95,14 +95,14 @@ class DirectNode:
             because = f"it expired at {to_iso(row['expires_at'])}"
         else:
             because = "nobody waits for its payment any more"
-        self.invoices.close(payment_hash, because)
+        self.invoices.cancel(payment_hash, because)
 
     def fail_invoice(self, payment_hash: str, reason: str) -> bool:
         """Lose an invoice, or fail the payment held on it: it is closed and reported as failed.
 
         False, and nothing happens, when it is settled or closed. Raises `UnknownInvoice`.
         """
-        if not self.invoices.close(payment_hash, reason):
+        if not self.invoices.cancel(payment_hash, reason):
             return False
         failed = FailedInvoice(payment_hash, reason, self._clock.now())
         for listener in self._failed:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from leyden.lightning.routing.shortest_path_trees import Floats, Star, Tree
+from leyden.lightning.routing.shortest_path_trees import AdjacencyIndex, Floats, ShortestPathTree
 from leyden.lightning.topology.graph import Graph
 
 # What a payer would pay to avoid things, as LND weighs them: a failed attempt costs 100 sat and 0.1 % of the amount,
@@ -29,7 +29,7 @@ def bucket_of(amount_msat: int) -> int:
     return int(log2(amount_msat) * _PER_DOUBLING)
 
 
-class Costs:
+class EdgeCosts:
     """What the edges of one map cost a payer that knows only what everybody knows, by bucket of amounts.
 
     `source` and `target` are the ends of each edge. `trees` are those that stand, by root and bucket.
@@ -38,8 +38,8 @@ class Costs:
     def __init__(self, graph: Graph, source: list[int], target: list[int]) -> None:
         self._source, self._target = source, target
         self._hub = int(graph.degree.argmax())
-        self.out = Star(graph.source, graph.target, len(graph.names))
-        self.back = Star(graph.target, graph.source, len(graph.names))
+        self.outgoing = AdjacencyIndex(graph.source, graph.target, len(graph.names))
+        self.incoming = AdjacencyIndex(graph.target, graph.source, len(graph.names))
         capacity = np.repeat(graph.capacity_msat, 2)
         self.capacity = capacity.astype(np.float64)
         self._base = graph.base_msat.astype(np.float64)
@@ -47,44 +47,46 @@ class Costs:
         self._least = graph.htlc_min_msat
         self._most = np.minimum(graph.htlc_max_msat, capacity)
         # Who has one channel only forwards nothing; as a payer it begins beside the tree.
-        self._shut = graph.disabled | (graph.degree[graph.source] < 2)
+        self._unusable = graph.disabled | (graph.degree[graph.source] < 2)
         self._weights: dict[int, Floats] = {}
         self._pruned: dict[int, Any] = {}
-        self._whole: dict[Star, Any] = {}
-        self.trees: dict[tuple[int, int], Tree] = {}
+        self._whole: dict[AdjacencyIndex, Any] = {}
+        self.trees: dict[tuple[int, int], ShortestPathTree] = {}
 
-    def tree(self, target: int, bucket: int) -> Tree:
+    def tree(self, target: int, bucket: int) -> ShortestPathTree:
         """The cheapest ways to `target` from everywhere."""
         found = self.trees.get((target, bucket))
         if found is None:
-            weights = self.weigh(bucket)
+            weights = self.weights(bucket)
             # Towards the largest node all of the map is searched: looking at less of it for others begins with that.
-            matrix = self._laid_out(weights, self.back) if target == self._hub else self.pruned(bucket)
+            matrix = self._full_matrix(weights, self.incoming) if target == self._hub else self.pruned_matrix(bucket)
             if len(self.trees) == _KEPT_TREES:
                 del self.trees[next(iter(self.trees))]
-            distance = _grow(target, matrix)
-            found = Tree(target, distance, weights, self.out, self._source, self._target)
+            distance = _distances_from(target, matrix)
+            found = ShortestPathTree(target, distance, weights, self.outgoing, self._source, self._target)
             self.trees[target, bucket] = found
         return found
 
-    def own_tree(self, payer: int, bucket: int, changed: Mapping[int, float], own: Mapping[int, float]) -> Tree:
+    def payer_tree(
+        self, payer: int, bucket: int, changed: Mapping[int, float], own: Mapping[int, float]
+    ) -> ShortestPathTree:
         """The cheapest ways from a payer to everywhere, where some edges cost more, and its own what it says."""
-        weights = self.weigh(bucket).copy()
+        weights = self.weights(bucket).copy()
         for edge, more in changed.items():
             weights[edge] += more
         for edge, cost in own.items():
             weights[edge] = cost
-        distance = _grow(payer, _matrix(weights[self.out.edges], self.out))
-        return Tree(payer, distance, weights, self.back, self._target, self._source)
+        distance = _distances_from(payer, _matrix(weights[self.outgoing.edges], self.outgoing))
+        return ShortestPathTree(payer, distance, weights, self.incoming, self._target, self._source)
 
-    def weigh(self, bucket: int) -> Floats:
+    def weights(self, bucket: int) -> Floats:
         """What every edge costs a payer that knows only what everybody knows, infinity where no amount of this bucket
         can pass. Whether a payer's own amount passes is looked at exactly, later.
         """
         found = self._weights.get(bucket)
         if found is None:
             lowest, middle, highest = (2 ** ((bucket + more) / _PER_DOUBLING) for more in (0, 0.5, 1))
-            shut = self._shut | (self._most < floor(lowest * _ALMOST)) | (self._least > ceil(highest))
+            shut = self._unusable | (self._most < floor(lowest * _ALMOST)) | (self._least > ceil(highest))
             share = np.maximum((self.capacity + 1.0 - middle) / (self.capacity + 1.0), _LEAST_SHARE)
             attempt = ATTEMPT_MSAT + ATTEMPT_SHARE * middle
             # One more msat for each hop: of two free ways the shorter one.
@@ -95,16 +97,16 @@ class Costs:
             self._weights[bucket] = found
         return found
 
-    def pruned(self, bucket: int) -> Any:
+    def pruned_matrix(self, bucket: int) -> Any:
         """The matrix of the edges that are worth a look.
 
         One that costs more than the way by the largest node is on no shortest way: three in four are not.
         """
         matrix = self._pruned.get(bucket)
         if matrix is None:
-            back, hub, weights = self.back, self._hub, self.weigh(bucket)
+            back, hub, weights = self.incoming, self._hub, self.weights(bucket)
             toward = self.tree(hub, bucket).distance
-            onward = _grow(hub, self._laid_out(weights, self.out))
+            onward = _distances_from(hub, self._full_matrix(weights, self.outgoing))
             by_hub = np.repeat(onward, np.diff(back.indptr)) + toward[back.ends]
             costs = weights[back.edges]
             matrix = _matrix(costs, back, (costs <= by_hub * (1.0 + _CLOSE) + _CLOSE) & (costs < np.inf))
@@ -113,7 +115,7 @@ class Costs:
             self._pruned[bucket] = matrix
         return matrix
 
-    def _laid_out(self, weights: Floats, star: Star) -> Any:
+    def _full_matrix(self, weights: Floats, star: AdjacencyIndex) -> Any:
         """The matrix of all edges, to be used at once: there is one for each star, which is filled anew."""
         matrix = self._whole.get(star)
         if matrix is None:
@@ -123,7 +125,7 @@ class Costs:
         return matrix
 
 
-def _grow(root: int, matrix: Any) -> Floats:
+def _distances_from(root: int, matrix: Any) -> Floats:
     """The length of the shortest way from `root` to every node."""
     from scipy.sparse.csgraph import dijkstra  # type: ignore[import-untyped]
 
@@ -132,7 +134,7 @@ def _grow(root: int, matrix: Any) -> Floats:
     return distance
 
 
-def _matrix(data: Floats, star: Star, kept: npt.NDArray[np.bool_] | None = None) -> Any:
+def _matrix(data: Floats, star: AdjacencyIndex, kept: npt.NDArray[np.bool_] | None = None) -> Any:
     """Weights in a star's order as scipy wants them; only those that are kept."""
     from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from leyden.lightning.engine.undo_log import Undo
+from leyden.lightning.engine.undo_log import UndoLog
 from leyden.lightning.failure_codes import (
     AMOUNT_BELOW_MINIMUM,
     CHANNEL_DISABLED,
@@ -27,118 +27,120 @@ GOOD, NOTHING = "route was good", "nothing"
 _HOUR_MS = 3_600_000
 
 
-class Lesson(NamedTuple):
+class FailureInterpretation(NamedTuple):
     """What one failure means. `shut` are edges that now count as failing, `at_any` at any amount; the places below
     `good_to` carried what they were asked to. `retried` says whether another attempt may help."""
 
     retried: bool
     learned: str
-    shut: tuple[int, ...] = ()
-    at_any: bool = True
-    good_to: int = 0
+    failed_edges: tuple[int, ...] = ()
+    at_any_amount: bool = True
+    succeeded_hops: int = 0
 
 
-def lesson(code: int, reporter: int, edges: list[int], *, second: bool, around: list[int]) -> Lesson:
+def interpret_failure(
+    code: int, reporter_hop: int, edges: list[int], *, already_retried: bool, reporter_edges: list[int]
+) -> FailureInterpretation:
     """The payer's table. `reporter` is the place of the node that answered, 0 being the payer itself.
 
     `second` says that a policy of this pair was already refused once in this payment; `around` are the edges that
     touch the reporter, both ways.
     """
-    final = reporter == len(edges)
+    final = reporter_hop == len(edges)
     if final:
         if code == MPP_TIMEOUT:
-            return Lesson(True, GOOD, good_to=reporter)
+            return FailureInterpretation(True, GOOD, succeeded_hops=reporter_hop)
         if code in (FINAL_INCORRECT_CLTV_EXPIRY, FINAL_INCORRECT_HTLC_AMOUNT):
             # The last hop may have changed what it was given, but the payer's own channel did not.
-            return Lesson(len(edges) >= 2, "last pair", (edges[-1],))
+            return FailureInterpretation(len(edges) >= 2, "last pair", (edges[-1],))
         # BOLT 4: PERM from the final node: trying again cannot help.
-        return Lesson(not code & PERM, GOOD, good_to=reporter)
-    onward, pair = edges[reporter], (edges[reporter], edges[reporter] ^ 1)
+        return FailureInterpretation(not code & PERM, GOOD, succeeded_hops=reporter_hop)
+    onward, pair = edges[reporter_hop], (edges[reporter_hop], edges[reporter_hop] ^ 1)
     if code == TEMPORARY_CHANNEL_FAILURE:
-        return Lesson(True, "that direction fails for this amount", (onward,), False, reporter)
+        return FailureInterpretation(True, "that direction fails for this amount", (onward,), False, reporter_hop)
     if code in (CHANNEL_DISABLED, UNKNOWN_NEXT_PEER):
-        return Lesson(True, "that pair fails at any amount", pair, good_to=reporter)
+        return FailureInterpretation(True, "that pair fails at any amount", pair, succeeded_hops=reporter_hop)
     if code in (AMOUNT_BELOW_MINIMUM, FEE_INSUFFICIENT, INCORRECT_CLTV_EXPIRY):
         # The policy may have changed on the way: it comes with the failure (UPDATE), and deserves one more try.
-        if not second or not reporter:
-            return Lesson(True, NOTHING)
-        return Lesson(True, "incoming pair", (edges[reporter - 1],))
+        if not already_retried or not reporter_hop:
+            return FailureInterpretation(True, NOTHING)
+        return FailureInterpretation(True, "incoming pair", (edges[reporter_hop - 1],))
     if code in (EXPIRY_TOO_SOON, EXPIRY_TOO_FAR):
-        return Lesson(True, "reporter", tuple(around))
+        return FailureInterpretation(True, "reporter", tuple(reporter_edges))
     if code & NODE:
-        return Lesson(True, "node removed", tuple(around))
+        return FailureInterpretation(True, "node removed", tuple(reporter_edges))
     if code == PERMANENT_CHANNEL_FAILURE:
-        return Lesson(True, "channel removed", pair)
-    return Lesson(False, NOTHING)
+        return FailureInterpretation(True, "channel removed", pair)
+    return FailureInterpretation(False, NOTHING)
 
 
-Beliefs = dict[int, tuple[int, int, int]]
+LiquidityBounds = dict[int, tuple[int, int, int]]
 
 
-class Lessons:
+class MissionControl:
     """What every payer believes, by payer and edge: `(low, high, at)`, carries `low`, fails from `high` (msat).
 
     Beliefs are an hour old at most: balances move. Doubts, whose `high` is not above what the channel holds, are kept a
     second time by themselves: nothing else makes a payer choose another way.
     """
 
-    def __init__(self, undo: Undo) -> None:
+    def __init__(self, undo: UndoLog) -> None:
         self._undo = undo
-        self._known: dict[int, Beliefs] = {}
-        self._doubts: dict[int, Beliefs] = {}
+        self._bounds: dict[int, LiquidityBounds] = {}
+        self._penalties: dict[int, LiquidityBounds] = {}
         self._oldest: dict[int, int] = {}
-        self.stirred: set[int] = set()  # payers whose beliefs changed while changes were recorded
+        self.changed_payers: set[int] = set()  # payers whose beliefs changed while changes were recorded
 
-    def written(self, payers: Iterable[int] | None = None) -> list[list[Any]]:
+    def dump(self, payers: Iterable[int] | None = None) -> list[list[Any]]:
         """Everything that is believed, or what these payers believe, as JSON values."""
         return [
-            [payer, self._oldest[payer], [[edge, *belief] for edge, belief in self._known[payer].items()]]
-            for payer in (self._known if payers is None else payers)
-            if self._known.get(payer)
+            [payer, self._oldest[payer], [[edge, *belief] for edge, belief in self._bounds[payer].items()]]
+            for payer in (self._bounds if payers is None else payers)
+            if self._bounds.get(payer)
         ]
 
     @classmethod
-    def restored(cls, undo: Undo, saved: list[list[Any]], caps: list[int]) -> Lessons:
+    def restore(cls, undo: UndoLog, saved: list[list[Any]], caps: list[int]) -> MissionControl:
         """The beliefs that were written, to be changed by themselves; `caps` are channels' capacities."""
         lessons = cls(undo)
         for payer, oldest, beliefs in saved:
-            known: Beliefs = {edge: (low, high, at) for edge, low, high, at in beliefs}
-            lessons._known[payer], lessons._oldest[payer] = known, oldest
+            known: LiquidityBounds = {edge: (low, high, at) for edge, low, high, at in beliefs}
+            lessons._bounds[payer], lessons._oldest[payer] = known, oldest
             doubts = {edge: belief for edge, belief in known.items() if belief[1] <= caps[edge >> 1]}
             if doubts:
-                lessons._doubts[payer] = doubts
+                lessons._penalties[payer] = doubts
         return lessons
 
-    def doubts(self, payer: int, now_ms: int) -> Beliefs:
+    def penalties(self, payer: int, now_ms: int) -> LiquidityBounds:
         """What speaks against some edges, as far as this payer knows now; not to be changed."""
-        known = self._known.get(payer)
+        known = self._bounds.get(payer)
         if not known:
             return _NOTHING
-        doubts = self._doubts.get(payer, _NOTHING)
+        doubts = self._penalties.get(payer, _NOTHING)
         if self._oldest[payer] + _HOUR_MS < now_ms:
             for edge in [edge for edge, belief in known.items() if belief[2] + _HOUR_MS < now_ms]:
                 for beliefs in (known, doubts) if edge in doubts else (known,):
-                    self._undo.remember(beliefs, edge)
+                    self._undo.record_item(beliefs, edge)
                     del beliefs[edge]
-            self._undo.remember(self._oldest, payer)
+            self._undo.record_item(self._oldest, payer)
             if self._undo.recording:
-                self.stirred.add(payer)
+                self.changed_payers.add(payer)
             self._oldest[payer] = min((belief[2] for belief in known.values()), default=now_ms)
         return doubts
 
-    def carried(self, payer: int, edges: list[int], amounts: list[int], caps: list[int], at: int) -> None:
+    def report_success(self, payer: int, edges: list[int], amounts: list[int], caps: list[int], at: int) -> None:
         """Believe what a shard taught that passed `edges` with `amounts`; `caps` are channels' capacities.
 
         What the payer's own channel, the first one, carries is no belief: it sees its balance.
         """
-        known = self._known.get(payer)
+        known = self._bounds.get(payer)
         if known is None:
-            known = self._known[payer] = {}
+            known = self._bounds[payer] = {}
         if not known:
             self._oldest[payer] = at
-        doubts, recording = self._doubts.get(payer, _NOTHING), self._undo.recording
+        doubts, recording = self._penalties.get(payer, _NOTHING), self._undo.recording
         if recording:
-            self.stirred.add(payer)
+            self.changed_payers.add(payer)
         for place in range(1, len(edges)):
             edge, low = edges[place], amounts[place]
             belief = known.get(edge)
@@ -146,32 +148,40 @@ class Lessons:
                 low = belief[0]
             if recording or edge in doubts:
                 high = 0 if belief is None else belief[1]
-                self._believe(payer, edge, (low, high if high > low else caps[edge >> 1] + 1, at), caps)
+                self._set_bound(payer, edge, (low, high if high > low else caps[edge >> 1] + 1, at), caps)
             else:
                 known[edge] = (low, caps[edge >> 1] + 1, at)
 
-    def take(self, payer: int, taught: Lesson, edges: list[int], amounts: list[int], caps: list[int], at: int) -> None:
+    def report_failure(
+        self,
+        payer: int,
+        interpretation: FailureInterpretation,
+        edges: list[int],
+        amounts: list[int],
+        caps: list[int],
+        at: int,
+    ) -> None:
         """Believe a lesson from a shard that was sent over `edges` with `amounts`, as `carried` does."""
-        self.carried(payer, edges[: taught.good_to], amounts, caps, at)
-        known = self._known[payer]
-        for edge in taught.shut:
+        self.report_success(payer, edges[: interpretation.succeeded_hops], amounts, caps, at)
+        known = self._bounds[payer]
+        for edge in interpretation.failed_edges:
             low, high, _ = known.get(edge, (0, caps[edge >> 1] + 1, at))
-            failing = 0 if taught.at_any else amounts[edges.index(edge)]
+            failing = 0 if interpretation.at_any_amount else amounts[edges.index(edge)]
             high = min(high, failing)
-            self._believe(payer, edge, (min(low, max(0, high - 1)), high, at), caps)
+            self._set_bound(payer, edge, (min(low, max(0, high - 1)), high, at), caps)
 
-    def _believe(self, payer: int, edge: int, belief: tuple[int, int, int], caps: list[int]) -> None:
-        known = self._known[payer]
-        self._undo.remember(known, edge)
+    def _set_bound(self, payer: int, edge: int, belief: tuple[int, int, int], caps: list[int]) -> None:
+        known = self._bounds[payer]
+        self._undo.record_item(known, edge)
         known[edge] = belief
         doubtful = belief[1] <= caps[edge >> 1]
-        if doubtful or edge in self._doubts.get(payer, _NOTHING):
-            doubts = self._doubts.setdefault(payer, {})
-            self._undo.remember(doubts, edge)
+        if doubtful or edge in self._penalties.get(payer, _NOTHING):
+            doubts = self._penalties.setdefault(payer, {})
+            self._undo.record_item(doubts, edge)
             if doubtful:
                 doubts[edge] = belief
             else:
                 del doubts[edge]
 
 
-_NOTHING: Beliefs = {}
+_NOTHING: LiquidityBounds = {}

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from leyden.lightning.routing.edge_costs import ATTEMPT_MSAT, ATTEMPT_SHARE, Costs, bucket_of
-from leyden.lightning.routing.shortest_path_trees import MOST_HOPS, Lane, TooFar, Tree
+from leyden.lightning.routing.edge_costs import ATTEMPT_MSAT, ATTEMPT_SHARE, EdgeCosts, bucket_of
+from leyden.lightning.routing.shortest_path_trees import MAX_HOPS, CachedPath, SearchLimitReached, ShortestPathTree
 from leyden.lightning.topology.graph import Graph
 
 # What a payer believes of a direction: it carries `low`, does not carry `high` (msat), and since when it knows.
-Bounds = tuple[int, int, int]
+LiquidityBound = tuple[int, int, int]
 
-MOST_BLOCKS = 2_016  # two weeks: no payer lets its money be locked for longer
+MAX_CLTV_BLOCKS = 2_016  # two weeks: no payer lets its money be locked for longer
 
 _MOST_DETOURS = 12
 _MOST_LOOKS = 40  # beyond that a search from the other side is cheaper
@@ -34,24 +34,24 @@ class Route(NamedTuple):
 
     edges: list[int]
     amounts: list[int]
-    blocks: list[int]
-    vetted: object = None
+    cltv_offsets: list[int]
+    checked_policies: object = None
 
 
-class Terms:
+class EdgePolicies:
     """The policies of every edge as plain lists, which are read one at a time far faster than arrays."""
 
-    __slots__ = ("base", "delta", "disabled", "least", "most", "ppm", "source", "target")
+    __slots__ = ("base_msat", "cltv_delta", "disabled", "htlc_max_msat", "htlc_min_msat", "ppm", "source", "target")
 
     def __init__(self, graph: Graph) -> None:
         self.source: list[int] = graph.source.tolist()
         self.target: list[int] = graph.target.tolist()
-        self.base: list[int] = graph.base_msat.tolist()
+        self.base_msat: list[int] = graph.base_msat.tolist()
         self.ppm: list[int] = graph.ppm.tolist()
-        self.delta: list[int] = graph.cltv_delta.tolist()
-        self.least: list[int] = graph.htlc_min_msat.tolist()
+        self.cltv_delta: list[int] = graph.cltv_delta.tolist()
+        self.htlc_min_msat: list[int] = graph.htlc_min_msat.tolist()
         # Everybody sees what a channel holds.
-        self.most: list[int] = np.minimum(graph.htlc_max_msat, np.repeat(graph.capacity_msat, 2)).tolist()
+        self.htlc_max_msat: list[int] = np.minimum(graph.htlc_max_msat, np.repeat(graph.capacity_msat, 2)).tolist()
         self.disabled: list[bool] = graph.disabled.tolist()
 
     def route(self, edges: Sequence[int], amount_msat: int) -> Route:
@@ -64,19 +64,19 @@ class Terms:
         amounts, blocks, delta = [amount_msat] * len(edges), [0] * len(edges), 0
         for place in range(last, 0, -1):
             edge = edges[place]
-            amount_msat += self.base[edge] + amount_msat * self.ppm[edge] // 1_000_000
-            delta += self.delta[edge]
+            amount_msat += self.base_msat[edge] + amount_msat * self.ppm[edge] // 1_000_000
+            delta += self.cltv_delta[edge]
             amounts[place - 1], blocks[place - 1] = amount_msat, delta
         return Route(list(edges), amounts, blocks)
 
 
-class Guide(NamedTuple):
+class SearchHint(NamedTuple):
     """What a payer worked out for itself, to be given back when it tries again: for amounts of this bucket, what it
     costs to be reached from it, and what that adds for edges that it knew more about."""
 
     bucket: int
-    tree: Tree
-    minded: Mapping[int, float]
+    tree: ShortestPathTree
+    included_penalties: Mapping[int, float]
 
 
 class Router:
@@ -87,14 +87,14 @@ class Router:
     may share a router.
     """
 
-    def __init__(self, graph: Graph, terms: Terms) -> None:
-        self._terms = terms
-        self.costs = Costs(graph, terms.source, terms.target)
+    def __init__(self, graph: Graph, terms: EdgePolicies) -> None:
+        self._policies = terms
+        self.costs = EdgeCosts(graph, terms.source, terms.target)
         self._trees, self._capacity = self.costs.trees, self.costs.capacity
 
     def out_edges(self, node: int) -> list[int]:
         """The edges that begin at a node; not to be changed."""
-        return self.costs.out.out(node)
+        return self.costs.outgoing.edges_of(node)
 
     def route(
         self,
@@ -102,12 +102,12 @@ class Router:
         target: int,
         amount_msat: int,
         *,
-        able: Callable[[int], int],
-        known: Mapping[int, Bounds],
+        spendable_msat: Callable[[int], int],
+        bounds: Mapping[int, LiquidityBound],
         fee_limit_msat: int,
-        blocks_left: int = MOST_BLOCKS,
-        guide: Guide | None = None,
-    ) -> tuple[Route | None, Guide | None]:
+        max_cltv_blocks: int = MAX_CLTV_BLOCKS,
+        hint: SearchHint | None = None,
+    ) -> tuple[Route | None, SearchHint | None]:
         """The best route for an amount that has to arrive, or None, and the guide for another try.
 
         `able` tells what an own edge of the payer can send now (msat); `known` is what it learnt about edges; `guide`
@@ -115,58 +115,64 @@ class Router:
         """
         bucket = bucket_of(amount_msat)
         tree = self._trees.get((target, bucket)) or self.costs.tree(target, bucket)
-        first = tree.best(payer)
+        first = tree.best_first_edge(payer)
         if first is None:
-            return None, guide
-        rest = able(first)
-        if tree.often and (rest >= amount_msat or not known):
-            plain = self._plain(tree, payer, first, rest, amount_msat, able, known)
+            return None, hint
+        rest = spendable_msat(first)
+        if tree.precomputed and (rest >= amount_msat or not bounds):
+            plain = self._cheapest(tree, payer, first, rest, amount_msat, spendable_msat, bounds)
             if (
                 plain is not None
                 and plain.amounts[0] - amount_msat <= fee_limit_msat
-                and plain.blocks[0] <= blocks_left
-                and len(plain.edges) <= MOST_HOPS
+                and plain.cltv_offsets[0] <= max_cltv_blocks
+                and len(plain.edges) <= MAX_HOPS
             ):
-                return plain, guide
+                return plain, hint
         unfit: set[int] = set()
         if rest >= amount_msat:
-            edges = [first, *tree.way(tree.far_of[first])]
-            offered = self._offered(edges, amount_msat, known, fee_limit_msat, blocks_left)
+            edges = [first, *tree.path(tree.far_of[first])]
+            offered = self._priced(edges, amount_msat, bounds, fee_limit_msat, max_cltv_blocks)
             if isinstance(offered, int):
                 unfit.add(offered)
-            elif rest >= offered.amounts[0] and len(edges) <= MOST_HOPS:
-                return offered, guide
-        if guide is not None and guide.bucket != bucket:
-            guide = None
-        extra = self._doubts(amount_msat, known, unfit)
-        odd = {*known, *unfit}
+            elif rest >= offered.amounts[0] and len(edges) <= MAX_HOPS:
+                return offered, hint
+        if hint is not None and hint.bucket != bucket:
+            hint = None
+        extra = self._penalty_of(amount_msat, bounds, unfit)
+        odd = {*bounds, *unfit}
         for _ in range(_MOST_DETOURS):
             found = None
-            if guide is None:
-                firsts = [edge for edge in tree.begin(payer) if able(edge) >= amount_msat and extra(edge) is not None]
+            if hint is None:
+                firsts = [
+                    edge
+                    for edge in tree.first_edges(payer)
+                    if spendable_msat(edge) >= amount_msat and extra(edge) is not None
+                ]
                 try:
-                    found = tree.detour(payer, firsts, odd, extra, _MOST_LOOKS)
-                except TooFar:
-                    guide = self._guide(payer, bucket, amount_msat, able, odd, extra)
-            if guide is not None:
-                found = guide.tree.detour(target, None, odd, _since(guide.minded, extra), -1)
+                    found = tree.search(payer, firsts, odd, extra, _MOST_LOOKS)
+                except SearchLimitReached:
+                    hint = self._search_hint(payer, bucket, amount_msat, spendable_msat, odd, extra)
+            if hint is not None:
+                found = hint.tree.search(target, None, odd, _since(hint.included_penalties, extra), -1)
                 found = None if found is None else found[::-1]
             if found is None:
-                return None, guide
-            offered = self._offered(found, amount_msat, known, fee_limit_msat, blocks_left)
+                return None, hint
+            offered = self._priced(found, amount_msat, bounds, fee_limit_msat, max_cltv_blocks)
             if not isinstance(offered, int):
-                if able(found[0]) >= offered.amounts[0]:
-                    return offered, guide
+                if spendable_msat(found[0]) >= offered.amounts[0]:
+                    return offered, hint
                 offered = found[0]
             unfit.add(offered)
             odd.add(offered)
-        return None, guide
+        return None, hint
 
-    def _doubts(self, amount_msat: int, known: Mapping[int, Bounds], unfit: set[int]) -> Callable[[int], float | None]:
+    def _penalty_of(
+        self, amount_msat: int, known: Mapping[int, LiquidityBound], unfit: set[int]
+    ) -> Callable[[int], float | None]:
         """What an edge costs a payer besides what everybody would expect; None for one it will not use."""
         attempt = ATTEMPT_MSAT + ATTEMPT_SHARE * amount_msat
         capacity = self._capacity
-        most, least = self._terms.most, self._terms.least
+        most, least = self._policies.htlc_max_msat, self._policies.htlc_min_msat
 
         def extra(edge: int) -> float | None:
             if edge in unfit or amount_msat > most[edge] or amount_msat < least[edge]:
@@ -185,12 +191,23 @@ class Router:
 
         return extra
 
-    def _offered(
-        self, edges: list[int], amount_msat: int, known: Mapping[int, Bounds], fee_limit_msat: int, blocks_left: int
+    def _priced(
+        self,
+        edges: list[int],
+        amount_msat: int,
+        known: Mapping[int, LiquidityBound],
+        fee_limit_msat: int,
+        blocks_left: int,
     ) -> Route | int:
         """The route over these edges, exactly; or the edge that speaks against it most."""
-        terms = self._terms
-        base, ppm, least, most, delta = terms.base, terms.ppm, terms.least, terms.most, terms.delta
+        terms = self._policies
+        base, ppm, least, most, delta = (
+            terms.base_msat,
+            terms.ppm,
+            terms.htlc_min_msat,
+            terms.htlc_max_msat,
+            terms.cltv_delta,
+        )
         place, carried, waited = len(edges) - 1, amount_msat, 0
         amounts, blocks = [carried] * len(edges), [0] * len(edges)
         while True:
@@ -213,15 +230,15 @@ class Router:
             return max(edges[1:], key=lambda edge: delta[edge])
         return Route(edges, amounts, blocks, terms)
 
-    def _plain(
+    def _cheapest(
         self,
-        tree: Tree,
+        tree: ShortestPathTree,
         payer: int,
         first: int,
         rest: int,
         amount_msat: int,
         able: Callable[[int], int],
-        known: Mapping[int, Bounds],
+        known: Mapping[int, LiquidityBound],
     ) -> Route | None:
         """The route of a payer that has no reason not to take the best way, which is nearly every one; None where
         anything speaks against it, or might.
@@ -229,18 +246,18 @@ class Router:
         `first` is the best edge to begin with, `rest` what it can send now. Where that is too little, the next best
         one that can send the amount is as good, unless the way from there comes back to the payer.
         """
-        terms = self._terms
-        base, ppm, least, most = terms.base, terms.ppm, terms.least, terms.most
+        terms = self._policies
+        base, ppm, least, most = terms.base_msat, terms.ppm, terms.htlc_min_msat, terms.htlc_max_msat
         second = rest < amount_msat
         if second:
-            for first in tree.begin(payer):
+            for first in tree.first_edges(payer):
                 rest = able(first)
                 if rest >= amount_msat and least[first] <= amount_msat <= most[first]:
                     break
             else:
                 return None
         node = tree.far_of[first]
-        tail, blocks, lowest, highest, _, _ = tree.lanes.get(node) or self._lane(tree, node)
+        tail, blocks, lowest, highest, _, _ = tree.cached_paths.get(node) or self._cached_path(tree, node)
         if not lowest <= amount_msat <= highest:
             return None
         carried, amounts = amount_msat, [amount_msat]
@@ -257,26 +274,26 @@ class Router:
         amounts.reverse()
         return Route(edges, amounts, blocks, terms)
 
-    def _lane(self, tree: Tree, node: int) -> Lane:
+    def _cached_path(self, tree: ShortestPathTree, node: int) -> CachedPath:
         """The way from a node to a tree's root, and what it takes."""
         if node == tree.root:
-            lane = Lane([], [0], 0, _NO_BOUND, 0, 1.0)
+            lane = CachedPath([], [0], 0, _NO_BOUND, 0, 1.0)
         else:
-            terms, edge = self._terms, tree.step(node)
+            terms, edge = self._policies, tree.next_edge(node)
             further = tree.far_of[edge]
-            rest = tree.lanes.get(further) or self._lane(tree, further)
-            lane = Lane(
+            rest = tree.cached_paths.get(further) or self._cached_path(tree, further)
+            lane = CachedPath(
                 [edge, *rest.edges],
-                [terms.delta[edge] + rest.blocks[0], *rest.blocks],
-                max(terms.least[edge], rest.least),
-                min(int(terms.most[edge] / rest.rate * _ALMOST) - rest.bases, rest.most),
-                terms.base[edge] + rest.bases,
+                [terms.cltv_delta[edge] + rest.cltv_offsets[0], *rest.cltv_offsets],
+                max(terms.htlc_min_msat[edge], rest.min_msat),
+                min(int(terms.htlc_max_msat[edge] / rest.rate * _ALMOST) - rest.base_msat, rest.max_msat),
+                terms.base_msat[edge] + rest.base_msat,
                 (1.0 + terms.ppm[edge] / 1e6) * rest.rate,
             )
-        tree.keep_lane(node, lane)
+        tree.cache_path(node, lane)
         return lane
 
-    def _guide(
+    def _search_hint(
         self,
         payer: int,
         bucket: int,
@@ -284,15 +301,15 @@ class Router:
         able: Callable[[int], int],
         odd: Iterable[int],
         extra: Callable[[int], float | None],
-    ) -> Guide:
+    ) -> SearchHint:
         """A tree of a payer's own, from where it stands, that minds all it knows now."""
         minded = {edge: more for edge in odd if (more := extra(edge)) is not None}
         changed = {edge: minded.get(edge, inf) for edge in odd}
         own = {
             edge: 0.0 if able(edge) >= amount_msat and extra(edge) is not None else inf
-            for edge in self.costs.out.out(payer)
+            for edge in self.costs.outgoing.edges_of(payer)
         }
-        return Guide(bucket, self.costs.own_tree(payer, bucket, changed, own), minded)
+        return SearchHint(bucket, self.costs.payer_tree(payer, bucket, changed, own), minded)
 
 
 def _since(minded: Mapping[int, float], extra: Callable[[int], float | None]) -> Callable[[int], float | None]:

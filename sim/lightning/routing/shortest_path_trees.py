@@ -11,27 +11,27 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-MOST_HOPS = 20  # BOLT 4: what a message of 1300 bytes has room for
+MAX_HOPS = 20  # BOLT 4: what a message of 1300 bytes has room for
 _KEPT_WAYS, _KEPT_RANKS = 2_000, 500  # of each tree: what payers ask for again and again
 _INFINITE = float("inf")
 _FEW = 24  # beyond that numpy is quicker
-OFTEN = 60  # who is asked so often works the best ways of all nodes out at once
+PRECOMPUTE_AFTER = 60  # who is asked so often works the best ways of all nodes out at once
 
 
-class Lane(NamedTuple):
+class CachedPath(NamedTuple):
     """A way to the root: the edges, for how many blocks the one before them and each of them is locked, from which
     amount (msat) to which one surely all of them take it, and what they cost: for an amount, the edge before them
     carries at most (amount + `bases`) * `rate`."""
 
     edges: list[int]
-    blocks: list[int]
-    least: int
-    most: int
-    bases: int
+    cltv_offsets: list[int]
+    min_msat: int
+    max_msat: int
+    base_msat: int
     rate: float
 
 
-class Star:
+class AdjacencyIndex:
     """A graph's edges by the node at which they begin (or, looked at from behind, end), for trees to read.
 
     `edges[starts[n]:starts[n + 1]]` are those of node `n`; `ends` are their other ends.
@@ -51,7 +51,7 @@ class Star:
         # Where the edges of each node that has any begin, and for each edge which of these nodes that is.
         self._firsts: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
 
-    def best(self, costs: Floats) -> list[int]:
+    def cheapest_edges(self, costs: Floats) -> list[int]:
         """The first of the cheapest edges of each node, by costs in this star's order; -1 where none is finite."""
         if self._firsts is None:
             counts = np.diff(self.indptr)
@@ -65,7 +65,7 @@ class Star:
         edges: list[int] = found.tolist()
         return edges
 
-    def out(self, node: int) -> list[int]:
+    def edges_of(self, node: int) -> list[int]:
         """The edges of a node; not to be changed."""
         found = self.own.get(node)
         if found is None:
@@ -73,11 +73,11 @@ class Star:
         return found
 
 
-class TooFar(Exception):
+class SearchLimitReached(Exception):
     """A search from the other side is cheaper than a detour."""
 
 
-class Tree:
+class ShortestPathTree:
     """What it costs to reach `root` from every node, and which ways lead there; or, with everything turned around, to
     be reached from it.
 
@@ -88,40 +88,55 @@ class Tree:
     """
 
     __slots__ = (
-        "_asked", "_bests", "_steps", "distance", "far_of", "first", "lanes", "near_of", "often", "onward", "root",
-        "star", "steps", "weights",
+        "_all_first_edges",
+        "_all_next_edges",
+        "_first_edges",
+        "_next_edges",
+        "_queries",
+        "_ranked_edges",
+        "adjacency",
+        "cached_paths",
+        "distance",
+        "far_of",
+        "near_of",
+        "precomputed",
+        "root",
+        "weights",
     )  # fmt: skip
 
     def __init__(
-        self, root: int, distance: Floats, weights: Floats, star: Star, near_of: list[int], far_of: list[int]
+        self, root: int, distance: Floats, weights: Floats, star: AdjacencyIndex, near_of: list[int], far_of: list[int]
     ) -> None:
-        self.root, self.distance, self.weights, self.star = root, distance, weights, star
+        self.root, self.distance, self.weights, self.adjacency = root, distance, weights, star
         self.near_of, self.far_of = near_of, far_of
-        self._asked = 0
-        self.often = False
-        self._bests: list[int] | None = None
-        self._steps: list[int] | None = None
-        self.steps: dict[int, int] = {}
-        self.lanes: dict[int, Lane] = {}
-        self.onward: dict[int, tuple[list[int], list[float]]] = {}
-        self.first: dict[int, list[int]] = {}
+        self._queries = 0
+        self.precomputed = False
+        self._all_first_edges: list[int] | None = None
+        self._all_next_edges: list[int] | None = None
+        self._next_edges: dict[int, int] = {}
+        self.cached_paths: dict[int, CachedPath] = {}
+        self._ranked_edges: dict[int, tuple[list[int], list[float]]] = {}
+        self._first_edges: dict[int, list[int]] = {}
 
-    def best(self, payer: int) -> int | None:
+    def best_first_edge(self, payer: int) -> int | None:
         """The first that `begin` gives, without ranking the others; None when there is none."""
-        if self._bests is not None:
-            edge = self._bests[payer]
+        if self._all_first_edges is not None:
+            edge = self._all_first_edges[payer]
             return edge if edge >= 0 else None
-        self._asked += 1
-        if self._asked == OFTEN:
-            costs = self.distance[self.star.ends]
-            self.often = True
-            self._bests, self._steps = self.star.best(costs), self.star.best(costs + self.weights[self.star.edges])
-        found = self.first.get(payer)
+        self._queries += 1
+        if self._queries == PRECOMPUTE_AFTER:
+            costs = self.distance[self.adjacency.ends]
+            self.precomputed = True
+            self._all_first_edges, self._all_next_edges = (
+                self.adjacency.cheapest_edges(costs),
+                self.adjacency.cheapest_edges(costs + self.weights[self.adjacency.edges]),
+            )
+        found = self._first_edges.get(payer)
         if found is not None:
             return found[0] if found else None
-        own = self.star.out(payer)
+        own = self.adjacency.edges_of(payer)
         if len(own) > _FEW:
-            return next(iter(self.begin(payer)), None)
+            return next(iter(self.first_edges(payer)), None)
         cost_of, far_of, least, best = self.distance.item, self.far_of, _INFINITE, None
         for edge in own:
             cost = cost_of(far_of[edge])
@@ -129,16 +144,16 @@ class Tree:
                 least, best = cost, edge
         return best
 
-    def begin(self, payer: int) -> list[int]:
+    def first_edges(self, payer: int) -> list[int]:
         """A payer's own edges, the best first; those from where the target cannot be reached are left out.
 
         They cost the payer nothing, so only what comes after them counts.
         """
-        found = self.first.get(payer)
+        found = self._first_edges.get(payer)
         if found is None:
-            if len(self.first) > _KEPT_WAYS:
-                self.first.clear()
-            star, own = self.star, self.star.out(payer)
+            if len(self._first_edges) > _KEPT_WAYS:
+                self._first_edges.clear()
+            star, own = self.adjacency, self.adjacency.edges_of(payer)
             if len(own) > _FEW:
                 some = slice(star.starts[payer], star.starts[payer + 1])
                 costs = self.distance[star.ends[some]]
@@ -150,57 +165,57 @@ class Tree:
                 if len(ranked) > 1:
                     ranked.sort()
                 found = [edge for cost, edge in ranked if cost < _INFINITE]
-            self.first[payer] = found
+            self._first_edges[payer] = found
         return found
 
-    def step(self, node: int) -> int:
+    def next_edge(self, node: int) -> int:
         """The first edge of the cheapest way from a node, which must not be the root, and within reach."""
-        if self._steps is not None:
-            return self._steps[node]
-        found = self.steps.get(node)
+        if self._all_next_edges is not None:
+            return self._all_next_edges[node]
+        found = self._next_edges.get(node)
         if found is None:
-            star = self.star
+            star = self.adjacency
             some = slice(star.starts[node], star.starts[node + 1])
             # The first of equals: ties go the same way whatever was asked before.
             best = (self.weights[star.edges[some]] + self.distance[star.ends[some]]).argmin()
-            found = self.steps[node] = int(star.edges[some][best])
+            found = self._next_edges[node] = int(star.edges[some][best])
         return found
 
-    def way(self, node: int) -> list[int]:
+    def path(self, node: int) -> list[int]:
         """The edges of the cheapest way from a node to the root, which must be within reach."""
         found: list[int] = []
         while node != self.root:
-            found.append(self.step(node))
+            found.append(self.next_edge(node))
             node = self.far_of[found[-1]]
         return found
 
-    def keep_lane(self, node: int, lane: Lane) -> None:
+    def cache_path(self, node: int, lane: CachedPath) -> None:
         """Keep what is known of the way from a node, as long as there is room."""
-        if len(self.lanes) < _KEPT_WAYS:
-            self.lanes[node] = lane
+        if len(self.cached_paths) < _KEPT_WAYS:
+            self.cached_paths[node] = lane
 
-    def ranked(self, node: int) -> tuple[list[int], list[float]]:
+    def ranked_edges(self, node: int) -> tuple[list[int], list[float]]:
         """The edges of a node with what the way over each costs, the cheapest first; the closed are left out."""
-        found = self.onward.get(node)
+        found = self._ranked_edges.get(node)
         if found is None:
-            star = self.star
+            star = self.adjacency
             some = slice(star.starts[node], star.starts[node + 1])
             costs = self.weights[star.edges[some]] + self.distance[star.ends[some]]
             order = np.argsort(costs, kind="stable")
             order = order[: np.count_nonzero(costs < np.inf)]
             found = star.edges[some][order].tolist(), costs[order].tolist()
-            if len(self.onward) > _KEPT_RANKS:
-                self.onward.clear()
-            self.onward[node] = found
+            if len(self._ranked_edges) > _KEPT_RANKS:
+                self._ranked_edges.clear()
+            self._ranked_edges[node] = found
         return found
 
-    def detour(
+    def search(
         self,
-        begin: int,
-        firsts: list[int] | None,
-        odd: Container[int],
-        extra: Callable[[int], float | None],
-        most_looks: int,
+        start: int,
+        first_edges: list[int] | None,
+        penalized: Container[int],
+        penalty: Callable[[int], float | None],
+        max_steps: int,
     ) -> list[int] | None:
         """The cheapest way from `begin` to the root when the edges in `odd` cost more than the tree knows.
 
@@ -213,33 +228,33 @@ class Tree:
         # By cost of the whole way: (cost, serial, edge that leads on, its rank among those of its node, cost up to
         # that node, hops with it, whether its extra was added).
         heap: list[tuple[float, int, int, int, float, int, bool]] = []
-        came: dict[int, int] = {begin: -1}
+        came: dict[int, int] = {start: -1}
         serial = 0
-        if firsts is None:
-            edges, costs = self.ranked(begin)
+        if first_edges is None:
+            edges, costs = self.ranked_edges(start)
             if edges:
                 heap.append((costs[0], serial, edges[0], 0, 0.0, 1, False))
         else:
-            for edge in firsts:
+            for edge in first_edges:
                 serial += 1
                 heap.append((distance.item(far_of[edge]), serial, edge, -1, 0.0, 1, True))
             heapify(heap)
         while heap:
-            most_looks -= 1
-            if not most_looks:
-                raise TooFar
+            max_steps -= 1
+            if not max_steps:
+                raise SearchLimitReached
             cost, _, edge, rank, spent, hops, paid = heappop(heap)
             if rank >= 0:
                 # The node's next edge is looked at when nothing else is as cheap.
-                edges, costs = self.ranked(self.near_of[edge])
+                edges, costs = self.ranked_edges(self.near_of[edge])
                 if rank + 1 < len(edges):
                     serial += 1
                     heappush(heap, (spent + costs[rank + 1], serial, edges[rank + 1], rank + 1, spent, hops, False))
             end = far_of[edge]
             if end in came:
                 continue
-            if not paid and edge in odd:
-                more = extra(edge)
+            if not paid and edge in penalized:
+                more = penalty(edge)
                 if more is None:
                     continue
                 if more > 0.0:
@@ -248,9 +263,9 @@ class Tree:
                     continue
             came[end] = edge
             if end == root:
-                return _traced(came, end, begin, self.near_of)
-            if hops < MOST_HOPS:
-                edges, costs = self.ranked(end)
+                return _path_to(came, end, start, self.near_of)
+            if hops < MAX_HOPS:
+                edges, costs = self.ranked_edges(end)
                 if edges:
                     serial += 1
                     spent = cost - distance.item(end)
@@ -258,7 +273,7 @@ class Tree:
         return None
 
 
-def _traced(came: dict[int, int], node: int, begin: int, near_of: list[int]) -> list[int]:
+def _path_to(came: dict[int, int], node: int, begin: int, near_of: list[int]) -> list[int]:
     edges = []
     while node != begin:
         edge = came[node]

@@ -8,8 +8,8 @@ import numpy as np
 
 from leyden.errors import GraphError
 from leyden.lightning.engine.engine import Engine
-from leyden.lightning.engine.forwarding_checks import MOST_IN_FLIGHT
-from leyden.lightning.routing.pathfinding import Router, Terms
+from leyden.lightning.engine.forwarding_checks import MAX_ACCEPTED_HTLCS
+from leyden.lightning.routing.pathfinding import EdgePolicies, Router
 from leyden.lightning.topology.graph import DEFAULT_POLICY, Graph, Ints
 
 _MOST_CIRCLES = 16
@@ -24,24 +24,24 @@ def open_channel(
         raise GraphError("a channel joins two nodes, holds more than 0 msat, and each side's balance is a part of that")
     graph = engine.graph
     sides = [a_local_msat, capacity_msat - a_local_msat]
-    _redraw(
+    _replace_graph(
         engine,
         replace(
             graph,
-            source=_with(graph.source, [a, b]),
-            target=_with(graph.target, [b, a]),
-            base_msat=_with(graph.base_msat, [base_msat] * 2),
-            ppm=_with(graph.ppm, [ppm] * 2),
-            cltv_delta=_with(graph.cltv_delta, [DEFAULT_POLICY[2]] * 2),
-            htlc_min_msat=_with(graph.htlc_min_msat, [DEFAULT_POLICY[3]] * 2),
-            htlc_max_msat=_with(graph.htlc_max_msat, [capacity_msat] * 2),
+            source=_appended(graph.source, [a, b]),
+            target=_appended(graph.target, [b, a]),
+            base_msat=_appended(graph.base_msat, [base_msat] * 2),
+            ppm=_appended(graph.ppm, [ppm] * 2),
+            cltv_delta=_appended(graph.cltv_delta, [DEFAULT_POLICY[2]] * 2),
+            htlc_min_msat=_appended(graph.htlc_min_msat, [DEFAULT_POLICY[3]] * 2),
+            htlc_max_msat=_appended(graph.htlc_max_msat, [capacity_msat] * 2),
             disabled=np.concatenate([graph.disabled, [False, False]]),
-            local_msat=_with(graph.local_msat, sides),
-            capacity_msat=_with(graph.capacity_msat, [capacity_msat]),
+            local_msat=_appended(graph.local_msat, sides),
+            capacity_msat=_appended(graph.capacity_msat, [capacity_msat]),
         ),
     )
     engine.balance = [*engine.balance, *sides]
-    engine.begun = [*engine.begun, *sides]
+    engine.initial_balance = [*engine.initial_balance, *sides]
     engine.slots = [*engine.slots, 0, 0]
     engine.in_flight = [*engine.in_flight, 0]
     engine.capacity = engine.graph.capacity_msat.tolist()
@@ -58,7 +58,7 @@ def close_channel(engine: Engine, channel: int) -> None:
         raise GraphError(f"there is no open channel {channel}: they are listed with their nodes")
     disabled = engine.graph.disabled.copy()
     disabled[2 * channel : 2 * channel + 2] = True
-    _redraw(engine, replace(engine.graph, disabled=disabled))
+    _replace_graph(engine, replace(engine.graph, disabled=disabled))
     engine.closed |= {channel}
 
 
@@ -68,13 +68,17 @@ def rebalance(engine: Engine, node: int, amount_msat: int, out: int | None, into
     The route and the fee paid (msat). It happens at once, in trial and error over what would carry it, as a payment
     by somebody who can wait. Raises `GraphError` when no circle carries the amount.
     """
-    terms = engine.terms
-    own = [edge for edge in engine.edges_of(node) if edge >> 1 not in engine.closed]
-    first = [edge for edge in own if out in (None, terms.target[edge]) and engine.able(edge) >= amount_msat]
-    last = [edge ^ 1 for edge in own if into in (None, terms.target[edge]) and engine.able(edge ^ 1) >= amount_msat]
+    terms = engine.policies
+    own = [edge for edge in engine.out_edges(node) if edge >> 1 not in engine.closed]
+    first = [edge for edge in own if out in (None, terms.target[edge]) and engine.spendable_msat(edge) >= amount_msat]
+    last = [
+        edge ^ 1
+        for edge in own
+        if into in (None, terms.target[edge]) and engine.spendable_msat(edge ^ 1) >= amount_msat
+    ]
     # From where most lies to where least does, unless told.
-    first.sort(key=lambda edge: (-engine.able(edge), edge))
-    last.sort(key=lambda edge: (-engine.able(edge), edge))
+    first.sort(key=lambda edge: (-engine.spendable_msat(edge), edge))
+    last.sort(key=lambda edge: (-engine.spendable_msat(edge), edge))
     shunned = {edge: (0, 0, engine.now) for mine in own for edge in (mine, mine ^ 1)}
     for back in last:
         onto = next((edge for edge in first if terms.target[edge] != terms.source[back]), None)
@@ -84,8 +88,8 @@ def rebalance(engine: Engine, node: int, amount_msat: int, out: int | None, into
         for _ in range(_MOST_CIRCLES):
             found, _guide = engine.router.route(
                 node, terms.source[back], amount_msat,
-                able=lambda edge, onto=onto: engine.able(edge) if edge == onto else 0,  # type: ignore[misc]
-                known=known, fee_limit_msat=amount_msat,
+                spendable_msat=lambda edge, onto=onto: engine.spendable_msat(edge) if edge == onto else 0,  # type: ignore[misc]
+                bounds=known, fee_limit_msat=amount_msat,
             )  # fmt: skip
             if found is None:
                 break
@@ -94,13 +98,13 @@ def rebalance(engine: Engine, node: int, amount_msat: int, out: int | None, into
                 (
                     e
                     for e, carried in zip(circle.edges, circle.amounts, strict=True)
-                    if not _carries(engine, e, carried)
+                    if not _can_forward(engine, e, carried)
                 ),
                 None,
             )
             if dry is None:
                 for edge, carried in zip(circle.edges, circle.amounts, strict=True):
-                    engine.shift(edge, carried)
+                    engine.move_balance(edge, carried)
                 return circle.edges, circle.amounts[0] - amount_msat
             if dry in (onto, back):
                 break
@@ -111,29 +115,29 @@ def rebalance(engine: Engine, node: int, amount_msat: int, out: int | None, into
     )
 
 
-def _with(column: Ints, more: list[int]) -> Ints:
+def _appended(column: Ints, more: list[int]) -> Ints:
     return np.concatenate([column, np.array(more, dtype=np.int64)])
 
 
-def _carries(engine: Engine, edge: int, carried: int) -> bool:
-    terms = engine.terms
-    fits = terms.least[edge] <= carried <= terms.most[edge] and engine.slots[edge] < MOST_IN_FLIGHT
-    return fits and carried <= engine.able(edge) and engine.conditions.up(terms.target[edge], engine.now)
+def _can_forward(engine: Engine, edge: int, carried: int) -> bool:
+    terms = engine.policies
+    fits = terms.htlc_min_msat[edge] <= carried <= terms.htlc_max_msat[edge] and engine.slots[edge] < MAX_ACCEPTED_HTLCS
+    return fits and carried <= engine.spendable_msat(edge) and engine.conditions.is_up(terms.target[edge], engine.now)
 
 
-def _redraw(engine: Engine, graph: Graph) -> None:
+def _replace_graph(engine: Engine, graph: Graph) -> None:
     """Let the engine go by another map; everything that is replaced can be taken back."""
-    engine.checkpoint()
+    engine.before_change()
     if engine.recording:
         for name in _REPLACED:
             engine.saved.setdefault(name, engine.__dict__[name])
     engine.graph, engine.quick = graph, None
-    engine.terms = Terms(graph)
-    engine.router = Router(graph, engine.terms)
+    engine.policies = EdgePolicies(graph)
+    engine.router = Router(graph, engine.policies)
 
 
 _REPLACED = (
-    "graph", "terms", "router", "balance", "begun", "slots", "in_flight", "capacity", "reserve", "closed",
+    "graph", "policies", "router", "balance", "initial_balance", "slots", "in_flight", "capacity", "reserve", "closed",
 )  # fmt: skip
 
 

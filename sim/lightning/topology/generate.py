@@ -16,7 +16,7 @@ from leyden.lightning.topology.graph import Graph, Ints, assemble
 Floats = npt.NDArray[np.float64]
 Ends = tuple[Ints, Ints]
 
-MOST_NODES = 100_000
+MAX_NODES = 100_000
 
 # Log-normal: the median, and a sigma between those that the snapshot's quantiles give (1.96 to 2.17). Few channels
 # are larger than 2**24 sat: BOLT 2 long forbade it. A channel below 20,000 sat is hardly worth its transaction.
@@ -42,11 +42,11 @@ def generate(what: str, seed: int) -> Graph:
         raise GraphError(f"network={what!r} is not a network: write direct, or one of {_examples()}")
     nodes = int(size)
     least = 10 if shape == "scale-free" else 6 if shape == "hub" else 2
-    if not least <= nodes <= MOST_NODES:
-        raise GraphError(f"network={what!r}: {shape} has {least} to {MOST_NODES} nodes")
+    if not least <= nodes <= MAX_NODES:
+        raise GraphError(f"network={what!r}: {shape} has {least} to {MAX_NODES} nodes")
     chance = np.random.default_rng(seed)
     a, b = SHAPES[shape](nodes, chance)
-    return _furnished(nodes, a, b, chance, shape)
+    return _with_channels(nodes, a, b, chance, shape)
 
 
 def _scale_free(nodes: int, chance: np.random.Generator) -> Ends:
@@ -104,7 +104,7 @@ SHAPES: dict[str, Callable[[int, np.random.Generator], Ends]] = {
 }
 
 
-def _furnished(nodes: int, a: Ints, b: Ints, chance: np.random.Generator, shape: str) -> Graph:
+def _with_channels(nodes: int, a: Ints, b: Ints, chance: np.random.Generator, shape: str) -> Graph:
     """Capacities, balances and policies for channels whose ends are known."""
     channels, edges = len(a), 2 * len(a)
     degree = np.bincount(a, minlength=nodes) + np.bincount(b, minlength=nodes)

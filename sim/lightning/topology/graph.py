@@ -58,17 +58,17 @@ class Graph:
         """How many channels there are."""
         return len(self.capacity_msat)
 
-    def written(self) -> dict[str, Any]:
+    def dump(self) -> dict[str, Any]:
         """The whole map as JSON values."""
         return {"names": self.names, "shop": self.shop} | {name: getattr(self, name).tolist() for name in _COLUMNS}
 
     @classmethod
-    def read(cls, saved: Mapping[str, Any]) -> Graph:
+    def load(cls, saved: Mapping[str, Any]) -> Graph:
         """The map that `written` gave."""
         columns = {name: np.array(saved[name], dtype=kind) for name, kind in _COLUMNS.items()}
         return cls(names=list(saved["names"]), shop=saved["shop"], **columns)
 
-    def node(self, name: str) -> int:
+    def node_number(self, name: str) -> int:
         """The number of the node of this name. Raises `GraphError`."""
         try:
             return self.names.index(name)

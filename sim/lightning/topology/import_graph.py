@@ -70,7 +70,7 @@ _Row = tuple[str, str, str, int, _Policy, _Policy]
 
 
 def _of_lnd(edge: Mapping[str, Any], dropped: Counter[str]) -> _Row | None:
-    capacity = _whole(edge.get("capacity")) * 1_000
+    capacity = _parse_count(edge.get("capacity")) * 1_000
     sides = []
     for name in ("node1_policy", "node2_policy"):
         policy = edge.get(name)
@@ -78,15 +78,15 @@ def _of_lnd(edge: Mapping[str, Any], dropped: Counter[str]) -> _Row | None:
             None
             if not policy
             else (
-                _whole(policy.get("fee_base_msat")),
-                _whole(policy.get("fee_rate_milli_msat")),
-                _whole(policy.get("time_lock_delta")) or DEFAULT_POLICY[2],
-                _whole(policy.get("min_htlc")),
-                _whole(policy.get("max_htlc_msat")) or capacity,
+                _parse_count(policy.get("fee_base_msat")),
+                _parse_count(policy.get("fee_rate_milli_msat")),
+                _parse_count(policy.get("time_lock_delta")) or DEFAULT_POLICY[2],
+                _parse_count(policy.get("min_htlc")),
+                _parse_count(policy.get("max_htlc_msat")) or capacity,
                 int(bool(policy.get("disabled"))),
             )
         )
-    return _kept(
+    return _channel_row(
         str(edge.get("channel_id", "")), edge.get("node1_pub"), edge.get("node2_pub"), capacity, sides, dropped
     )
 
@@ -100,24 +100,24 @@ def _of_cln(channels: Sequence[Mapping[str, Any]], dropped: Counter[str]) -> lis
     rows = []
     for name, halves in pairs.items():
         (a, b), first = next(iter(halves.items()))
-        capacity = _whole(first.get("amount_msat", _whole(first.get("satoshis")) * 1_000))
+        capacity = _parse_count(first.get("amount_msat", _parse_count(first.get("satoshis")) * 1_000))
         sides = [None if half is None else _cln_policy(half, capacity) for half in (first, halves.get((b, a)))]
-        rows.append(_kept(name, a, b, capacity, sides, dropped))
+        rows.append(_channel_row(name, a, b, capacity, sides, dropped))
     return rows
 
 
 def _cln_policy(half: Mapping[str, Any], capacity: int) -> _Policy:
     return (
-        _whole(half.get("base_fee_millisatoshi")),
-        _whole(half.get("fee_per_millionth")),
-        _whole(half.get("delay")) or DEFAULT_POLICY[2],
-        _whole(half.get("htlc_minimum_msat")),
-        _whole(half.get("htlc_maximum_msat")) or capacity,
+        _parse_count(half.get("base_fee_millisatoshi")),
+        _parse_count(half.get("fee_per_millionth")),
+        _parse_count(half.get("delay")) or DEFAULT_POLICY[2],
+        _parse_count(half.get("htlc_minimum_msat")),
+        _parse_count(half.get("htlc_maximum_msat")) or capacity,
         int(half.get("active") is False),
     )
 
 
-def _kept(
+def _channel_row(
     name: str, a: Any, b: Any, capacity: int, sides: Sequence[_Policy | None], dropped: Counter[str]
 ) -> _Row | None:
     if not a or not b or a == b:
@@ -134,7 +134,7 @@ def _kept(
     return name, str(a), str(b), capacity, sides[0] or closed, sides[1] or closed
 
 
-def _whole(value: Any) -> int:
+def _parse_count(value: Any) -> int:
     """A count as these files write it: a number, digits in a text, or `1000msat`; 0 when it cannot be read."""
     text = str(value if value is not None else 0).removesuffix("msat")
     return int(text) if text.isascii() and text.isdigit() else 0
