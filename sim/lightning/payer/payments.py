@@ -114,7 +114,7 @@ class Payments:
         return self._end(row, FAILED, "ERROR", reason)
 
     def settle(self, payment_id: str) -> Row:
-        """Let the receiver take a held payment. Raises `PaymentNotHeld` for one that is not held, or too late to be taken."""
+        """Let the receiver take a held payment. Raises `PaymentNotHeld`: not held, or too late."""
         row = self._existing_row(payment_id)
         if row["status"] != HELD:
             raise PaymentNotHeld(f"payment {payment_id} is {row['status']}: only a held one can be settled")

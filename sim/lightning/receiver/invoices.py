@@ -160,7 +160,7 @@ class Invoices:
     def settle(self, payment_hash: str) -> None:
         """Give the preimage for a held (ACCEPTED) invoice: it settles.
 
-        Raises `PaymentNotHeld` when it is in another state, or when the last instant at which it may be paid has passed:
+        Raises `PaymentNotHeld` in another state, or when the last instant at which it may be paid has passed:
         its charge then expires at this very instant, and only one of the two may win.
         """
         row = self._existing_row(payment_hash)
@@ -187,7 +187,7 @@ class Invoices:
         return True
 
     def fail_waiting_parts(self, payment_hash: str, reason: str) -> None:
-        """Fail an incomplete set back to the payer; the invoice stays OPEN. Raises `PaymentNotHeld` when no part waits."""
+        """Fail an incomplete set back to the payer; the invoice stays OPEN. Raises `PaymentNotHeld` without one."""
         row = self._existing_row(payment_hash)
         if row["state"] != "OPEN" or not _held(row):
             raise PaymentNotHeld(f"no part of a payment waits at this invoice, which is {row['state']}")
