@@ -1,8 +1,8 @@
-"""What can go wrong, said so that the reader can mend it.
+"""The errors of the service. Their texts name what is wrong and how to correct it.
 
-Three families. A `Problem` is an answer to a caller: it has an HTTP status and becomes an RFC 9457 document.
-A `ContractError` stops the start: the spec, an overlay or a handler is wrong, and the text names the place.
-A `StoreError` concerns the data directory. Anything else that escapes is a defect of ours.
+A `Problem` is an error response to an API client: it has an HTTP status and becomes an RFC 9457 document. A
+`ContractError` stops the start-up: the spec, an overlay or a handler is wrong. A `StoreError` concerns the data
+directory, a `ListenError` the server's address. Any other exception is a defect of Leyden.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ from typing import Any, NamedTuple
 
 
 class LeydenError(Exception):
-    """The root of every error that Leyden raises on purpose."""
+    """The base class of all errors of Leyden."""
 
 
 class ContractError(LeydenError):
-    """The spec cannot be served. The text is `place: what is wrong; how to mend it`."""
+    """The spec cannot be served. The text is `place in the spec: what is wrong; how to correct it`."""
 
 
 class StoreError(LeydenError):
-    """The data cannot be opened, read or written. The text names the file and the way out."""
+    """The data cannot be opened, read or written. The text names the file and what to do."""
 
 
 class ListenError(LeydenError):
-    """A host and port cannot be listened on. The text says why."""
+    """The server cannot listen on a host and port. The text names the address and the reason."""
 
 
 class InvalidAmount(LeydenError, ValueError):
-    """A text that is not a wire amount."""
+    """The text is not an amount in millisatoshis."""
 
 
 class FieldError(NamedTuple):
-    """One wrong place in a request: a JSON pointer (or `query.limit`, `header.accept`) and the mend."""
+    """One wrong field of a request: its JSON pointer (or `query.limit`, `header.accept`), and how to correct it."""
 
     pointer: str
     detail: str
 
 
 class Problem(LeydenError):
-    """An error answer (RFC 9457). Subclasses fix `status`, `code` and `title`; `detail` says what to do.
+    """An error response (RFC 9457). Subclasses set `status`, `code` and `title`.
 
-    `code` is the stable word programs branch on; `detail` is for people and may change.
+    `code` is stable and meant for programs; `detail` is meant for people, says what to do, and may change.
     """
 
     status: int = 500
@@ -57,7 +57,7 @@ class Problem(LeydenError):
         self.headers: Mapping[str, str] = headers or {}
 
     def to_document(self, request_id: str) -> dict[str, Any]:
-        """The problem+json body. `message` and `success` serve clients that only know the envelope."""
+        """The problem+json body. `message` and `success` are for clients that read only the response envelope."""
         return {
             "type": f"urn:leyden:problem:{self.code}",
             "title": self.title,
@@ -66,86 +66,86 @@ class Problem(LeydenError):
             "code": self.code,
             "message": self.detail,
             "success": False,
-            "errors": [{"pointer": fault.pointer, "detail": fault.detail} for fault in self.field_errors],
+            "errors": [{"pointer": error.pointer, "detail": error.detail} for error in self.field_errors],
             "request_id": request_id,
         }
 
 
 class InvalidRequest(Problem):
-    """A body or parameter that breaks the contract."""
+    """A body or parameter does not match the spec."""
 
     status, code, title = 400, "invalid_request", "Invalid request"
 
 
 class Unauthorized(Problem):
-    """No key, or one nobody holds: the two are answered alike."""
+    """The API key is missing or unknown: the response is the same for both."""
 
     status, code, title = 401, "unauthorized", "Unauthorized"
 
 
 class NotFound(Problem):
-    """Nothing there for this key: never there, malformed id, or another project's."""
+    """The resource does not exist for this API key: unknown or malformed id, or another project's resource."""
 
     status, code, title = 404, "not_found", "Not found"
 
 
 class MethodNotAllowed(Problem):
-    """The path exists, the method does not; `Allow` lists those that do."""
+    """The path has no such method; the header `Allow` lists its methods."""
 
     status, code, title = 405, "method_not_allowed", "Method not allowed"
 
 
 class NotAcceptable(Problem):
-    """`Accept` leaves out everything this operation can answer with."""
+    """The header `Accept` excludes the media type of the response."""
 
     status, code, title = 406, "not_acceptable", "Not acceptable"
 
 
 class Conflict(Problem):
-    """The request is sound but the resource's present state refuses it."""
+    """The request is valid, but the present state of the resource does not allow it."""
 
     status, code, title = 409, "conflict", "Conflict"
 
 
 class SemanticConflict(Problem):
-    """A request that keeps the schema and still cannot be: fields that contradict each other, a number's spelling.
+    """The request matches the schema, but its fields contradict each other or the resource's fixed facts.
 
-    400 is for what the schema refuses, so that a client (or a fuzzer) can know it beforehand; what only the service
-    can see is answered 409.
+    A schema violation has the status 400, so that a client or a fuzzer can predict it from the spec. What only the
+    service can detect has the status 409.
     """
 
     status, code, title = 409, "not_possible", "Not possible"
 
 
 class PayloadTooLarge(Problem):
-    """More bytes than the document's `x-limits.bodyBytes`."""
+    """The body is longer than the spec's `x-limits.bodyBytes`."""
 
     status, code, title = 413, "payload_too_large", "Payload too large"
 
 
 class UnsupportedMediaType(Problem):
-    """A body whose Content-Type the operation does not read."""
+    """The operation does not accept the body's Content-Type."""
 
     status, code, title = 415, "unsupported_media_type", "Unsupported media type"
 
 
 class TooManyRequests(Problem):
-    """The caller asks too often; `Retry-After` says when to ask again."""
+    """The client sends too many requests; `Retry-After` says when to send the next one."""
 
     status, code, title = 429, "too_many_requests", "Too many requests"
 
 
 class IdempotencyMismatch(Problem):
-    """An Idempotency-Key seen before with another body."""
+    """The Idempotency-Key was used before with another body."""
 
     status, code, title = 409, "idempotency_key_reused", "Idempotency key reused"
 
 
 class InternalError(Problem):
-    """A defect of Leyden's own: said loudly, because a sandbox that hides its defects is useless."""
+    """A defect of Leyden. It is reported and not hidden, because a sandbox must show its defects."""
 
 
 class StorageUnavailable(Problem):
-    """The disk refused the write (full, read-only). Nothing was accepted; earlier data is untouched."""
+    """The disk refused the write (full, read-only). The request changed nothing; earlier data is unchanged."""
 
     status, code, title = 507, "storage_unavailable", "Storage unavailable"

@@ -8,15 +8,11 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from leyden.server.errors import LeydenError
+from leyden.server.errors import ListenError
 
 if TYPE_CHECKING:
     import uvicorn
     from starlette.types import ASGIApp
-
-
-class ListenError(LeydenError):
-    """The server cannot listen on the address; the text names the address and the reason."""
 
 
 def open_listener(host: str, port: int) -> socket.socket:
