@@ -73,7 +73,7 @@ def callback_body(rule: CallbackRule, event: str, sequence: int, data: dict[str,
 
 def initial_delay_ms(rule: DeliveryRule, jitter: RandomSource) -> int:
     """How long after the transition the first attempt is due."""
-    return _spread(rule, rule.pauses_ms[0], jitter)
+    return _spread(rule, rule.delays_ms[0], jitter)
 
 
 def next_status(
@@ -96,9 +96,9 @@ def next_status(
     if answer.status == GONE:
         return STOPPED, None
     counted = sum(attempt.error != LOST for attempt in attempts_of(row)[row.get("replayed_from", 0) :])
-    if counted >= len(rule.pauses_ms):
+    if counted >= len(rule.delays_ms):
         return EXHAUSTED, None
-    pause = rule.pauses_ms[counted]
+    pause = rule.delays_ms[counted]
     asked = retry_after_ms(answer.headers, receiver_time_s(row["url"])) if answer.status in _ASKS_TO_WAIT else None
     if asked is None:
         return PENDING, now + _spread(rule, pause, jitter)

@@ -9,7 +9,7 @@ from leyden.server.callbacks.outbox import Outbox
 from leyden.server.charges.lifecycle import Lifecycle, TransitionResult
 from leyden.server.charges.lists import page
 from leyden.server.charges.wire_model import charge_resource, charge_update, echo, envelope, static_charge_update
-from leyden.server.contract.bind import answers
+from leyden.server.contract.bind import handles
 from leyden.server.contract.types import CallbackRule, Contract
 from leyden.server.errors import NotFound
 from leyden.server.http.request import Request
@@ -81,7 +81,7 @@ class ChargeService:
 
     # What clients ask
 
-    @answers()
+    @handles()
     def create_charge(self, call: Request) -> dict[str, Any]:
         """Issue an invoice and store a pending Charge."""
         body = call.body
@@ -96,17 +96,17 @@ class ChargeService:
         )
         return envelope("Charge created", charge_resource(charge))
 
-    @answers(NotFound)
+    @handles(raises=(NotFound,))
     def get_charge_details(self, call: Request) -> dict[str, Any]:
         """One Charge of the caller's project."""
         return envelope("Charge found", charge_resource(self.find(call.project, call.path["id"])))
 
-    @answers()
+    @handles()
     def list_charges(self, call: Request) -> dict[str, Any]:
         """The project's Charges, those of its Static Charges included."""
         return page(self.charges, call, charge_resource, "charge")
 
-    @answers()
+    @handles()
     def get_wallet(self, call: Request) -> dict[str, Any]:
         """What the project's invoices have received."""
         return envelope("Wallet", {"unit": "msats", "balance": str(self.balance_msat(call.project))})

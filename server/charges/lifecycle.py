@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from leyden.server.contract.types import LifecycleTable, Row
+from leyden.server.contract.types import LifecycleRow, LifecycleTable
 from leyden.server.ports import EventJournal
 
 CREATION = "(creation)"
@@ -23,7 +23,7 @@ class TransitionResult(NamedTuple):
     """What the table said: the resource's row as it now stands, and the table row that decided."""
 
     resource: dict[str, Any]
-    rule: Row
+    rule: LifecycleRow
 
     @property
     def refused(self) -> bool:
@@ -51,13 +51,13 @@ class Lifecycle:
         self.table = table
         self._put = put
         self._journal = journal
-        self._rules: dict[tuple[str, str], list[tuple[Guard | None, Row]]] = {}
+        self._rules: dict[tuple[str, str], list[tuple[Guard | None, LifecycleRow]]] = {}
         self._effects = effects
         for row in table.rows:
             guard = None if row.when is None else guards[row.when]
             self._rules.setdefault((row.source, row.trigger), []).append((guard, row))
 
-    def decide(self, row: Mapping[str, Any], trigger: str, at: int) -> Row:
+    def decide(self, row: Mapping[str, Any], trigger: str, at: int) -> LifecycleRow:
         """The table row that answers `trigger` for a resource in the state it has at instant `at`. Changes nothing."""
         for guard, rule in self._rules[row.get("status") or CREATION, trigger]:
             if guard is None or guard(row, at):

@@ -12,7 +12,7 @@ from typing import Any
 
 from leyden.server.charges.charges import ChargeService
 from leyden.server.charges.static_charges import StaticChargeService
-from leyden.server.contract.bind import answers
+from leyden.server.contract.bind import handles
 from leyden.server.contract.types import Contract
 from leyden.server.errors import Conflict, InvalidAmount, InvalidRequest, NotFound
 from leyden.server.http.request import Request
@@ -35,12 +35,12 @@ class LnurlPayService:
         self._invoice_path = contract.operations["requestInvoice"].path
         self._verify_path = contract.operations["verifyPayment"].path
 
-    @answers(NotFound, Conflict)
+    @handles(raises=(NotFound, Conflict))
     def get_pay_request(self, call: Request) -> dict[str, Any]:
         """LUD-06 step one: what may be paid, and where to ask for the invoice."""
         return self._pay_request(self._open(self._by_id(call.path["id"])))
 
-    @answers(NotFound, Conflict)
+    @handles(raises=(NotFound, Conflict))
     def get_lightning_address(self, call: Request) -> dict[str, Any]:
         """LUD-16: the same answer, found by the user part of `user@host`."""
         static = self._statics.by_user(call.path["user"])
@@ -48,7 +48,7 @@ class LnurlPayService:
             raise NotFound("nobody here has this lightning address")
         return self._pay_request(self._open(static))
 
-    @answers(NotFound, Conflict, InvalidRequest)
+    @handles(raises=(NotFound, Conflict, InvalidRequest))
     def request_invoice(self, call: Request) -> dict[str, Any]:
         """LUD-06 step two: an invoice over the asked amount, as a Charge of its own."""
         static = self._open(self._by_id(call.path["id"]))
@@ -83,7 +83,7 @@ class LnurlPayService:
             answer["successAction"] = {"tag": "message", "message": static["success_message"]}
         return answer
 
-    @answers(NotFound)
+    @handles(raises=(NotFound,))
     def verify_payment(self, call: Request) -> dict[str, Any]:
         """LUD-21: whether the invoice was paid, with the preimage as proof once it was."""
         charge = next(iter(self._charges.charges.find("payment_hash", call.path["paymentHash"])), None)

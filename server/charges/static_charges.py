@@ -10,7 +10,7 @@ from leyden.server.charges.lifecycle import Lifecycle
 from leyden.server.charges.lists import page
 from leyden.server.charges.lnurl import encode_lnurl, pay_metadata
 from leyden.server.charges.wire_model import charge_resource, echo, envelope, static_charge_resource
-from leyden.server.contract.bind import answers
+from leyden.server.contract.bind import handles
 from leyden.server.contract.types import Contract
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
 from leyden.server.http.request import Request
@@ -82,7 +82,7 @@ class StaticChargeService:
 
     # What clients ask
 
-    @answers(SemanticConflict, Conflict)
+    @handles(raises=(SemanticConflict, Conflict))
     def create_static_charge(self, call: Request) -> dict[str, Any]:
         """Store an active Static Charge and give out its LNURL."""
         body = call.body
@@ -110,12 +110,12 @@ class StaticChargeService:
             self._clock.call_at(static["expires_at"], EXPIRY, TIMER, static["id"])
         return envelope("Static charge created", self.show(static))
 
-    @answers(NotFound)
+    @handles(raises=(NotFound,))
     def get_static_charge_details(self, call: Request) -> dict[str, Any]:
         """One Static Charge of the caller's project."""
         return envelope("Static charge found", self.show(self.find(call)))
 
-    @answers(NotFound, SemanticConflict, Conflict)
+    @handles(raises=(NotFound, SemanticConflict, Conflict))
     def update_static_charge(self, call: Request) -> dict[str, Any]:
         """Change what the caller named; the LNURL stays what it was. Raising `allowedSlots` may open it again."""
         static = self.find(call)
@@ -133,12 +133,12 @@ class StaticChargeService:
         changed = self._apply(changed, "slots_filled" if full else "slots_reopened", now)
         return envelope("Static charge updated", self.show(changed))
 
-    @answers()
+    @handles()
     def list_static_charges(self, call: Request) -> dict[str, Any]:
         """The project's Static Charges."""
         return page(self.static_charges, call, self.show, "static charge")
 
-    @answers(NotFound)
+    @handles(raises=(NotFound,))
     def list_static_charge_charges(self, call: Request) -> dict[str, Any]:
         """The Charges that payers asked for through one Static Charge."""
         static = self.find(call)

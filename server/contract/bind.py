@@ -1,7 +1,7 @@
-"""Ties the spec's names to functions, and refuses to start while either side has something the other does not.
+"""Binds the document's names to functions: handlers to operations, guards and effects to lifecycle rows.
 
-A handler is a method marked `@answers(...)`. It takes a `Request` and returns the JSON body of the 200 answer; the
-problems it may raise are named in the mark, and the operation must declare a response for each.
+A handler is a method marked `@handles(raises=...)`. It takes a `Request` and returns the JSON body of the 200
+response. The operation must declare a response for the status of each problem in `raises`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from leyden.server.contract.json_pointer import refused, suggestion
+from leyden.server.contract.json_pointer import contract_error, suggestion
 from leyden.server.contract.types import Contract, Operation
 from leyden.server.errors import ContractError, Problem
 
@@ -19,11 +19,14 @@ Functions = Mapping[str, Any]
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def answers(*problems: type[Problem]) -> Callable[[_F], _F]:
-    """Mark a method as a handler that may raise `problems`. Its name is the operationId in snake_case."""
+def handles(*, raises: tuple[type[Problem], ...] = ()) -> Callable[[_F], _F]:
+    """Mark a method as the handler of an operation. Its name is the operationId in snake_case.
+
+    `raises` are the problems that it may raise; the operation must declare a response for the status of each.
+    """
 
     def mark(handler: _F) -> _F:
-        handler.raises = problems  # type: ignore[attr-defined]
+        handler.raises = raises  # type: ignore[attr-defined]
         return handler
 
     return mark
@@ -53,7 +56,7 @@ def bind(
 ) -> Mapping[str, Handler]:
     """A handler for every operation, by operationId, in the document's order.
 
-    `handlers` are service objects whose methods are marked `@answers`, or a mapping operationId -> callable. `guards`
+    `handlers` are service objects whose methods are marked `@handles`, or a mapping operationId -> callable. `guards`
     and `effects` map names to functions, either for all lifecycles or by resource (`{"Charge": {...}}`). With
     `mock_unbound` (here or given to `load_contract`) an operation without a handler answers its own 200 example.
 
@@ -70,7 +73,7 @@ def bind(
     for name, operation in contract.operations.items():
         bound_here = found.get(name)
         if bound_here is None:
-            bound_here = _stand_in(operation, mock_unbound or contract.mock_unbound)
+            bound_here = _mock_handler(operation, mock_unbound or contract.mock_unbound)
         _check_raises(operation, bound_here)
         bound[name] = bound_here
     _check_rows(contract, guards, effects)
@@ -99,13 +102,13 @@ def _by_operation(contract: Contract, services: Iterable[object]) -> dict[str, H
     return found
 
 
-def _stand_in(operation: Operation, mock_unbound: bool) -> MockHandler:
+def _mock_handler(operation: Operation, mock_unbound: bool) -> MockHandler:
     place = _place(operation)
     if not mock_unbound:
-        raise refused(place, f"{operation.operation_id} has no handler; add {operation.handler_name}")
-    examples = operation.replies[200].examples
+        raise contract_error(place, f"{operation.operation_id} has no handler; add {operation.handler_name}")
+    examples = operation.responses[200].examples
     if not examples:
-        raise refused(
+        raise contract_error(
             f"{place}.responses.200",
             f"{operation.operation_id} has no handler and no example to answer; add one of them",
         )
@@ -116,8 +119,8 @@ def _check_raises(operation: Operation, handler: Handler) -> None:
     if operation.errors_as != "problem":
         return
     for problem in getattr(handler, "raises", ()):
-        if problem.status not in operation.replies:
-            raise refused(
+        if problem.status not in operation.responses:
+            raise contract_error(
                 f"{_place(operation)}.responses",
                 f"{operation.handler_name} can raise {problem.__name__}, but {problem.status} is not declared; add it",
             )
@@ -129,10 +132,14 @@ def _check_rows(contract: Contract, guards: Functions, effects: Functions) -> No
         for row in table.rows:
             place = f"lifecycle {resource}, {row.source} {row.trigger}"
             if row.when is not None and row.when not in own_guards:
-                raise refused(place, f"the guard {row.when!r} has no function" + suggestion(row.when, own_guards))
+                raise contract_error(
+                    place, f"the guard {row.when!r} has no function" + suggestion(row.when, own_guards)
+                )
             for effect in row.effects:
                 if effect not in own_effects:
-                    raise refused(place, f"the effect {effect!r} has no function" + suggestion(effect, own_effects))
+                    raise contract_error(
+                        place, f"the effect {effect!r} has no function" + suggestion(effect, own_effects)
+                    )
 
 
 def _for_resource(functions: Functions, resource: str) -> Functions:

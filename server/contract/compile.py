@@ -9,12 +9,20 @@ from typing import Any
 from leyden.server.contract.delivery import compile_callback, is_json, json_schema
 from leyden.server.contract.examples import check_examples, media_examples
 from leyden.server.contract.extensions import Extensions
-from leyden.server.contract.json_pointer import below, quoted, refused
+from leyden.server.contract.json_pointer import child, contract_error, quoted
 from leyden.server.contract.lifecycle_rows import compile_lifecycle
 from leyden.server.contract.links import check_links
 from leyden.server.contract.schemas import Schemas, parts, properties
-from leyden.server.contract.types import Body, CallbackRule, Contract, LifecycleTable, Operation, Parameter, Reply
-from leyden.server.contract.validate_document import Survey, survey
+from leyden.server.contract.types import (
+    Body,
+    CallbackRule,
+    Contract,
+    LifecycleTable,
+    Operation,
+    Parameter,
+    ResponseRule,
+)
+from leyden.server.contract.validate_document import DocumentIndex, validate_document
 
 _METHODS = ("get", "post", "put", "patch", "delete")
 _KINDS = ("string", "integer", "boolean")
@@ -41,12 +49,12 @@ def compile_contract(
     Raises `ContractError` at the first thing that cannot be served, naming the place and the mend.
     """
     root = f"{name}#"
-    seen = survey(document, root, extensions)
+    seen = validate_document(document, root, extensions)
     return _Compiler(document, root, seen).contract(tuple(overlays), mock_unbound)
 
 
 class _Compiler:
-    def __init__(self, document: Mapping[str, Any], root: str, seen: Survey) -> None:
+    def __init__(self, document: Mapping[str, Any], root: str, seen: DocumentIndex) -> None:
         self._document = document
         self._components: Mapping[str, Any] = document["components"]
         self._root = root
@@ -57,12 +65,12 @@ class _Compiler:
     def contract(self, overlays: tuple[str, ...], mock_unbound: bool) -> Contract:
         document = self._document
         if not re.fullmatch(r"3\.1\.[0-9]+", document["openapi"]):
-            raise refused(self._root, f"openapi: {document['openapi']!r} is not read; write openapi: 3.1.0")
+            raise contract_error(self._root, f"openapi: {document['openapi']!r} is not read; write openapi: 3.1.0")
         if document.get("jsonSchemaDialect", _DIALECT) != _DIALECT:
-            raise refused(self._root, "jsonSchemaDialect must be left out: the default is the one that is read")
+            raise contract_error(self._root, "jsonSchemaDialect must be left out: the default is the one that is read")
         place = f"{self._root}/components/schemas"
         schemas = {
-            name: self._schemas.rule(schema, below(place, name))
+            name: self._schemas.rule(schema, child(place, name))
             for name, schema in self._components.get("schemas", {}).items()
         }
         check_examples(self._seen, self._schemas)
@@ -87,19 +95,19 @@ class _Compiler:
     def _limit(self, limits: Any, key: str) -> int:
         value = limits.get(key) if isinstance(limits, dict) else None
         if type(value) is not int or value < 1:
-            raise refused(f"{self._root}/x-limits", f"{key} must be a whole number from 1, not {quoted(value)}")
+            raise contract_error(f"{self._root}/x-limits", f"{key} must be a whole number from 1, not {quoted(value)}")
         return value
 
     def _api_key_header(self) -> str:
         place = f"{self._root}/components/securitySchemes"
         schemes = self._components.get("securitySchemes", {})
         if len(schemes) != 1:
-            raise refused(place, f"must hold exactly one scheme, not {len(schemes)}: an apiKey in a header")
+            raise contract_error(place, f"must hold exactly one scheme, not {len(schemes)}: an apiKey in a header")
         for name, node in schemes.items():
             scheme = self._schemas.resolve(node)
             if scheme["type"] != "apiKey" or scheme.get("in") != "header" or not scheme.get("name"):
-                raise refused(
-                    below(place, name), "must be {type: apiKey, in: header, name: ...}: no other key is checked"
+                raise contract_error(
+                    child(place, name), "must be {type: apiKey, in: header, name: ...}: no other key is checked"
                 )
             header: str = scheme["name"]
         return header
@@ -111,12 +119,12 @@ class _Compiler:
                 continue
             home = re.fullmatch(r"/components/schemas/([^/]+)/properties/status", place[len(self._root) :])
             if home is None:
-                raise refused(
+                raise contract_error(
                     place, "x-lifecycle stands beside the enum in components.schemas.RESOURCE.properties.status"
                 )
             states = schema.get("enum")
             if not states or not all(isinstance(state, str) for state in states):
-                raise refused(place, "x-lifecycle needs an enum of states beside it")
+                raise contract_error(place, "x-lifecycle needs an enum of states beside it")
             tables[home[1]] = compile_lifecycle(home[1], states, schema["x-lifecycle"], f"{place}/x-lifecycle")
         return tables
 
@@ -125,12 +133,12 @@ class _Compiler:
         places: dict[str, str] = {}
         shapes: dict[str, str] = {}
         for path, item in self._document["paths"].items():
-            place = below(f"{self._root}/paths", path)
+            place = child(f"{self._root}/paths", path)
             if not _TEMPLATE.fullmatch(path):
-                raise refused(place, "a path is /segments and {names}, without query or fragment")
+                raise contract_error(place, "a path is /segments and {names}, without query or fragment")
             shape = _VARIABLE.sub("{}", path)
             if shape in shapes:
-                raise refused(place, f"is the same path as {shapes[shape]!r}; keep one of them")
+                raise contract_error(place, f"is the same path as {shapes[shape]!r}; keep one of them")
             shapes[shape] = path
             for method in item:
                 if method in _METHODS:
@@ -138,7 +146,9 @@ class _Compiler:
                     operation = self._operation(path, method, item, at)
                     name = operation.operation_id
                     if name in operations:
-                        raise refused(at, f"operationId {name!r} is already that of {places[name]}; choose another")
+                        raise contract_error(
+                            at, f"operationId {name!r} is already that of {places[name]}; choose another"
+                        )
                     operations[name] = operation
                     places[name] = at
         for name, operation in operations.items():
@@ -150,10 +160,12 @@ class _Compiler:
         node = item[method]
         name = node["operationId"]
         if not _OPERATION_ID.fullmatch(name):
-            raise refused(place, f"operationId {name!r} must be camelCase letters and digits: it names the handler")
+            raise contract_error(
+                place, f"operationId {name!r} must be camelCase letters and digits: it names the handler"
+            )
         errors_as = node.get("x-errors-as", "problem")
         if errors_as not in _ERRORS_AS:
-            raise refused(f"{place}/x-errors-as", f"must be problem or lnurl, not {quoted(errors_as)}")
+            raise contract_error(f"{place}/x-errors-as", f"must be problem or lnurl, not {quoted(errors_as)}")
         replies = self._replies(node["responses"], errors_as, f"{place}/responses")
         body = self._body(node.get("requestBody"), method, f"{place}/requestBody")
         return Operation(
@@ -165,7 +177,7 @@ class _Compiler:
             secured=self._secured(node, place),
             parameters=self._parameters(path, item, node, place),
             body=body,
-            replies=replies,
+            responses=replies,
             callbacks=self._callbacks(node, name, body, place),
             echoed=_echoed(body, replies[200]),
             errors_as=errors_as,
@@ -177,14 +189,14 @@ class _Compiler:
         wanted = node.get("security", self._document.get("security"))
         if wanted is None:
             # OpenAPI reads silence as "open to everyone"; forgetting a line must not open an operation.
-            raise refused(place, "security is missing; write [{SCHEME: []}], or [] where no key is needed")
+            raise contract_error(place, "security is missing; write [{SCHEME: []}], or [] where no key is needed")
         schemes = self._components.get("securitySchemes", {})
         for requirement in wanted:
             if len(requirement) != 1:
-                raise refused(place, "security must name one scheme; write security: [] where no key is needed")
+                raise contract_error(place, "security must name one scheme; write security: [] where no key is needed")
             for scheme in requirement:
                 if scheme not in schemes:
-                    raise refused(
+                    raise contract_error(
                         place, f"security names {scheme!r}, which is not in components.securitySchemes; add it"
                     )
         return bool(wanted)
@@ -198,33 +210,35 @@ class _Compiler:
             own: set[tuple[str, str]] = set()
             for reference in level.get("parameters", ()):
                 parameter = self._parameter(self._schemas.resolve(reference), place)
-                key = (parameter.place, parameter.name.lower() if parameter.place == "header" else parameter.name)
+                key = (parameter.location, parameter.name.lower() if parameter.location == "header" else parameter.name)
                 if key in own:
-                    raise refused(place, f"declares the {parameter.place} parameter {parameter.name!r} twice")
+                    raise contract_error(place, f"declares the {parameter.location} parameter {parameter.name!r} twice")
                 own.add(key)
                 found[key] = parameter
         named = set(_VARIABLE.findall(path))
         declared = {name for where, name in found if where == "path"}
         for name in sorted(named - declared):
-            raise refused(place, f"the path's {{{name}}} is not declared; add a parameter {{name: {name}, in: path}}")
+            raise contract_error(
+                place, f"the path's {{{name}}} is not declared; add a parameter {{name: {name}, in: path}}"
+            )
         for name in sorted(declared - named):
-            raise refused(place, f"declares the path parameter {name!r}, but the path has no {{{name}}}")
+            raise contract_error(place, f"declares the path parameter {name!r}, but the path has no {{{name}}}")
         return tuple(found.values())
 
     def _parameter(self, node: Mapping[str, Any], place: str) -> Parameter:
         name, where = node["name"], node["in"]
         at = f"{place}/parameters ({name})"
         if where not in _PLACES:
-            raise refused(at, f"in: {where!r} is not read; use path, query or header")
+            raise contract_error(at, f"in: {where!r} is not read; use path, query or header")
         if where == "path" and node.get("required") is not True:
-            raise refused(at, "a path parameter is always there; add required: true")
+            raise contract_error(at, "a path parameter is always there; add required: true")
         if where == "header" and name.lower() in _IGNORED_HEADERS:
-            raise refused(at, "this header is read by the protocol and cannot be a parameter; leave it out")
+            raise contract_error(at, "this header is read by the protocol and cannot be a parameter; leave it out")
         rule = self._schemas.rule(node["schema"], f"{at}/schema")
         named = rule.schema.get("type")
         types = [kind for kind in (named if isinstance(named, list) else [named]) if kind != "null"]
         if "string" not in types and (len(types) != 1 or types[0] not in _KINDS):
-            raise refused(at, f"its schema needs one type of {', '.join(_KINDS)}: parameters arrive as texts")
+            raise contract_error(at, f"its schema needs one type of {', '.join(_KINDS)}: parameters arrive as texts")
         # What may be a text is read as the text that it is.
         kind = "string" if "string" in types else str(types[0])
         return Parameter(name, where, bool(node.get("required")), kind, rule, rule.schema.get("default"))
@@ -233,7 +247,7 @@ class _Compiler:
         if reference is None:
             return None
         if method in ("get", "delete"):
-            raise refused(place, f"a {method.upper()} has no body; use parameters")
+            raise contract_error(place, f"a {method.upper()} has no body; use parameters")
         node = self._schemas.resolve(reference)
         rule = self._schemas.rule(json_schema(node["content"], place), f"{place}/content")
         declared = properties(rule.schema)
@@ -246,23 +260,27 @@ class _Compiler:
                 if "x-absent" in schema:
                     absent.setdefault(name, tuple(schema["x-absent"]))
             if name in absent and name not in defaults:
-                raise refused(f"{place} ({name})", "x-absent without a default; add the default that takes its place")
+                raise contract_error(
+                    f"{place} ({name})", "x-absent without a default; add the default that takes its place"
+                )
         return Body(tuple(node["content"]), bool(node.get("required")), rule, tuple(declared), defaults, absent)
 
-    def _replies(self, responses: Mapping[str, Any], errors_as: str, place: str) -> dict[int, Reply]:
-        replies: dict[int, Reply] = {}
+    def _replies(self, responses: Mapping[str, Any], errors_as: str, place: str) -> dict[int, ResponseRule]:
+        replies: dict[int, ResponseRule] = {}
         for text, reference in responses.items():
             if not re.fullmatch(r"[2-5][0-9]{2}", text):
-                raise refused(place, f"{text!r} is not a status code; declare each status by its number")
+                raise contract_error(place, f"{text!r} is not a status code; declare each status by its number")
             at = f"{place}/{text}"
             replies[int(text)] = reply = self._reply(int(text), self._schemas.resolve(reference), at)
             if reply.status >= 400 and errors_as == "problem" and reply.media_type != _PROBLEM:
-                raise refused(at, f"every error is {_PROBLEM} (RFC 9457), not {reply.media_type or 'without a body'}")
+                raise contract_error(
+                    at, f"every error is {_PROBLEM} (RFC 9457), not {reply.media_type or 'without a body'}"
+                )
         if 200 not in replies:
-            raise refused(place, "200 is missing; a handler that succeeds answers 200")
+            raise contract_error(place, "200 is missing; a handler that succeeds answers 200")
         return replies
 
-    def _reply(self, status: int, node: Mapping[str, Any], place: str) -> Reply:
+    def _reply(self, status: int, node: Mapping[str, Any], place: str) -> ResponseRule:
         headers: list[str] = []
         constants: list[tuple[str, str]] = []
         for name, reference in node.get("headers", {}).items():
@@ -270,18 +288,18 @@ class _Compiler:
             schema = self._schemas.inline(self._schemas.resolve(reference)["schema"])
             if "const" in schema:
                 if not isinstance(schema["const"], str):
-                    raise refused(below(f"{place}/headers", name), "its const must be a text; quote it")
+                    raise contract_error(child(f"{place}/headers", name), "its const must be a text; quote it")
                 constants.append((name.lower(), schema["const"]))
         content = node.get("content")
         if content is None:
-            return Reply(status, None, None, tuple(headers), (), tuple(constants))
+            return ResponseRule(status, None, None, tuple(headers), (), tuple(constants))
         if len(content) > 1 or not all(is_json(media_type) for media_type in content):
-            raise refused(f"{place}/content", f"must be one JSON media type, not {', '.join(content)}")
+            raise contract_error(f"{place}/content", f"must be one JSON media type, not {', '.join(content)}")
         schema = json_schema(content, place)
         media_type, media = next(iter(content.items()))
-        rule = self._schemas.rule(schema, below(f"{place}/content", media_type))
+        rule = self._schemas.rule(schema, child(f"{place}/content", media_type))
         examples = media_examples(media, self._schemas) or tuple(rule.schema.get("examples", ()))
-        return Reply(status, media_type, rule, tuple(headers), examples, tuple(constants))
+        return ResponseRule(status, media_type, rule, tuple(headers), examples, tuple(constants))
 
     def _callbacks(
         self, node: Mapping[str, Any], operation_id: str, body: Body | None, place: str
@@ -289,17 +307,17 @@ class _Compiler:
         states = dict.fromkeys(state for table in self._lifecycles.values() for state in table.states)
         rules: list[CallbackRule] = []
         for name, reference in node.get("callbacks", {}).items():
-            at = below(f"{place}/callbacks", name)
+            at = child(f"{place}/callbacks", name)
             for expression, item in self._schemas.resolve(reference).items():
                 request = body.rule.schema if body else None
-                where = below(at, expression)
+                where = child(at, expression)
                 rules.append(
                     compile_callback(name, expression, item, operation_id, request, states, self._schemas, where)
                 )
         return tuple(rules)
 
 
-def _echoed(body: Body | None, reply: Reply) -> tuple[str, ...]:
+def _echoed(body: Body | None, reply: ResponseRule) -> tuple[str, ...]:
     """The request's names that the answered resource has too: a field added to both in the spec needs no code."""
     if body is None or reply.rule is None:
         return ()

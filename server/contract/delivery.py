@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from leyden.server.contract.json_pointer import below, quoted, refused, suggestion, tokens
+from leyden.server.contract.json_pointer import child, contract_error, quoted, split_pointer, suggestion
 from leyden.server.contract.schemas import Schemas, properties
 from leyden.server.contract.types import CallbackRule, DeliveryRule
 from leyden.server.timestamps import parse_duration
@@ -30,7 +30,7 @@ def compile_callback(
     """
     post = item["post"]
     if post.get("security"):
-        raise refused(f"{place}/post/security", "a callback carries a signature and no key; write security: []")
+        raise contract_error(f"{place}/post/security", "a callback carries a signature and no key; write security: []")
     content = schemas.resolve(post["requestBody"])["content"]
     schema = json_schema(content, f"{place}/post/requestBody")
     rule = schemas.rule(schema, f"{place}/post/requestBody/content")
@@ -38,13 +38,13 @@ def compile_callback(
     parameters = [schemas.resolve(parameter) for parameter in post.get("parameters", ())]
     for parameter in parameters:
         if parameter["in"] != "header":
-            raise refused(
+            raise contract_error(
                 f"{place}/post/parameters", f"{parameter['name']!r} must be in: header; a callback has no other"
             )
     return CallbackRule(
         name=name,
         operation_id=operation_id,
-        url_at=_url_at(expression, request, place),
+        url_path=_url_at(expression, request, place),
         rule=rule,
         headers=tuple(parameter["name"].lower() for parameter in parameters),
         delivery=_delivery(item["x-delivery"], told, f"{place}/x-delivery"),
@@ -54,14 +54,16 @@ def compile_callback(
 def json_schema(content: Mapping[str, Any], place: str) -> dict[str, Any]:
     """The one schema of a body's media types. Raises `ContractError` unless they are JSON and agree."""
     if not content:
-        raise refused(f"{place}/content", "names no media type; add application/json, or leave content out")
+        raise contract_error(f"{place}/content", "names no media type; add application/json, or leave content out")
     for media_type in content:
         if not is_json(media_type):
-            raise refused(below(f"{place}/content", media_type), "only JSON is read and written; use application/json")
+            raise contract_error(
+                child(f"{place}/content", media_type), "only JSON is read and written; use application/json"
+            )
     first: dict[str, Any]
     first, *others = (media["schema"] for media in content.values())
     if any(other != first for other in others):
-        raise refused(f"{place}/content", "the media types have different schemas; give them one")
+        raise contract_error(f"{place}/content", "the media types have different schemas; give them one")
     return first
 
 
@@ -73,13 +75,15 @@ def is_json(media_type: str) -> bool:
 def _url_at(expression: str, request: Mapping[str, Any] | None, place: str) -> tuple[str, ...]:
     found = _EXPRESSION.fullmatch(expression)
     if found is None:
-        raise refused(place, "the expression must be '{$request.body#/...}': where the request's body holds the URL")
-    path = tuple(tokens(found[1]))
+        raise contract_error(
+            place, "the expression must be '{$request.body#/...}': where the request's body holds the URL"
+        )
+    path = tuple(split_pointer(found[1]))
     held: list[Mapping[str, Any]] = [request] if request is not None else []
     for name in path:
         known = {key: parts for schema in held for key, parts in properties(schema).items()}
         if name not in known:
-            raise refused(place, f"the request body declares no property {name!r}" + suggestion(name, known))
+            raise contract_error(place, f"the request body declares no property {name!r}" + suggestion(name, known))
         held = known[name]
     return path
 
@@ -114,24 +118,24 @@ def _delivery(value: Mapping[str, Any], states: tuple[str, ...], place: str) -> 
         "secretRotation",
     ):
         if key not in value:
-            raise refused(place, f"{key} is missing")
+            raise contract_error(place, f"{key} is missing")
     events = value["events"]
     if not isinstance(events, dict) or not all(isinstance(event, str) for event in events.values()):
-        raise refused(f"{place}/events", f"must map states to the events' names, not {quoted(events)}")
+        raise contract_error(f"{place}/events", f"must map states to the events' names, not {quoted(events)}")
     for state in events:
         if state not in states:
-            raise refused(
+            raise contract_error(
                 f"{place}/events", f"{state!r} is a state that this callback cannot tell of" + suggestion(state, states)
             )
     if value["form"] not in _FORMS:
-        raise refused(f"{place}/form", f"must be flat or envelope, not {quoted(value['form'])}")
+        raise contract_error(f"{place}/form", f"must be flat or envelope, not {quoted(value['form'])}")
     attempts = value["attempts"]
     if not isinstance(attempts, list) or not attempts:
-        raise refused(f"{place}/attempts", "is empty; the first attempt is usually 0, so write at least [0]")
+        raise contract_error(f"{place}/attempts", "is empty; the first attempt is usually 0, so write at least [0]")
     return DeliveryRule(
         events=dict(events),
         form=value["form"],
-        pauses_ms=tuple(_span(pause, f"{place}/attempts/{index}") for index, pause in enumerate(attempts)),
+        delays_ms=tuple(_span(pause, f"{place}/attempts/{index}") for index, pause in enumerate(attempts)),
         jitter=_number(value["jitter"], 0, f"{place}/jitter", below_one=True),
         retry_after_times=_number(value["retryAfterTimes"], 1, f"{place}/retryAfterTimes"),
         connect_timeout_ms=_span(value["connectTimeout"], f"{place}/connectTimeout", least_ms=1),
@@ -145,9 +149,11 @@ def _span(value: Any, place: str, *, least_ms: int = 0) -> int:
     try:
         span = parse_duration(value)
     except (ValueError, AttributeError):
-        raise refused(place, f"{quoted(value)} is not a duration; write for example 5s, 5m, 2h or 0") from None
+        raise contract_error(place, f"{quoted(value)} is not a duration; write for example 5s, 5m, 2h or 0") from None
     if span < least_ms:
-        raise refused(place, f"{quoted(value)} is too short; it must be {'at least 1ms' if least_ms else '0 or more'}")
+        raise contract_error(
+            place, f"{quoted(value)} is too short; it must be {'at least 1ms' if least_ms else '0 or more'}"
+        )
     return span
 
 
@@ -155,6 +161,6 @@ def _number(value: Any, least: int, place: str, *, below_one: bool = False, whol
     fits = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool) and value >= least
     if not fits or (below_one and value >= 1):
         expected = "in [0, 1)" if below_one else f"{'a whole number' if whole else 'a number'} from {least}"
-        raise refused(place, f"must be {expected}, not {quoted(value)}")
+        raise contract_error(place, f"must be {expected}, not {quoted(value)}")
     number: float = value
     return number

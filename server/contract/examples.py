@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from leyden.server.contract.json_pointer import below, quoted, refused
+from leyden.server.contract.json_pointer import child, contract_error, quoted
 from leyden.server.contract.schemas import Schemas
-from leyden.server.contract.validate_document import Survey
+from leyden.server.contract.validate_document import DocumentIndex
 
 
 def media_examples(holder: dict[str, Any], schemas: Schemas) -> tuple[Any, ...]:
@@ -16,7 +16,7 @@ def media_examples(holder: dict[str, Any], schemas: Schemas) -> tuple[Any, ...]:
     return tuple(schemas.resolve(example)["value"] for example in holder.get("examples", {}).values())
 
 
-def check_examples(seen: Survey, schemas: Schemas) -> None:
+def check_examples(seen: DocumentIndex, schemas: Schemas) -> None:
     """Hold every example, default and `x-absent` value of the document to its schema.
 
     Raises `ContractError` naming the first that breaks it.
@@ -26,7 +26,7 @@ def check_examples(seen: Survey, schemas: Schemas) -> None:
             schemas.check_value(holder["schema"], holder["example"], f"{place}/example", "example")
         for name, example in holder.get("examples", {}).items():
             value = schemas.resolve(example)["value"]
-            schemas.check_value(holder["schema"], value, below(f"{place}/examples", name), "example")
+            schemas.check_value(holder["schema"], value, child(f"{place}/examples", name), "example")
     for place, schema in seen.of("schema"):
         for index, value in enumerate(schema.get("examples", ())):
             schemas.check_value(schema, value, f"{place}/examples/{index}", "example")
@@ -37,4 +37,4 @@ def check_examples(seen: Survey, schemas: Schemas) -> None:
                 problem = (
                     f"{quoted(value)} is refused by its own schema, so it can never count as absent; allow it there"
                 )
-                raise refused(f"{place}/x-absent", problem)
+                raise contract_error(f"{place}/x-absent", problem)

@@ -8,7 +8,7 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
-from leyden.server.contract.json_pointer import beneath, quoted, refused
+from leyden.server.contract.json_pointer import contract_error, descendant, quoted
 from leyden.server.contract.lifecycle_rows import check_row_shapes
 from leyden.server.contract.types import Validator
 from leyden.server.errors import ContractError
@@ -39,7 +39,7 @@ class Extensions:
             return
         error = _innermost(list(validator.iter_errors(value)))
         problem = error.message if len(error.message) < 120 else f"{quoted(error.instance)} does not fit"
-        raise refused(beneath(place, error.instance_path), problem + self._meaning(error))
+        raise contract_error(descendant(place, error.instance_path), problem + self._meaning(error))
 
     def _meaning(self, error: ValidationError) -> str:
         """The description nearest above the rule that was broken: it says what a good value is."""

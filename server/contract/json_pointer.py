@@ -8,19 +8,19 @@ from typing import Any
 from leyden.server.errors import ContractError
 
 
-def below(place: str, key: str | int) -> str:
+def child(place: str, key: str | int) -> str:
     """`place` with one more reference token (RFC 6901)."""
     return f"{place}/{key.replace('~', '~0').replace('/', '~1')}" if type(key) is str else f"{place}/{key}"
 
 
-def beneath(place: str, keys: Iterable[str | int]) -> str:
+def descendant(place: str, keys: Iterable[str | int]) -> str:
     """`place` with each of `keys` below the one before."""
     for key in keys:
-        place = below(place, key)
+        place = child(place, key)
     return place
 
 
-def tokens(pointer: str) -> list[str]:
+def split_pointer(pointer: str) -> list[str]:
     """The reference tokens of a JSON pointer such as `/a~1b/c` (RFC 6901)."""
     return [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
 
@@ -42,6 +42,6 @@ def quoted(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def refused(place: str, problem: str) -> ContractError:
+def contract_error(place: str, problem: str) -> ContractError:
     """The error for `problem` at `place`."""
     return ContractError(f"{place}: {problem}")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leyden.server.contract.json_pointer import quoted, refused, suggestion
-from leyden.server.contract.types import LifecycleTable, Row
+from leyden.server.contract.json_pointer import contract_error, quoted, suggestion
+from leyden.server.contract.types import LifecycleRow, LifecycleTable
 
 CREATION = "(creation)"
 CREATED = "created"
@@ -23,36 +23,38 @@ _KEYS = tuple(dict.fromkeys(_TRANSITION + _REFUSAL))
 def check_row_shapes(rows: Any, place: str) -> None:
     """Each row is a transition or a refusal, whole and nothing else. Raises `ContractError` naming the row."""
     if type(rows) is not list or not rows:
-        raise refused(place, f"must be a list of rows, not {quoted(rows)}")
+        raise contract_error(place, f"must be a list of rows, not {quoted(rows)}")
     for index, row in enumerate(rows):
         at = f"{place}/{index}"
         if type(row) is not dict:
-            raise refused(at, f"must be a mapping, not {quoted(row)}")
+            raise contract_error(at, f"must be a mapping, not {quoted(row)}")
         for key, value in row.items():
             if key not in _KEYS:
-                raise refused(at, f"unknown key {key!r}" + suggestion(str(key), _KEYS))
+                raise contract_error(at, f"unknown key {key!r}" + suggestion(str(key), _KEYS))
             if key == "effects":
                 if type(value) is not list or not all(type(name) is str for name in value):
-                    raise refused(at, f"effects must be a list of names, not {quoted(value)}")
+                    raise contract_error(at, f"effects must be a list of names, not {quoted(value)}")
             elif type(value) is not str or not value:
-                raise refused(at, f"{key} must be a text, not {quoted(value)}")
+                raise contract_error(at, f"{key} must be a text, not {quoted(value)}")
         if ("to" in row) == ("refuse" in row):
             both = "both `to` and `refuse`" if "to" in row else "neither `to` nor `refuse`"
-            raise refused(at, f"has {both}; a row is a transition or a refusal")
+            raise contract_error(at, f"has {both}; a row is a transition or a refusal")
         if "refuse" in row and row.get("from") == CREATION:
-            raise refused(at, f"{CREATION} cannot refuse: a request that is refused creates nothing; write `to`")
+            raise contract_error(at, f"{CREATION} cannot refuse: a request that is refused creates nothing; write `to`")
         if "refuse" in row and "because" not in row:
-            raise refused(at, f"the refusal {row['refuse']!r} has no `because`; say why in a sentence")
+            raise contract_error(at, f"the refusal {row['refuse']!r} has no `because`; say why in a sentence")
         for key in row:
             if key not in (_TRANSITION if "to" in row else _REFUSAL):
-                raise refused(at, f"{key!r} does not belong on a {'transition' if 'to' in row else 'refusal'}")
+                raise contract_error(at, f"{key!r} does not belong on a {'transition' if 'to' in row else 'refusal'}")
         for key in ("from", "trigger", "basis"):
             if key not in row:
-                raise refused(at, f"{key} is missing; every row has one")
+                raise contract_error(at, f"{key} is missing; every row has one")
         if row["basis"] not in ("specification", "decision"):
-            raise refused(at, f"basis must be specification or decision, not {row['basis']!r}")
+            raise contract_error(at, f"basis must be specification or decision, not {row['basis']!r}")
         if row["basis"] == "decision" and "decision" not in row:
-            raise refused(at, "basis: decision needs a decision: the entry in DECISIONS.md that gives the reason")
+            raise contract_error(
+                at, "basis: decision needs a decision: the entry in DECISIONS.md that gives the reason"
+            )
 
 
 def compile_lifecycle(
@@ -68,9 +70,9 @@ def compile_lifecycle(
         for key in ("from", "to"):
             if key in row and row[key] not in states and (key, row[key]) != ("from", CREATION):
                 known = [*states, CREATION] if key == "from" else states
-                raise refused(at, f"{key}: {row[key]!r} is not in the status enum" + suggestion(row[key], known))
+                raise contract_error(at, f"{key}: {row[key]!r} is not in the status enum" + suggestion(row[key], known))
         if (row["from"] == CREATION) != (row["trigger"] == CREATED):
-            raise refused(at, f"the trigger {CREATED!r} belongs to {CREATION!r}, and no other trigger does")
+            raise contract_error(at, f"the trigger {CREATED!r} belongs to {CREATION!r}, and no other trigger does")
     _check_creation(rows, place)
     triggers = tuple(dict.fromkeys(row["trigger"] for row in rows))
     _check_total(states, triggers, rows, place)
@@ -80,7 +82,7 @@ def compile_lifecycle(
 
 def _check_creation(rows: Sequence[Mapping[str, Any]], place: str) -> None:
     if not any(row["from"] == CREATION and "to" in row for row in rows):
-        raise refused(place, f"no creation row; add {{from: {CREATION}, trigger: {CREATED}, to: ...}}")
+        raise contract_error(place, f"no creation row; add {{from: {CREATION}, trigger: {CREATED}, to: ...}}")
 
 
 def _check_total(states: Sequence[str], triggers: Sequence[str], rows: Sequence[Mapping[str, Any]], place: str) -> None:
@@ -91,17 +93,19 @@ def _check_total(states: Sequence[str], triggers: Sequence[str], rows: Sequence[
             guard = rows[other].get("when")
             if guard is None or guard == row.get("when"):
                 why = "which always applies" if guard is None else f"which has the same guard {guard!r}"
-                raise refused(
+                raise contract_error(
                     f"{place}/{index}", f"can never apply: row {other} stands before it, {why}; remove one of them"
                 )
         earlier.append(index)
     for state in states:
         for trigger in triggers:
             if trigger != CREATED and (state, trigger) not in standing:
-                raise refused(place, f"nothing says what {trigger!r} does in {state!r}; add a transition or a refusal")
+                raise contract_error(
+                    place, f"nothing says what {trigger!r} does in {state!r}; add a transition or a refusal"
+                )
     for (state, trigger), indexes in standing.items():
         if "when" in rows[indexes[-1]]:
-            raise refused(
+            raise contract_error(
                 f"{place}/{indexes[-1]}",
                 f"is the last row for {trigger!r} in {state!r} and has a guard; add a row without `when` after it",
             )
@@ -116,11 +120,11 @@ def _check_reachable(states: Sequence[str], rows: Sequence[Mapping[str, Any]], p
         reached |= entered
     for state in states:
         if state not in reached:
-            raise refused(place, f"no row leads to {state!r}; add one, or take {state!r} out of the status enum")
+            raise contract_error(place, f"no row leads to {state!r}; add one, or take {state!r} out of the status enum")
 
 
-def _row(row: Mapping[str, Any]) -> Row:
-    return Row(
+def _row(row: Mapping[str, Any]) -> LifecycleRow:
+    return LifecycleRow(
         source=row["from"],
         trigger=row["trigger"],
         when=row.get("when"),

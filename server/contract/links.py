@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from leyden.server.contract.json_pointer import below, refused, suggestion, tokens
+from leyden.server.contract.json_pointer import child, contract_error, split_pointer, suggestion
 from leyden.server.contract.schemas import Schemas, properties
 from leyden.server.contract.types import Operation
 
@@ -30,10 +30,12 @@ def check_links(
         response = schemas.resolve(answer)
         for name, reference in response.get("links", {}).items():
             link = schemas.resolve(reference)
-            at = below(f"{place}/responses/{status}/links", name)
+            at = child(f"{place}/responses/{status}/links", name)
             target = operations.get(link["operationId"])
             if target is None:
-                raise refused(at, f"no operation {link['operationId']!r}" + suggestion(link["operationId"], operations))
+                raise contract_error(
+                    at, f"no operation {link['operationId']!r}" + suggestion(link["operationId"], operations)
+                )
             for parameter, expression in link.get("parameters", {}).items():
                 _check_parameter(parameter, target, at)
                 _check_expression(expression, operation, int(status), f"{at}/parameters/{parameter}")
@@ -42,9 +44,11 @@ def check_links(
 def _check_parameter(name: str, target: Operation, place: str) -> None:
     where, _, rest = name.partition(".")
     qualified = where in _PLACES and bool(rest)
-    names = {parameter.name for parameter in target.parameters if not qualified or parameter.place == where}
+    names = {parameter.name for parameter in target.parameters if not qualified or parameter.location == where}
     if (rest if qualified else name) not in names:
-        raise refused(place, f"{target.operation_id} has no parameter {name!r}" + suggestion(rest or name, names))
+        raise contract_error(
+            place, f"{target.operation_id} has no parameter {name!r}" + suggestion(rest or name, names)
+        )
 
 
 def _check_expression(expression: Any, operation: Operation, status: int, place: str) -> None:
@@ -54,20 +58,24 @@ def _check_expression(expression: Any, operation: Operation, status: int, place:
         return
     asked = _REQUEST.fullmatch(expression)
     if asked is not None:
-        if not any((parameter.place, parameter.name) == asked.groups() for parameter in operation.parameters):
-            raise refused(place, f"{operation.operation_id} has no {asked[1]} parameter {asked[2]!r}")
+        if not any((parameter.location, parameter.name) == asked.groups() for parameter in operation.parameters):
+            raise contract_error(place, f"{operation.operation_id} has no {asked[1]} parameter {asked[2]!r}")
         return
     held = _BODY.fullmatch(expression)
     if held is None:
-        raise refused(place, f"{expression!r} is not understood; write $response.body#/... or $request.path.NAME")
-    rule = operation.replies[status].rule if held[1] == "response" else operation.body and operation.body.rule
+        raise contract_error(
+            place, f"{expression!r} is not understood; write $response.body#/... or $request.path.NAME"
+        )
+    rule = operation.responses[status].rule if held[1] == "response" else operation.body and operation.body.rule
     schemas: list[Mapping[str, Any]] = [rule.schema] if rule else []
-    for token in tokens(held[2]):
+    for token in split_pointer(held[2]):
         known: dict[str, list[Mapping[str, Any]]] = {}
         for schema in schemas:
             known |= properties(schema)
             if token.isdigit() and "items" in schema:
                 known[token] = [schema["items"]]
         if token not in known:
-            raise refused(place, f"{expression!r}: the {held[1]} body declares no {token!r}" + suggestion(token, known))
+            raise contract_error(
+                place, f"{expression!r}: the {held[1]} body declares no {token!r}" + suggestion(token, known)
+            )
         schemas = known[token]

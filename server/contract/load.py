@@ -9,7 +9,7 @@ from typing import Any
 import leyden.specs
 from leyden.server.contract.compile import compile_contract
 from leyden.server.contract.extensions import Extensions
-from leyden.server.contract.json_pointer import refused, suggestion
+from leyden.server.contract.json_pointer import contract_error, suggestion
 from leyden.server.contract.overlay import Overlay, apply_overlay, read_overlay
 from leyden.server.contract.parse_cache import packaged_document
 from leyden.server.contract.types import Contract
@@ -60,7 +60,7 @@ def load_contract(
         name = file.name
         document = _document(file, "spec")
     if not isinstance(document, dict):
-        raise refused(name or "spec", "is not an OpenAPI document: its root must be a mapping")
+        raise contract_error(name or "spec", "is not an OpenAPI document: its root must be a mapping")
     packaged = [packaged + _SPEC for packaged in DOCUMENTS]
     standing_for = known_as or (name if name in packaged else None)
     laid: list[str] = []

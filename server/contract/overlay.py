@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from leyden.server.contract.json_pointer import quoted, refused, suggestion
+from leyden.server.contract.json_pointer import contract_error, quoted, suggestion
 
 _FIELDS = {"overlay": str, "info": dict, "extends": str, "actions": list}
 _INFO = ("title", "version", "description")
@@ -31,15 +31,15 @@ def read_overlay(document: Any, name: str) -> Overlay:
     """Check an overlay document. Raises `ContractError` naming what does not belong or is missing."""
     _check_keys(document, _FIELDS, ("overlay", "info", "actions"), name)
     if not _VERSION.fullmatch(document["overlay"]):
-        raise refused(name, f"overlay: {document['overlay']!r} is not read; write overlay: 1.0.0")
+        raise contract_error(name, f"overlay: {document['overlay']!r} is not read; write overlay: 1.0.0")
     _check_keys(document["info"], dict.fromkeys(_INFO, str), ("title", "version"), f"{name}#/info")
     if not document["actions"]:
-        raise refused(f"{name}#/actions", "is empty; write at least one action")
+        raise contract_error(f"{name}#/actions", "is empty; write at least one action")
     for index, action in enumerate(document["actions"]):
         place = f"{name}#/actions/{index}"
         _check_keys(action, _ACTION, ("target",), place)
         if ("update" in action) == bool(action.get("remove")):
-            raise refused(place, "must have either update or remove: true")
+            raise contract_error(place, "must have either update or remove: true")
     extends = document.get("extends")
     title = name.removesuffix(".overlay.yaml")
     return Overlay(title, extends and extends.rsplit("/", 1)[-1], tuple(document["actions"]))
@@ -60,15 +60,15 @@ def apply_overlay(document: dict[str, Any], overlay: Overlay) -> None:
         try:
             nodes = find(target, document)
         except JSONPathError as error:
-            raise refused(place, f"{target!r} is not JSONPath (RFC 9535): {error}") from None
+            raise contract_error(place, f"{target!r} is not JSONPath (RFC 9535): {error}") from None
         if not nodes:
-            raise refused(place, f"{target} selects nothing; correct the target, or leave the overlay out")
+            raise contract_error(place, f"{target} selects nothing; correct the target, or leave the overlay out")
         # From the last to the first, so that a removal moves nothing that is still to be removed.
         by_location = {node.location: node for node in nodes}
         for _, node in sorted(by_location.items(), reverse=True):
             if "update" not in action:
                 if node.parent is None:
-                    raise refused(place, "the whole document cannot be removed")
+                    raise contract_error(place, "the whole document cannot be removed")
                 holder: Any = node.parent.value
                 del holder[node.location[-1]]
             elif isinstance(node.value, list):
@@ -78,7 +78,7 @@ def apply_overlay(document: dict[str, Any], overlay: Overlay) -> None:
             elif isinstance(node.value, dict) and isinstance(action["update"], dict):
                 _merge(node.value, action["update"], f"{place}: {target}")
             else:
-                raise refused(place, f"cannot update {quoted(node.value)}; target the object that holds it")
+                raise contract_error(place, f"cannot update {quoted(node.value)}; target the object that holds it")
 
 
 def _merge(into: dict[str, Any], update: Mapping[str, Any], place: str) -> None:
@@ -92,7 +92,7 @@ def _merge(into: dict[str, Any], update: Mapping[str, Any], place: str) -> None:
         elif isinstance(old, list) and isinstance(value, list):
             old.extend(_own(value))
         elif isinstance(old, (dict, list)) or isinstance(value, (dict, list)):
-            raise refused(
+            raise contract_error(
                 f"{place}.{key}",
                 f"{quoted(value)} is another kind than {quoted(old)}; remove {key!r} in an action before",
             )
@@ -111,12 +111,12 @@ def _own(value: Any) -> Any:
 
 def _check_keys(value: Any, fields: Mapping[str, Any], needed: tuple[str, ...], place: str) -> None:
     if not isinstance(value, dict):
-        raise refused(place, f"must be a mapping, not {quoted(value)}")
+        raise contract_error(place, f"must be a mapping, not {quoted(value)}")
     for key, item in value.items():
         if key not in fields:
-            raise refused(place, f"unknown key {key!r}" + suggestion(str(key), fields))
+            raise contract_error(place, f"unknown key {key!r}" + suggestion(str(key), fields))
         if not isinstance(item, fields[key]):
-            raise refused(f"{place}, {key}", f"{quoted(item)} does not fit; see the Overlay Specification 1.0.0")
+            raise contract_error(f"{place}, {key}", f"{quoted(item)} does not fit; see the Overlay Specification 1.0.0")
     for key in needed:
         if key not in value:
-            raise refused(place, f"{key} is missing")
+            raise contract_error(place, f"{key} is missing")

@@ -7,7 +7,7 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
-from leyden.server.contract.json_pointer import beneath, quoted, refused, tokens
+from leyden.server.contract.json_pointer import contract_error, descendant, quoted, split_pointer
 from leyden.server.contract.keywords import fields
 from leyden.server.contract.types import Path, Rule, Validator
 
@@ -64,7 +64,9 @@ class Schemas:
             try:
                 validator = Draft202012Validator(inlined, validate_formats=True)
             except ValidationError as error:
-                raise refused(beneath(place, error.instance_path), f"not a usable schema: {error.message}") from None
+                raise contract_error(
+                    descendant(place, error.instance_path), f"not a usable schema: {error.message}"
+                ) from None
             self._validators[id(inlined)] = validator
         return validator
 
@@ -75,14 +77,14 @@ class Schemas:
             return
         error = next(iter(validator.iter_errors(value)))
         problem = error.message if len(error.message) <= 200 else f"{quoted(error.instance)} does not fit"
-        inside = beneath("", error.instance_path)
-        raise refused(place, f"the {noun} breaks its own schema{' at ' + inside if inside else ''}: {problem}")
+        inside = descendant("", error.instance_path)
+        raise contract_error(place, f"the {noun} breaks its own schema{' at ' + inside if inside else ''}: {problem}")
 
     def _target(self, target: str) -> Any:
         found: Any = self._targets.get(target)
         if found is None:
             found = self._document
-            for token in tokens(target):
+            for token in split_pointer(target):
                 found = found[int(token) if isinstance(found, list) else token]
             self._targets[target] = found
         return found
@@ -105,7 +107,9 @@ class Schemas:
             return {**schema, **changed} if changed else schema
         if target in self._open:
             chain = " and ".join(self._open[self._open.index(target) :])
-            raise refused(self._root + target[1:], f"contains itself, by way of {chain}; such schemas are not served")
+            raise contract_error(
+                self._root + target[1:], f"contains itself, by way of {chain}; such schemas are not served"
+            )
         self._open.append(target)
         referred = self.inline(self._target(target))
         self._open.pop()

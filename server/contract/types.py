@@ -32,7 +32,7 @@ class Parameter(NamedTuple):
     """A path, query or header parameter. `kind` is the schema's JSON type: `string`, `integer` or `boolean`."""
 
     name: str
-    place: str
+    location: str
     required: bool
     kind: str
     rule: Rule
@@ -54,7 +54,7 @@ class Body(NamedTuple):
     absent: Mapping[str, tuple[Any, ...]]
 
 
-class Reply(NamedTuple):
+class ResponseRule(NamedTuple):
     """A declared answer: `rule` is None when it has no body. `headers` are the declared names, lower case;
     `constants` are those whose schema is a single value, sent without any code."""
 
@@ -70,14 +70,14 @@ class DeliveryRule(NamedTuple):
     """How a callback is delivered (`x-delivery`). Spans in milliseconds.
 
     `events` maps the state a resource entered to the event's name; a state that is not there is not told.
-    `pauses_ms[k]` is the wait before attempt k+1, counted from the end of the attempt before it (the first is
+    `delays_ms[k]` is the wait before attempt k+1, counted from the end of the attempt before it (the first is
     usually 0). `jitter` is the fraction each wait may be shortened or lengthened by. `retry_after_times` bounds a
     receiver's Retry-After to this multiple of the wait it replaces.
     """
 
     events: Mapping[str, str]
     form: str
-    pauses_ms: tuple[int, ...]
+    delays_ms: tuple[int, ...]
     jitter: float
     retry_after_times: float
     connect_timeout_ms: int
@@ -92,7 +92,7 @@ class CallbackRule(NamedTuple):
 
     name: str
     operation_id: str
-    url_at: tuple[str, ...]
+    url_path: tuple[str, ...]
     rule: Rule
     headers: tuple[str, ...]
     delivery: DeliveryRule
@@ -115,7 +115,7 @@ class Operation(NamedTuple):
     secured: bool
     parameters: tuple[Parameter, ...]
     body: Body | None
-    replies: Mapping[int, Reply]
+    responses: Mapping[int, ResponseRule]
     callbacks: tuple[CallbackRule, ...]
     echoed: tuple[str, ...]
     errors_as: str
@@ -128,7 +128,7 @@ class Operation(NamedTuple):
         return "".join("_" + c.lower() if c.isupper() else c for c in self.operation_id)
 
 
-class Row(NamedTuple):
+class LifecycleRow(NamedTuple):
     """One row of a lifecycle table: a transition (`to` is given) or a written refusal (`refuse` is given).
 
     `source` is `(creation)` for the row that brings a resource into being. `when` names a guard; a row without
@@ -152,7 +152,7 @@ class LifecycleTable(NamedTuple):
     resource: str
     states: tuple[str, ...]
     triggers: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[LifecycleRow, ...]
 
     @property
     def initial(self) -> str:

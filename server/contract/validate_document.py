@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leyden.server.contract.extensions import Extensions
-from leyden.server.contract.json_pointer import below, quoted, refused, suggestion
+from leyden.server.contract.json_pointer import child, contract_error, quoted, suggestion
 from leyden.server.contract.keywords import FORMATS, OBJECTS, SECTIONS, TYPES, UNSERVED, fields, required
 from leyden.server.errors import ContractError
 
@@ -18,7 +18,7 @@ _KINDS = {kind: (fields(kind), required(kind)) for kind in OBJECTS}
 
 
 @dataclass(slots=True)
-class Survey:
+class DocumentIndex:
     """A document seen once: each object by its place with its kind, and each `$ref` with the kind it must lead to."""
 
     root: str
@@ -30,12 +30,12 @@ class Survey:
         return [(place, node) for place, (kind, node) in self.objects.items() if kind in kinds]
 
 
-def survey(document: Any, root: str, extensions: Extensions) -> Survey:
+def validate_document(document: Any, root: str, extensions: Extensions) -> DocumentIndex:
     """Walk `document` against the table; `root` is the place of its root in errors, such as `charges.openapi.yaml#`.
 
     Raises `ContractError` at the first thing that is not allowed where it stands.
     """
-    walk = _Walk(Survey(root), extensions)
+    walk = _Walk(DocumentIndex(root), extensions)
     walk.visit(document, "document", root)
     for place, kind, target in walk.survey.references:
         walk.check_reference(place, kind, target)
@@ -43,28 +43,28 @@ def survey(document: Any, root: str, extensions: Extensions) -> Survey:
 
 
 class _Walk:
-    def __init__(self, seen: Survey, extensions: Extensions) -> None:
+    def __init__(self, seen: DocumentIndex, extensions: Extensions) -> None:
         self.survey = seen
         self._extensions = extensions
 
     def visit(self, value: Any, form: str, place: str) -> None:
         if form == "text":
             if type(value) is not str:
-                raise refused(place, f"must be a text, not {quoted(value)}")
+                raise contract_error(place, f"must be a text, not {quoted(value)}")
         elif form == "any":
             return
         elif form[0] == "{":
             for key, item in self._mapping(value, place).items():
-                self.visit(item, form[1:-1], below(place, key))
+                self.visit(item, form[1:-1], child(place, key))
         elif form[0] == "[":
             if type(value) is not list:
-                raise refused(place, f"must be a list, not {quoted(value)}")
+                raise contract_error(place, f"must be a list, not {quoted(value)}")
             for index, item in enumerate(value):
                 self.visit(item, form[1:-1], f"{place}/{index}")
         elif form in _PLAIN:
             test, expected = _PLAIN[form]
             if not test(value):
-                raise refused(place, f"must be {expected}, not {quoted(value)}")
+                raise contract_error(place, f"must be {expected}, not {quoted(value)}")
         elif form == "schema?":
             if type(value) is not bool:
                 self._object(value, "schema", place)
@@ -78,7 +78,7 @@ class _Walk:
                 return
             self.survey.objects[place] = (kind, node)
             for expression, item in node.items():
-                self._object(item, "callbackItem", below(place, expression))
+                self._object(item, "callbackItem", child(place, expression))
             return
         if kind != "schema" and self._is_reference(node, kind, place):
             return
@@ -89,40 +89,44 @@ class _Walk:
             if form is None:
                 raise self._unknown(kind, key, place)
             if form == "x":
-                self._extensions.check(key, item, below(place, key))
+                self._extensions.check(key, item, child(place, key))
             else:
-                self.visit(item, form, below(place, key))
+                self.visit(item, form, child(place, key))
         for key in needed:
             if key not in node:
-                raise refused(place, f"{key} is missing; every {kind} has one")
+                raise contract_error(place, f"{key} is missing; every {kind} has one")
         if node.get("x-basis") == "decision" and "x-decision" not in node:
-            raise refused(place, "x-basis: decision needs x-decision: the entry in DECISIONS.md that gives the reason")
+            raise contract_error(
+                place, "x-basis: decision needs x-decision: the entry in DECISIONS.md that gives the reason"
+            )
         if "x-decision" in node and "x-basis" not in node:
-            raise refused(place, "x-decision without x-basis; add x-basis: decision")
+            raise contract_error(place, "x-decision without x-basis; add x-basis: decision")
         if kind == "schema":
             self._schema(node, place)
         elif "example" in node and "examples" in node:
-            raise refused(place, "has both example and examples; keep one of them")
+            raise contract_error(place, "has both example and examples; keep one of them")
 
     def _schema(self, node: dict[str, Any], place: str) -> None:
         if "$ref" in node:
             self.survey.references.append((place, "schema", node["$ref"]))
         if node.get("format", "uuid") not in FORMATS:
-            raise refused(
+            raise contract_error(
                 place, f"format {node['format']!r} is not checked by anything" + suggestion(node["format"], FORMATS)
             )
         for word in ("enum", "allOf", "anyOf", "oneOf", "type"):
             if node.get(word) == []:
-                raise refused(place, f"{word} is empty; list at least one, or leave it out")
+                raise contract_error(place, f"{word} is empty; list at least one, or leave it out")
 
     def _is_reference(self, node: dict[str, Any], kind: str, place: str) -> bool:
         if "$ref" not in node:
             return False
         if kind not in SECTIONS:
-            raise refused(place, f"$ref cannot stand here; write the {kind} out")
+            raise contract_error(place, f"$ref cannot stand here; write the {kind} out")
         for key in node:
             if key not in {"$ref", "summary", "description"}:
-                raise refused(place, f"{key!r} beside $ref would be ignored; move it to what the reference names")
+                raise contract_error(
+                    place, f"{key!r} beside $ref would be ignored; move it to what the reference names"
+                )
         self.visit(node["$ref"], "text", f"{place}/$ref")
         self.survey.references.append((place, kind, node["$ref"]))
         return True
@@ -131,40 +135,40 @@ class _Walk:
         """A reference stays in the document and leads to an object of the right kind."""
         prefix = f"#/components/{SECTIONS[kind]}/"
         if not target.startswith(prefix):
-            raise refused(
+            raise contract_error(
                 place, f"$ref {quoted(target)} must begin with {prefix!r}: references are local and lead to a {kind}"
             )
         found = self.survey.objects.get(self.survey.root + target[1:])
         if found is None or found[0] != kind:
             if any(other == self.survey.root + target[1:] for other, _, _ in self.survey.references):
-                raise refused(place, f"$ref {quoted(target)} leads to another $ref; name what that one leads to")
+                raise contract_error(place, f"$ref {quoted(target)} leads to another $ref; name what that one leads to")
             names = [
                 other[len(self.survey.root) :]
                 for other, (its_kind, _) in self.survey.objects.items()
                 if its_kind == kind and other.startswith(self.survey.root + prefix[1:])
             ]
-            raise refused(
+            raise contract_error(
                 place, f"$ref {quoted(target)} leads nowhere" + suggestion(target, [f"#{name}" for name in names])
             )
 
     def _unknown(self, kind: str, key: str, place: str) -> ContractError:
         instead = UNSERVED.get(kind, {}).get(key)
         if instead:
-            return refused(place, f"{key!r} is not honoured here: {instead}")
+            return contract_error(place, f"{key!r} is not honoured here: {instead}")
         if key.startswith("x-"):
             places = sorted(name for name, (table, _) in _KINDS.items() if key in table)
             if places:
-                return refused(place, f"{key!r} does not belong on a {kind}; it stands on: {', '.join(places)}")
+                return contract_error(place, f"{key!r} does not belong on a {kind}; it stands on: {', '.join(places)}")
             keys = {name for table, _ in _KINDS.values() for name in table if name.startswith("x-")}
-            return refused(place, f"unknown key {key!r}" + suggestion(key, keys))
-        return refused(place, f"unknown key {key!r}" + suggestion(key, _KINDS[kind][0]))
+            return contract_error(place, f"unknown key {key!r}" + suggestion(key, keys))
+        return contract_error(place, f"unknown key {key!r}" + suggestion(key, _KINDS[kind][0]))
 
     def _mapping(self, value: Any, place: str) -> dict[str, Any]:
         if type(value) is not dict:
-            raise refused(place, f"must be a mapping, not {quoted(value)}")
+            raise contract_error(place, f"must be a mapping, not {quoted(value)}")
         for key in value:
             if type(key) is not str:
-                raise refused(place, f"the key {key!r} must be a text")
+                raise contract_error(place, f"the key {key!r} must be a text")
         return value
 
 

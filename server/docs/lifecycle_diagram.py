@@ -46,7 +46,7 @@ class _Arrow:
     source: str
     target: str
     labels: list[str]
-    house: bool
+    is_decision: bool
     taken: set[int] = field(default_factory=set)
     lanes: dict[int, float] = field(default_factory=dict)
 
@@ -108,7 +108,7 @@ def _arrows(table: LifecycleTable, taken: Taken | None) -> tuple[list[_Arrow], l
             arrow.taken.add(len(arrow.labels))
         label = f"{row.trigger} [{row.when}]" if row.when else row.trigger
         arrow.labels.append(f"{label} · {note}" if note else label)
-        arrow.house = arrow.house and row.basis == "decision"
+        arrow.is_decision = arrow.is_decision and row.basis == "decision"
     every = list(found.values())
     return [a for a in every if a.source != a.target], [a for a in every if a.source == a.target]
 
@@ -272,7 +272,7 @@ def _draw_loop(loop: _Arrow, picture: _Picture, box_width: float, name: str) -> 
 
 
 def _line(path: str, arrow: _Arrow, picture: _Picture, name: str) -> Html:
-    dashes = "5 3" if arrow.house else None
+    dashes = "5 3" if arrow.is_decision else None
     if arrow.taken:
         head = f"url(#{name}-taken-head)"
         return tag("path", d=path, stroke=_TAKEN, stroke_width="2.4", stroke_dasharray=dashes, marker_end=head)

@@ -72,7 +72,7 @@ class Operations:
         name = anchor("callback", callback.name)
         headers = [self._fields.resolve(parameter) for parameter in post.get("parameters", ())]
         request = self._fields.resolve(post.get("requestBody", {}))
-        place = code("/".join(callback.url_at))
+        place = code("/".join(callback.url_path))
         asked = link(anchor("operation", operation.operation_id), operation.summary or operation.operation_id)
         prose = (
             tag("h3", self.callback_title(callback), _here(name), id=f"{name}-title"),
@@ -83,7 +83,7 @@ class Operations:
             self._statuses(post.get("responses", {}), "Your answer"),
             self._delivery(callback, item),
         )
-        sent = [f"POST {{{callback.url_at[-1]}}}"]
+        sent = [f"POST {{{callback.url_path[-1]}}}"]
         sent += [f"{header['name']}: {self._examples.parameter_value(header)[1]}" for header in headers]
         bodies = self._examples.of_body(request)
         first = join(["\n".join(sent), "\n\n", *(coloured(json_source(value)) for _, value in bodies[:1])])
@@ -197,7 +197,7 @@ class Operations:
                 "li",
                 link(anchor("callback", callback.name), callback.name),
                 " to ",
-                code("/".join(callback.url_at)),
+                code("/".join(callback.url_path)),
                 " on ",
                 join(map(code, callback.delivery.events.values()), ", "),
             )
@@ -245,7 +245,7 @@ class Operations:
     def _delivery(self, callback: CallbackRule, item: Mapping[str, Any]) -> Html:
         rule = callback.delivery
         told = (join([code(event), f" when {state}"]) for state, event in rule.events.items())
-        waits = (tag("li", "at once" if pause == 0 else f"+ {span_in_words(pause)}") for pause in rule.pauses_ms)
+        waits = (tag("li", "at once" if pause == 0 else f"+ {span_in_words(pause)}") for pause in rule.delays_ms)
         varied = f", varied by {rule.jitter * 100:g} % either way" if rule.jitter else ""
         counted = f"Each wait is counted from the end of the attempt before it{varied}."
         facts = (

@@ -20,7 +20,7 @@ from leyden.server.docs.operations import Operations, method, panel, path, sprea
 from leyden.server.docs.tables import (
     REFUSAL_COLUMNS,
     TRANSITION_COLUMNS,
-    Line,
+    TableRow,
     lifecycle_sentence,
     refusal_lines,
     transition_lines,
@@ -226,7 +226,7 @@ def _lifecycle(table: LifecycleTable) -> Html:
     )
 
 
-def _wide_table(caption: str, columns: Sequence[str], lines: Iterable[Line]) -> Html:
+def _wide_table(caption: str, columns: Sequence[str], lines: Iterable[TableRow]) -> Html:
     head = tag("tr", *(tag("th", column, scope="col") for column in columns))
     rows = []
     for line in lines:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from leyden.server.contract.types import CallbackRule, Contract, LifecycleTable, Row
+from leyden.server.contract.types import CallbackRule, Contract, LifecycleRow, LifecycleTable
 from leyden.server.errors import LeydenError
 
 ROUTE_COLUMNS = ("Method", "Path", "Operation", "Key", "Basis")
@@ -26,7 +26,7 @@ class MarkerError(LeydenError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TableRow:
     """One printed row: its cells in the order of the columns, and the decision behind it when it is the house's."""
 
     cells: tuple[str, ...]
@@ -49,23 +49,23 @@ def span_in_words(span_ms: int) -> str:
     return " ".join(parts[:2]) or "0 s"
 
 
-def schedule_in_words(pauses_ms: Sequence[int], jitter: float) -> str:
+def schedule_in_words(delays_ms: Sequence[int], jitter: float) -> str:
     """When a callback is attempted: `10 attempts: at once, then after 5 s, 5 min, ... (each wait varies by 20 %)`."""
-    if not pauses_ms:
+    if not delays_ms:
         return "never"
-    first, *later = pauses_ms
+    first, *later = delays_ms
     start = "at once" if first == 0 else f"after {span_in_words(first)}"
     if not later:
         return f"1 attempt: {start}"
-    waits = ", ".join(span_in_words(pause) for pause in later)
+    waits = ", ".join(span_in_words(delay_ms) for delay_ms in later)
     varied = f" (each wait varies by {jitter * 100:g} %)" if jitter else ""
-    return f"{len(pauses_ms)} attempts: {start}, then after {waits}{varied}"
+    return f"{len(delays_ms)} attempts: {start}, then after {waits}{varied}"
 
 
-def route_lines(contract: Contract) -> list[Line]:
+def route_lines(contract: Contract) -> list[TableRow]:
     """The operations in the document's order, under `ROUTE_COLUMNS`."""
     return [
-        Line(
+        TableRow(
             (
                 operation.method.upper(),
                 operation.path,
@@ -79,11 +79,11 @@ def route_lines(contract: Contract) -> list[Line]:
     ]
 
 
-def transition_lines(table: LifecycleTable) -> list[Line]:
+def transition_lines(table: LifecycleTable) -> list[TableRow]:
     """The rows that move a resource, under `TRANSITION_COLUMNS`."""
     conditions = _conditions(table)
     return [
-        Line(
+        TableRow(
             (
                 row.source,
                 row.trigger,
@@ -99,30 +99,30 @@ def transition_lines(table: LifecycleTable) -> list[Line]:
     ]
 
 
-def refusal_lines(table: LifecycleTable) -> list[Line]:
+def refusal_lines(table: LifecycleTable) -> list[TableRow]:
     """The written refusals, under `REFUSAL_COLUMNS`; triggers that a state refuses alike share a line."""
     conditions = _conditions(table)
-    merged: dict[tuple[str, str, str, str, str], tuple[Row, list[str]]] = {}
+    merged: dict[tuple[str, str, str, str, str], tuple[LifecycleRow, list[str]]] = {}
     for index, row in enumerate(table.rows):
         if row.to is None:
             basis = basis_in_words(row.basis, row.decision)
             key = (row.source, conditions[index], row.refuse or "", row.because or "", basis)
             merged.setdefault(key, (row, []))[1].append(row.trigger)
     return [
-        Line((source, ", ".join(triggers), condition, code, because, basis), row.decision)
+        TableRow((source, ", ".join(triggers), condition, code, because, basis), row.decision)
         for (source, condition, code, because, basis), (row, triggers) in merged.items()
     ]
 
 
-def callback_lines(contract: Contract) -> list[Line]:
+def callback_lines(contract: Contract) -> list[TableRow]:
     """The callbacks of every operation, under `CALLBACK_COLUMNS`."""
     return [
-        Line(
+        TableRow(
             (
                 callback.name,
                 operation.operation_id,
                 ", ".join(callback.delivery.events.values()),
-                schedule_in_words(callback.delivery.pauses_ms, callback.delivery.jitter),
+                schedule_in_words(callback.delivery.delays_ms, callback.delivery.jitter),
                 success_in_words(contract, callback),
                 f"{span_in_words(callback.delivery.timeout_ms)}"
                 f" ({span_in_words(callback.delivery.connect_timeout_ms)} to connect)",

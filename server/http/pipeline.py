@@ -117,9 +117,9 @@ class BoundOperation:
         self.operation = operation
         self.handler = handler
         self.parser = RequestParser(operation, depth_limit)
-        self.response_rule = operation.replies[200].rule
+        self.response_rule = operation.responses[200].rule
         self.is_async = iscoroutinefunction(handler)
-        self.headers = [(name.encode(), value.encode()) for name, value in operation.replies[200].constants]
+        self.headers = [(name.encode(), value.encode()) for name, value in operation.responses[200].constants]
         if getattr(handler, "mock", False):
             self.headers.append((b"x-leyden-mock", b"example"))
 
@@ -194,7 +194,7 @@ class PathEndpoint:
             status, body = 200, _encode_checked(offer, offer.handler(call))
         except Problem as problem:
             # A handler raises before it writes, so keeping the refusal commits nothing else.
-            if problem.status in _NOT_KEPT or problem.status not in operation.replies:
+            if problem.status in _NOT_KEPT or problem.status not in operation.responses:
                 raise
             status, body = problem.status, orjson.dumps(problem.to_document(request_id))
         answers.remember(*name, call.raw_body, status, body)
@@ -218,9 +218,9 @@ class PathEndpoint:
             # LUD-06: wallets read the reason from a 200; other statuses make them drop it.
             body = {"status": "ERROR", "reason": problem.detail}
             self._gate.journal.note("request", _subject(scope), status=200, refused=problem.code)
-            constants = [(name.encode(), value.encode()) for name, value in operation.replies[200].constants]
+            constants = [(name.encode(), value.encode()) for name, value in operation.responses[200].constants]
             return await _send(send, 200, orjson.dumps(body), JSON, constants, hide=hide)
-        if problem.status not in operation.replies:
+        if problem.status not in operation.responses:
             log.error("%s answered %s, which the spec does not declare", operation.operation_id, problem.status)
             problem = InternalError(f"{operation.operation_id} raised an undeclared {problem.status}: {problem.detail}")
         self._gate.journal.note("request", _subject(scope), status=problem.status, refused=problem.code)
@@ -248,7 +248,7 @@ async def _settle(settled: Callable[[], Awaitable[None]], operation: Operation) 
     except StorageUnavailable:
         # A reader waits too, so that it shows nothing that a power cut takes back. But a disk that fails must not hide
         # what is there: only operations that write declare this problem.
-        if StorageUnavailable.status in operation.replies:
+        if StorageUnavailable.status in operation.responses:
             raise
 
 

@@ -44,10 +44,10 @@ class RequestParser:
         self._operation = operation
         self._depth_limit = depth_limit
         self._body = operation.body
-        self._path = [(p.name, p.rule.validator) for p in operation.parameters if p.place == "path"]
-        self._query = [parameter for parameter in operation.parameters if parameter.place == "query"]
+        self._path = [(p.name, p.rule.validator) for p in operation.parameters if p.location == "path"]
+        self._query = [parameter for parameter in operation.parameters if parameter.location == "query"]
         self._names = {parameter.name for parameter in self._query}
-        self._headers = [(p.name.lower().encode(), p) for p in operation.parameters if p.place == "header"]
+        self._headers = [(p.name.lower().encode(), p) for p in operation.parameters if p.location == "header"]
         # LUD-06 and others hang parameters of their own on every URL: what is not asked for is passed over.
         self._lenient = operation.errors_as == "lnurl"
         self._media = JSON.encode() if self._body is not None and JSON in self._body.media_types else None
@@ -140,7 +140,7 @@ class RequestParser:
 
 def _take(parameter: Parameter, text: str | None, into: dict[str, Any], faults: list[FieldError]) -> None:
     """Read one parameter of a query or of the headers."""
-    place = f"{parameter.place}.{parameter.name}"
+    place = f"{parameter.location}.{parameter.name}"
     if text is None:
         if parameter.required:
             faults.append(FieldError(place, f"{parameter.name} is missing"))

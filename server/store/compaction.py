@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from leyden.server.store.journal import encode, header, seal
-from leyden.server.store.table_data import Shelf
+from leyden.server.store.journal import encode_body, encode_line, header_line
+from leyden.server.store.table_data import TableData
 
-ROWS_A_STEP = 128
-RETIRED_A_STEP = 1 << 20  # bytes
+ROWS_PER_STEP = 128
+RETIRED_BYTES_PER_STEP = 1 << 20  # bytes
 
 
 class Compaction:
@@ -23,19 +23,19 @@ class Compaction:
     the one wait, at the end, is short.
     """
 
-    def __init__(self, path: Path, shelves: Iterable[Shelf]) -> None:
+    def __init__(self, path: Path, tables: Iterable[TableData]) -> None:
         """Raises `OSError` when the file cannot be made."""
         self.path = path
         self.records = 0
         self._tail: list[tuple[bytes, int]] = []
-        self._pieces = _pieces([(shelf, list(shelf.rows)) for shelf in shelves if shelf.made])
+        self._pieces = _pieces([(table, list(table.rows)) for table in tables if table.exists])
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         self.size = 0
-        line, self.chain = header()
+        line, self.chain = header_line()
         try:
             self._write(line)
         except BaseException:
-            self.abandon()
+            self.abort()
             raise
 
     def step(self) -> bool:
@@ -47,7 +47,7 @@ class Compaction:
         self._add(body, records)
         return False
 
-    def follow(self, body: bytes, records: int) -> None:
+    def add_commit(self, body: bytes, records: int) -> None:
         """Take note of a commit made since the start."""
         self._tail.append((body, records))
 
@@ -64,7 +64,7 @@ class Compaction:
         fd, self._fd = self._fd, -1
         return fd
 
-    def abandon(self) -> None:
+    def abort(self) -> None:
         """Give up: the old journal goes on."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
@@ -72,7 +72,7 @@ class Compaction:
         self.path.unlink(missing_ok=True)
 
     def _add(self, body: bytes, records: int) -> None:
-        line, self.chain = seal(body, self.chain)
+        line, self.chain = encode_line(body, self.chain)
         self._write(line)
         self.records += records
 
@@ -84,7 +84,7 @@ class Compaction:
         self.size += len(line)
 
 
-class Retired:
+class RetiredFile:
     """A file that no longer has a name. Giving back a big one at once would block for long: it is done by pieces."""
 
     def __init__(self, fd: int, size: int) -> None:
@@ -93,7 +93,7 @@ class Retired:
 
     def shrink(self) -> bool:
         """Give back a piece; True once nothing is left. Raises `OSError`."""
-        self._size -= RETIRED_A_STEP
+        self._size -= RETIRED_BYTES_PER_STEP
         if self._size <= 0:
             self.close()
             return True
@@ -115,9 +115,9 @@ def write_all(fd: int, data: bytes) -> None:
         written += os.write(fd, data[written:])
 
 
-def _pieces(tables: Iterable[tuple[Shelf, list[int]]]) -> Iterator[tuple[bytes, int]]:
-    for shelf, ids in tables:
-        for start in range(0, len(ids) or 1, ROWS_A_STEP):  # once for an empty table: it exists
-            rows = shelf.rows
-            piece = [(doc_id, rows[doc_id]) for doc_id in ids[start : start + ROWS_A_STEP] if doc_id in rows]
-            yield encode({shelf.name: piece}), len(piece)
+def _pieces(tables: Iterable[tuple[TableData, list[int]]]) -> Iterator[tuple[bytes, int]]:
+    for table, ids in tables:
+        for start in range(0, len(ids) or 1, ROWS_PER_STEP):  # once for an empty table: it exists
+            rows = table.rows
+            piece = [(doc_id, rows[doc_id]) for doc_id in ids[start : start + ROWS_PER_STEP] if doc_id in rows]
+            yield encode_body({table.name: piece}), len(piece)

@@ -19,11 +19,11 @@ class Index:
     def __init__(self, groups: Groups | None = None) -> None:
         self.groups: Groups = {} if groups is None else groups
 
-    def copied(self) -> Groups:
+    def copy_groups(self) -> Groups:
         """The groups, sharing nothing that changes."""
         return {value: held.copy() if isinstance(held, set) else held for value, held in self.groups.items()}
 
-    def join(self, value: Any, doc_id: int) -> None:
+    def add(self, value: Any, doc_id: int) -> None:
         """Add a row to its value's group. `value` is not None."""
         groups = self.groups
         try:
@@ -37,7 +37,7 @@ class Index:
         elif held != doc_id:
             groups[value] = {held, doc_id}
 
-    def part(self, value: Any, doc_id: int) -> None:
+    def remove(self, value: Any, doc_id: int) -> None:
         """Take a row out of its value's group. `value` is not None."""
         groups = self.groups
         try:
@@ -52,7 +52,7 @@ class Index:
             return  # it had not joined yet when its commit was interrupted
         del groups[value]
 
-    def size(self, value: Any) -> int | None:
+    def count(self, value: Any) -> int | None:
         """How many rows have the value; None when the index cannot tell."""
         if value is None:
             return None

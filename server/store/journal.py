@@ -49,7 +49,7 @@ class DamagedJournal(StoreError):
 
 
 @dataclass(slots=True)
-class Loaded:
+class LoadedJournal:
     """What a journal holds: the rows by table, the length in bytes of the good part, its last line's number, how many
     commits and row changes it took to say it, and a note when its end was torn."""
 
@@ -65,7 +65,7 @@ class _Damage(Exception):
     """What is wrong with the line just read."""
 
 
-def encode(value: Any) -> bytes:
+def encode_body(value: Any) -> bytes:
     """JSON, as a line's body. Raises `TypeError` for what JSON has no word for. (Not-a-number becomes null.)"""
     try:
         return orjson.dumps(value, option=_STRICT)
@@ -73,23 +73,23 @@ def encode(value: Any) -> bytes:
         return json.dumps(value, separators=(",", ":")).encode() + _EXACT
 
 
-def seal(body: bytes, chain: int) -> tuple[bytes, int]:
+def encode_line(body: bytes, chain: int) -> tuple[bytes, int]:
     """The line for a body after a line whose number is `chain` (0: none), and its own number."""
     chain = crc32(body, chain)
     return b'["%08x",%b]\n' % (chain, body), chain
 
 
-def header() -> tuple[bytes, int]:
+def header_line() -> tuple[bytes, int]:
     """The first line of a journal, and its number."""
-    return seal(orjson.dumps({"format": FORMAT, "version": VERSION}), 0)
+    return encode_line(orjson.dumps({"format": FORMAT, "version": VERSION}), 0)
 
 
-def load(path: Path) -> Loaded:
+def load(path: Path) -> LoadedJournal:
     """Read a journal. A last line that was not finished is left out, with a note: its commit was never answered.
 
     Raises `DamagedJournal` for any other damage, and `StoreError` for a format newer than this program's.
     """
-    loaded = Loaded()
+    loaded = LoadedJournal()
     collecting = gc.isenabled()
     gc.disable()  # A hundred thousand new rows are no garbage, and looking for it among them doubles the time.
     try:
@@ -97,13 +97,13 @@ def load(path: Path) -> Loaded:
             for number, line in enumerate(lines, 1):
                 try:
                     if line[-1:] != b"\n":
-                        _leave_out(line, number, loaded, path)
+                        _drop_unfinished(line, number, loaded, path)
                         break
-                    body, chain = _unseal(line, loaded.chain)
+                    body, chain = _decode_line(line, loaded.chain)
                     if number == 1:
                         _check_version(body, path)
                     else:
-                        _play(body, loaded)
+                        _replay(body, loaded)
                 except _Damage as damage:
                     raise DamagedJournal(path, number, loaded.size, str(damage)) from None
                 loaded.chain = chain
@@ -129,9 +129,9 @@ def recover(directory: str | os.PathLike[str]) -> tuple[Path, int]:
         else:
             raise StoreError(f"{path} is sound: there is nothing to recover")
         draft = path.with_suffix(".journal.recovered")
-        with path.open("rb") as damaged, _private(draft) as kept:
+        with path.open("rb") as damaged, _create_private(draft) as kept:
             if first.line == 1:
-                begin = header()[0]
+                begin = header_line()[0]
                 if b'["' in damaged.readline()[len(begin) :]:
                     damaged.seek(len(begin))  # its end mark was damaged, and the next line is read as part of it
                 kept.write(begin)
@@ -144,7 +144,7 @@ def recover(directory: str | os.PathLike[str]) -> tuple[Path, int]:
             os.truncate(draft, second.good_bytes)
             sound = load(draft)
         aside = next(name for n in range(1, 10_000) if not (name := path.with_suffix(f".journal.damaged-{n}")).exists())
-        with path.open("rb") as damaged, _private(aside) as copy:
+        with path.open("rb") as damaged, _create_private(aside) as copy:
             shutil.copyfileobj(damaged, copy)
         for written in (draft, aside):
             with written.open("rb+") as file:
@@ -154,7 +154,7 @@ def recover(directory: str | os.PathLike[str]) -> tuple[Path, int]:
         return aside, sound.commits
 
 
-def _private(path: Path) -> BinaryIO:
+def _create_private(path: Path) -> BinaryIO:
     """A new file for what a journal holds, keys and secrets among it."""
     path.unlink(missing_ok=True)
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
@@ -169,7 +169,7 @@ def sync_directory(directory: Path) -> None:
         os.close(fd)
 
 
-def _unseal(line: bytes, chain: int) -> tuple[bytes, int]:
+def _decode_line(line: bytes, chain: int) -> tuple[bytes, int]:
     body = line[12:-2]
     chain = crc32(body, chain)
     if line[:12] != b'["%08x",' % chain or line[-2:] != b"]\n":
@@ -194,7 +194,7 @@ def _check_version(body: bytes, path: Path) -> None:
         )
 
 
-def _play(body: bytes, loaded: Loaded) -> None:
+def _replay(body: bytes, loaded: LoadedJournal) -> None:
     tables = loaded.tables
     try:
         commit = json.loads(body.removesuffix(_EXACT)) if body.endswith(_EXACT) else orjson.loads(body)
@@ -218,14 +218,14 @@ def _play(body: bytes, loaded: Loaded) -> None:
     loaded.commits += 1
 
 
-def _leave_out(line: bytes, number: int, loaded: Loaded, path: Path) -> None:
+def _drop_unfinished(line: bytes, number: int, loaded: LoadedJournal, path: Path) -> None:
     if number == 1:
-        if not header()[0].startswith(line):
+        if not header_line()[0].startswith(line):
             raise _Damage("it does not name the format")
     else:
         # A line that is whole but for one changed byte where its end mark was is damage, not a commit cut short.
         try:
-            _unseal(line[:-1] + b"\n", loaded.chain)
+            _decode_line(line[:-1] + b"\n", loaded.chain)
         except _Damage:
             pass
         else:

@@ -9,9 +9,9 @@ from typing import Any, Protocol, cast
 from tinydb.storages import Storage
 
 from leyden.server.errors import StoreError
-from leyden.server.store.table_data import Row, Shelf, ShelfState
+from leyden.server.store.table_data import Row, TableData, TableSnapshot
 
-Snapshot = Mapping[str, ShelfState]
+Snapshot = Mapping[str, TableSnapshot]
 
 
 class CommitParticipant(Protocol):
@@ -53,27 +53,27 @@ class Commit:
         if storage.depth > 1:
             storage.depth -= 1
             if kind is not None:
-                storage.doomed = True
+                storage.rollback_only = True
             return
         try:
             if error is None:
-                if storage.doomed:
+                if storage.rollback_only:
                     raise StoreError(
                         "a commit inside this one failed and its exception was caught, so nothing of this commit was"
                         " kept; let the exception through, or make the two commits separate"
                     )
                 # It stands when this returns and not when this raises.
                 if storage.touched:
-                    if storage.last_words is not None:
-                        storage.last_words()
-                    storage.write_down(storage.touched)
+                    if storage.pre_commit_hook is not None:
+                        storage.pre_commit_hook()
+                    storage.write_commit(storage.touched)
         except BaseException as refused:
             error = refused
             raise
         finally:
             # What interrupts here (Ctrl-C comes between any two calls) waits: half kept or half taken back, the rows
             # would no longer be what the file says. Doing either again does no harm.
-            end = storage.keep if error is None else storage.roll_back
+            end = storage.finish_commit if error is None else storage.rollback
             watcher = storage.watcher
             try:
                 end()
@@ -86,41 +86,41 @@ class Commit:
                         watcher.commit()
                     else:
                         watcher.rollback(error)
-        storage.settled()
+        storage.after_commit()
 
 
 class RowStorage(Storage):
     """Tables in memory, with commits. It is a complete TinyDB storage; the file storage adds what is durable.
 
-    `depth` counts the commits open inside one another, `touched` lists the shelves the open commit has changed;
+    `depth` counts the commits open inside one another, `touched` lists the tables the open commit has changed;
     `last_words` is what `before_seal` was given.
     """
 
     def __init__(self, state: Snapshot | None = None) -> None:
         super().__init__()
         self.depth = 0
-        self.doomed = False
-        self.touched: list[Shelf] = []
-        self.shelves: dict[str, Shelf] = {
-            name: Shelf(self, name, shelf_state) for name, shelf_state in (state or {}).items()
+        self.rollback_only = False
+        self.touched: list[TableData] = []
+        self.tables: dict[str, TableData] = {
+            name: TableData(self, name, shelf_state) for name, shelf_state in (state or {}).items()
         }
         self._commit = Commit(self)
         self._after_rollback: list[Callable[[], None]] = []
-        self.last_words: Callable[[], None] | None = None
+        self.pre_commit_hook: Callable[[], None] | None = None
         self.watcher: CommitParticipant | None = None
 
-    def shelf(self, name: str) -> Shelf:
-        """The table's shelf; an empty one when there is none."""
-        shelf = self.shelves.get(name)
-        if shelf is None:
-            shelf = self.shelves[name] = Shelf(self, name)
-        return shelf
+    def table_data(self, name: str) -> TableData:
+        """The table's table_data; an empty one when there is none."""
+        table_data = self.tables.get(name)
+        if table_data is None:
+            table_data = self.tables[name] = TableData(self, name)
+        return table_data
 
     def snapshot(self) -> Snapshot:
         """Every table as it stands, as data. Raises `StoreError` inside a commit, which may yet be taken back."""
         if self.depth:
             raise StoreError("a snapshot inside a commit would hold what may yet be taken back: take it outside")
-        return {name: shelf.state() for name, shelf in self.shelves.items()}
+        return {name: table_data.snapshot() for name, table_data in self.tables.items()}
 
     # Commits
 
@@ -132,33 +132,36 @@ class RowStorage(Storage):
         """Have `callback` called after every rollback: whoever keeps something derived from rows throws it away."""
         self._after_rollback.append(callback)
 
-    def before_seal(self, callback: Callable[[], None] | None) -> None:
+    def set_pre_commit_hook(self, callback: Callable[[], None] | None) -> None:
         """Have `callback` add what belongs to every commit that changed something, just before it is written down."""
-        self.last_words = callback
+        self.pre_commit_hook = callback
 
-    def keep(self) -> None:
+    def finish_commit(self) -> None:
         """End the commit that was written down."""
-        for shelf in self.touched:
-            shelf.keep()
+        for table_data in self.touched:
+            table_data.end_commit()
         self.touched.clear()
         self.depth = 0
 
-    def roll_back(self) -> None:
+    def rollback(self) -> None:
         """Take back what the open commit did."""
-        self.depth, self.doomed = 0, True  # should this be interrupted, the next commit comes to nothing and ends it
-        for shelf in self.touched:
-            shelf.undo()
+        self.depth, self.rollback_only = (
+            0,
+            True,
+        )  # should this be interrupted, the next commit comes to nothing and ends it
+        for table_data in self.touched:
+            table_data.rollback()
         self.touched.clear()
-        self.doomed = False
+        self.rollback_only = False
         for callback in self._after_rollback:
             callback()
 
     # What a durable storage adds
 
-    def write_down(self, touched: list[Shelf]) -> None:
-        """Make the changes of these shelves last; raise when that is impossible."""
+    def write_commit(self, touched: list[TableData]) -> None:
+        """Make the changes of these tables last; raise when that is impossible."""
 
-    def settled(self) -> None:
+    def after_commit(self) -> None:
         """A commit is over; there is time for a little housekeeping, which may not fail."""
 
     @property
@@ -185,45 +188,45 @@ class RowStorage(Storage):
 
     def read(self) -> dict[str, dict[str, Any]] | None:
         """TinyDB's form of the data, made as it is looked at: tables by name, rows by their id as text."""
-        tables = {name: _Shown(shelf) for name, shelf in self.shelves.items() if shelf.made}
+        tables = {name: _TableView(table_data) for name, table_data in self.tables.items() if table_data.exists}
         return cast("dict[str, dict[str, Any]]", tables) or None
 
     def write(self, data: Mapping[str, Mapping[Any, Mapping[str, Any]]]) -> None:
         """Make the data what TinyDB says it is, as one commit; tables that `read` returned are left as they are."""
         with self._commit:
-            for name, shelf in self.shelves.items():
-                if shelf.made and name not in data:
-                    shelf.drop()
+            for name, table_data in self.tables.items():
+                if table_data.exists and name not in data:
+                    table_data.drop()
             for name, table in data.items():
-                shelf = self.shelf(name)
-                if not (isinstance(table, _Shown) and table.shelf is shelf):
-                    _bring_to(shelf, {int(doc_id): dict(row) for doc_id, row in table.items()})
+                table_data = self.table_data(name)
+                if not (isinstance(table, _TableView) and table.table_data is table_data):
+                    _replace_rows(table_data, {int(doc_id): dict(row) for doc_id, row in table.items()})
 
 
-class _Shown(Mapping[str, Row]):
+class _TableView(Mapping[str, Row]):
     """A table as TinyDB's stock classes expect it. Rows are copies, because those classes change them in place."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self.shelf = shelf
+    def __init__(self, table_data: TableData) -> None:
+        self.table_data = table_data
 
     def __getitem__(self, doc_id: str) -> Row:
-        number = as_id(doc_id)
+        number = parse_doc_id(doc_id)
         if number is None:
             raise KeyError(doc_id)
-        return thawed(self.shelf.rows[number])
+        return deep_copy(self.table_data.rows[number])
 
     def __iter__(self) -> Iterator[str]:
-        return iter([str(doc_id) for doc_id in self.shelf.rows])
+        return iter([str(doc_id) for doc_id in self.table_data.rows])
 
     def __len__(self) -> int:
-        return len(self.shelf.rows)
+        return len(self.table_data.rows)
 
     def items(self) -> ItemsView[str, Row]:
         """All of them as they are now: the table may change while they are walked."""
-        return {str(doc_id): thawed(row) for doc_id, row in self.shelf.rows.items()}.items()
+        return {str(doc_id): deep_copy(row) for doc_id, row in self.table_data.rows.items()}.items()
 
 
-def as_id(doc_id: object) -> int | None:
+def parse_doc_id(doc_id: object) -> int | None:
     """A document id as a number; None for what TinyDB would not find."""
     # TinyDB compares ids by their text: "7" is 7, and True is not 1.
     if type(doc_id) is int:
@@ -235,27 +238,27 @@ def as_id(doc_id: object) -> int | None:
         return None
 
 
-def thawed(row: Row) -> Row:
+def deep_copy(row: Row) -> Row:
     """A copy that may be changed at any depth."""
-    return {field: _thawed(value) for field, value in row.items()}
+    return {field: _copy_value(value) for field, value in row.items()}
 
 
-def _thawed(value: Any) -> Any:
+def _copy_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return thawed(value)
+        return deep_copy(value)
     if isinstance(value, list):
-        return [_thawed(item) for item in value]
+        return [_copy_value(item) for item in value]
     return value
 
 
-def _bring_to(shelf: Shelf, rows: dict[int, Row]) -> None:
-    staying = [doc_id for doc_id in shelf.rows if doc_id in rows]
+def _replace_rows(table_data: TableData, rows: dict[int, Row]) -> None:
+    staying = [doc_id for doc_id in table_data.rows if doc_id in rows]
     if staying != list(rows)[: len(staying)]:
-        shelf.wipe()  # the rows changed places: say them all again, in their new order
-    shelf.make()
-    for doc_id in [doc_id for doc_id in shelf.rows if doc_id not in rows]:
-        shelf.delete(doc_id)
+        table_data.clear()  # the rows changed places: say them all again, in their new order
+    table_data.create()
+    for doc_id in [doc_id for doc_id in table_data.rows if doc_id not in rows]:
+        table_data.delete(doc_id)
     for doc_id, row in rows.items():
         # By their text: 1, 1.0 and True are equal, and so would a change from one to another be lost.
-        if doc_id not in shelf.rows or repr(shelf.rows[doc_id]) != repr(row):
-            shelf.set(doc_id, row)
+        if doc_id not in table_data.rows or repr(table_data.rows[doc_id]) != repr(row):
+            table_data.set(doc_id, row)

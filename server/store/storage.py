@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Literal
 
 from leyden.server.errors import StorageUnavailable, StoreError
-from leyden.server.store.compaction import Compaction, Retired, write_all
-from leyden.server.store.journal import JOURNAL_NAME, encode, header, load, seal, sync_directory
+from leyden.server.store.compaction import Compaction, RetiredFile, write_all
+from leyden.server.store.journal import JOURNAL_NAME, encode_body, encode_line, header_line, load, sync_directory
 from leyden.server.store.lock import Lock
 from leyden.server.store.rows import RowStorage
-from leyden.server.store.table_data import Shelf, ShelfState
+from leyden.server.store.table_data import TableData, TableSnapshot
 
 Policy = Literal["os", "interval", "always"]
 
 # A charge is written twice in its life and its deliveries more often; a journal up to three times its rows is healthy.
-GARBAGE_TIMES = 3
+GARBAGE_FACTOR = 3
 GARBAGE_FLOOR = 4_096
 
 
@@ -58,10 +58,10 @@ class JournalStorage(RowStorage):
         self._size = self._chain = self._records = self._limit = 0
         self._commits = self._synced = 0  # counted since opening
         self._compaction: Compaction | None = None
-        self._retired: Retired | None = None
+        self._retired: RetiredFile | None = None
         # Why the next commit must first do something else: `torn`, the file ends in half a line; `suspect`, the disk
         # once failed to take what the kernel held, which the kernel may have forgotten since.
-        self._torn = self._suspect = False
+        self._torn = self._must_rewrite = False
         self._note: str | None = None
         try:
             wanted = Path(directory)
@@ -76,7 +76,7 @@ class JournalStorage(RowStorage):
         self.path = self.directory / JOURNAL_NAME
         self._lock = Lock(self.directory)
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=partial(_left_to_parent, weakref.ref(self)))
+            os.register_at_fork(after_in_child=partial(_after_fork_in_child, weakref.ref(self)))
         try:
             self._open()
         except BaseException as error:
@@ -94,7 +94,7 @@ class JournalStorage(RowStorage):
         if not new:
             loaded = load(self.path)
             for name, rows in loaded.tables.items():
-                self.shelves[name] = Shelf(self, name, ShelfState(rows, None, True, None, {}, {}))
+                self.tables[name] = TableData(self, name, TableSnapshot(rows, None, True, None, {}, {}))
             self._chain, self._records, self._note = loaded.chain, loaded.records, loaded.note
             self._size = loaded.size
         # A new one must not be there: what is not read here would be cut off below. It holds keys and secrets.
@@ -102,12 +102,12 @@ class JournalStorage(RowStorage):
         if os.fstat(self._fd).st_size != self._size:
             os.ftruncate(self._fd, self._size)
         if self._size == 0:
-            line, self._chain = header()
+            line, self._chain = header_line()
             write_all(self._fd, line)
             os.fsync(self._fd)
             self._size = len(line)
         sync_directory(self.directory)  # whoever gave the file its name may have died before doing this
-        self._limit = self._healthy()
+        self._limit = self._garbage_limit()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ class JournalStorage(RowStorage):
 
     # Appending
 
-    def write_down(self, touched: list[Shelf]) -> None:
+    def write_commit(self, touched: list[TableData]) -> None:
         """Append the commit's line.
 
         Raises `StorageUnavailable` when the disk refuses it; the file then ends where it did before, and later
@@ -124,23 +124,23 @@ class JournalStorage(RowStorage):
         """
         said = {}
         records = 0
-        for shelf in touched:
-            changes = shelf.changes()
-            if changes or shelf.came_or_went():
-                said[shelf.name] = changes
+        for table in touched:
+            changes = table.changes()
+            if changes or table.existence_changed():
+                said[table.name] = changes
                 records += len(changes or ())
         if not said:
             return
-        body = encode(said)
+        body = encode_body(said)
         if self._fd < 0:
-            raise self._closed()
-        if self._suspect:
-            self._say_all()
+            raise self._closed_error()
+        if self._must_rewrite:
+            self._write_by_rewrite()
             return
         try:
             if self._torn:
-                self._cut_back()
-            line, chain = seal(body, self._chain)
+                self._truncate()
+            line, chain = encode_line(body, self._chain)
             size = self._size + len(line)
             self._torn = True  # until all is done: whatever interrupts here, the line is not to stand
             if (written := os.write(self._fd, line)) < len(line):
@@ -148,13 +148,13 @@ class JournalStorage(RowStorage):
             if self._sync_each:
                 self._sync()
             if self._compaction is not None:
-                self._compaction.follow(body, records)
+                self._compaction.add_commit(body, records)
         except BaseException as error:
             with suppress(OSError):
-                self._cut_back()
+                self._truncate()
             if isinstance(error, OSError):
-                raise self._refused(error) from error
-            self._abandon()  # it may have taken note of this commit
+                raise self._unavailable(error) from error
+            self._abort_compaction()  # it may have taken note of this commit
             raise
         self._records += records
         self._commits += 1
@@ -162,30 +162,30 @@ class JournalStorage(RowStorage):
             self._synced = self._commits
         self._size, self._chain, self._torn = size, chain, False
 
-    def _say_all(self) -> None:
+    def _write_by_rewrite(self) -> None:
         """Write a commit down by writing everything anew, from the rows in memory: its changes are among them."""
         try:
             self._rewrite()
-            if self._sync_each and self._suspect:
+            if self._sync_each and self._must_rewrite:
                 raise OSError(errno.EIO, "its new name did not reach the disk")
         except BaseException as error:
-            self._suspect = True  # the new file may stand there already, with what is now taken back
+            self._must_rewrite = True  # the new file may stand there already, with what is now taken back
             if isinstance(error, OSError):
-                raise self._refused(error) from error
+                raise self._unavailable(error) from error
             raise
         self._commits += 1
-        if not self._suspect:
+        if not self._must_rewrite:
             self._synced = self._commits
 
-    def _cut_back(self) -> None:
+    def _truncate(self) -> None:
         if self._torn:
             os.ftruncate(self._fd, self._size)
             self._torn = False
 
-    def _closed(self) -> StoreError:
+    def _closed_error(self) -> StoreError:
         return StoreError(f"{self.path} is closed: open the store again to write to it")
 
-    def _refused(self, error: OSError) -> StorageUnavailable:
+    def _unavailable(self, error: OSError) -> StorageUnavailable:
         return StorageUnavailable(
             f"{self.path.name} could not be written ({error.strerror}), and nothing was accepted:"
             " give its disk room and write permission, then repeat the request"
@@ -211,13 +211,13 @@ class JournalStorage(RowStorage):
         if self._synced >= commits or fd < 0:
             return
         try:
-            if not self._suspect:
+            if not self._must_rewrite:
                 os.fsync(fd)
         except OSError as error:
-            self._suspect = self._suspect or fd == self._fd
-            if self._suspect:
-                raise self._refused(error) from error
-        if self._suspect:  # before, or since: then the number `fd` may have been another file's
+            self._must_rewrite = self._must_rewrite or fd == self._fd
+            if self._must_rewrite:
+                raise self._unavailable(error) from error
+        if self._must_rewrite:  # before, or since: then the number `fd` may have been another file's
             raise StorageUnavailable(
                 "the disk failed before; the next commit writes everything anew: repeat the request"
             )
@@ -227,7 +227,7 @@ class JournalStorage(RowStorage):
         try:
             os.fsync(self._fd)
         except OSError:
-            self._suspect = True
+            self._must_rewrite = True
             raise
 
     def maybe_sync(self, now_ms: int) -> bool:
@@ -243,7 +243,7 @@ class JournalStorage(RowStorage):
 
     # Compaction
 
-    def settled(self) -> None:
+    def after_commit(self) -> None:
         """Go on with a compaction, or start one when it is due. When the disk refuses, the old journal goes on."""
         if self._compaction is None and self._records <= self._limit and self._retired is None:
             return
@@ -254,15 +254,15 @@ class JournalStorage(RowStorage):
                 if self._retired.shrink():
                     self._retired = None
             elif self._compaction is None:
-                self._limit = self._healthy()
+                self._limit = self._garbage_limit()
                 if self._records > self._limit:
-                    self._compaction = Compaction(self._compacting_path(), self.shelves.values())
+                    self._compaction = Compaction(self._compacting_path(), self.tables.values())
             elif self._compaction.step():
-                self._adopt()
+                self._swap_files()
         except BaseException as error:
-            self._abandon()
-            self._give_back()
-            self._limit = self._records + self._healthy()  # no use in trying again with every commit
+            self._abort_compaction()
+            self._close_retired()
+            self._limit = self._records + self._garbage_limit()  # no use in trying again with every commit
             if not isinstance(error, Exception):  # the commit stands, whatever becomes of this
                 raise
 
@@ -271,11 +271,11 @@ class JournalStorage(RowStorage):
         if self.depth:
             raise StoreError("a compaction inside a commit would keep what may yet be taken back: do it outside")
         if self._fd < 0:
-            raise self._closed()
+            raise self._closed_error()
         try:
             self._rewrite()
         except OSError as error:
-            raise self._refused(error) from error
+            raise self._unavailable(error) from error
 
     def close(self) -> None:
         """Bring everything to the disk and let the directory go; doing it twice does no harm.
@@ -283,55 +283,55 @@ class JournalStorage(RowStorage):
         Raises `StorageUnavailable` when the disk refuses: what was committed last may be lost with the machine.
         """
         try:
-            self._abandon()
+            self._abort_compaction()
             if self._fd >= 0:
                 with suppress(OSError):
-                    self._cut_back()
-                if (self._torn or self._suspect) and not self.depth:
+                    self._truncate()
+                if (self._torn or self._must_rewrite) and not self.depth:
                     self._rewrite()
                 self.flush()
         except OSError as error:
-            raise self._refused(error) from error
+            raise self._unavailable(error) from error
         finally:
             fd, self._fd = self._fd, -1
             if fd >= 0:
                 with suppress(OSError):  # everything is on the disk, or it was said that it is not
                     os.close(fd)
-            self._give_back()
+            self._close_retired()
             self._lock.release()
 
-    def leave(self) -> None:
+    def release_in_child(self) -> None:
         """Let everything go as it is: somebody else goes on with it."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
         self._compaction = None
-        self._give_back()
+        self._close_retired()
         self._lock.release()
 
-    def _healthy(self) -> int:
-        rows = sum(len(shelf.rows) for shelf in self.shelves.values())
-        return GARBAGE_TIMES * rows + GARBAGE_FLOOR
+    def _garbage_limit(self) -> int:
+        rows = sum(len(table.rows) for table in self.tables.values())
+        return GARBAGE_FACTOR * rows + GARBAGE_FLOOR
 
     def _compacting_path(self) -> Path:
         return self.path.with_suffix(".journal.new")
 
     def _rewrite(self) -> None:
-        self._abandon()
-        self._compaction = Compaction(self._compacting_path(), self.shelves.values())
+        self._abort_compaction()
+        self._compaction = Compaction(self._compacting_path(), self.tables.values())
         try:
             while not self._compaction.step():
                 pass
-            self._adopt()
+            self._swap_files()
         except BaseException:
-            self._abandon()
+            self._abort_compaction()
             raise
 
-    def _adopt(self) -> None:
+    def _swap_files(self) -> None:
         compaction = self._compaction
         if compaction is None:
             return
-        self._give_back()
+        self._close_retired()
         named = False
         try:
             fd = compaction.swap(self.path)
@@ -340,39 +340,39 @@ class JournalStorage(RowStorage):
                 named = True
             except OSError:
                 # A power cut decides which of the two, both whole, will have the name: so neither is shrunk.
-                self._suspect = True
+                self._must_rewrite = True
             # Only now: a flush that waits meanwhile must not take the new file for safe before its name is.
             old, self._fd = self._fd, fd
-            self._retired = Retired(old, self._size)
+            self._retired = RetiredFile(old, self._size)
             self._size, self._chain, self._records = compaction.size, compaction.chain, compaction.records
             self._compaction = None
             self._torn = False
-            self._limit = self._healthy()
+            self._limit = self._garbage_limit()
         except OSError:
             raise
         except BaseException:
-            self._suspect = True  # nobody knows which file has the name: the next commit writes another
+            self._must_rewrite = True  # nobody knows which file has the name: the next commit writes another
             raise
         if named:
-            self._synced, self._suspect = self._commits, False
+            self._synced, self._must_rewrite = self._commits, False
         else:
-            self._give_back()
+            self._close_retired()
 
-    def _abandon(self) -> None:
+    def _abort_compaction(self) -> None:
         if self._compaction is not None:
             with suppress(OSError):
-                self._compaction.abandon()
+                self._compaction.abort()
             self._compaction = None
 
-    def _give_back(self) -> None:
+    def _close_retired(self) -> None:
         if self._retired is not None:
             self._retired.close()
             self._retired = None
 
 
-def _left_to_parent(kept: weakref.ref[JournalStorage]) -> None:
+def _after_fork_in_child(kept: weakref.ref[JournalStorage]) -> None:
     # A process made by fork has the files and the lock too. Both writing, neither would find its line where it left it;
     # and a child that lives on would hold the directory of a parent that was killed.
     storage = kept()
     if storage is not None:
-        storage.leave()
+        storage.release_in_child()

@@ -72,19 +72,19 @@ class Store:
         return self.storage.commit()
 
     @property
-    def lasts(self) -> bool:
+    def is_durable(self) -> bool:
         """Whether the rows outlive this object: a store in a directory."""
         return isinstance(self.storage, JournalStorage)
 
-    def before_seal(self, callback: Callable[[], None] | None) -> None:
+    def set_pre_commit_hook(self, callback: Callable[[], None] | None) -> None:
         """Call `callback` at the end of each commit that changed something: what it puts is part of the commit."""
-        self.storage.before_seal(callback)
+        self.storage.set_pre_commit_hook(callback)
 
     def watch(self, watcher: CommitParticipant) -> None:
         """From now on tell `watcher` of every outermost commit: that it begins, that it is kept or taken back."""
         self.storage.watcher = watcher
 
-    def erase(self) -> None:
+    def drop_tables(self) -> None:
         """Take away every table, in one commit."""
         with self.commit():
             self.db.drop_tables()

@@ -9,7 +9,7 @@ from tinydb.queries import QueryLike
 from tinydb.storages import Storage
 from tinydb.table import Document, Table
 
-from leyden.server.store.rows import RowStorage, as_id, thawed
+from leyden.server.store.rows import RowStorage, deep_copy, parse_doc_id
 from leyden.server.store.table_data import Row
 
 Change = Mapping[str, Any] | Callable[[MutableMapping[str, Any]], None]
@@ -43,8 +43,8 @@ class IndexedTable(Table):
                 " with that one use tinydb.table.Table"
             )
         super().__init__(storage, name, cache_size)
-        self._shelf = storage.shelf(name)
-        if not self._shelf.made and self._next_id is not None:
+        self._data = storage.table_data(name)
+        if not self._data.exists and self._next_id is not None:
             self._next_id = None  # counted by operations that failed, before the table was dropped
         self.declare(key, indexes)
         if persist_empty:
@@ -55,18 +55,18 @@ class IndexedTable(Table):
 
         Raises `ValueError` when there is another key already, or when two rows share one.
         """
-        self._shelf.declare(key, indexes)
+        self._data.declare(key, indexes)
 
     # The service's look-ups and writes
 
     def has(self, key: Any) -> bool:
         """Whether there is a row with this unique key."""
-        return key in self._shelf.keys
+        return key in self._data.keys
 
     def row(self, key: Any) -> Row | None:
         """The row with this unique key: the stored one, never to be changed."""
-        doc_id = self._shelf.keys.get(key)
-        return None if doc_id is None else self._shelf.rows[doc_id]
+        doc_id = self._data.keys.get(key)
+        return None if doc_id is None else self._data.rows[doc_id]
 
     def existing(self, key: Any) -> Row:
         """The row with this unique key. Raises `LookupError` when there is none: something names a row that is gone."""
@@ -82,17 +82,17 @@ class IndexedTable(Table):
         or the row has none.
         """
         if self._storage.depth:
-            return self._shelf.put(row)
+            return self._data.put(row)
         with self._storage.commit():
-            return self._shelf.put(row)
+            return self._data.put(row)
 
     def delete(self, key: Any) -> bool:
         """Take away the row with this unique key; False when there is none."""
-        doc_id = self._shelf.keys.get(key)
+        doc_id = self._data.keys.get(key)
         if doc_id is None:
             return False
         with self._storage.commit():
-            self._shelf.delete(doc_id)
+            self._data.delete(doc_id)
         return True
 
     def find(self, field: str, value: Any) -> list[Row]:
@@ -100,8 +100,8 @@ class IndexedTable(Table):
 
         They are the stored rows, never to be changed.
         """
-        rows = self._shelf.rows
-        ids = self._shelf.with_value(field, value)
+        rows = self._data.rows
+        ids = self._data.with_value(field, value)
         if len(ids) < 2:
             return [rows[doc_id] for doc_id in ids if rows[doc_id].get(field) == value]
         return [rows[doc_id] for doc_id in sorted(ids) if rows[doc_id].get(field) == value]
@@ -124,13 +124,13 @@ class IndexedTable(Table):
         `after` is the document id of the previous page's last row: the page starts below it. Rows are in the order
         of their ids, which is that of their creation. `since_ms <= created_at < until_ms`, each bound if given.
         """
-        shelf, rows, wanted = self._shelf, self._shelf.rows, filters or {}
+        table_data, rows, wanted = self._data, self._data.rows, filters or {}
         found: list[Document] = []
         lowest = 0
         if since_ms is not None or until_ms is not None:
-            lowest, above = shelf.order.between(rows, since_ms, until_ms)
+            lowest, above = table_data.order.id_bounds(rows, since_ms, until_ms)
             after = above if after is None else after if above is None else min(after, above)
-        for ids in shelf.newest_first(wanted, after) if limit > 0 else ():
+        for ids in table_data.newest_first(wanted, after) if limit > 0 else ():
             last = ids[-1] < lowest
             ids = [doc_id for doc_id in ids if doc_id in rows]
             for field, value in wanted.items():
@@ -150,28 +150,28 @@ class IndexedTable(Table):
         """As TinyDB's."""
         if document.__class__ is dict:
             doc_id = self._get_next_id()
-            if doc_id not in self._shelf.rows:
+            if doc_id not in self._data.rows:
                 self._set(doc_id, dict(document))
                 return doc_id
-            self._shelf.next_id = doc_id  # taken by an id given by hand: TinyDB's own words for that follow
+            self._data.next_id = doc_id  # taken by an id given by hand: TinyDB's own words for that follow
         return super().insert(document)
 
     def get(self, cond: QueryLike | None = None, doc_id: int | None = None, doc_ids: list[int] | None = None) -> Any:
         """As TinyDB's."""
-        rows = self._shelf.rows
+        rows = self._data.rows
         if doc_id is not None:
-            known = as_id(doc_id)
+            known = parse_doc_id(doc_id)
             row = None if known is None else rows.get(known)
             return None if row is None else self.document_class(row, doc_id)
         if doc_ids is not None:
-            hits = {known for known in map(as_id, doc_ids) if known in rows}
-            ordered = sorted(hits) if self._shelf.ascending else [known for known in rows if known in hits]
+            hits = {known for known in map(parse_doc_id, doc_ids) if known in rows}
+            ordered = sorted(hits) if self._data.ascending else [known for known in rows if known in hits]
             return [self.document_class(rows[known], known) for known in ordered]
         return super().get(cond) if cond is not None else super().get()
 
     def update(self, fields: Change, cond: QueryLike | None = None, doc_ids: Iterable[int] | None = None) -> list[int]:
         """As TinyDB's."""
-        rows = self._shelf.rows
+        rows = self._data.rows
         updated: list[int] = []
         staged: dict[int, Row] = {}
         if doc_ids is not None:
@@ -190,7 +190,7 @@ class IndexedTable(Table):
         """As TinyDB's."""
         updated: list[int] = []
         staged: dict[int, Row | None] = {}
-        for doc_id, row in list(self._shelf.rows.items()):
+        for doc_id, row in list(self._data.rows.items()):
             for fields, cond in updates:
                 if cond(row):
                     updated.append(doc_id)
@@ -200,7 +200,7 @@ class IndexedTable(Table):
 
     def remove(self, cond: QueryLike | None = None, doc_ids: Iterable[int] | None = None) -> list[int]:
         """As TinyDB's."""
-        rows = self._shelf.rows
+        rows = self._data.rows
         if doc_ids is not None:
             removed = [doc_id for doc_id in list(doc_ids) if doc_id in rows]
         elif cond is not None:
@@ -220,74 +220,74 @@ class IndexedTable(Table):
     def search(self, cond: QueryLike) -> list[Document]:
         """As TinyDB's, its query cache too: any change to the table empties that."""
         cache = self._query_cache
-        self._shelf.caches[id(cache)] = cache  # before it holds the answer, or an interrupt could leave it there
+        self._data.caches[id(cache)] = cache  # before it holds the answer, or an interrupt could leave it there
         found = super().search(cond)
-        self._shelf.caches[id(cache)] = cache  # and again: `cond` may have changed the table
+        self._data.caches[id(cache)] = cache  # and again: `cond` may have changed the table
         return found
 
     def __len__(self) -> int:
-        return len(self._shelf.rows)
+        return len(self._data.rows)
 
     def __iter__(self) -> Iterator[Document]:
-        for doc_id, row in list(self._shelf.rows.items()):  # the table may be changed while it is walked
+        for doc_id, row in list(self._data.rows.items()):  # the table may be changed while it is walked
             yield self.document_class(row, doc_id)
 
     # What TinyDB's inherited methods stand on
 
     @property  # type: ignore[override]
     def _next_id(self) -> int | None:
-        return self._shelf.next_id
+        return self._data.next_id
 
     @_next_id.setter
     def _next_id(self, value: int | None) -> None:
-        if "_shelf" in self.__dict__:  # TinyDB's constructor would begin anew; the shelf's count outlives this object
-            self._shelf.begin()
-            self._shelf.next_id = value
+        if "_data" in self.__dict__:  # TinyDB's constructor sets None; the next id outlives this object
+            self._data.join_commit()
+            self._data.next_id = value
 
     def _get_next_id(self) -> int:
-        shelf = self._shelf
-        shelf.begin()
-        next_id = shelf.next_id
+        table_data = self._data
+        table_data.join_commit()
+        next_id = table_data.next_id
         if next_id is None:
-            next_id = shelf.highest() + 1
-        shelf.next_id = next_id + 1
+            next_id = table_data.highest_id() + 1
+        table_data.next_id = next_id + 1
         return next_id
 
     def _read_table(self) -> dict[str, Mapping[str, Any]]:
-        return cast("dict[str, Mapping[str, Any]]", self._shelf.rows)  # ids as numbers: its users convert them anyway
+        return cast("dict[str, Mapping[str, Any]]", self._data.rows)  # ids as numbers: its users convert them anyway
 
     def _update_table(self, updater: Callable[[dict[int, Mapping[str, Any]]], None]) -> None:
-        draft = _Draft(self._shelf.rows)
+        draft = _StagedRows(self._data.rows)
         updater(cast("dict[int, Mapping[str, Any]]", draft))
         if draft.cleared and len(self):
             with self._storage.commit():
-                self._shelf.wipe()
+                self._data.clear()
         # Only now as numbers: TinyDB does not know "5" for 5 before it writes.
         self._apply({int(doc_id): row for doc_id, row in draft.staged.items()})
 
     def _set(self, doc_id: int, row: Row) -> None:
         storage = self._storage
         if storage.depth:
-            self._shelf.set(doc_id, row)
+            self._data.set(doc_id, row)
         else:
             with storage.commit():
-                self._shelf.set(doc_id, row)
+                self._data.set(doc_id, row)
 
     def _apply(self, staged: Mapping[int, Row | None]) -> None:
-        shelf = self._shelf
-        shelf.forget()  # as TinyDB does after every operation, whatever it found to do
-        if not staged and shelf.made:
+        table_data = self._data
+        table_data.clear_query_caches()  # as TinyDB does after every operation, whatever it found to do
+        if not staged and table_data.exists:
             return
         with self._storage.commit():
-            shelf.make()
+            table_data.create()
             for doc_id, row in staged.items():
                 if row is None:
-                    shelf.delete(doc_id)
+                    table_data.delete(doc_id)
                 else:
-                    shelf.set(doc_id, row)
+                    table_data.set(doc_id, row)
 
 
-class _Draft:
+class _StagedRows:
     """What TinyDB's updaters see of a table: enough to add rows and to clear it, without touching it yet."""
 
     def __init__(self, rows: Mapping[int, Row]) -> None:
@@ -307,7 +307,7 @@ class _Draft:
 
 def _changed(row: Row, fields: Change) -> Row:
     if callable(fields):
-        row = thawed(row)
+        row = deep_copy(row)
         fields(row)
         return row
     row = row.copy()

@@ -1,4 +1,4 @@
-"""A shelf holds one table's rows, knows how to find them fast, and can take back what a failed commit did.
+"""A table holds one table's rows, knows how to find them fast, and can take back what a failed commit did.
 
 Rows are exact `dict`s that are replaced and never changed, for three reasons. A copy of the outer dict is a whole
 snapshot. What stood there before a change can be put back by reference. And CPython's garbage collector does not
@@ -11,99 +11,99 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from leyden.server.store.id_order import Order
+from leyden.server.store.id_order import IdOrder
 from leyden.server.store.index import Groups, Index
 
 Row = dict[str, Any]
 
 
-class Hub(Protocol):
-    """What a shelf must know of its storage: how many commits are open, whether they are to be taken back, and the list
-    of shelves they touched."""
+class CommitState(Protocol):
+    """What a table must know of its storage: how many commits are open, whether they are to be taken back, and the list
+    of tables they touched."""
 
     depth: int
-    doomed: bool
-    touched: list[Shelf]
+    rollback_only: bool
+    touched: list[TableData]
 
 
-class Emptied(Protocol):
+class Clearable(Protocol):
     """Anything that can be emptied; here, a query cache."""
 
     def clear(self) -> None: ...
 
 
-class ShelfState(NamedTuple):
-    """A shelf as plain data. The rows are shared with the living shelf, the containers are not."""
+class TableSnapshot(NamedTuple):
+    """A table as plain data. The rows are shared with the living table, the containers are not."""
 
     rows: dict[int, Row]
     next_id: int | None
-    made: bool
+    exists: bool
     key: str | None
     keys: dict[Any, int]
     indexes: dict[str, Groups]
 
 
-class Shelf:
+class TableData:
     """The rows of one table by document id, a unique key, and indexes; the changes of the open commit beside them.
 
     `before` maps each id touched by the open commit to the row that stood there (None: there was none), in the order
-    in which the journal must repeat them. It is None while the open commit has not touched this shelf.
+    in which the journal must repeat them. It is None while the open commit has not touched this table.
     `made` says whether the table exists: TinyDB lists a table once something was written to it, be it nothing.
     `top` is never below the highest id; `ascending` is true while the rows stand in the order of their ids.
     """
 
     __slots__ = (
-        "_born_again", "_half", "_hub", "_sequence", "_was", "_wiped", "ascending", "before", "caches",
-        "indexes", "key", "keys", "made", "name", "next_id", "order", "rows", "top",
+        "_cleared", "_commit_state", "_id_sequence", "_initial", "_needs_reindex", "_reinserted", "ascending", "before",
+        "caches", "exists", "indexes", "key", "keys", "max_id", "name", "next_id", "order", "rows",
     )  # fmt: skip
 
-    def __init__(self, hub: Hub, name: str, state: ShelfState | None = None) -> None:
-        self._hub = hub
+    def __init__(self, hub: CommitState, name: str, state: TableSnapshot | None = None) -> None:
+        self._commit_state = hub
         self.name = name
         self.rows: dict[int, Row] = {}
         self.next_id: int | None = None
-        self.made = False
+        self.exists = False
         self.key: str | None = None
         self.keys: dict[Any, int] = {}
         self.indexes: dict[str, Index] = {}
         if state is not None:
-            self.rows, self.next_id, self.made = state.rows.copy(), state.next_id, state.made
+            self.rows, self.next_id, self.exists = state.rows.copy(), state.next_id, state.exists
             self.key, self.keys = state.key, state.keys.copy()
-            self.indexes = {field: Index(Index(groups).copied()) for field, groups in state.indexes.items()}
-        self.top = max(self.rows, default=0)
+            self.indexes = {field: Index(Index(groups).copy_groups()) for field, groups in state.indexes.items()}
+        self.max_id = max(self.rows, default=0)
         self.ascending = list(self.rows) == sorted(self.rows)
-        self.caches: dict[int, Emptied] = {}
+        self.caches: dict[int, Clearable] = {}
         self.before: dict[int, Row | None] | None = None
-        self._born_again: dict[int, Row] = {}  # ids given again by the open commit, and the row they had before
-        self._wiped = False
-        self._half = False  # a change of one row was interrupted: keys and indexes may say anything
-        self._sequence: list[int] | None = None
-        self._was: tuple[int | None, bool, int, bool]  # `begin` notes it
-        self.order = Order()
+        self._reinserted: dict[int, Row] = {}  # ids given again by the open commit, and the row they had before
+        self._cleared = False
+        self._needs_reindex = False  # a change of one row was interrupted: keys and indexes may say anything
+        self._id_sequence: list[int] | None = None
+        self._initial: tuple[int | None, bool, int, bool]  # `begin` notes it
+        self.order = IdOrder()
 
-    def state(self) -> ShelfState:
-        """The shelf as it stands, as data. Its cost is that of copying the outer dicts."""
-        indexes = {field: index.copied() for field, index in self.indexes.items()}
-        return ShelfState(self.rows.copy(), self.next_id, self.made, self.key, self.keys.copy(), indexes)
+    def snapshot(self) -> TableSnapshot:
+        """The table as it stands, as data. Its cost is that of copying the outer dicts."""
+        indexes = {field: index.copy_groups() for field, index in self.indexes.items()}
+        return TableSnapshot(self.rows.copy(), self.next_id, self.exists, self.key, self.keys.copy(), indexes)
 
     # Writing
 
-    def begin(self) -> dict[int, Row | None] | None:
+    def join_commit(self) -> dict[int, Row | None] | None:
         """Join the open commit, if there is one: from here on every change can be taken back."""
-        if self.before is None and self._hub.depth:
-            self._was = (self.next_id, self.made, self.top, self.ascending)
-            self._hub.touched.append(self)
+        if self.before is None and self._commit_state.depth:
+            self._initial = (self.next_id, self.exists, self.max_id, self.ascending)
+            self._commit_state.touched.append(self)
             self.before = {}
         return self.before
 
-    def make(self) -> None:
+    def create(self) -> None:
         """Bring the table into being."""
-        if not self.made:
-            self.begin()
-            self.made = True
+        if not self.exists:
+            self.join_commit()
+            self.exists = True
 
     def set(self, doc_id: int, row: Row) -> None:
-        """Put `row` at `doc_id`, over what stood there. The shelf keeps `row` itself.
+        """Put `row` at `doc_id`, over what stood there. The table keeps `row` itself.
 
         Raises `ValueError`, before anything is changed, when another row has the same unique key.
         """
@@ -115,22 +115,22 @@ class Shelf:
             )
         before = self.before
         if before is None:
-            before = self.begin()
+            before = self.join_commit()
         old = self.rows.get(doc_id)
         if old is None:
             if before is not None:
-                self._note_return(doc_id, before)
-            self.made = True
-            self._enter(doc_id, row)
+                self._note_reinsertion(doc_id, before)
+            self.exists = True
+            self._add(doc_id, row)
         else:
             if before is not None and doc_id not in before:
                 before[doc_id] = old
-            self._exchange(doc_id, old, row)
+            self._replace(doc_id, old, row)
         if self.caches:
-            self.forget()
+            self.clear_query_caches()
 
     def put(self, row: Row) -> int:
-        """Set a row at the id of the one with its unique key, or at the next id; that id. The shelf keeps `row` itself.
+        """Set a row at the id of the one with its unique key, or at the next id; that id. The table keeps `row` itself.
 
         Raises `ValueError` when the table has no key or the row has none.
         """
@@ -144,62 +144,62 @@ class Shelf:
             )
         before = self.before
         if before is None:
-            before = self.begin()
+            before = self.join_commit()
         doc_id = self.keys.get(value)
         if doc_id is not None:
             old = self.rows[doc_id]
             if before is not None and doc_id not in before:
                 before[doc_id] = old
-            self._exchange(doc_id, old, row)
+            self._replace(doc_id, old, row)
         else:
             doc_id = self.next_id
             if doc_id is None or doc_id in self.rows:  # ids given by hand ran ahead of the count
-                doc_id = self.highest() + 1
+                doc_id = self.highest_id() + 1
             self.next_id = doc_id + 1
             if before is not None:
                 if doc_id in before:  # counted anew after the table was dropped
-                    self._note_return(doc_id, before)
+                    self._note_reinsertion(doc_id, before)
                 else:
                     before[doc_id] = None
-            self.made = True
-            self._enter(doc_id, row)
+            self.exists = True
+            self._add(doc_id, row)
         if self.caches:
-            self.forget()
+            self.clear_query_caches()
         return doc_id
 
     def delete(self, doc_id: int) -> None:
         """Take away the row at `doc_id`, which must exist."""
         row = self.rows[doc_id]
-        before = self.begin()
+        before = self.join_commit()
         if before is not None:
             before.setdefault(doc_id, row)
-            self._note_sequence()
-        self._leave(doc_id, row)
+            self._note_id_sequence()
+        self._remove(doc_id, row)
         if self.caches:
-            self.forget()
+            self.clear_query_caches()
 
-    def wipe(self) -> None:
+    def clear(self) -> None:
         """Take away every row. The table exists afterwards."""
-        before = self.begin()
+        before = self.join_commit()
         if before is not None:
             for doc_id, row in self.rows.items():
                 before.setdefault(doc_id, row)
-            self._note_sequence()
-            self._wiped = True
-        self.made = True
+            self._note_id_sequence()
+            self._cleared = True
+        self.exists = True
         self.rows, self.keys, self.indexes = {}, {}, {field: Index() for field in self.indexes}
-        self.top, self.ascending = 0, True
-        self.order.forget()
-        self.forget()
+        self.max_id, self.ascending = 0, True
+        self.order.invalidate()
+        self.clear_query_caches()
 
     def drop(self) -> None:
         """Take away every row and the table's existence; ids begin anew, the declared key and indexes stay declared."""
-        self.wipe()
-        self.made = False
+        self.clear()
+        self.exists = False
         self.next_id = None
 
-    def forget(self) -> None:
-        """Empty the query caches that hold answers from this shelf."""
+    def clear_query_caches(self) -> None:
+        """Empty the query caches that hold answers from this table."""
         for cache in self.caches.values():
             cache.clear()
         self.caches.clear()
@@ -209,71 +209,71 @@ class Shelf:
     def changes(self) -> list[Any] | None:
         """What the open commit did here, as the journal writes it: `[id, row]` put, `[id]` taken away, `[]` all
         taken away; None for a table that is gone. Done in this order they restore the rows and their sequence."""
-        if not self.made:
+        if not self.exists:
             return None
         rows = self.rows
-        if self._wiped:
+        if self._cleared:
             return [[], *rows.items()]
         changes: list[Any] = []
         for doc_id, old in (self.before or {}).items():
             row = rows.get(doc_id)
-            if old is not None and (row is None or doc_id in self._born_again):
+            if old is not None and (row is None or doc_id in self._reinserted):
                 changes.append((doc_id,))
             if row is not None:
                 changes.append((doc_id, row))
         return changes
 
-    def came_or_went(self) -> bool:
+    def existence_changed(self) -> bool:
         """Whether the open commit brought the table into being or dropped it."""
-        return self.made != self._was[1]
+        return self.exists != self._initial[1]
 
-    def keep(self) -> None:
+    def end_commit(self) -> None:
         """Forget how it was before the commit."""
         self.before = None
-        self._wiped = False
-        self._sequence = None
-        if self._born_again:
-            self._born_again.clear()
+        self._cleared = False
+        self._id_sequence = None
+        if self._reinserted:
+            self._reinserted.clear()
 
-    def undo(self) -> None:
+    def rollback(self) -> None:
         """Put everything back as it was before the commit: rows and their sequence, indexes, next id.
 
         Interrupted, it can be done again.
         """
-        rows, moved = self.rows, self._wiped
-        for doc_id, old in [*(self.before or {}).items(), *self._born_again.items()]:
+        rows, moved = self.rows, self._cleared
+        for doc_id, old in [*(self.before or {}).items(), *self._reinserted.items()]:
             now = rows.get(doc_id)
             if old is None:
                 if now is not None:
-                    self._leave(doc_id, now)
+                    self._remove(doc_id, now)
             elif now is None:
-                self._wiped = moved = True
-                self._enter(doc_id, old)
+                self._cleared = moved = True
+                self._add(doc_id, old)
             else:
-                self._exchange(doc_id, now, old)
-                moved = moved or doc_id in self._born_again
-        self.next_id, self.made, self.top, self.ascending = self._was
+                self._replace(doc_id, now, old)
+                moved = moved or doc_id in self._reinserted
+        self.next_id, self.exists, self.max_id, self.ascending = self._initial
         if moved:  # what came back stands at the end
-            sequence = self._sequence if not self.ascending and self._sequence is not None else sorted(rows)
+            sequence = self._id_sequence if not self.ascending and self._id_sequence is not None else sorted(rows)
             self.rows = {doc_id: rows[doc_id] for doc_id in sequence if doc_id in rows}
-        if self._half:
-            anew = Shelf(self._hub, self.name, ShelfState(self.rows, None, True, None, {}, {}))
+        if self._needs_reindex:
+            anew = TableData(self._commit_state, self.name, TableSnapshot(self.rows, None, True, None, {}, {}))
             anew.declare(self.key, self.indexes)
-            self.keys, self.indexes, self._half = anew.keys, anew.indexes, False
+            self.keys, self.indexes, self._needs_reindex = anew.keys, anew.indexes, False
         self.order.trim(self.rows)
-        self.forget()
-        self.keep()
+        self.clear_query_caches()
+        self.end_commit()
 
-    def _note_return(self, doc_id: int, before: dict[int, Row | None]) -> None:
+    def _note_reinsertion(self, doc_id: int, before: dict[int, Row | None]) -> None:
         if (was := before.get(doc_id)) is not None:
-            self._born_again[doc_id] = was
+            self._reinserted[doc_id] = was
         before.pop(doc_id, None)  # so that it goes to the end: so does the row
         before[doc_id] = was
 
-    def _note_sequence(self) -> None:
+    def _note_id_sequence(self) -> None:
         # Rows in the order of their ids (the usual table) are put back in place by sorting; others need a note of it.
-        if self._sequence is None and not self.ascending:
-            self._sequence = list(self.rows)
+        if self._id_sequence is None and not self.ascending:
+            self._id_sequence = list(self.rows)
 
     # Finding
 
@@ -298,7 +298,7 @@ class Shelf:
         for doc_id, row in self.rows.items() if fresh else ():
             for field, index in fresh:
                 if (value := row.get(field)) is not None:
-                    index.join(value, doc_id)
+                    index.add(value, doc_id)
         self.indexes.update(fresh)
 
     def with_value(self, field: str, value: Any) -> Collection[int]:
@@ -322,7 +322,7 @@ class Shelf:
         best, fewest = None, len(self.rows) // 4 + 1
         for field, value in wanted.items():
             index = self.indexes.get(field)
-            size = None if index is None else index.size(value)
+            size = None if index is None else index.count(value)
             if index is not None and size is not None and size < fewest:
                 best, fewest = (index, value), size
         if best is not None:
@@ -335,52 +335,52 @@ class Shelf:
             yield ids[start:end][::-1]
             end, portion = start, min(2 * portion, 8_192)
 
-    def highest(self) -> int:
+    def highest_id(self) -> int:
         """The highest id in use; 0 when there is none."""
-        if self.top not in self.rows:
-            self.begin()
-            self.top = max(self.rows, default=0)
+        if self.max_id not in self.rows:
+            self.join_commit()
+            self.max_id = max(self.rows, default=0)
             self.order.trim(self.rows)
-        return self.top
+        return self.max_id
 
     # One row in, out, or over another. While a commit is undone two rows may claim one key for a moment; hence a row
     # only ever takes away its own claim. Ctrl-C (or a lack of memory) in the middle dooms the commit, and `undo` mends
     # what was left half done.
 
-    def _enter(self, doc_id: int, row: Row) -> None:
+    def _add(self, doc_id: int, row: Row) -> None:
         try:
-            if doc_id > self.top:
-                self.top = doc_id
+            if doc_id > self.max_id:
+                self.max_id = doc_id
                 self.order.append(doc_id)
             else:
                 self.ascending = False
-                self.order.forget()
+                self.order.invalidate()
             self.rows[doc_id] = row
             if self.key is not None and (value := row.get(self.key)) is not None:
                 self.keys[value] = doc_id
             for field, index in self.indexes.items():
                 if (value := row.get(field)) is not None:
-                    index.join(value, doc_id)
+                    index.add(value, doc_id)
         except BaseException:
-            self._half = self._hub.doomed = True
+            self._needs_reindex = self._commit_state.rollback_only = True
             raise
 
-    def _leave(self, doc_id: int, row: Row) -> None:
+    def _remove(self, doc_id: int, row: Row) -> None:
         try:
             del self.rows[doc_id]
             if self.key is not None and self.keys.get(row.get(self.key)) == doc_id:
                 del self.keys[row[self.key]]
             for field, index in self.indexes.items():
                 if (value := row.get(field)) is not None:
-                    index.part(value, doc_id)
+                    index.remove(value, doc_id)
         except BaseException:
-            self._half = self._hub.doomed = True
+            self._needs_reindex = self._commit_state.rollback_only = True
             raise
 
-    def _exchange(self, doc_id: int, old: Row, row: Row) -> None:
+    def _replace(self, doc_id: int, old: Row, row: Row) -> None:
         try:
             self.rows[doc_id] = row
-            self.order.exchanged(old, row)
+            self.order.replaced(old, row)
             if self.key is not None and (was := old.get(self.key)) != (value := row.get(self.key)):
                 if self.keys.get(was) == doc_id:
                     del self.keys[was]
@@ -390,9 +390,9 @@ class Shelf:
                 was, value = old.get(field), row.get(field)
                 if was is not value and was != value:
                     if was is not None:
-                        index.part(was, doc_id)
+                        index.remove(was, doc_id)
                     if value is not None:
-                        index.join(value, doc_id)
+                        index.add(value, doc_id)
         except BaseException:
-            self._half = self._hub.doomed = True
+            self._needs_reindex = self._commit_state.rollback_only = True
             raise

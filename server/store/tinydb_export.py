@@ -42,14 +42,14 @@ def import_tinydb(storage: RowStorage, path: str | os.PathLike[str]) -> dict[str
     """
     tables = _read(Path(path))
     for name in tables:
-        if storage.shelf(name).rows:
+        if storage.table_data(name).rows:
             raise StoreError(f"table {name!r} has rows already: import {os.fspath(path)} into an empty store")
     with storage.commit():
         for name, rows in tables.items():
-            shelf = storage.shelf(name)
-            shelf.make()
+            table_data = storage.table_data(name)
+            table_data.create()
             for doc_id, row in rows.items():
-                shelf.set(doc_id, row)
+                table_data.set(doc_id, row)
     return {name: len(rows) for name, rows in tables.items()}
 
 

@@ -132,7 +132,7 @@ def _open_world(
         given_start_ms=given_start_ms,
     )
     courier = HttpTransport(check_address=egress.check_address, check_host=egress.check_host)
-    if options.durability != "always" or not store.lasts:
+    if options.durability != "always" or not store.is_durable:
         return World(plan, store, control_handlers=control_handlers, external_transport=courier, public_url=public_url)
     settled = GroupCommit(store).wait_durable
     outside = DurableTransport(courier, settled)

@@ -341,7 +341,7 @@ class Sandbox:
 
         Raises `ForkError` for a sandbox that is served or kept in a directory: its users rely on its time.
         """
-        if self._http.is_serving or self.world.store.lasts:
+        if self._http.is_serving or self.world.store.is_durable:
             raise ForkError(
                 "a sandbox that is served or kept in a directory cannot go back in time: open the snapshot as a second "
                 "sandbox, with Sandbox.from_snapshot(...)"

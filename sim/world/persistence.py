@@ -35,7 +35,7 @@ class WorldState:
         self._clock = clock
         self._streams = streams
         self._rows = store.table(_TABLE, key="id")
-        self._charges = store.storage.shelf("charges")
+        self._charges = store.storage.table_data("charges")
 
     @staticmethod
     def saved(store: Store) -> Mapping[str, Any] | None:
@@ -109,14 +109,14 @@ class WorldState:
         _, _, number, kind, key = timer
         if kind == CHARGE_TIMER:
             return self._charges.keys[key], 0
-        return arrivals.get((kind, key), (self._charges.top, number))
+        return arrivals.get((kind, key), (self._charges.max_id, number))
 
     def _write_arrival(self, kind: str, key: str) -> None:
         name, number = f"{kind} {key}", self._clock.sequence_of(kind, key)
         if number is None:
             self._rows.delete(name)
         else:
-            self._rows.put({"id": name, "charges": self._charges.top, "number": number})
+            self._rows.put({"id": name, "charges": self._charges.max_id, "number": number})
 
     def _begun(self, engine: Engine | None) -> dict[str, Any]:
         plan = self._plan

@@ -11,7 +11,7 @@ from leyden.errors import ForkError
 from leyden.server.contract.load import known_overlays, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.store.store import Store
-from leyden.server.store.table_data import ShelfState
+from leyden.server.store.table_data import TableSnapshot
 from leyden.world.config import WorldConfig, chosen_network, packaged_contract
 from leyden.world.gc_pause import gc_paused
 from leyden.world.world import LOCAL_URL, World
@@ -62,8 +62,8 @@ def dump_world(world: World) -> dict[str, Any]:
             "label": world.label,
             "plan": _written_plan(world.config),
             "tables": {
-                name: {"made": shelf.made, "next": shelf.next_id, "rows": [list(pair) for pair in shelf.rows.items()]}
-                for name, shelf in world.store.snapshot().items()
+                name: {"made": table.exists, "next": table.next_id, "rows": [list(pair) for pair in table.rows.items()]}
+                for name, table in world.store.snapshot().items()
                 if name not in _OWN_TABLES
             },
             "journal": world.journal.snapshot(),
@@ -90,7 +90,7 @@ def restore_world(
             "that saved it, or make it anew from its script"
         )
     states = {
-        name: ShelfState(dict(table["rows"]), table["next"], table["made"], None, {}, {})
+        name: TableSnapshot(dict(table["rows"]), table["next"], table["made"], None, {}, {})
         for name, table in snapshot["tables"].items()
     }
     world = World(

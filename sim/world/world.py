@@ -198,9 +198,9 @@ class World:
         """Go on from what the store has: the clock where it stood, every timer set, and the time that a live clock
         missed still owed: it passes, with all that fell due in it, when somebody next looks at the clock."""
         plan, saved = self.config, self.saved(self.store)
-        writes = self._write_down if self.store.lasts else None
+        writes = self._write_down if self.store.is_durable else None
         # While the timers are not yet set again, what was written down about time and luck stays as it is.
-        self.store.before_seal(writes if saved is None else None)
+        self.store.set_pre_commit_hook(writes if saved is None else None)
         if saved is None:
             self.clock.set_rate(plan.rate)
         else:
@@ -217,7 +217,7 @@ class World:
         self.payments.resume()
         self.traffic.resume()
         self._diary.go_on(saved)
-        self.store.before_seal(writes)
+        self.store.set_pre_commit_hook(writes)
 
     def _write_down(self) -> None:
         """At the end of a commit: write down the world's own rows, and the network if there is one."""
@@ -300,7 +300,7 @@ class World:
 
     def keep_time(self) -> None:
         """Write down where the clock stands. Raises `StorageUnavailable` as `move` does."""
-        if not self.store.lasts:
+        if not self.store.is_durable:
             return
         try:
             with self.store.commit():
@@ -361,7 +361,7 @@ class World:
         with self.exclusive():
             self._earlier = dict(self.__dict__)
             keys = self.service.projects.key_rows()
-            self.store.erase()
+            self.store.drop_tables()
             self._build(
                 replace(
                     plan,

@@ -20,7 +20,7 @@ from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import ApiError
 from leyden.lightning.payer.payments import PaymentError
 from leyden.server.errors import StoreError
-from leyden.server.store.journal import FORMAT, VERSION, seal
+from leyden.server.store.journal import FORMAT, VERSION, encode_line
 from leyden.server.store.store import Store
 from leyden.server.timestamps import parse_iso, to_iso
 from leyden.world.config import world_config
@@ -44,10 +44,10 @@ def opened(data: str | Path | None = None) -> Sandbox:
 
 def stood(sandbox: Sandbox) -> dict[str, Any]:
     """Everything that matters: every row of every table, the instant, the luck, and what is ahead, in order."""
-    tables = sandbox.world.store.storage.shelves
+    tables = sandbox.world.store.storage.tables
     return {
         "rows": {
-            name: list(shelf.rows.values()) for name, shelf in sorted(tables.items()) if name != "world" and shelf.rows
+            name: list(table.rows.values()) for name, table in sorted(tables.items()) if name != "world" and table.rows
         },
         "now": sandbox.now,
         "ahead": [(timer.due_ms, timer.kind, timer.key) for timer in sandbox.world.clock.upcoming(1_000)],
@@ -522,7 +522,7 @@ def test_a_directory_from_a_newer_leyden_is_one_clear_line_and_stays_as_it_is(tm
     with served_leyden("--data", str(tmp_path)):
         pass
     [journal] = tmp_path.rglob("*.journal")
-    journal.write_bytes(seal(orjson.dumps({"format": FORMAT, "version": VERSION + 1}), 0)[0])
+    journal.write_bytes(encode_line(orjson.dumps({"format": FORMAT, "version": VERSION + 1}), 0)[0])
     before = journal.read_bytes()
     done = run_command("serve", "--port", "0", "--data", str(tmp_path))
     assert done.returncode == 1

@@ -168,7 +168,7 @@ class MoneyInTheWorld(RuleBasedStateMachine):
         """Everything that may differ between two worlds which should not."""
         world = self.sb.world
         tables = {
-            name: {key: dict(row) for key, row in shelf.rows.items()} for name, shelf in world.store.snapshot().items()
+            name: {key: dict(row) for key, row in table.rows.items()} for name, table in world.store.snapshot().items()
         }
         tables.pop("world", None)
         engine = world.engine

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from leyden.server.contract.bind import answers, bind
+from leyden.server.contract.bind import bind, handles
 from leyden.server.contract.load import load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.errors import Conflict, ContractError, InvalidRequest, NotFound
@@ -17,11 +17,11 @@ EFFECTS = {"notify": lambda row, at: None, "unused": lambda row, at: None}
 
 
 class Orders:
-    @answers(InvalidRequest, NotFound)
+    @handles(raises=(InvalidRequest, NotFound))
     def create_order(self, call: Any) -> Any:
         return {"made": call}
 
-    @answers(NotFound)
+    @handles(raises=(NotFound,))
     def get_order(self, call: Any) -> Any:
         return {"read": call}
 
@@ -30,25 +30,25 @@ class Orders:
 
 
 class Payments:
-    @answers(Conflict)
+    @handles(raises=(Conflict,))
     def pay_order(self, call: Any) -> Any:
         return {"paid": call}
 
 
 class Stray(Payments):
-    @answers()
+    @handles()
     def get_orders(self, call: Any) -> Any:
         return []
 
 
 class Careless(Orders):
-    @answers(NotFound, Conflict)
+    @handles(raises=(NotFound, Conflict))
     def get_order(self, call: Any) -> Any:
         return {}
 
 
 class Beginning:
-    @answers(InvalidRequest)
+    @handles(raises=(InvalidRequest,))
     def create_order(self, call: Any) -> Any:
         return {}
 

@@ -74,14 +74,14 @@ def test_limits_title_and_version_are_read_off_the_document(contract):
 
 def test_a_parameter_of_the_path_reaches_its_operations(contract):
     (parameter,) = contract.operations["getOrder"].parameters
-    assert (parameter.name, parameter.place, parameter.required, parameter.kind) == ("id", "path", True, "string")
+    assert (parameter.name, parameter.location, parameter.required, parameter.kind) == ("id", "path", True, "string")
     assert parameter.rule.validator.is_valid("1c6e6bfb-6a3c-4b8e-9d43-0a1d4e6ec7a1")
     assert not parameter.rule.validator.is_valid("order-1")
 
 
 def test_a_query_parameter_has_a_type_and_a_default(contract):
     limit = contract.operations["payOrder"].parameters[1]
-    assert (limit.name, limit.place, limit.required, limit.kind, limit.default) == (
+    assert (limit.name, limit.location, limit.required, limit.kind, limit.default) == (
         "limit",
         "query",
         False,
@@ -155,27 +155,27 @@ def test_a_list_answer_echoes_by_its_items():
 
 
 def test_a_reply_knows_its_body_its_headers_and_the_constant_ones(contract):
-    reply = contract.operations["createOrder"].replies[200]
+    reply = contract.operations["createOrder"].responses[200]
     assert reply.media_type == "application/json"
     assert reply.headers == ("access-control-allow-origin", "replayed")
     assert reply.constants == (("access-control-allow-origin", "*"),)
-    refused = contract.operations["createOrder"].replies[404]
+    refused = contract.operations["createOrder"].responses[404]
     assert refused.media_type == "application/problem+json"
     assert not refused.rule.validator.is_valid({"status": "404"})
 
 
 def test_examples_are_found_behind_references(contract):
-    (example,) = contract.operations["getOrder"].replies[200].examples
+    (example,) = contract.operations["getOrder"].responses[200].examples
     assert example["data"]["status"] == "new"
 
 
 def test_a_callback_knows_where_its_url_stands_and_when_to_try(contract):
     (callback,) = contract.operations["createOrder"].callbacks
-    assert (callback.name, callback.operation_id, callback.url_at) == ("orderUpdated", "createOrder", ("hookUrl",))
+    assert (callback.name, callback.operation_id, callback.url_path) == ("orderUpdated", "createOrder", ("hookUrl",))
     assert callback.headers == ("webhook-id",)
     delivery = callback.delivery
     assert delivery.events == {"paid": "order.paid"}
-    assert delivery.pauses_ms == (0, 5_000, 300_000)
+    assert delivery.delays_ms == (0, 5_000, 300_000)
     assert (delivery.connect_timeout_ms, delivery.timeout_ms, delivery.rotation_ms) == (3_000, 15_000, 86_400_000)
     assert (delivery.form, delivery.jitter, delivery.retry_after_times, delivery.in_flight) == ("flat", 0.2, 2, 8)
 
@@ -359,7 +359,7 @@ def test_the_packaged_documents_are_served_as_they_are(name):
     contract = load_contract(default_spec(name))
     assert contract.operations
     assert contract.overlays == ()
-    assert all(operation.replies[200].rule is not None for operation in contract.operations.values())
+    assert all(operation.responses[200].rule is not None for operation in contract.operations.values())
 
 
 def test_the_service_is_the_default_document():
@@ -380,13 +380,13 @@ def test_a_tighter_bound_holds_at_once(contract):
 
 def test_a_changed_schedule_holds_at_once():
     contract = load_contract(edited(small(), CALLBACK + "/x-delivery/attempts", [0, "1s"]))
-    assert contract.operations["createOrder"].callbacks[0].delivery.pauses_ms == (0, 1_000)
+    assert contract.operations["createOrder"].callbacks[0].delivery.delays_ms == (0, 1_000)
 
 
 def test_a_new_constant_header_holds_at_once():
     headers = {"X-Shop": {"schema": {"const": "tea"}}}
     contract = load_contract(edited(small(), PAY + "/responses/200/headers", headers))
-    assert contract.operations["payOrder"].replies[200].constants == (("x-shop", "tea"),)
+    assert contract.operations["payOrder"].responses[200].constants == (("x-shop", "tea"),)
 
 
 def test_a_new_transition_between_known_triggers_holds_at_once():

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden.server.contract.load import default_spec, load_contract
-from leyden.server.contract.types import LifecycleTable, Row
+from leyden.server.contract.types import LifecycleRow, LifecycleTable
 from leyden.server.docs.lifecycle_diagram import lifecycle_svg
 from leyden.server.docs.page import docs_page
 from leyden.server.html import Html, Markdown, coloured, join, json_source, tag
@@ -290,14 +290,14 @@ def test_colour_changes_no_letter_of_an_example(value: Any) -> None:
 def tables(draw: st.DrawFn) -> LifecycleTable:
     states = [f"{'s' * draw(st.integers(1, 9))}{index}" for index in range(draw(st.integers(1, 5)))]
     triggers = [f"{'t' * draw(st.integers(1, 18))}{index}" for index in range(draw(st.integers(1, 4)))]
-    rows = [Row("(creation)", "created", None, states[0], (), None, None, "specification", None)]
+    rows = [LifecycleRow("(creation)", "created", None, states[0], (), None, None, "specification", None)]
     for state in states:
         for trigger in triggers:
             to = draw(st.none() | st.sampled_from(states))
             when = draw(st.sampled_from([None, "guard"]))
             basis = draw(st.sampled_from(["specification", "decision"]))
             refuse = None if to else "no"
-            rows.append(Row(state, trigger, when if to else None, to, (), refuse, refuse, basis, "why"))
+            rows.append(LifecycleRow(state, trigger, when if to else None, to, (), refuse, refuse, basis, "why"))
     return LifecycleTable("Thing", tuple(states), ("created", *triggers), tuple(rows))
 
 

@@ -134,7 +134,7 @@ def test_without_jitter_the_schedule_is_exact() -> None:
 
 
 def test_a_wait_before_the_first_attempt_is_spread_like_every_other() -> None:
-    desk = Desk(rule=rule(pauses_ms=(10_000, 20_000)))
+    desk = Desk(rule=rule(delays_ms=(10_000, 20_000)))
     drawn = RandomStreams(7).stream("jitter").uniform()
     desk.tell()
     desk.pass_time("12s")
@@ -675,7 +675,7 @@ def test_what_is_overdue_after_a_restart_goes_in_due_order() -> None:
 
 def test_a_lost_attempt_takes_nothing_off_the_schedule() -> None:
     courier = Held()
-    desk = Desk(courier=courier, rule=rule(pauses_ms=(0, 5_000), jitter=0.0))
+    desk = Desk(courier=courier, rule=rule(delays_ms=(0, 5_000), jitter=0.0))
     desk.tell()
     desk.pass_time("0s")
     again = Desk(store=desk.store, rule=desk.rule)

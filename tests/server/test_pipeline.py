@@ -414,9 +414,9 @@ def test_every_status_the_door_gives_is_declared(sandbox: Sandbox) -> None:
             expected |= {400, 401}
             if operation.body is not None:
                 expected |= {415}
-            if any(parameter.place == "path" for parameter in operation.parameters):
+            if any(parameter.location == "path" for parameter in operation.parameters):
                 expected |= {404}
-        assert expected <= set(operation.replies), operation.operation_id
+        assert expected <= set(operation.responses), operation.operation_id
 
 
 def test_the_control_plane_is_made_when_it_is_first_asked_for_and_takes_what_its_document_says() -> None:

@@ -24,7 +24,7 @@ from leyden.server.errors import StoreError
 from leyden.server.store import compaction, storage
 from leyden.server.store.journal import load
 from leyden.server.store.store import Store
-from leyden.server.store.table_data import Shelf
+from leyden.server.store.table_data import TableData
 from tests.support.store_helpers import JOURNAL, loaded_rows, rows
 
 
@@ -232,10 +232,10 @@ def test_ctrl_c_at_any_moment_leaves_a_commit_whole_or_undone_and_the_file_agree
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deed: str, steps: int
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda fd: None)
-    monkeypatch.setattr(storage, "GARBAGE_TIMES", 1)
+    monkeypatch.setattr(storage, "GARBAGE_FACTOR", 1)
     monkeypatch.setattr(storage, "GARBAGE_FLOOR", 1 if steps else 99)
-    monkeypatch.setattr(compaction, "ROWS_A_STEP", 1)
-    monkeypatch.setattr(compaction, "RETIRED_A_STEP", 100)
+    monkeypatch.setattr(compaction, "ROWS_PER_STEP", 1)
+    monkeypatch.setattr(compaction, "RETIRED_BYTES_PER_STEP", 100)
 
     def begun(store: Store) -> Store:
         charges = store.table("charges", indexes=["status"])
@@ -279,14 +279,14 @@ def test_what_was_twice_kept_from_being_taken_back_is_taken_back_with_the_next_c
     with Store.open(tmp_path) as store:
         charges = store.table("charges", key="id", indexes=["status"])
         charges.put({"id": "a", "status": "pending"})
-        undo, interrupts = Shelf.undo, iter((KeyboardInterrupt, KeyboardInterrupt))
+        undo, interrupts = TableData.rollback, iter((KeyboardInterrupt, KeyboardInterrupt))
 
-        def impatient(shelf: Shelf) -> None:
+        def impatient(table: TableData) -> None:
             if (interrupt := next(interrupts, None)) is not None:
                 raise interrupt
-            undo(shelf)
+            undo(table)
 
-        monkeypatch.setattr(Shelf, "undo", impatient)
+        monkeypatch.setattr(TableData, "rollback", impatient)
         with pytest.raises(KeyboardInterrupt), store.commit():
             _ = [charges.put({"id": key, "status": "lost"}) for key in ("a", "b", None)]  # the last is refused
         with pytest.raises(StoreError, match="nothing of this commit was kept"):
@@ -354,11 +354,11 @@ def test_a_watcher_hears_how_every_outermost_commit_begins_and_ends(store: Store
     with pytest.raises(StoreError) as doomed, store.commit(), suppress(Thrown):
         complete_new(store, "c", fails=True)
     assert witness.heard[4:] == ["begins", doomed.value]
-    store.before_seal(store.close)  # which refuses, so that the commit cannot be written down
+    store.set_pre_commit_hook(store.close)  # which refuses, so that the commit cannot be written down
     with pytest.raises(StoreError) as refused:
         store.table("charges").put({"id": "d"})
     assert witness.heard[6:] == ["begins", refused.value]
-    store.before_seal(None)
+    store.set_pre_commit_hook(None)
 
 
 def complete_new(store: Store, key: str, fails: bool = False) -> None:
@@ -369,11 +369,11 @@ def complete_new(store: Store, key: str, fails: bool = False) -> None:
 def test_what_belongs_to_every_commit_is_added_before_it_is_written(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         clock = store.table("world")
-        store.before_seal(lambda: clock.put({"id": "clock", "now": 5}))
+        store.set_pre_commit_hook(lambda: clock.put({"id": "clock", "now": 5}))
         store.table("charges").put({"id": "a"})
         with store.commit():
             pass
-        store.before_seal(None)
+        store.set_pre_commit_hook(None)
     assert lines(tmp_path) == [{"charges": [[1, {"id": "a"}]], "world": [[1, {"id": "clock", "now": 5}]]}]
 
 
@@ -446,7 +446,7 @@ def test_dropping_tables_can_be_taken_back(store: Store) -> None:
     assert charges.row("a") is None
     assert charges.put({"id": "a", "status": "pending"}) == 1
     assert store.table("charges").find("status", "pending") == [{"id": "a", "status": "pending"}]
-    store.erase()
+    store.drop_tables()
     assert store.db.tables() == set()
 
 
@@ -478,7 +478,7 @@ def test_a_fork_shares_the_rows_and_a_pickled_one_the_values(store: Store) -> No
     store.table("charges").put({"id": "a", "nested": {"deep": [1]}})
     state = store.snapshot()
     fork = Store.from_snapshot(state)
-    assert fork.storage.shelves["charges"].rows[1] is store.storage.shelves["charges"].rows[1]
+    assert fork.storage.tables["charges"].rows[1] is store.storage.tables["charges"].rows[1]
     sent = Store.from_snapshot(pickle.loads(pickle.dumps(state)))
     assert sent.snapshot() == state
     fork.table("charges").update(lambda row: row["nested"]["deep"].append(2))
@@ -555,7 +555,7 @@ def test_what_was_left_is_found_again_with_its_indexes(tmp_path: Path) -> None:
 
 def test_commits_go_on_while_another_thread_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "GARBAGE_FLOOR", 10)
-    monkeypatch.setattr(compaction, "ROWS_A_STEP", 2)
+    monkeypatch.setattr(compaction, "ROWS_PER_STEP", 2)
     with Store.open(tmp_path, "always", group_commit=True) as store, ThreadPoolExecutor(1) as thread:
         charges = store.table("charges")
         inodes = set()

@@ -382,8 +382,8 @@ def test_at_every_moment_the_file_holds_what_memory_holds(
 ) -> None:
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as eager:
         eager.setattr(storage, "GARBAGE_FLOOR", 0)
-        eager.setattr(storage, "GARBAGE_TIMES", 1)
-        eager.setattr(compaction, "ROWS_A_STEP", rows_a_step)
+        eager.setattr(storage, "GARBAGE_FACTOR", 1)
+        eager.setattr(compaction, "ROWS_PER_STEP", rows_a_step)
         path = Path(place) / JOURNAL
         with Store.open(place) as store:
             for step in steps:
@@ -424,7 +424,7 @@ def test_compaction_begins_when_the_journal_holds_more_than_three_changes_a_row(
 def test_the_journal_that_was_replaced_is_given_back_piece_by_piece(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction, "RETIRED_A_STEP", 1_000)
+    monkeypatch.setattr(compaction, "RETIRED_BYTES_PER_STEP", 1_000)
     with Store.open(tmp_path) as store:
         charges = store.table("charges")
         charges.put({"id": "a", "fill": "x" * 2_500})
@@ -454,7 +454,7 @@ def test_a_journal_grows_with_its_rows_and_not_with_its_past(tmp_path: Path) -> 
 
 def test_a_crash_during_compaction_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "GARBAGE_FLOOR", 50)
-    monkeypatch.setattr(compaction, "ROWS_A_STEP", 5)
+    monkeypatch.setattr(compaction, "ROWS_PER_STEP", 5)
     seen = set()
     with Store.open(tmp_path / "live") as store:
         charges = store.table("charges")
@@ -475,7 +475,7 @@ def test_a_disk_that_refuses_compaction_leaves_the_old_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     monkeypatch.setattr(storage, "GARBAGE_FLOOR", 20)
-    monkeypatch.setattr(compaction, "RETIRED_A_STEP", 100)
+    monkeypatch.setattr(compaction, "RETIRED_BYTES_PER_STEP", 100)
     with Store.open(tmp_path) as store:
         charges = store.table("charges")
         real_write = os.write

@@ -19,7 +19,7 @@ import pytest
 from tinydb import TinyDB, where
 
 from leyden.server.errors import StoreError
-from leyden.server.store.journal import DamagedJournal, Loaded, header, load, recover, seal
+from leyden.server.store.journal import DamagedJournal, LoadedJournal, encode_line, header_line, load, recover
 from leyden.server.store.storage import JournalStorage
 from leyden.server.store.store import Store
 from tests.support.store_helpers import JOURNAL, files_no_longer_than, lowest_free_descriptor, rows
@@ -73,7 +73,7 @@ def test_what_json_can_say_comes_back_exactly(tmp_path: Path, value: Any) -> Non
 
 def test_what_json_cannot_say_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
-        for value in ({1, 2}, b"bytes", object(), datetime(2030, 1, 1, tzinfo=UTC), Loaded()):
+        for value in ({1, 2}, b"bytes", object(), datetime(2030, 1, 1, tzinfo=UTC), LoadedJournal()):
             with pytest.raises(TypeError, match="not JSON serializable"):
                 store.table("charges").put({"id": "a", "value": value})
         assert len(store.table("charges")) == 0
@@ -107,7 +107,7 @@ def test_a_commit_cut_short_at_any_byte_is_left_out_with_a_note(three_commits: P
 
 
 def test_a_file_cut_within_its_first_line_is_a_new_one(tmp_path: Path) -> None:
-    first, _ = header()
+    first, _ = header_line()
     for length in range(len(first)):
         (tmp_path / JOURNAL).write_bytes(first[:length])
         with Store.open(tmp_path) as store:
@@ -229,8 +229,8 @@ def test_a_strangers_file_is_refused_and_left_alone(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_refused_by_name(three_commits: Path) -> None:
     path = three_commits / JOURNAL
-    newer, chain = seal(b'{"format":"leyden-journal","version":2}', 0)
-    path.write_bytes(newer + seal(b'{"unheard":"of"}', chain)[0])
+    newer, chain = encode_line(b'{"format":"leyden-journal","version":2}', 0)
+    path.write_bytes(newer + encode_line(b'{"unheard":"of"}', chain)[0])
     with pytest.raises(StoreError, match=r"written by a newer Leyden \(format 2; this one reads 1\)") as refusal:
         Store.open(three_commits)
     assert not isinstance(refusal.value, DamagedJournal)
@@ -238,7 +238,7 @@ def test_a_newer_format_is_refused_by_name(three_commits: Path) -> None:
 
 @pytest.mark.parametrize("named", [b'"1"', b"0", b"-1", b"null", b"1.0"])
 def test_a_format_that_has_no_such_version_is_damage(tmp_path: Path, named: bytes) -> None:
-    (tmp_path / JOURNAL).write_bytes(seal(b'{"format":"leyden-journal","version":%b}' % named, 0)[0])
+    (tmp_path / JOURNAL).write_bytes(encode_line(b'{"format":"leyden-journal","version":%b}' % named, 0)[0])
     with pytest.raises(DamagedJournal, match=r"line 1: there is no format version .*The 0 commits before it are sound"):
         Store.open(tmp_path)
 
@@ -253,19 +253,19 @@ def test_a_format_that_has_no_such_version_is_damage(tmp_path: Path, named: byte
     ],
 )
 def test_a_sealed_line_of_another_format_is_not_taken_for_ours(tmp_path: Path, body: bytes, said: str) -> None:
-    (tmp_path / JOURNAL).write_bytes(seal(body, 0)[0])
+    (tmp_path / JOURNAL).write_bytes(encode_line(body, 0)[0])
     with pytest.raises(DamagedJournal, match=f"line 1: {said}"):
         Store.open(tmp_path)
 
 
 def test_what_is_gone_already_may_be_said_to_be_gone(tmp_path: Path) -> None:
     """A compaction that began before it went leaves it out, and then the commit that took it away follows."""
-    line, chain = header()
+    line, chain = header_line()
     for body in (
         b'{"charges":[[7],[1,{"id":"a"}]],"none":null,"after":[[1,{}]]}',
         b'{"after":null,"charges":[[2,{}]]}',
     ):
-        sealed, chain = seal(body, chain)
+        sealed, chain = encode_line(body, chain)
         line += sealed
     (tmp_path / JOURNAL).write_bytes(line)
     loaded = load(tmp_path / JOURNAL)
@@ -286,8 +286,8 @@ def test_what_is_gone_already_may_be_said_to_be_gone(tmp_path: Path) -> None:
     ],
 )
 def test_a_sound_line_that_says_nonsense_is_damage_too(tmp_path: Path, body: bytes) -> None:
-    first, chain = header()
-    (tmp_path / JOURNAL).write_bytes(first + seal(body, chain)[0])
+    first, chain = header_line()
+    (tmp_path / JOURNAL).write_bytes(first + encode_line(body, chain)[0])
     with pytest.raises(DamagedJournal, match="line 2: it is well kept but says nothing"):
         Store.open(tmp_path)
 

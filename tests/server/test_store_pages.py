@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tinydb.table import Document
 
 from leyden import Sandbox
-from leyden.server.store.id_order import Order
+from leyden.server.store.id_order import IdOrder
 from leyden.server.store.index import Index
 from leyden.server.store.store import Store
 
@@ -114,14 +114,14 @@ def test_a_page_is_what_a_full_search_would_give(
 DATED = st.lists(st.integers(0, 9), max_size=12)
 
 
-def dated(*batches: list[int]) -> tuple[Order, dict[int, dict[str, Any]]]:
+def dated(*batches: list[int]) -> tuple[IdOrder, dict[int, dict[str, Any]]]:
     """Rows with these dates, added in batches, between which somebody asks for a page."""
-    order, rows = Order(), {}
+    order, rows = IdOrder(), {}
     for batch in batches:
         for date in batch:
             rows[len(rows) + 1] = {"created_at": date}
             order.append(len(rows))
-        order.between(rows, 1, None)
+        order.id_bounds(rows, 1, None)
     return order, rows
 
 
@@ -133,7 +133,7 @@ def test_dates_that_follow_the_ids_bound_them_to_the_row(
     after_all = len(rows) + 1
     first = 0 if since_ms is None or not rows else min([n for n in rows if dates[n - 1] >= since_ms] or [after_all])
     past = None if until_ms is None else min([n for n in rows if dates[n - 1] >= until_ms], default=None)
-    assert order.between(rows, since_ms, until_ms) == (first, past)
+    assert order.id_bounds(rows, since_ms, until_ms) == (first, past)
 
 
 @given(DATED, DATED, BOUND, BOUND)
@@ -141,7 +141,7 @@ def test_dates_in_any_order_keep_every_row_that_is_asked_for_within_the_bounds(
     early: list[int], late: list[int], since_ms: int | None, until_ms: int | None
 ) -> None:
     order, rows = dated(early, late)
-    lowest, above = order.between(rows, since_ms, until_ms)
+    lowest, above = order.id_bounds(rows, since_ms, until_ms)
     for doc_id, row in rows.items():
         if (since_ms is None or row["created_at"] >= since_ms) and (until_ms is None or row["created_at"] < until_ms):
             assert lowest <= doc_id
@@ -154,9 +154,9 @@ def test_a_date_that_changes_is_looked_at_again() -> None:
     order, rows = dated([1, 2, 3])
     for date, bounds in ((2, (1, None)), (9, (0, None))):
         redated = {"created_at": date}
-        order.exchanged(rows[1], redated)
+        order.replaced(rows[1], redated)
         rows[1] = redated
-        assert order.between(rows, 2, None) == bounds
+        assert order.id_bounds(rows, 2, None) == bounds
 
 
 class Looked(dict[int, dict[str, Any]]):
@@ -175,8 +175,8 @@ def test_the_page_of_a_minute_is_found_without_looking_at_every_row() -> None:
     for number in range(5_000):
         charges.put({"id": number, "created_at": number})
     charges.page(since_ms=1)  # the dates are compared once
-    shelf = store.storage.shelves["charges"]
-    shelf.rows = rows = Looked(shelf.rows)
+    table = store.storage.tables["charges"]
+    table.rows = rows = Looked(table.rows)
     charges.put({"id": 5_000, "created_at": 5_000})
     for change in ({"id": 7, "created_at": 7, "status": "paid"}, {"id": 4_000, "created_at": 4_000, "status": "paid"}):
         charges.put(change)
@@ -199,8 +199,8 @@ def test_bounds_stay_exact_when_the_last_rows_go() -> None:
     for doc_id in (100, 99):
         del rows[doc_id]
     order.trim(rows)
-    assert order.between(rows, 10, 20) == (11, 21)
-    assert order.between(rows, 98, None) == (99, None)
+    assert order.id_bounds(rows, 10, 20) == (11, 21)
+    assert order.id_bounds(rows, 98, None) == (99, None)
 
 
 def test_rows_that_come_after_all_others_went_are_compared_too() -> None:
@@ -212,14 +212,14 @@ def test_rows_that_come_after_all_others_went_are_compared_too() -> None:
         for date in (5, 3):
             rows[len(rows) + 1] = {"created_at": date}
             order.append(len(rows))
-        assert order.between(rows, 4, None) == (0, None)
+        assert order.id_bounds(rows, 4, None) == (0, None)
 
 
 @pytest.mark.parametrize(("ids", "rows", "kept"), [(100, 18, True), (99, 17, False), (100, 17, False)])
 def test_ids_that_are_gone_are_forgotten_once_they_outnumber_the_rows_and_sixty_four(
     ids: int, rows: int, kept: bool
 ) -> None:
-    order = Order()
+    order = IdOrder()
     held = {number: {"created_at": number} for number in range(1, ids + 1)}
     noted = order.ids(held)
     for number in range(2, ids - rows + 2):
@@ -304,17 +304,17 @@ def test_an_index_is_followed_when_it_leaves_a_quarter_of_the_rows_and_no_more()
     charges = store.table("charges", indexes=["project"])
     for number in range(1, 42):
         charges.put({"id": number, "project": "rare" if number <= 10 else "usual"})
-    shelf = store.storage.shelves["charges"]
-    assert list(shelf.newest_first({"project": "rare"}, None)) == [list(range(10, 0, -1))]
+    table = store.storage.tables["charges"]
+    assert list(table.newest_first({"project": "rare"}, None)) == [list(range(10, 0, -1))]
     charges.put({"id": 11, "project": "rare"})
-    assert list(shelf.newest_first({"project": "rare"}, None)) == [list(range(41, 0, -1))]
+    assert list(table.newest_first({"project": "rare"}, None)) == [list(range(41, 0, -1))]
 
 
 def test_whoever_walks_far_walks_in_longer_strides() -> None:
     store = Store.memory()
     charges = store.table("charges")
     charges.insert_multiple([{"id": number} for number in range(20_000)])
-    strides = [len(ids) for ids in store.storage.shelves["charges"].newest_first({}, None)]
+    strides = [len(ids) for ids in store.storage.tables["charges"].newest_first({}, None)]
     assert sum(strides) == 20_000
     assert all(longer in (2 * stride, max(strides)) for stride, longer in pairwise(strides[:-1]))
     assert strides[0] < 1_000
@@ -408,8 +408,8 @@ def test_single_row_operations_never_walk_the_table() -> None:
     for number in range(50):
         charges.put({"id": number, "status": "pending" if number % 10 == 0 else "completed"})
     charges.page()
-    shelf = store.storage.shelves["charges"]
-    shelf.rows = Unwalkable(shelf.rows)
+    table = store.storage.tables["charges"]
+    table.rows = Unwalkable(table.rows)
     assert store.table("charges", indexes=["status"]) is charges
     assert charges.insert({"id": "x"}) == 51
     assert charges.put({"id": "y"}) == 52
@@ -431,19 +431,19 @@ def test_single_row_operations_never_walk_the_table() -> None:
 def test_an_index_knows_how_many_rows_have_a_value() -> None:
     index = Index()
     for doc_id, value in ((1, "a"), (2, "b"), (3, "b"), (4, []), (2, "b")):
-        index.join(value, doc_id)
-    assert [index.size(value) for value in ("a", "b", "c", None, [])] == [1, 2, 0, None, None]
+        index.add(value, doc_id)
+    assert [index.count(value) for value in ("a", "b", "c", None, [])] == [1, 2, 0, None, None]
     assert [sorted(index.ids(value)) for value in ("a", "b", "c")] == [[1], [2, 3], []]
-    index.part("b", 2)
-    index.part("b", 3)
-    index.part("a", 1)
-    assert (index.size("a"), index.size("b"), index.groups) == (0, 0, {})
+    index.remove("b", 2)
+    index.remove("b", 3)
+    index.remove("a", 1)
+    assert (index.count("a"), index.count("b"), index.groups) == (0, 0, {})
 
 
 def test_what_the_service_looks_up_often_is_indexed() -> None:
     with Sandbox() as sandbox:
         tables = ("charges", "static_charges", "deliveries")
-        kept = {name: set(sandbox.world.store.storage.shelf(name).indexes) for name in tables}
+        kept = {name: set(sandbox.world.store.storage.table_data(name).indexes) for name in tables}
         assert kept["charges"] >= {"payment_hash", "project", "internal_id", "status", "static_charge_id"}
         assert kept["static_charges"] >= {"project", "internal_id", "status", "user"}
         assert kept["deliveries"] >= {"resource_id", "endpoint_id"}

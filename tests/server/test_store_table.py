@@ -22,7 +22,7 @@ from leyden.server.store.rows import RowStorage
 from leyden.server.store.storage import JournalStorage
 from leyden.server.store.store import Database, Store
 from leyden.server.store.table import IndexedTable
-from leyden.server.store.table_data import Shelf
+from leyden.server.store.table_data import TableData
 
 
 class TextStorage(Storage):
@@ -252,20 +252,20 @@ def as_data(store: Store) -> Any:
 
 
 def sequences(store: Store) -> Mapping[str, list[int]]:
-    return {name: list(shelf.rows) for name, shelf in store.storage.shelves.items()}
+    return {name: list(table.rows) for name, table in store.storage.tables.items()}
 
 
 def assert_indexes_tell_the_truth(store: Store) -> None:
-    for name, shelf in store.storage.shelves.items():
-        fresh = Shelf(RowStorage(), name)
-        for doc_id, row in shelf.rows.items():
+    for name, table in store.storage.tables.items():
+        fresh = TableData(RowStorage(), name)
+        for doc_id, row in table.rows.items():
             fresh.set(doc_id, row)
-        fresh.declare(shelf.key, shelf.indexes)
-        for field, index in shelf.indexes.items():
+        fresh.declare(table.key, table.indexes)
+        for field, index in table.indexes.items():
             assert as_sets(index.groups) == as_sets(fresh.indexes[field].groups), (name, field)
-        assert shelf.keys == fresh.keys
-        assert shelf.top >= max(shelf.rows, default=0)
-        assert not shelf.ascending or list(shelf.rows) == sorted(shelf.rows)
+        assert table.keys == fresh.keys
+        assert table.max_id >= max(table.rows, default=0)
+        assert not table.ascending or list(table.rows) == sorted(table.rows)
 
 
 def as_sets(groups: Mapping[Any, Any]) -> dict[Any, set[int]]:
@@ -346,28 +346,28 @@ def test_a_table_that_was_read_may_be_written_as_another() -> None:
     with pytest.raises(KeyError, match="first"):
         read["charges"]["first"]
     storage.write({**read, "copies": read["charges"]})
-    assert storage.shelf("copies").rows == storage.shelf("charges").rows == {1: {"n": 1}}
+    assert storage.table_data("copies").rows == storage.table_data("charges").rows == {1: {"n": 1}}
 
 
 def test_the_usual_table_stays_in_the_order_of_its_ids() -> None:
     """While it is, putting rows back in place takes no note of where they stood."""
     store = Store.memory()
     charges = store.table("charges")
-    shelf = store.storage.shelves["charges"]
+    table = store.storage.tables["charges"]
     charges.insert(Document({"id": "a"}, 1))
     for name in "bc":
         charges.put({"id": name})
-    assert shelf.ascending
+    assert table.ascending
     charges.delete("b")
     with pytest.raises(Thrown):
         do_and_fail(store, lambda db: charges.delete("a"), lambda db: charges.insert(Document({"id": "x"}, 2)))
-    assert shelf.ascending
+    assert table.ascending
     charges.insert(Document({"id": "x"}, 2))
-    assert shelf.ascending is False
-    assert Store.from_snapshot(store.snapshot()).storage.shelves["charges"].ascending is False
+    assert table.ascending is False
+    assert Store.from_snapshot(store.snapshot()).storage.tables["charges"].ascending is False
     charges.truncate()
     charges.insert(Document({"id": "a"}, 1))
-    assert shelf.ascending
+    assert table.ascending
 
 
 def test_rows_come_back_in_their_places_whatever_stood_there_meanwhile() -> None:
@@ -382,7 +382,7 @@ def test_rows_come_back_in_their_places_whatever_stood_there_meanwhile() -> None
             lambda db: charges.delete("c"),
         )
     assert [row["id"] for row in charges] == ["a", "c"]
-    assert store.storage.shelves["charges"].ascending
+    assert store.storage.tables["charges"].ascending
 
 
 def test_a_table_is_given_its_key_and_indexes_with_its_name() -> None:
@@ -390,7 +390,7 @@ def test_a_table_is_given_its_key_and_indexes_with_its_name() -> None:
     charges = db.table("charges", key="id", indexes=["status"])
     charges.put({"id": "a", "status": "pending"})
     assert charges.row("a") == charges.first("status", "pending") == {"id": "a", "status": "pending"}
-    assert list(charges._shelf.indexes) == ["status"]
+    assert list(charges._data.indexes) == ["status"]
 
 
 def test_ids_counted_for_what_failed_are_given_again_once_the_table_is_dropped() -> None:

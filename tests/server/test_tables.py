@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden.server.contract.load import default_spec, load_contract
-from leyden.server.contract.types import Contract, LifecycleTable, Row
+from leyden.server.contract.types import Contract, LifecycleRow, LifecycleTable
 from leyden.server.docs.tables import (
     REFUSAL_COLUMNS,
     TRANSITION_COLUMNS,
@@ -46,8 +46,8 @@ def cells(line: str) -> list[str]:
 
 
 def one_row(because: str, source: str = "open") -> LifecycleTable:
-    created = Row("(creation)", "created", None, "open", (), None, None, "specification", None)
-    refused = Row(source, "shut", None, None, (), "no", because, "decision", "why")
+    created = LifecycleRow("(creation)", "created", None, "open", (), None, None, "specification", None)
+    refused = LifecycleRow(source, "shut", None, None, (), "no", because, "decision", "why")
     return LifecycleTable("Door", ("open",), ("created", "shut"), (created, refused))
 
 

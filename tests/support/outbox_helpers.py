@@ -33,7 +33,7 @@ SCHEMA: dict[str, Any] = {
 DELIVERY = DeliveryRule(
     events={"completed": "charge.completed", "expired": "charge.expired"},
     form="flat",
-    pauses_ms=PAUSES,
+    delays_ms=PAUSES,
     jitter=0.2,
     retry_after_times=2.0,
     connect_timeout_ms=3_000,
@@ -47,7 +47,7 @@ def rule(schema: Mapping[str, Any] = SCHEMA, **changes: Any) -> CallbackRule:
     return CallbackRule(
         name="chargeUpdated",
         operation_id="createCharge",
-        url_at=("callbackUrl",),
+        url_path=("callbackUrl",),
         rule=Rule(schema, validator_for(dict(schema))),
         headers=(),
         delivery=DELIVERY._replace(**changes),

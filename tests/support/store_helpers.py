@@ -19,9 +19,9 @@ JOURNAL = "charges.journal"
 def rows(store: Store) -> dict[str, dict[int, Any]]:
     """All rows, with the sequence they stand in."""
     return {
-        name: dict(sorted(shelf.rows.items())) | {-1: list(shelf.rows)}
-        for name, shelf in store.storage.shelves.items()
-        if shelf.made
+        name: dict(sorted(table.rows.items())) | {-1: list(table.rows)}
+        for name, table in store.storage.tables.items()
+        if table.exists
     }
 
 

@@ -208,7 +208,7 @@ def test_a_fork_of_what_is_kept_in_a_directory_is_kept_in_memory(tmp_path: Path)
         fork = sandbox.fork()
         fork.run()
         assert (charge.status, fork.charges[charge.id].status) == ("pending", "expired")
-        assert not fork.world.store.lasts
+        assert not fork.world.store.is_durable
         with pytest.raises(ForkError, match="from_snapshot"):
             sandbox.restore(sandbox.snapshot())
 

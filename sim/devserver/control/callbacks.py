@@ -10,7 +10,7 @@ from leyden.devserver.receiver_check.report import report_resource
 from leyden.devserver.receiver_check.session import CheckRefused, KnownIds
 from leyden.server.callbacks.attempts import attempts_of
 from leyden.server.callbacks.deliveries import delivery_resource, is_in_flight
-from leyden.server.contract.bind import answers
+from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
 from leyden.server.http.request import Request
 from leyden.server.timestamps import to_iso
@@ -25,17 +25,17 @@ class CallbackControl:
 
     # Deliveries
 
-    @answers()
+    @handles()
     def list_deliveries(self, call: Request) -> list[dict[str, Any]]:
         """The callbacks that fit, the oldest first."""
         return [_delivery(row, self._world) for row in self._matching(call.query)]
 
-    @answers(NotFound)
+    @handles(raises=(NotFound,))
     def get_delivery(self, call: Request) -> dict[str, Any]:
         """One callback, to the byte."""
         return _delivery(self._find(call.path["id"]), self._world)
 
-    @answers(NotFound, Conflict)
+    @handles(raises=(NotFound, Conflict))
     def replay_delivery(self, call: Request) -> dict[str, Any]:
         """Send one message again."""
         row = self._find(call.path["id"])
@@ -43,7 +43,7 @@ class CallbackControl:
             raise Conflict("an attempt of this delivery is under way: wait for its answer, then ask again")
         return _delivery(self._world.service.outbox.replay(row["id"]), self._world)
 
-    @answers()
+    @handles()
     def replay_deliveries(self, call: Request) -> dict[str, Any]:
         """Send again whatever fits and is not on its way."""
         callbacks = self._world.service.outbox
@@ -52,7 +52,7 @@ class CallbackControl:
             callbacks.replay(delivery_id)
         return {"replayed": len(ids), "ids": ids}
 
-    @answers(SemanticConflict)
+    @handles(raises=(SemanticConflict,))
     async def wait_for_deliveries(self, call: Request) -> dict[str, Any]:
         """Wait, in real time, until enough deliveries fit. A world that nobody serves has nothing to wait for."""
         world, wanted = self._world, call.body["count"]
@@ -68,7 +68,7 @@ class CallbackControl:
 
     # The secret
 
-    @answers()
+    @handles()
     def get_webhook_secret(self, call: Request) -> dict[str, Any]:
         """The secrets that sign now."""
         now = self._world.clock.now()
@@ -83,7 +83,7 @@ class CallbackControl:
         ]
         return {"current": secrets[0]["secret"], "secrets": secrets}
 
-    @answers()
+    @handles()
     def rotate_webhook_secret(self, call: Request) -> dict[str, Any]:
         """Change the secret; the old one signs too for a while."""
         self._world.service.projects.rotate_secret(call.project)
@@ -91,7 +91,7 @@ class CallbackControl:
 
     # The integrator's own endpoint
 
-    @answers(SemanticConflict)
+    @handles(raises=(SemanticConflict,))
     async def check_receiver(self, call: Request) -> dict[str, Any]:
         """Grade an endpoint on the real network."""
         world, body = self._world, call.body

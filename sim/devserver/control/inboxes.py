@@ -9,7 +9,7 @@ from leyden.callbacks.faults import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Received
 from leyden.callbacks.receivers import Receiver
 from leyden.callbacks.replies import said_from
-from leyden.server.contract.bind import answers
+from leyden.server.contract.bind import handles
 from leyden.server.errors import NotFound, SemanticConflict
 from leyden.server.http.request import Request
 from leyden.server.timestamps import to_iso
@@ -26,12 +26,12 @@ class InboxControl:
 
     # Inboxes
 
-    @answers()
+    @handles()
     def list_inboxes(self, call: Request) -> list[dict[str, Any]]:
         """Every inbox in a line."""
         return [_summary(receiver) for receiver in self._world.receivers]
 
-    @answers(NotFound)
+    @handles(raises=(NotFound,))
     def get_inbox(self, call: Request) -> dict[str, Any]:
         """One inbox and its posts."""
         receiver = self._find(call.path["name"])
@@ -39,7 +39,7 @@ class InboxControl:
             raise NotFound("there is no inbox of this name yet: it begins with its first post or its first script")
         return _inbox(receiver, call.query["after"], call.query["limit"])
 
-    @answers(NotFound, SemanticConflict)
+    @handles(raises=(NotFound, SemanticConflict))
     def script_inbox(self, call: Request) -> dict[str, Any]:
         """Say how an inbox answers."""
         body = call.body
@@ -72,12 +72,12 @@ class InboxControl:
 
     # Faults
 
-    @answers()
+    @handles()
     def list_faults(self, call: Request) -> list[dict[str, Any]]:
         """The faults that were not cleared."""
         return [fault_resource(row) for row in self._world.faults.rows]
 
-    @answers(SemanticConflict)
+    @handles(raises=(SemanticConflict,))
     def add_fault(self, call: Request) -> dict[str, Any]:
         """Let something go wrong."""
         wanted: Mapping[str, Any] = call.body
@@ -89,12 +89,12 @@ class InboxControl:
             raise SemanticConflict(str(error)) from None
         return fault_resource(row)
 
-    @answers()
+    @handles()
     def clear_faults(self, call: Request) -> dict[str, Any]:
         """Let everything go right."""
         return {"cleared": self._world.faults.clear()}
 
-    @answers(NotFound)
+    @handles(raises=(NotFound,))
     def clear_fault(self, call: Request) -> dict[str, Any]:
         """Take one fault away."""
         faults, fault_id = self._world.faults, call.path["id"]

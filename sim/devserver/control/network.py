@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from leyden.devserver.control.operations import find_payment
-from leyden.server.contract.bind import answers
+from leyden.server.contract.bind import handles
 from leyden.server.errors import NotFound, SemanticConflict
 from leyden.server.http.request import Request
 from leyden.server.timestamps import parse_duration, to_iso
@@ -25,25 +25,25 @@ class NetworkControl:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    @answers(NotFound)
+    @handles(raises=(NotFound,))
     def list_attempts(self, call: Request) -> list[dict[str, Any]]:
         """Every attempt of one payment."""
         return [_attempt(row) for row in find_payment(self._world, call)["attempts"]]
 
-    @answers(SemanticConflict)
+    @handles(raises=(SemanticConflict,))
     def get_network_node(self, call: Request) -> dict[str, Any]:
         """A node and its channels."""
         with self._transaction() as levers:
             return _node(levers, call.path["name"])
 
-    @answers(SemanticConflict)
+    @handles(raises=(SemanticConflict,))
     def drain_node(self, call: Request) -> dict[str, Any]:
         """Use up what the node could receive, or send."""
         with self._transaction() as levers:
             levers.drain(levers.node(call.path["name"]), call.body["inbound"], call.body["outbound"])
         return _node(levers, call.path["name"])
 
-    @answers(SemanticConflict)
+    @handles(raises=(SemanticConflict,))
     def rebalance_node(self, call: Request) -> dict[str, Any]:
         """Send an amount in a circle."""
         body = call.body
@@ -51,7 +51,7 @@ class NetworkControl:
             node = levers.node(call.path["name"])
             return {"fee": str(levers.rebalance(node, int(body["amount"]), body.get("out"), body.get("into")))}
 
-    @answers(SemanticConflict)
+    @handles(raises=(SemanticConflict,))
     def open_channel(self, call: Request) -> dict[str, Any]:
         """A new channel from this node to another."""
         from leyden.lightning.topology.graph import DEFAULT_POLICY
@@ -64,7 +64,7 @@ class NetworkControl:
             channel = levers.open_channel(node, levers.node(body["peer"]), int(body["capacity"]), local, base_msat, ppm)
         return next(row for row in _node(levers, call.path["name"])["channels"] if row["channel"] == channel)
 
-    @answers(SemanticConflict, NotFound)
+    @handles(raises=(SemanticConflict, NotFound))
     def close_channel(self, call: Request) -> dict[str, Any]:
         """No more payments over this channel."""
         number = int(call.path["channel"])
@@ -74,13 +74,13 @@ class NetworkControl:
             levers.close_channel(number)
         return {"cleared": 1}
 
-    @answers(SemanticConflict)
+    @handles(raises=(SemanticConflict,))
     def list_interceptors(self, call: Request) -> list[dict[str, Any]]:
         """Everything that was asked to go wrong on the network."""
         levers = self._levers()
         return [_interceptor(levers, row) for row in levers.payments.interceptors.rows]
 
-    @answers(SemanticConflict)
+    @handles(raises=(SemanticConflict,))
     def add_interceptor(self, call: Request) -> dict[str, Any]:
         """Let something go wrong on the network."""
         body = call.body
@@ -96,7 +96,7 @@ class NetworkControl:
             )
         return _interceptor(levers, row)
 
-    @answers(SemanticConflict, NotFound)
+    @handles(raises=(SemanticConflict, NotFound))
     def remove_interceptor(self, call: Request) -> dict[str, Any]:
         """Let one act no more."""
         with self._transaction() as levers:

@@ -13,7 +13,7 @@ from leyden.errors import ClockError, PayerError
 from leyden.lightning.engine.htlc import PaymentNotHeld
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind, strip_scheme
 from leyden.server.charges.wire_model import charge_resource
-from leyden.server.contract.bind import answers
+from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
 from leyden.server.http.projects import Projects
 from leyden.server.http.request import Request
@@ -31,7 +31,7 @@ class ControlPlane:
 
     # The sandbox itself
 
-    @answers()
+    @handles()
     def get_sandbox(self, call: Request) -> dict[str, Any]:
         """What this sandbox is made of and where it stands."""
         world = self._world
@@ -49,7 +49,7 @@ class ControlPlane:
             "publicUrl": world.public_url,
         }
 
-    @answers()
+    @handles()
     def reset(self, call: Request) -> dict[str, Any]:
         """Forget everything and start a fresh world, under the same key and contract."""
         start = call.body.get("start")
@@ -58,12 +58,12 @@ class ControlPlane:
 
     # Keys
 
-    @answers(SemanticConflict)
+    @handles(raises=(SemanticConflict,))
     def create_api_key(self, call: Request) -> dict[str, Any]:
         """One more key for the project."""
         return self._new_key(call, lambda projects, key: projects.issue_key(call.project, key))
 
-    @answers(SemanticConflict)
+    @handles(raises=(SemanticConflict,))
     def rotate_api_key(self, call: Request) -> dict[str, Any]:
         """Another key in the place of one, which opens nothing from now on."""
         replaces = call.body["replaces"]
@@ -71,12 +71,12 @@ class ControlPlane:
 
     # Time
 
-    @answers()
+    @handles()
     def get_clock(self, call: Request) -> dict[str, Any]:
         """The instant and the rate."""
         return self._clock()
 
-    @answers(SemanticConflict)
+    @handles(raises=(SemanticConflict,))
     def set_clock(self, call: Request) -> dict[str, Any]:
         """Freeze the clock (0), or let it run that many times as fast as real time."""
         try:
@@ -86,7 +86,7 @@ class ControlPlane:
             raise SemanticConflict(detail, field_errors=[FieldError("/rate", detail)]) from None
         return self._clock()
 
-    @answers()
+    @handles()
     async def advance_clock(self, call: Request) -> dict[str, Any]:
         """Move time, and answer when everything that fell due on the way was done and every callback attempted."""
         [given] = call.body  # exactly one, says the spec
@@ -104,7 +104,7 @@ class ControlPlane:
 
     # Payments
 
-    @answers()
+    @handles()
     async def create_payment(self, call: Request) -> dict[str, Any]:
         """Pay an invoice or an LNURL as a wallet would; a payment that cannot be made is a failed payment."""
         body = call.body
@@ -133,29 +133,29 @@ class ControlPlane:
                 payment = world.payments.record_refusal(text, amount_msat, str(error))
         return _payment(payment)
 
-    @answers()
+    @handles()
     def list_payments(self, call: Request) -> list[dict[str, Any]]:
         """Every payment, the newest first."""
         return [_payment(row) for row in self._world.payments.rows][::-1]
 
-    @answers(NotFound)
+    @handles(raises=(NotFound,))
     def get_payment(self, call: Request) -> dict[str, Any]:
         """One payment."""
         return _payment(find_payment(self._world, call))
 
-    @answers(NotFound, Conflict)
+    @handles(raises=(NotFound, Conflict))
     def settle_payment(self, call: Request) -> dict[str, Any]:
         """Let the node take a held payment."""
         return self._resolve(call, self._world.payments.settle)
 
-    @answers(NotFound, Conflict)
+    @handles(raises=(NotFound, Conflict))
     def cancel_payment(self, call: Request) -> dict[str, Any]:
         """Let the node fail a held payment."""
         return self._resolve(call, self._world.payments.cancel)
 
     # Charges, journal
 
-    @answers(NotFound, Conflict)
+    @handles(raises=(NotFound, Conflict))
     def fail_charge(self, call: Request) -> dict[str, Any]:
         """Let the node lose the Charge's invoice."""
         world = self._world
@@ -168,7 +168,7 @@ class ControlPlane:
             raise Conflict("the invoice of this charge is closed already, and it will expire: fail it before that")
         return charge_resource(service.find(call.project, charge["id"]))
 
-    @answers()
+    @handles()
     def get_journal(self, call: Request) -> list[dict[str, Any]]:
         """What happened, in order, after entry number `after`."""
         entries = self._world.journal.entries(after=call.query["after"], limit=call.query["limit"])

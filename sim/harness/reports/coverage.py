@@ -46,7 +46,7 @@ def declared() -> list[Cell]:
             for row in table.rows:
                 cells["row", resource, row.source, row.trigger, row.when or "", row.to or row.refuse or ""] = None
     for operation in contract.operations.values():
-        for status in operation.replies:
+        for status in operation.responses:
             cells["answer", operation.operation_id, str(status)] = None
     events = dict.fromkeys(
         event

@@ -120,7 +120,7 @@ def _spots(world: World, row: dict[str, Any]) -> tuple[list[_Spot], int, int]:
     attempts = attempts_of(row)[row.get("replayed_from", 0) :]
     spots = [_made(attempt) for attempt in attempts]
     counted = sum(attempt.error != LOST for attempt in attempts)
-    following = rule.pauses_ms[counted:]
+    following = rule.delays_ms[counted:]
     if row["due_at"] is not None:
         pause = following[0] if following else 0
         spots.append(_Spot(_wait(pause), "due", _when(world, row["due_at"]), OPEN, hollow=True))

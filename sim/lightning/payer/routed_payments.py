@@ -63,7 +63,7 @@ class RoutedPayments(Payments):
         self._sessions.on_attempt = self._record_attempt
         self._sessions.on_attempt_end = self._record_attempt_end
         self._sessions.on_end = self._session_ended
-        self._keeper = Keeper(store, engine, self._sessions_by_id) if store.lasts else None
+        self._keeper = Keeper(store, engine, self._sessions_by_id) if store.is_durable else None
         self.interceptors = Interceptors(store, clock, journal, engine)
         clock.on(NETWORK_TIMER, self._run_due_events)
 
