@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 
-PLAIN = (
+FIGURES = (
     "created", "pending", "completed", "expired", "errors", "conversion", "received_msat",
     "settle_p50_s", "settle_p95_s", "payments", "paid_share", "attempts", "fees_msat",
     "callbacks", "delivered_share", "callback_attempts", "refused",
@@ -49,22 +49,22 @@ class Kpi:
     @property
     def pending(self) -> int:
         """Charges still waiting."""
-        return self._in("pending")
+        return self._count("pending")
 
     @property
     def completed(self) -> int:
         """Charges paid."""
-        return self._in("completed")
+        return self._count("completed")
 
     @property
     def expired(self) -> int:
         """Charges whose time ran out unpaid."""
-        return self._in("expired")
+        return self._count("expired")
 
     @property
     def errors(self) -> int:
         """Charges whose invoice the node could not honour."""
-        return self._in("error")
+        return self._count("error")
 
     @property
     def conversion(self) -> float:
@@ -75,10 +75,10 @@ class Kpi:
         payable. NaN while there is none to count.
         """
         charges = self._charges()
-        if self._in("pending", charges):
+        if self._count("pending", charges):
             now = self._world.clock.now()
             charges = [row for row in charges if row["expires_at"] <= now]
-        return _share(self._in("completed", charges), len(charges))
+        return _share(self._count("completed", charges), len(charges))
 
     @property
     def received_msat(self) -> int:
@@ -155,7 +155,7 @@ class Kpi:
             name: self.settle_s(0.5 if name == "settle_p50_s" else 0.95)
             if name.startswith("settle")
             else getattr(self, name)
-            for name in PLAIN
+            for name in FIGURES
         }
 
     def between(self, since_ms: int | None, until_ms: int | None) -> Kpi:
@@ -183,7 +183,7 @@ class Kpi:
         rows = list(self.windows(span))
         index = pd.DatetimeIndex([pd.Timestamp(start, unit="ms", tz="UTC") for start, _ in rows], tz="UTC", name="from")
         figures = [{name: value for name, value in kpi.row().items() if name != "refused"} for _, kpi in rows]
-        return pd.DataFrame(figures, index=index, columns=[name for name in PLAIN if name != "refused"])
+        return pd.DataFrame(figures, index=index, columns=[name for name in FIGURES if name != "refused"])
 
     def __repr__(self) -> str:
         since = "the beginning" if self._since_ms is None else to_iso(self._since_ms)
@@ -201,7 +201,7 @@ class Kpi:
             if (since is None or row["created_at"] >= since) and (until is None or row["created_at"] < until)
         ]
 
-    def _in(self, status: str, charges: list[Row] | None = None) -> int:
+    def _count(self, status: str, charges: list[Row] | None = None) -> int:
         return sum(row["status"] == status for row in (self._charges() if charges is None else charges))
 
     def _payments(self) -> Iterator[Row]:

@@ -16,7 +16,7 @@ from leyden.lab.packaged_notebooks import notebook_files
 def lab(options: argparse.Namespace) -> int:
     """Copy, trust, open; the exit status is JupyterLab's. Raises `LabError`."""
     folder = Path(options.folder)
-    notebooks, kept = copied(folder)
+    notebooks, kept = copy_notebooks(folder)
     told = [f"{len(notebooks)} notebooks in {folder}" + (f", and {len(kept)} that you have changed" if kept else "")]
     told += [f"  {path.name} stays as you have it: move it away, and the next `leyden lab` brings it" for path in kept]
     print("\n".join(told), flush=True)
@@ -38,7 +38,7 @@ def lab(options: argparse.Namespace) -> int:
                 continue
 
 
-def copied(folder: Path) -> tuple[list[Path], list[Path]]:
+def copy_notebooks(folder: Path) -> tuple[list[Path], list[Path]]:
     """Bring the notebooks into a directory: those that are there as they were made, and those that its owner has
     changed and that nobody touches. Raises `LabError` when the directory cannot be written."""
     ours: list[Path] = []

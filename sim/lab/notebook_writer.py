@@ -12,8 +12,8 @@ from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
 MARKDOWN, CODE = "markdown", "code"
-_MOST = 3  # charges that are told and drawn one by one
-_MOST_LINES = 60  # of what is told of each
+_MAX_CHARGES = 3  # charges that are told and drawn one by one
+_MAX_LINES = 60  # of what is told of each
 
 _CHARGES = ["status", "amount_sat", "description", "created_at", "expires_at", "confirmed_at"]
 _STATIC = ["status", "slots", "allowed_slots", "description"]
@@ -67,10 +67,10 @@ def as_notebook(world: World, action_log: ActionLog) -> str:
 
 def _cells(world: World, script: str) -> Iterator[Cell]:
     charges = list(world.service.charges.charges)
-    chosen = sorted(charges, key=lambda row: _interest(world, row), reverse=True)[:_MOST]
-    yield Cell(MARKDOWN, _opening(world, len(charges)))
+    chosen = sorted(charges, key=lambda row: _interest(world, row), reverse=True)[:_MAX_CHARGES]
+    yield Cell(MARKDOWN, _introduction(world, len(charges)))
     if chosen:
-        yield Cell(MARKDOWN, _story(world, [row["id"] for row in chosen]))
+        yield Cell(MARKDOWN, _timelines(world, [row["id"] for row in chosen]))
     yield Cell(
         MARKDOWN, "## The world, made anew\n\nThese lines make it from nothing; every id and invoice is the same."
     )
@@ -84,7 +84,7 @@ def _cells(world: World, script: str) -> Iterator[Cell]:
     yield Cell(CODE, proof)
     yield Cell(MARKDOWN, "## Tables")
     for shown, names in _tables(world):
-        yield Cell(CODE, f"sb.{shown}[{_listed(names)}]")
+        yield Cell(CODE, f"sb.{shown}[{_list_literal(names)}]")
     yield Cell(MARKDOWN, "## Pictures")
     for row in chosen:
         yield Cell(CODE, f'charge = sb.charges["{row["id"]}"]\ncharge.timeline()')
@@ -104,7 +104,7 @@ def _cells(world: World, script: str) -> Iterator[Cell]:
     yield Cell(CODE, 'other = sb.fork("what if")\nother.advance("1h")\nsb.diff(other)')
 
 
-def _opening(world: World, count: int) -> str:
+def _introduction(world: World, count: int) -> str:
     plan = world.config
     states: dict[str, int] = {}
     for row in world.service.charges.charges:
@@ -131,18 +131,18 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _story(world: World, ids: list[str]) -> str:
+def _timelines(world: World, ids: list[str]) -> str:
     told = []
     for charge_id in ids:
         lines = timeline(world, charge_id).text.splitlines()
-        left = len(lines) - _MOST_LINES
-        told += [*lines[:_MOST_LINES], *([f"... and {left} lines more"] if left > 0 else []), ""]
+        left = len(lines) - _MAX_LINES
+        told += [*lines[:_MAX_LINES], *([f"... and {left} lines more"] if left > 0 else []), ""]
     # Indented, nothing in it can end the block, whatever a customer wrote.
-    text = "\n".join(f"    {_plain(line)}".rstrip() for line in told)
+    text = "\n".join(f"    {_printable(line)}".rstrip() for line in told)
     return f"## What happened\n\n{text}"
 
 
-def _plain(line: str) -> str:
+def _printable(line: str) -> str:
     """A line without control characters."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in line)
 
@@ -167,5 +167,5 @@ def _tables(world: World) -> Iterator[tuple[str, list[str]]]:
         yield "callbacks", _CALLBACKS
 
 
-def _listed(names: list[str]) -> str:
+def _list_literal(names: list[str]) -> str:
     return "[" + ", ".join(f'"{name}"' for name in names) + "]"

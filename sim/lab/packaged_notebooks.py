@@ -84,7 +84,7 @@ def _source(kind: str, lines: list[str], number: int) -> str:
     return text
 
 
-def run(node: Any) -> Any:
+def execute(node: Any) -> Any:
     """A notebook run from its first cell to its last by a kernel of its own, with outputs that stay the same.
 
     Nothing is written but what its own code writes, and that into a directory which is gone afterwards. Raises
@@ -122,10 +122,10 @@ def _raised(cell: Any) -> bool:
     return any(output["output_type"] == "error" for output in cell.get("outputs", ()))
 
 
-def written(source: Path) -> str:
+def render(source: Path) -> str:
     """The notebook that a source makes, run. Raises `NotebookError`."""
     try:
-        return dumps(run(document(read_source(source.read_text(encoding="utf-8")))))
+        return dumps(execute(document(read_source(source.read_text(encoding="utf-8")))))
     except NotebookError as error:
         raise NotebookError(f"{source.name}: {error}") from None
 
@@ -161,7 +161,7 @@ def _lines(text: str | list[str]) -> list[str]:
     return (text if isinstance(text, str) else "".join(text)).splitlines()
 
 
-def _chosen(names: Sequence[str]) -> Iterator[Path]:
+def _selected_sources(names: Sequence[str]) -> Iterator[Path]:
     sources = source_files()
     if not sources:
         raise NotebookError(f"{notebooks_folder()} has no sources: they are *.py in sources/")
@@ -180,8 +180,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     stale = 0
     try:
-        for source in _chosen(options.names):
-            made = written(source)
+        for source in _selected_sources(options.names):
+            made = render(source)
             found = differences(source, made)
             if options.refresh:
                 notebook_of(source).write_text(made, encoding="utf-8", newline="\n")

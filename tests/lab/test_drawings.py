@@ -24,11 +24,11 @@ from leyden.lab.drawings import (
     sequence,
     timeline,
 )
-from leyden.lab.drawings.charge_events import story_of
-from leyden.lab.drawings.mermaid import said
+from leyden.lab.drawings.charge_events import charge_events
+from leyden.lab.drawings.mermaid import mermaid_text
 from leyden.lab.drawings.networks import compact
 from leyden.lab.drawings.svg import COLOURS, sat
-from leyden.lab.drawings.text_metrics import PLAIN, Run, clean, clip, lines_of, width_of
+from leyden.lab.drawings.text_metrics import PLAIN, TextRun, clean, clip, text_width, wrap_runs
 
 SVG = "{http://www.w3.org/2000/svg}"
 START = "2030-01-01T09:00:00Z"
@@ -103,7 +103,7 @@ ELEMENTS = {"svg", "g", "defs", "marker", "title", "desc", "text", "tspan", "rec
 
 def assert_tame(drawing: Drawing) -> None:
     """Well-formed XML of known elements; nothing that runs, loads or leads anywhere; nothing unseen in any form."""
-    for form in (drawing.svg, drawing.on_paper, drawing._repr_html_()):
+    for form in (drawing.svg, drawing.svg_with_background, drawing._repr_html_()):
         for element in ElementTree.fromstring(form).iter():
             assert element.tag.removeprefix(SVG) in ELEMENTS | {"div"}, element.tag
             for name, value in element.attrib.items():
@@ -135,7 +135,7 @@ def written(
             for parts, left, foot in lines:
                 mono = "class" in child.attrib or "font-family" in child.attrib
                 wide = sum(
-                    width_of(
+                    text_width(
                         part.text or "",
                         size,
                         bold=part.attrib.get("font-weight") == "600",
@@ -143,7 +143,7 @@ def written(
                     )
                     for part in parts
                 )
-                wide = wide or width_of(child.text or "", size)
+                wide = wide or text_width(child.text or "", size)
                 left -= {"start": 0.0, "middle": wide / 2, "end": wide}[child.attrib.get("text-anchor", "start")]
                 text = "".join(part.text or "" for part in parts)
                 yield text, x + left, y + foot - 0.72 * size, x + left + wide, y + foot + 0.2 * size
@@ -239,23 +239,25 @@ def test_a_timeline_tells_a_sale_from_the_order_to_the_callback() -> None:
     assert told == [
         "09:00:00.000  service   creates the Charge → pending  250 sat, payable until 09:05:00.000 · “Coffee”",
         f"node      issues the invoice  {sandbox.charges[charge_id].request[:17]}…",
-        "payer     ana pays 250 sat  sets out 12 s later",
+        "payer     ana pays 250 sat  starts 12 s later",
         "+ 12 s",
         "09:00:12.000  node      ana's HTLC arrives  250 sat",
         "service   invoice settled  received 250 sat",
         "service   completed  by payment_settled",
         "callback  callback 1 → 500  charge.completed to http://shop.localhost/paid?a='&b=1",
-        "payer     ana's HTLC: preimage  comes back",
+        "payer     ana's HTLC: preimage  returned",
         "payer     ana: SUCCEEDED  paid 250 sat",
         "+ 4 s 490 ms",
         "09:00:16.490  callback  callback 2 → 200 · delivered",
-        "09:00:16.490  -- now, and nothing is ahead --",
+        "09:00:16.490  -- now, and nothing is scheduled --",
     ]
 
 
 def test_what_happens_in_one_instant_is_told_by_cause_and_effect() -> None:
     sandbox, charge_id = crowded()
-    last = [step.words for step in story_of(sandbox.world, charge_id).steps if step.at == sandbox.world.clock.now()]
+    last = [
+        step.text for step in charge_events(sandbox.world, charge_id).events if step.at == sandbox.world.clock.now()
+    ]
     assert last == [
         "bob's HTLC arrives",
         "bob's HTLC: the node says incorrect_or_unknown_payment_details",
@@ -274,7 +276,9 @@ def test_a_payment_that_was_begun_after_the_expiry_in_its_very_instant_comes_aft
     sandbox.advance_to(charge.expires_at)
     sandbox.wallet("bob").pay(charge)
     sandbox.run()
-    last = [step.words for step in story_of(sandbox.world, charge_id).steps if step.at == sandbox.world.clock.now()]
+    last = [
+        step.text for step in charge_events(sandbox.world, charge_id).events if step.at == sandbox.world.clock.now()
+    ]
     assert last == [
         "invoice closed",
         "expired",
@@ -288,7 +292,7 @@ def test_a_payment_that_was_begun_after_the_expiry_in_its_very_instant_comes_aft
 def test_three_days_and_two_milliseconds_are_rows_of_one_picture() -> None:
     sandbox, charge_id = WORLDS["spent"]()
     drawing = timeline(sandbox.world, charge_id)
-    assert sandbox.world.clock.now() - story_of(sandbox.world, charge_id).steps[0].at > 60 * 3_600_000
+    assert sandbox.world.clock.now() - charge_events(sandbox.world, charge_id).events[0].at > 60 * 3_600_000
     assert float(ElementTree.fromstring(drawing.svg).attrib["height"]) < 1_400
     assert [int(found) for found in re.findall(r"callback (\d+) →", drawing.text)] == [1, 3, 4, 5, 6, 7, 8, 9, 10]
     assert "callback 2: timeout  after 15 s" in drawing.text
@@ -316,11 +320,11 @@ def test_what_is_ahead_is_hollow_and_below_the_present() -> None:
 
 def test_a_story_too_long_for_a_picture_says_how_much_is_left_out() -> None:
     sandbox, charge_id = WORLDS["scale-free:400"]()
-    story = story_of(sandbox.world, charge_id)
-    assert story.left_out > 0
+    story = charge_events(sandbox.world, charge_id)
+    assert story.omitted > 0
     for drawing in (timeline(sandbox.world, charge_id), sequence(sandbox.world, charge_id)):
-        assert f"{story.left_out} steps" in drawing.text
-        assert f"{story.left_out} steps are left out here" in "".join(ElementTree.fromstring(drawing.svg).itertext())
+        assert f"{story.omitted} events" in drawing.text
+        assert f"{story.omitted} events are left out here" in "".join(ElementTree.fromstring(drawing.svg).itertext())
 
 
 def test_a_sequence_has_a_line_for_everybody_who_takes_part() -> None:
@@ -347,7 +351,7 @@ def through_a_hub(outcome: str = "settle") -> tuple[Sandbox, str]:
 def test_a_payment_over_the_network_is_in_the_lane_of_its_hops() -> None:
     sandbox, charge_id = through_a_hub()
     told = timeline(sandbox.world, charge_id).text
-    assert "hops      ana's HTLC sets out  1 sat via hub → shop, fee 1 sat" in told
+    assert "hops      ana's HTLC sent  1 sat via hub → shop, fee 1 sat" in told
     assert "node      ana's HTLC arrives" in told
     assert "payer     ana: SUCCEEDED" in told
 
@@ -362,8 +366,8 @@ def test_a_fault_and_a_replay_are_steps_too() -> None:
     sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery}/replay")
     sandbox.advance("1s")
     told = timeline(sandbox.world, charge.id).text
-    assert "fault: duplicate  strikes callback 1" in told
-    assert told.index("replay  the message is sent once more") < told.index("callback 2 → 200")
+    assert "fault: duplicate  applies to callback 1" in told
+    assert told.index("replay  the message is sent again") < told.index("callback 2 → 200")
 
 
 @pytest.mark.parametrize("draw", [timeline, sequence])
@@ -432,8 +436,8 @@ def test_a_world_opened_again_draws_what_its_rows_still_know(tmp_path: Path) -> 
     with Sandbox(data=tmp_path) as again:
         assert timeline(again.world, charge.id) == before
         assert "completed  09:00:05.000" in lifecycle(again.world, "Charge", charge.id).text
-        assert "no longer in the journal" in lifecycle(again.world, "StaticCharge", tips.id).text
-        assert "how 1 of them came to their states" in lifecycle(again.world, "StaticCharge").text
+        assert "the journal no longer has" in lifecycle(again.world, "StaticCharge", tips.id).text
+        assert "no longer has the transitions of 1 of them" in lifecycle(again.world, "StaticCharge").text
 
 
 def test_a_lifecycle_of_nothing_says_so() -> None:
@@ -460,13 +464,13 @@ def test_a_channel_is_filled_by_what_can_flow_towards_the_shop() -> None:
 def test_a_drained_shop_has_empty_channels() -> None:
     sandbox, _ = travelled("star:12")
     sandbox.network["shop"].drain(inbound=1.0)
-    assert "0 sat could come in" in network(sandbox.world).text
+    assert "0 sat inbound" in network(sandbox.world).text
 
 
 def test_what_is_in_flight_is_shown() -> None:
     sandbox, charge_id = through_a_hub("hold")
     assert "500k of 1.0M sat, 2 in flight" in network(sandbox.world).text
-    assert "hops      ana's HTLC sets out" in timeline(sandbox.world, charge_id).text
+    assert "hops      ana's HTLC sent" in timeline(sandbox.world, charge_id).text
 
 
 @pytest.mark.parametrize("shape", ["line:20", "star:40", "hub:50", "scale-free:400"])
@@ -562,7 +566,9 @@ def test_a_code_that_cannot_be_is_refused() -> None:
 
 
 def test_a_world_with_nothing_ahead_says_so() -> None:
-    assert schedule(Sandbox(seed=1, start=START).world).text == "Nothing is ahead\n09:00:00.000  -- now, 2030-01-01 --"
+    assert (
+        schedule(Sandbox(seed=1, start=START).world).text == "Nothing is scheduled\n09:00:00.000  -- now, 2030-01-01 --"
+    )
 
 
 def test_a_schedule_names_each_event_and_every_try_of_a_message() -> None:
@@ -574,7 +580,7 @@ def test_a_schedule_names_each_event_and_every_try_of_a_message() -> None:
     sandbox.advance("1m")
     sandbox.wallet("bob").pay(sandbox.charges.create(amount="2000", description="cake"), delay="2m")
     told = schedule(sandbox.world).text
-    assert told.startswith("5 events ahead")
+    assert told.startswith("5 scheduled events")
     order = ["bob pays  2 sat", "bob gives up", "callback 3", "Charge expires  2 sat · “cake”", "Static Charge expires"]
     assert [told.index(words) for words in order] == sorted(told.index(words) for words in order)
     tries = told.splitlines()[-1].partition(": ")[2].split(" | ")
@@ -593,7 +599,7 @@ def test_a_long_schedule_says_how_much_is_left_out() -> None:
         sandbox.charges.create(amount="1000", description="tea", expiresIn=60, callbackUrl=url)
     sandbox.advance("2m")
     drawing = schedule(sandbox.world)
-    assert drawing.text.startswith("40 events ahead")
+    assert drawing.text.startswith("40 scheduled events")
     assert "20 later events are left out" in drawing.text
     assert "35 more messages are left out" in drawing.text
     assert_legible(drawing)
@@ -621,7 +627,7 @@ def test_a_drawing_is_written_as_a_picture_on_paper_or_as_mermaid(tmp_path: Path
     assert drawing.save(str(tmp_path / "sale.mmd")).read_text(encoding="utf-8") == f"{drawing.mermaid}\n"
     with pytest.raises(DrawingError, match=r"sale\.png: a drawing is written as \.svg or as \.mmd"):
         drawing.save(tmp_path / "sale.png")
-    with pytest.raises(DrawingError, match=r"code\.mmd: this picture has no Mermaid form"):
+    with pytest.raises(DrawingError, match=r"code\.mmd: this drawing has no Mermaid form"):
         qr("hello").save(tmp_path / "code.mmd")
 
 
@@ -661,12 +667,12 @@ def test_what_is_hidden_is_shown_by_its_number() -> None:
 
 @given(texts, st.floats(30, 600), st.integers(1, 3))
 def test_a_text_is_broken_into_lines_that_fit_and_loses_nothing_but_its_end(text: str, room: float, most: int) -> None:
-    lines = lines_of([Run("so: ", bold=True), Run(text)], room, 12, most)
+    lines = wrap_runs([TextRun("so: ", bold=True), TextRun(text)], room, 12, most)
     assert len(lines) <= most
     for line in lines:
         *before, last = line
-        wide = sum(width_of(run.text, 12, bold=run.bold) for run in before)
-        assert wide + width_of(last.text.rstrip(), 12, bold=last.bold) <= room
+        wide = sum(text_width(run.text, 12, bold=run.bold) for run in before)
+        assert wide + text_width(last.text.rstrip(), 12, bold=last.bold) <= room
     kept = "".join(run.text for line in lines for run in line)
     assert kept == clean(f"so: {text}") or f"so: {clean(text)}".startswith(kept.rstrip().removesuffix("…").rstrip())
 
@@ -674,12 +680,12 @@ def test_a_text_is_broken_into_lines_that_fit_and_loses_nothing_but_its_end(text
 @given(texts, st.floats(20, 400))
 def test_what_is_clipped_fits(text: str, room: float) -> None:
     shown = clip(clean(text), room, 12)
-    assert width_of(shown, 12) <= room or shown == "…"
+    assert text_width(shown, 12) <= room or shown == "…"
 
 
 @given(texts)
 def test_a_text_in_mermaid_is_never_syntax(text: str) -> None:
-    escaped = said(text)
+    escaped = mermaid_text(text)
     assert "\n" not in escaped
     plain = re.sub(r"#\d+;", "", escaped)
     assert not set(plain) & set('"`;#<>{}[]|%$@&~*^\\')

@@ -15,7 +15,7 @@ from nbformat.sign import NotebookNotary
 
 from leyden.__main__ import main
 from leyden.lab import lab_command
-from leyden.lab.lab_command import copied
+from leyden.lab.lab_command import copy_notebooks
 from leyden.lab.packaged_notebooks import notebook_files
 
 NAMES = [path.name for path in notebook_files()]
@@ -44,7 +44,7 @@ def test_without_jupyterlab_the_notebooks_are_there_and_it_says_what_to_install(
 def test_what_its_owner_has_changed_stays_and_what_he_has_thrown_away_comes_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    copied(tmp_path)
+    copy_notebooks(tmp_path)
     mine, gone = tmp_path / NAMES[0], tmp_path / NAMES[1]
     mine.write_text("mine")
     gone.unlink()

@@ -11,7 +11,7 @@ import pytest
 
 from leyden import Sandbox
 from leyden.errors import ActionLogError
-from leyden.lab.packaged_notebooks import run
+from leyden.lab.packaged_notebooks import execute
 
 START = "2030-01-01T09:00Z"
 
@@ -39,7 +39,7 @@ def test_a_world_is_exported_and_its_notebook_runs(tmp_path: Path) -> None:
     path = sandbox.notebook(tmp_path / "case.ipynb")
     node: Any = nbformat.read(path, as_version=4)
     nbformat.validate(node)
-    done = run(node)
+    done = execute(node)
     said = json.dumps(done["cells"])
     assert "the same world, to the last byte of its journal" in said
     assert said.count("image/svg+xml") >= 6

@@ -18,7 +18,7 @@ import pytest
 from leyden import Sandbox, grid, sweep
 from leyden.errors import SweepError
 from leyden.lab.kpi import Kpi
-from leyden.lab.sweeps.runs import COLUMNS, Scenario, key_of, plain, seed_for
+from leyden.lab.sweeps.runs import COLUMNS, Scenario, as_json, function_key, seed_for
 from leyden.lab.traffic import traffic
 from leyden.server.errors import StoreError
 from leyden.server.version import VERSION
@@ -173,8 +173,8 @@ def test_columns_keep_their_kinds_where_values_are_missing() -> None:
 def test_numbers_of_other_libraries_are_numbers() -> None:
     numpy = pytest.importorskip("numpy")
     given = [numpy.float64(0.5), numpy.int64(3), numpy.bool_(True), numpy.float64("nan"), float("inf")]
-    assert [plain(one) for one in given] == [0.5, 3, True, None, float("inf")]
-    assert [type(plain(one)) for one in given[:3]] == [float, int, bool]
+    assert [as_json(one) for one in given] == [0.5, 3, True, None, float("inf")]
+    assert [type(as_json(one)) for one in given[:3]] == [float, int, bool]
 
 
 # The store
@@ -245,11 +245,11 @@ def test_a_run_is_known_by_its_source_its_parameters_and_its_seed(tmp_path: Path
     def defaulting(s: Any, number: int = 1) -> dict[str, Any]:
         return {"y": s.x + number}
 
-    assert key_of(told) == key_of(told) != key_of(shop)
-    assert key_of(closing_over(1)) != key_of(closing_over(2))
-    before = key_of(defaulting)
+    assert function_key(told) == function_key(told) != function_key(shop)
+    assert function_key(closing_over(1)) != function_key(closing_over(2))
+    before = function_key(defaulting)
     defaulting.__defaults__ = (2,)
-    assert key_of(defaulting) != before
+    assert function_key(defaulting) != before
     store = tmp_path / "runs.jsonl"
     ids = [
         sweep(told, grid(x=[x]), store=store, progress=False, seed=seed)["run_id"][0]
@@ -267,12 +267,12 @@ def test_a_function_whose_file_was_changed_since_is_known_by_its_code(tmp_path: 
     exec(compile(code, str(file), "exec"), names)
     nowhere: dict[str, Any] = {}
     exec(compile(code, "nowhere", "exec"), nowhere)
-    assert key_of(names["f"]) == key_of(nowhere["f"])
+    assert function_key(names["f"]) == function_key(nowhere["f"])
 
 
 def test_a_function_without_source_is_known_by_its_code_in_every_process() -> None:
     text = "f = lambda s: {'y': s.x in {'a', 'b', 'c'}}"
-    program = f"from leyden.lab.sweeps.runs import key_of\nexec({text!r})\nprint(key_of(f))"
+    program = f"from leyden.lab.sweeps.runs import function_key\nexec({text!r})\nprint(function_key(f))"
     command = [sys.executable, "-c", program]
     seeds = ("1", "2")
     keys = {

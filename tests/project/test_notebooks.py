@@ -17,13 +17,13 @@ from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document
 from leyden.lab.packaged_notebooks import (
     REFRESH,
     differences,
+    execute,
     main,
     notebook_files,
     notebook_of,
     read_source,
-    run,
+    render,
     source_files,
-    written,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ OTHERWISE: dict[str, dict[str, Any]] = {
 
 @by_name
 def test_a_notebook_says_what_it_said_before(source: Path) -> None:
-    found = differences(source, written(source))
+    found = differences(source, render(source))
     assert not found, f"{found}\n\nIf this is as it should be: {REFRESH} {source.stem}"
 
 
@@ -129,12 +129,12 @@ def test_a_source_that_is_none_is_refused_with_its_line(text: str, words: str) -
 
 def test_a_cell_that_fails_is_named() -> None:
     with pytest.raises(NotebookError, match=r"ZeroDivisionError: division by zero\n\n1 / 0"):
-        run(document([Cell(CODE, "x = 1"), Cell(CODE, "1 / 0")]))
+        execute(document([Cell(CODE, "x = 1"), Cell(CODE, "1 / 0")]))
 
 
 def test_a_cell_that_warns_is_no_page_to_read() -> None:
     with pytest.raises(NotebookError, match="mind the step"):
-        run(document([Cell(CODE, "import warnings\nwarnings.warn('mind the step')")]))
+        execute(document([Cell(CODE, "import warnings\nwarnings.warn('mind the step')")]))
 
 
 def test_the_command_writes_what_is_new_and_says_what_differs(

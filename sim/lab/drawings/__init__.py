@@ -1,6 +1,6 @@
-"""Drawings: what happened to a charge, where it stands, what is ahead, and the network behind it, as pictures.
+"""Drawings: the events of a Charge, state diagrams, the schedule, the network, QR codes and bar charts.
 
-Each takes a world and returns a `Drawing`: SVG for a page, Mermaid source for a document, lines for a terminal.
+Each returns a `Drawing`: SVG for a page, Mermaid source for a document, text for a terminal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bars: a small table of figures as lengths, so that the longest one is seen before it is read."""
+"""Bar charts of small tables of figures."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from leyden.errors import DrawingError
 from leyden.lab.drawings.drawing import Drawing
-from leyden.lab.drawings.svg import BAD, COLOURS, GOOD, OPEN, OTHER, WAIT, line, n, sheet, write
-from leyden.lab.drawings.text_metrics import Run, clean
+from leyden.lab.drawings.svg import BAD, COLOURS, GOOD, OPEN, OTHER, WAIT, coord, line, svg_root, text_at
+from leyden.lab.drawings.text_metrics import TextRun, clean
 from leyden.server.html import Html, tag
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def bars(
         raise DrawingError("low and high have a figure for each of the table's: give tables of the same shape")
     largest = max((each for part in (figures, *ends) for row in part for each in row if isfinite(each)), default=0.0)
     whole = 1.0 if percent and largest <= 1 else largest or 1.0
-    written = [[_written(each, percent, largest) for each in row] for row in figures]
+    written = [[_formatted(each, percent, largest) for each in row] for row in figures]
     svg = _svg(title, rows, columns, figures, ends, whole, written)
     return Drawing(svg, None, _text(title, rows, columns, figures, whole, written))
 
@@ -59,11 +59,11 @@ def _figures(table: pd.DataFrame, name: str) -> Figures:
     except (TypeError, ValueError):
         raise DrawingError(f"{name} holds something that is no number: choose the columns to draw") from None
     if any(each < 0 or (not isfinite(each) and not isnan(each)) for row in figures for each in row):
-        raise DrawingError(f"{name} holds a figure below 0 or without end, which no bar can show")
+        raise DrawingError(f"{name} holds a figure below 0 or without end, which a bar cannot show")
     return figures
 
 
-def _written(figure: float, percent: bool, largest: float) -> str:
+def _formatted(figure: float, percent: bool, largest: float) -> str:
     if isnan(figure):
         return "-"
     if percent:
@@ -81,19 +81,21 @@ def _svg(
     written: list[list[str]],
 ) -> Html:
     width = _MARGIN * 2 + _NAMES + _LENGTH + _FIGURES
-    drawn: list[Html] = [write(_MARGIN, 30, [Run(title, bold=True)], room=width - 2 * _MARGIN, size=16)]
+    drawn: list[Html] = [text_at(_MARGIN, 30, [TextRun(title, bold=True)], max_width=width - 2 * _MARGIN, size=16)]
     top = 50.0
     if len(columns) > 1:
         step = (width - 2 * _MARGIN) / len(columns)
         for place, column in enumerate(columns):
             x = _MARGIN + place * step
             drawn.append(_bar(x, top - 3, 12, _TONES[place]))
-            drawn.append(write(x + 18, top + 8, column, room=step - 24, size=12))
+            drawn.append(text_at(x + 18, top + 8, column, max_width=step - 24, size=12))
         top += 28
     y, left = top, float(_MARGIN + _NAMES)
     for number, row in enumerate(rows):
         tall = _BAR * len(columns)
-        drawn.append(write(left - 10, y + tall / 2 + 4, [Run(row, bold=True)], room=_NAMES - 12, anchor="end"))
+        drawn.append(
+            text_at(left - 10, y + tall / 2 + 4, [TextRun(row, bold=True)], max_width=_NAMES - 12, anchor="end")
+        )
         for place in range(len(columns)):
             figure, down = figures[number][place], y + place * _BAR
             long = 0.0 if isnan(figure) else figure / whole * _LENGTH
@@ -102,17 +104,19 @@ def _svg(
             if len(ends) == 2 and not any(isnan(end[number][place]) for end in ends):
                 one, other = (left + end[number][place] / whole * _LENGTH for end in ends)
                 middle = down + (_BAR - 3) / 2
-                drawn.append(line(one, middle, other, middle, wide=1.4))
-                drawn += [line(x, middle - 3, x, middle + 3, wide=1.4) for x in (one, other)]
+                drawn.append(line(one, middle, other, middle, width=1.4))
+                drawn += [line(x, middle - 3, x, middle + 3, width=1.4) for x in (one, other)]
                 edge = max(edge, other - left)
-            drawn.append(write(left + edge + 7, down + 10.5, written[number][place], room=_FIGURES - 12, size=11.5))
+            drawn.append(
+                text_at(left + edge + 7, down + 10.5, written[number][place], max_width=_FIGURES - 12, size=11.5)
+            )
         y += tall + _GAP
     drawn.append(line(left, top - 4, left, y - _GAP + 1, stroke_opacity=".5"))
-    return sheet(width, y + 4, f"{title}: {len(rows)} rows of bars", *drawn)
+    return svg_root(width, y + 4, f"{title}: {len(rows)} rows of bars", *drawn)
 
 
 def _bar(x: float, y: float, long: float, tone: str) -> Html:
-    size = {"x": n(x), "y": n(y), "width": n(long), "height": n(_BAR - 3), "rx": "2"}
+    size = {"x": coord(x), "y": coord(y), "width": coord(long), "height": coord(_BAR - 3), "rx": "2"}
     return tag("rect", **size, fill=COLOURS[tone], fill_opacity=".8")
 
 

@@ -1,8 +1,7 @@
-"""A charge's story: everything that happened to it, step by step, read from the rows that the world keeps.
+"""The events of one Charge, read from the stored rows: the timeline and the sequence diagram draw them.
 
-The timeline and the sequence diagram both draw this. It is told from the stored rows, so that a world opened again from
-its data tells it too; the journal adds what leaves no row (faults that struck, refusals, replays) as far back as it
-goes. Steps of one instant stand in the order of cause and effect.
+A world that is reopened from a directory has the same rows, so it draws the same. The journal adds what leaves no row
+(faults that applied, refusals, replays), as far back as it goes. Events of one instant are ordered by cause and effect.
 """
 
 from __future__ import annotations
@@ -13,44 +12,48 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from leyden.errors import DrawingError
+from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED, states_entered
 from leyden.lab.drawings.payment_events import (
     CALLBACK,
     CLIENT,
     NODE,
     PAYER,
     SERVICE,
+    Event,
     Row,
-    Step,
-    payment_steps,
+    payment_events,
     short_name,
 )
-from leyden.lab.drawings.svg import BAD, GOOD, OPEN, OTHER, WAIT, clock_time, sat, state_tone
+from leyden.lab.drawings.svg import BAD, GOOD, OPEN, OTHER, WAIT, clock_time, sat
 from leyden.server.callbacks.attempts import attempts_of, made
 from leyden.server.callbacks.deliveries import EXHAUSTED, PENDING
 from leyden.server.charges.lifecycle import CREATION
+from leyden.server.contract.types import LifecycleTable
 from leyden.server.docs.tables import span_in_words
 from leyden.world.world import World
 
-_MOST, _FIRST = 64, 40
+_MAX_EVENTS, _EVENTS_BEFORE_GAP = 64, 40
+_STATE_TONES = {PAYMENT_SETTLED: GOOD, EXPIRY_REACHED: WAIT, INVOICE_FAILED: BAD, "slots_filled": OTHER}
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
-    """A charge's steps so far, those that are set for later, and the instant in between.
+class ChargeEvents:
+    """The events of a Charge so far, its scheduled events, and the present instant.
 
-    `left_out` says how many steps in the middle are not told, after the first `told` of them.
+    `omitted` is the number of events left out in the middle, after the first `shown_before_gap` ones.
     """
 
     charge: Row
-    steps: tuple[Step, ...]
-    ahead: tuple[Step, ...]
+    tone: str
+    events: tuple[Event, ...]
+    scheduled: tuple[Event, ...]
     now: int
-    told: int
-    left_out: int
+    shown_before_gap: int
+    omitted: int
 
 
-class Move(NamedTuple):
-    """A trigger that moved a resource, or was refused (`to` is None then)."""
+class Transition(NamedTuple):
+    """A trigger that changed the state of a resource, or was refused (`to` is then None)."""
 
     at: int
     trigger: str
@@ -59,157 +62,180 @@ class Move(NamedTuple):
     because: str = ""
 
 
-def story_of(world: World, charge_id: str) -> Story:
-    """The story of one Charge. Raises `DrawingError` for an id that is no Charge's."""
+def charge_events(world: World, charge_id: str) -> ChargeEvents:
+    """The events of one Charge. Raises `DrawingError` for an unknown id."""
     charge = world.service.charges.charges.row(charge_id)
     if charge is None:
-        raise _unknown(world, charge_id)
+        raise _unknown_charge(world, charge_id)
     invoice = world.node.invoices.row(charge["payment_hash"])
     payments = list(world.payments.rows.find("payment_hash", charge["payment_hash"]))
     deliveries = world.service.outbox.deliveries(charge_id)
-    steps = [
-        *_charge_steps(world, charge, invoice),
-        *(_invoice_steps(invoice) if invoice is not None else ()),
-        *(step for place, row in enumerate(payments) for step in _payment(world, row, place, invoice)),
-        *(step for row in deliveries for step in _delivery_steps(world, row)),
-        *_journal_steps(world, deliveries),
+    events = [
+        *_charge_events(world, charge, invoice),
+        *(_invoice_events(invoice) if invoice is not None else ()),
+        *(event for place, row in enumerate(payments) for event in _payment_events(world, row, place, invoice)),
+        *(event for row in deliveries for event in _delivery_events(world, row)),
+        *_journal_events(world, deliveries),
     ]
-    steps.sort(key=lambda step: (step.at, step.rank))
-    ahead = sorted(_ahead(world, charge, invoice, payments, deliveries), key=lambda step: (step.at, step.rank))
-    left_out = max(0, len(steps) - _MOST)
-    told = steps[:_FIRST] + steps[_FIRST + left_out :] if left_out else steps
-    return Story(charge, tuple(told), tuple(ahead), world.clock.now(), _FIRST if left_out else len(told), left_out)
+    events.sort(key=lambda event: (event.at, event.rank))
+    scheduled = sorted(
+        _scheduled_events(world, charge, invoice, payments, deliveries), key=lambda event: (event.at, event.rank)
+    )
+    omitted = max(0, len(events) - _MAX_EVENTS)
+    shown = events[:_EVENTS_BEFORE_GAP] + events[_EVENTS_BEFORE_GAP + omitted :] if omitted else events
+    return ChargeEvents(
+        charge,
+        state_tone(world.service.contract.lifecycles["Charge"], charge["status"]),
+        tuple(shown),
+        tuple(scheduled),
+        world.clock.now(),
+        _EVENTS_BEFORE_GAP if omitted else len(shown),
+        omitted,
+    )
 
 
-def moves_of(world: World, resource: str, resource_id: str, row: Row) -> list[Move]:
-    """What moved a resource of this lifecycle, oldest first, the refusals in between.
+def state_tone(table: LifecycleTable, status: str) -> str:
+    """The tone of a state, by the trigger that enters it."""
+    return next((tone for trigger, tone in _STATE_TONES.items() if status in states_entered(table, trigger)), OPEN)
 
-    Told from the journal. When that does not go back to the beginning, the last state is known and the way to it is
-    not: the list is then empty, but for a Charge, whose table has one way to each state.
+
+def transitions_of(world: World, resource: str, resource_id: str, row: Row) -> list[Transition]:
+    """The transitions of a resource, oldest first, with the refused ones in between.
+
+    They are read from the journal. When the journal does not reach back to the creation, the list is empty; only for a
+    Charge can the transition be inferred from its state, because its table has one way to each state.
     """
     table = world.service.contract.lifecycles[resource]
-    moves: list[Move] = []
+    transitions: list[Transition] = []
     state = CREATION
     for entry in world.journal.entries(subject=resource_id):
         if entry.kind == "refused":
             rules = [r for r in table.rows if (r.source, r.trigger) == (state, entry.facts["trigger"])]
             because = next((r.because for r in rules if r.refuse == entry.facts["refuse"]), None)
-            moves.append(Move(entry.at_ms, entry.facts["trigger"], state, None, because or entry.facts["refuse"]))
+            transitions.append(
+                Transition(entry.at_ms, entry.facts["trigger"], state, None, because or entry.facts["refuse"])
+            )
         elif entry.facts.get("resource") == resource and "status" in entry.facts:
-            moves.append(Move(entry.at_ms, entry.kind, state, entry.facts["status"]))
+            transitions.append(Transition(entry.at_ms, entry.kind, state, entry.facts["status"]))
             state = entry.facts["status"]
-    if moves and moves[0].source == CREATION and moves[0].to is not None and state == row["status"]:
-        return moves
+    if transitions and transitions[0].source == CREATION and transitions[0].to is not None and state == row["status"]:
+        return transitions
     rules = [r for r in table.rows if (r.source, r.to) == (table.initial, row["status"])]
     if resource != "Charge" or (row["status"] != table.initial and len(rules) != 1):
         return []
-    begun = Move(row["created_at"], "created", CREATION, table.initial)
+    created = Transition(row["created_at"], "created", CREATION, table.initial)
     if row["status"] == table.initial:
-        return [begun]
+        return [created]
     invoice = world.node.invoices.row(row["payment_hash"]) or {}
     ended = row["confirmed_at"] or invoice.get("closed_at") or row["expires_at"]
-    return [begun, Move(ended, rules[0].trigger, table.initial, row["status"])]
+    return [created, Transition(ended, rules[0].trigger, table.initial, row["status"])]
 
 
-def _payment(world: World, row: Row, place: int, invoice: Row | None) -> Iterator[Step]:
-    """A payment's steps. One that was begun when the invoice had just been closed comes after that, in the same instant
-    too: of two causes the journal knows the first."""
-    steps = payment_steps(row, place, invoice or {})
+def _payment_events(world: World, row: Row, place: int, invoice: Row | None) -> Iterator[Event]:
+    """The events of a payment. A payment that starts in the instant in which the invoice closed comes after that; the
+    journal has the order."""
+    events = payment_events(row, place, invoice or {})
     if invoice is None or invoice["closed_at"] is None or invoice["closed_at"] != row["created_at"]:
-        return steps
-    begun = [entry.sequence for entry in world.journal.entries(kind="payment_started", subject=row["id"])]
+        return events
+    started = [entry.sequence for entry in world.journal.entries(kind="payment_started", subject=row["id"])]
     closed = [entry.sequence for entry in world.journal.entries(kind="invoice_canceled", subject=row["payment_hash"])]
-    if not begun or not closed or begun[0] < closed[0]:
-        return steps
-    return (step._replace(rank=(10 + step.rank[0], *step.rank[1:])) for step in steps)
+    if not started or not closed or started[0] < closed[0]:
+        return events
+    return (event._replace(rank=(10 + event.rank[0], *event.rank[1:])) for event in events)
 
 
-def _charge_steps(world: World, charge: Row, invoice: Row | None) -> Iterator[Step]:
-    begun = charge["created_at"] if invoice is None else invoice["opened_at"]
-    terminal = world.service.contract.lifecycles["Charge"].terminal
+def _charge_events(world: World, charge: Row, invoice: Row | None) -> Iterator[Event]:
+    created_at = charge["created_at"] if invoice is None else invoice["opened_at"]
+    table = world.service.contract.lifecycles["Charge"]
     key = (SERVICE, charge["id"])
     child = charge["static_charge_id"]
-    asked = f"{sat(charge['amount_msat'])}, payable until {clock_time(charge['expires_at'])}"
-    yield Step(
-        begun,
+    detail = f"{sat(charge['amount_msat'])}, payable until {clock_time(charge['expires_at'])}"
+    yield Event(
+        created_at,
         (0,),
         PAYER if child else CLIENT,
         SERVICE,
         "asks for an invoice" if child else "creates the Charge",
-        asked + (f" · “{charge['description']}”" if charge["description"] else ""),
+        detail + (f" · “{charge['description']}”" if charge["description"] else ""),
         OPEN,
         opens=key,
-        answer="pending",
+        response=table.initial,
     )
-    for move in moves_of(world, "Charge", charge["id"], charge):
-        if move.source == CREATION:
+    for transition in transitions_of(world, "Charge", charge["id"], charge):
+        if transition.source == CREATION:
             continue
-        if move.to is None:
-            yield Step(move.at, (5,), SERVICE, SERVICE, f"refuses {move.trigger}", move.because, WAIT)
+        if transition.to is None:
+            yield Event(
+                transition.at, (5,), SERVICE, SERVICE, f"refuses {transition.trigger}", transition.because, WAIT
+            )
             continue
-        tone = state_tone(move.to)
-        closes = key if move.to in terminal else None
-        yield Step(move.at, (5,), SERVICE, SERVICE, move.to, f"by {move.trigger}", tone, closes=closes)
+        tone = state_tone(table, transition.to)
+        closes = key if transition.to in table.terminal else None
+        yield Event(
+            transition.at, (5,), SERVICE, SERVICE, transition.to, f"by {transition.trigger}", tone, closes=closes
+        )
 
 
-def _invoice_steps(invoice: Row) -> Iterator[Step]:
+def _invoice_events(invoice: Row) -> Iterator[Event]:
     key = (NODE, invoice["payment_hash"])
     request = f"{invoice['request'][:17]}…"
-    yield Step(invoice["opened_at"], (0.5,), SERVICE, NODE, "issues the invoice", request, OPEN, opens=key)
+    yield Event(invoice["opened_at"], (0.5,), SERVICE, NODE, "issues the invoice", request, OPEN, opens=key)
     if invoice["accepted_at"] is not None:
-        yield Step(invoice["accepted_at"], (4,), NODE, NODE, "holds the payment", "all its parts are here", WAIT)
+        yield Event(invoice["accepted_at"], (4,), NODE, NODE, "holds the payment", "all parts have arrived", WAIT)
     if invoice["settled_at"] is not None:
         got = f"received {sat(invoice['received_msat'])}"
-        yield Step(invoice["settled_at"], (4,), NODE, SERVICE, "invoice settled", got, GOOD, closes=key)
+        yield Event(invoice["settled_at"], (4,), NODE, SERVICE, "invoice settled", got, GOOD, closes=key)
     if invoice["closed_at"] is not None:
-        yield Step(
+        yield Event(
             invoice["closed_at"], (4,), NODE, NODE, "invoice closed", invoice["closed_because"], WAIT, closes=key
         )
 
 
-def _delivery_steps(world: World, row: Row) -> Iterator[Step]:
+def _delivery_events(world: World, row: Row) -> Iterator[Event]:
     host, key = host_of(row["url"]), (CALLBACK, row["id"])
     attempts = attempts_of(row)
     for number, attempt in enumerate(attempts, 1):
         rank = (6.0, row["sequence"], number)
         last = number == len(attempts) and row["status"] != PENDING
         ended = attempt.ended_at is not None
-        said, tone = _said(attempt.status, attempt.error)
+        said, tone = _response_text(attempt.status, attempt.error)
         more = f"{row['event']} to {row['url']}" if number == 1 else ""
         opens, closes = (key if number == 1 else None), (key if last else None)
-        verdict = _verdict(row, len(attempts)) if last else ""
+        verdict = _delivery_result(row, len(attempts)) if last else ""
         if attempt.ended_at == attempt.at:
             answer = said + (f" · {verdict}" if verdict else "")
-            sent = Step(attempt.at, rank, SERVICE, CALLBACK, f"callback {number}", more, tone, host, answer)
+            sent = Event(attempt.at, rank, SERVICE, CALLBACK, f"callback {number}", more, tone, host, answer)
             yield sent._replace(opens=opens, closes=closes)
             continue
-        sent = Step(attempt.at, (*rank, 0), SERVICE, CALLBACK, f"callback {number} sent", more, OPEN, host, opens=opens)
+        sent = Event(
+            attempt.at, (*rank, 0), SERVICE, CALLBACK, f"callback {number} sent", more, OPEN, host, opens=opens
+        )
         yield sent
         if ended and attempt.ended_at is not None:
             took = f"after {span_in_words(attempt.ended_at - attempt.at)}" + (f" · {verdict}" if verdict else "")
             back = (*rank, 1)
             words = f"callback {number}: {said}"
-            yield Step(attempt.ended_at, back, CALLBACK, SERVICE, words, took, tone, host, closes=closes)
+            yield Event(attempt.ended_at, back, CALLBACK, SERVICE, words, took, tone, host, closes=closes)
     if not attempts and row["status"] != PENDING:
         more = "the receiver had answered 410 before"
-        yield Step(row["created_at"], (6, row["sequence"]), SERVICE, SERVICE, "no callback", more, WAIT)
+        yield Event(row["created_at"], (6, row["sequence"]), SERVICE, SERVICE, "no callback", more, WAIT)
 
 
-def _said(status: int | None, error: str | None) -> tuple[str, str]:
-    """A receiver's answer, and whether it was a good one."""
+def _response_text(status: int | None, error: str | None) -> tuple[str, str]:
+    """A receiver's response as text, and its colour."""
     if status is None:
         return error or "no answer yet", BAD if error else WAIT
     return str(status), GOOD if 200 <= status <= 299 else BAD
 
 
-def _verdict(row: Row, attempts: int) -> str:
+def _delivery_result(row: Row, attempts: int) -> str:
     if row["status"] == EXHAUSTED:
         return f"exhausted after {attempts} attempts"
     return str(row["status"])
 
 
-def _journal_steps(world: World, deliveries: list[dict[str, Any]]) -> Iterator[Step]:
-    """What leaves no row of its own."""
+def _journal_events(world: World, deliveries: list[dict[str, Any]]) -> Iterator[Event]:
+    """Events that leave no row of their own."""
     mine = {row["id"]: row for row in deliveries}
     if not mine:
         return
@@ -220,53 +246,53 @@ def _journal_steps(world: World, deliveries: list[dict[str, Any]]) -> Iterator[S
         rank, host = (5.5, entry.sequence), host_of(row["url"])
         if entry.kind == "fault_hit":
             number = entry.facts.get("attempt")
-            more = f"strikes callback {number}"
-            yield Step(entry.at_ms, rank, CALLBACK, CALLBACK, f"fault: {entry.facts['fault']}", more, OTHER, host)
+            more = f"applies to callback {number}"
+            yield Event(entry.at_ms, rank, CALLBACK, CALLBACK, f"fault: {entry.facts['fault']}", more, OTHER, host)
         elif entry.kind == "callback_replayed":
-            yield Step(entry.at_ms, rank, SERVICE, SERVICE, "replay", "the message is sent once more", OTHER)
+            yield Event(entry.at_ms, rank, SERVICE, SERVICE, "replay", "the message is sent again", OTHER)
 
 
-def _ahead(
+def _scheduled_events(
     world: World, charge: Row, invoice: Row | None, payments: list[dict[str, Any]], deliveries: list[dict[str, Any]]
-) -> Iterator[Step]:
-    """What is set for later, whether or not something else comes first."""
+) -> Iterator[Event]:
+    """Scheduled events, including those that another event may cancel."""
     if charge["status"] not in world.service.contract.lifecycles["Charge"].terminal:
         more = "if it is not paid before"
-        yield Step(charge["expires_at"], (5,), SERVICE, SERVICE, "expires", more, WAIT)
+        yield Event(charge["expires_at"], (5,), SERVICE, SERVICE, "expires", more, WAIT)
     if invoice is not None and invoice["mpp_due_at"] is not None:
-        more = "the parts that wait go back"
-        yield Step(invoice["mpp_due_at"], (4,), NODE, NODE, "stops waiting for the missing parts", more, WAIT)
+        more = "the waiting parts are returned"
+        yield Event(invoice["mpp_due_at"], (4,), NODE, NODE, "stops waiting for the missing parts", more, WAIT)
     for place, row in enumerate(payments):
         if row["outcome"] is not None:
             continue
         payer = short_name(row["payer"])
         if row["next_part_at"] is not None:
             more = f"{len(row['attempts'])} of {row['script']['sent_parts']} parts were sent"
-            words = f"{payer}'s payment sets out" if not row["attempts"] else f"{payer} sends the next part"
+            words = f"{payer}'s payment starts" if not row["attempts"] else f"{payer} sends the next part"
             more = more if row["attempts"] else ""
-            yield Step(row["next_part_at"], (2, place), PAYER, PAYER, words, more, OPEN, payer)
+            yield Event(row["next_part_at"], (2, place), PAYER, PAYER, words, more, OPEN, payer)
         if row["gives_up_at"] is not None and row["gave_up_at"] is None:
-            yield Step(
+            yield Event(
                 row["gives_up_at"], (9, place), PAYER, PAYER, f"{payer} gives up", "if not paid by then", WAIT, payer
             )
     for row in deliveries:
         if row["status"] == PENDING and row["due_at"] is not None:
             number = made(row) + 1
             words, host = f"callback {number} is due", host_of(row["url"])
-            yield Step(row["due_at"], (6, row["sequence"]), SERVICE, CALLBACK, words, row["event"], OPEN, host)
+            yield Event(row["due_at"], (6, row["sequence"]), SERVICE, CALLBACK, words, row["event"], OPEN, host)
 
 
 def host_of(url: str) -> str:
-    """Who a URL belongs to, as a reader calls him: `shop` for `http://shop.localhost/paid`."""
+    """The short host name of a URL: `shop` for `http://shop.localhost/paid`."""
     return (urlsplit(url).hostname or url).removesuffix(".localhost")
 
 
-def _unknown(world: World, charge_id: object) -> DrawingError:
+def _unknown_charge(world: World, charge_id: object) -> DrawingError:
     static = world.service.static_charges.static_charges.row(str(charge_id))
     if static is None:
         return DrawingError(f"there is no Charge {charge_id!r} in this world: give the id of one of its Charges")
     children = [row["id"] for row in world.service.charges.charges.find("static_charge_id", static["id"])]
-    told = (
+    advice = (
         f"one of its {len(children)} Charges, the newest is {children[-1]}" if children else "wait for its first payer"
     )
-    return DrawingError(f"{charge_id} is a Static Charge, whose payments each have a story of their own: draw {told}")
+    return DrawingError(f"{charge_id} is a Static Charge, and only Charges can be drawn: draw {advice}")

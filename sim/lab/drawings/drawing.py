@@ -1,4 +1,4 @@
-"""Drawings: one picture in three forms, for a notebook, a document and a terminal."""
+"""The type of every drawing: SVG for a notebook, Mermaid source for a document, text for a terminal."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import Any
 from leyden.errors import DrawingError
 from leyden.server.html import Html, tag
 
-_INK, _PAPER = "#1d1f24", "#ffffff"
+_TEXT_COLOUR, _BACKGROUND = "#1d1f24", "#ffffff"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Drawing:
-    """A picture.
+    """A drawing in three forms. Equal worlds give equal bytes.
 
-    `svg` is one `<svg>` element for a page to hold: it has no background and takes the page's own text colour, so it
-    can be read on light pages and dark ones. `mermaid` is the same as Mermaid source, None where that makes no sense.
-    `text` says the same in lines. The same world gives the same bytes.
+    `svg` is one `<svg>` element without a background that uses the text colour of its page, so it is readable on light
+    and dark pages. `mermaid` is Mermaid source; None for a drawing that Mermaid cannot express. `text` is plain text.
     """
 
     svg: str
@@ -26,24 +25,24 @@ class Drawing:
     text: str
 
     @property
-    def on_paper(self) -> str:
-        """The picture with paper of its own: an image cannot see the colours of the page that it is put on."""
+    def svg_with_background(self) -> str:
+        """The SVG with a background of its own: an image cannot take the colours of its page."""
         opening, _, rest = self.svg.partition(">")
-        paper = tag("rect", width="100%", height="100%", rx="8", fill=_PAPER, stroke="none")
-        return f'{opening} color="{_INK}">{paper}{rest}'
+        background = tag("rect", width="100%", height="100%", rx="8", fill=_BACKGROUND, stroke="none")
+        return f'{opening} color="{_TEXT_COLOUR}">{background}{rest}'
 
     def save(self, path: str | Path) -> Path:
-        """Write an `.svg` (with its own paper) or an `.mmd` (Mermaid source), and return where it went.
+        """Write an `.svg` (with a background) or an `.mmd` (Mermaid source) file, and return its path.
 
-        Raises `DrawingError` for any other ending, and for `.mmd` where there is no Mermaid form.
+        Raises `DrawingError` for any other suffix, and for `.mmd` when there is no Mermaid form.
         """
         target = Path(path)
         if target.suffix == ".svg":
-            written = self.on_paper
+            written = self.svg_with_background
         elif target.suffix == ".mmd" and self.mermaid is not None:
             written = self.mermaid
         elif target.suffix == ".mmd":
-            raise DrawingError(f"{target.name}: this picture has no Mermaid form: save it as .svg")
+            raise DrawingError(f"{target.name}: this drawing has no Mermaid form: save it as .svg")
         else:
             raise DrawingError(f"{target.name}: a drawing is written as .svg or as .mmd (Mermaid source)")
         target.write_text(written + "\n", encoding="utf-8", newline="\n")
@@ -53,14 +52,14 @@ class Drawing:
         return self.text
 
     def _repr_svg_(self) -> str:
-        return self.on_paper
+        return self.svg_with_background
 
     def _repr_html_(self) -> str:
         return tag("div", Html(self.svg), style="overflow-x:auto;max-width:100%")
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """HTML first: in it the picture takes the notebook's own colours, which no image could."""
-        bundle = {"text/html": self._repr_html_(), "image/svg+xml": self.on_paper, "text/plain": self.text}
+        """HTML comes first: there the drawing takes the notebook's colours, which an image cannot."""
+        bundle = {"text/html": self._repr_html_(), "image/svg+xml": self.svg_with_background, "text/plain": self.text}
         return {
             kind: form
             for kind, form in bundle.items()

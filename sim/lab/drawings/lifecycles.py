@@ -1,4 +1,4 @@
-"""The lifecycle: the specification's own diagram, with the way that was taken through it."""
+"""State diagrams of Charges and Static Charges, with the transitions that were taken."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from leyden.errors import DrawingError
-from leyden.lab.drawings.charge_events import Move, moves_of
+from leyden.lab.drawings.charge_events import Transition, state_tone, transitions_of
 from leyden.lab.drawings.drawing import Drawing
-from leyden.lab.drawings.mermaid import said
-from leyden.lab.drawings.svg import MONO, clock_time, day, n, pill, sheet, state_tone, write
-from leyden.lab.drawings.text_metrics import Run, clean, width_of
+from leyden.lab.drawings.mermaid import mermaid_text
+from leyden.lab.drawings.svg import MONO, clock_time, coord, day, pill, svg_root, text_at
+from leyden.lab.drawings.text_metrics import TextRun, clean, text_width
 from leyden.server.charges.lifecycle import CREATION
 from leyden.server.docs.lifecycle_diagram import Taken, lifecycle_svg
 from leyden.server.html import Html
@@ -24,8 +24,8 @@ Row = Mapping[str, Any]
 
 
 def lifecycle(world: World, resource: str, resource_id: str | None = None) -> Drawing:
-    """The states of a `Charge` or a `StaticCharge`, with the path taken marked: by one of them, with its times, or by
-    all of them, with their numbers.
+    """The state diagram of `Charge` or `StaticCharge`. The transitions of one resource are marked with their times, or
+    those of all resources with their numbers.
 
     Raises `DrawingError` for a resource without a lifecycle, and for an unknown id.
     """
@@ -40,40 +40,38 @@ def lifecycle(world: World, resource: str, resource_id: str | None = None) -> Dr
     else:
         row = rows.row(resource_id)
         if row is None:
-            raise DrawingError(
-                f"there is no {resource} {resource_id!r} in this world: give the id of one that is there"
-            )
+            raise DrawingError(f"there is no {resource} {resource_id!r} in this world: give the id of an existing one")
         status = row["status"]
-        taken, notes = _of_one(moves_of(world, resource, resource_id, row), row)
-        title = f"{_named(resource, 1)} {resource_id}"
-    svg = _sheet(lifecycle_svg(table, taken), title, status, notes)
+        taken, notes = _of_one(transitions_of(world, resource, resource_id, row), row)
+        title = f"{_resource_name(resource, 1)} {resource_id}"
+    svg = _sheet(lifecycle_svg(table, taken), title, status, state_tone(table, status or table.initial), notes)
     return Drawing(svg, _mermaid(world, resource, taken), _text(title, status, taken, notes))
 
 
-def _of_one(moves: list[Move], row: Row) -> tuple[Taken, list[str]]:
-    """The way of a single resource, with the time of each move; one made often shows its number and the last time."""
+def _of_one(transitions: list[Transition], row: Row) -> tuple[Taken, list[str]]:
+    """The transitions of one resource with their times; a repeated one shows its number and the last time."""
     times: dict[tuple[str, str, str], list[int]] = {}
     entered: dict[str, int] = {}
     notes: list[str] = []
-    for move in moves:
-        if move.to is None:
-            notes.append(f"{clock_time(move.at)}  {move.trigger} was refused: {move.because}")
+    for transition in transitions:
+        if transition.to is None:
+            notes.append(f"{clock_time(transition.at)}  {transition.trigger} was refused: {transition.because}")
             continue
-        times.setdefault((move.source, move.trigger, move.to), []).append(move.at)
-        if move.source != move.to:
-            entered[move.to] = move.at
-    if not moves:
-        notes.append("how it came to this state is no longer in the journal")
+        times.setdefault((transition.source, transition.trigger, transition.to), []).append(transition.at)
+        if transition.source != transition.to:
+            entered[transition.to] = transition.at
+    if not transitions:
+        notes.append("the journal no longer has the transitions to this state")
     noted = {move: (f"{len(at)} × " if len(at) > 1 else "") + clock_time(at[-1]) for move, at in times.items()}
     states = {state: clock_time(at) for state, at in entered.items()}
     states.setdefault(row["status"], "now")
-    if moves:
+    if transitions:
         notes.insert(0, f"created {day(row['created_at'])} {clock_time(row['created_at'])} UTC")
     return Taken(noted, states, frozenset({row["status"]})), notes
 
 
 def _of_all(world: World, resource: str, rows: list[Row]) -> tuple[Taken, str, list[str]]:
-    """The ways of all of them together, with how many took each."""
+    """The transitions of all resources, with the number of each."""
     known = {row["id"] for row in rows}
     state_of = dict.fromkeys(known, CREATION)
     taken: Counter[tuple[str, str, str]] = Counter()
@@ -91,22 +89,22 @@ def _of_all(world: World, resource: str, rows: list[Row]) -> tuple[Taken, str, l
     notes = [f"{trigger} was refused {count} ×: {code}" for (trigger, code), count in refused.items()]
     lost = sum(state_of[row["id"]] != row["status"] for row in rows)
     if lost:
-        notes.insert(0, f"how {lost} of them came to their states is no longer in the journal")
+        notes.insert(0, f"the journal no longer has the transitions of {lost} of them")
     if not rows:
-        notes = ["nothing has gone this way, so no path is marked"]
+        notes = ["there are no resources yet, so no transition is marked"]
     entered = {to for _, _, to in taken} | standing.keys()
     states = {state: f"{standing[state]} now" if standing[state] else "none now" for state in sorted(entered)}
     marked = Taken({move: f"{count} ×" for move, count in taken.items()}, states, frozenset(standing))
-    return marked, f"{len(rows) or 'No'} {_named(resource, len(rows))}{'' if rows else ' yet'}", notes
+    return marked, f"{len(rows) or 'No'} {_resource_name(resource, len(rows))}{'' if rows else ' yet'}", notes
 
 
-def _named(resource: str, count: int) -> str:
+def _resource_name(resource: str, count: int) -> str:
     words = "Static Charge" if resource == "StaticCharge" else resource
     return words if count == 1 else f"{words}s"
 
 
-def _sheet(inner: Html, title: str, status: str | None, notes: list[str]) -> Html:
-    """The diagram under a heading, with what cannot be drawn in lines below it."""
+def _sheet(inner: Html, title: str, status: str | None, tone: str, notes: list[str]) -> Html:
+    """The diagram under a heading, with notes below."""
     size = dict(
         part.split("=", 1) for part in inner.partition(">")[0].split(" ") if part.startswith(("width=", "height="))
     )
@@ -114,24 +112,24 @@ def _sheet(inner: Html, title: str, status: str | None, notes: list[str]) -> Htm
     width = max(wide, 480.0) + 2 * _MARGIN
     left = (width - wide) / 2
     placed = Html(
-        inner.replace("<svg ", f'<svg x="{n(left)}" y="{_TOP - 14}" ', 1).replace(
+        inner.replace("<svg ", f'<svg x="{coord(left)}" y="{_TOP - 14}" ', 1).replace(
             'class="mono"', f'font-family="{_MONO}"'
         )
     )
     shown = notes[:_MOST_NOTES]
     if len(notes) > len(shown):
         shown[-1] = f"{len(notes) - len(shown) + 1} more are left out"
-    head = [write(_MARGIN, 30, [Run(title, bold=True)], room=width - 2 * _MARGIN - 110, size=15)]
+    head = [text_at(_MARGIN, 30, [TextRun(title, bold=True)], max_width=width - 2 * _MARGIN - 110, size=15)]
     if status is not None:
-        beside = min(_MARGIN + width_of(clean(title), 15, bold=True) + 10, width - _MARGIN - 100)
-        head.append(pill(beside, 29, status, state_tone(status))[0])
+        beside = min(_MARGIN + text_width(clean(title), 15, bold=True) + 10, width - _MARGIN - 100)
+        head.append(pill(beside, 29, status, tone)[0])
     foot = _TOP + tall + 4
     below = [
-        write(_MARGIN, foot + place * _LINE, [Run(note, soft=True)], room=width - 2 * _MARGIN, size=11.5)
+        text_at(_MARGIN, foot + place * _LINE, [TextRun(note, soft=True)], max_width=width - 2 * _MARGIN, size=11.5)
         for place, note in enumerate(shown)
     ]
     height = foot + len(shown) * _LINE + 4
-    return sheet(width, height, f"The lifecycle of {title}, with the path taken", *head, placed, *below)
+    return svg_root(width, height, f"The lifecycle of {title}, with the path taken", *head, placed, *below)
 
 
 _MONO = MONO.replace("'", "&#x27;")
@@ -145,7 +143,7 @@ def _text(title: str, status: str | None, taken: Taken, notes: list[str]) -> str
 
 
 def clean_lines(lines: list[str]) -> str:
-    """Lines for a terminal, in which nothing moves the cursor."""
+    """Lines for a terminal, without control characters."""
     return "\n".join(clean(line) for line in lines)
 
 
@@ -154,14 +152,14 @@ def _mermaid(world: World, resource: str, taken: Taken) -> str:
     ids = {state: f"s{place}" for place, state in enumerate(table.states)}
     ids[CREATION] = "[*]"
     lines = ["stateDiagram-v2", "    direction LR"]
-    lines += [f'    state "{said(state)}" as {ids[state]}' for state in table.states]
+    lines += [f'    state "{mermaid_text(state)}" as {ids[state]}' for state in table.states]
     for row in table.rows:
         if row.to is None:
             continue
         label = f"{row.trigger} ({row.when})" if row.when else row.trigger
         note = taken.moves.get((row.source, row.trigger, row.to))
-        told = said(f"{label}, {note}" if note else label).replace(":", "#58;")
-        lines.append(f"    {ids[row.source]} --> {ids[row.to]} : {told}")
+        text = mermaid_text(f"{label}, {note}" if note else label).replace(":", "#58;")
+        lines.append(f"    {ids[row.source]} --> {ids[row.to]} : {text}")
     lines += [f"    {ids[state]} --> [*]" for state in table.terminal]
     lines.append("    classDef taken stroke:#4a7dde,stroke-width:3px")
     lines += [f"    class {ids[state]} taken" for state in table.states if state in taken.states]

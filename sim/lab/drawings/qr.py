@@ -1,4 +1,4 @@
-"""QR codes: a request to be scanned from the screen, always dark on light, because that is what cameras expect."""
+"""QR codes of payment requests, always dark on light, because scanners expect that."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from itertools import groupby
 
 from leyden.errors import DrawingError
 from leyden.lab.drawings.drawing import Drawing
-from leyden.lab.drawings.svg import n, sheet, write
-from leyden.lab.drawings.text_metrics import Run, clean, clip
+from leyden.lab.drawings.svg import coord, svg_root, text_at
+from leyden.lab.drawings.text_metrics import TextRun, clean, clip
 from leyden.server.html import tag
 
-# ISO/IEC 18004: a symbol needs four modules of quiet around it.
+# ISO/IEC 18004: a symbol needs a quiet zone of four modules.
 _QUIET = 4
 _MODULE, _LARGEST = 6.0, 460.0
 _SCHEME = "lightning:"
@@ -18,7 +18,7 @@ _BECH32 = ("ln", "lightning:ln")
 
 
 def qr(text: str) -> Drawing:
-    """A text as a QR code. A Lightning request is written in capitals, as BOLT 11 advises: the code gets smaller.
+    """A text as a QR code. A payment request is encoded in capitals, as BOLT 11 advises: the code gets smaller.
 
     Raises `DrawingError` for an empty text, and for one that no QR code can hold (2,953 bytes).
     """
@@ -58,19 +58,19 @@ def _svg(matrix: list[list[bool]], text: str) -> str:
             if dark:
                 path.append(f"M{x} {y}h{wide}v1h-{wide}z")
             x += wide
-    card = tag("rect", x="8", y="8", width=n(side), height=n(side), rx="10", fill="#fff")
-    shift = n(8 + _QUIET * module)
+    card = tag("rect", x="8", y="8", width=coord(side), height=coord(side), rx="10", fill="#fff")
+    shift = coord(8 + _QUIET * module)
     dots = tag("path", d="".join(path), fill="#000", transform=f"translate({shift} {shift}) scale({module:.4f})")
-    label = [Run(text, mono=True, soft=True)]
-    caption = write(8 + side / 2, side + 26, label, room=side, size=11, anchor="middle")
+    label = [TextRun(text, mono=True, soft=True)]
+    caption = text_at(8 + side / 2, side + 26, label, max_width=side, size=11, anchor="middle")
     edges = {"shape_rendering": "crispEdges"}
-    return sheet(
+    return svg_root(
         side + 16, side + 38, f"QR code of {clip(clean(text), 400, 10)}", card, tag("g", dots, **edges), caption
     )
 
 
 def _text(matrix: list[list[bool]], text: str) -> str:
-    """Two rows of modules to a line; what is light is drawn, for terminals that write light on dark."""
+    """Two rows of modules per line; the light modules are drawn, for terminals with light text on dark."""
     across = len(matrix[0]) + 4
     quiet = [False] * across
     rows = [quiet, quiet, *([False, False, *row, False, False] for row in matrix), quiet, quiet]

@@ -1,4 +1,4 @@
-"""The part of a network that fits on a page: the shop, who stands near it, and the way of whoever pays there."""
+"""The part of a network that fits on a page: the shop, its neighbours, and the routes of its payers."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from leyden.world.world import World
 if TYPE_CHECKING:
     from leyden.lightning.engine.engine import Engine
 
-# A page holds a whole network of so many nodes, and of a larger one the neighbourhood.
+# A network of up to `_WHOLE` nodes is shown whole; of a larger one, about `_NEAR` nodes.
 _WHOLE, _NEAR = 16, 14
 _MOST_PEERS, _MOST_PAYERS, _FARTHEST = 9, 4, 5
 
 
 @dataclass(slots=True)
-class Pair:
-    """All channels between two neighbours as one: `near` is closer to the shop, or has the lower number.
+class NodePair:
+    """All channels between two nodes as one: `near` is closer to the shop, or has the lower number.
 
-    `forward_msat` lies at `far` and can flow towards the shop; the rest of the capacity lies at `near` or is in flight.
+    `forward_msat` is the balance of `far`, which can move towards the shop; the rest of the capacity is the balance of
+    `near` or in flight.
     """
 
     far: int
@@ -33,18 +34,18 @@ class Pair:
 
 
 @dataclass(slots=True)
-class Neighbourhood:
-    """What is shown, and what is not.
+class Subgraph:
+    """The shown part of a network, and figures of the rest.
 
-    `hops` is how far each shown node is from the shop, `pairs` the channels among them. `payers` are the wallets by
-    their node, `distant` those whose node is too far away to be shown.
+    `hops` has the distance of each shown node from the shop, `pairs` their channels. `payers` are the wallets by node,
+    `distant` those whose node is too far away to be shown.
     """
 
     shop: int
     names: list[str]
     channels: int
     hops: dict[int, int]
-    pairs: list[Pair]
+    pairs: list[NodePair]
     payers: dict[int, list[str]]
     offline: set[int]
     inbound_msat: int = 0
@@ -56,8 +57,8 @@ class Neighbourhood:
     distant: list[tuple[str, str, int | None]] = field(default_factory=list)
 
 
-def neighbourhood(world: World, engine: Engine) -> Neighbourhood:
-    """What to show of the network that the world's engine runs."""
+def shop_subgraph(world: World, engine: Engine) -> Subgraph:
+    """The part of the world's network that a drawing shows."""
     from leyden.lightning.payer.routed_payments import RoutedPayments
 
     payments = world.payments
@@ -68,13 +69,13 @@ def neighbourhood(world: World, engine: Engine) -> Neighbourhood:
     for row in reversed(list(payments.rows)):
         if row["payer"] not in homes and len(homes) < _MOST_PAYERS:
             homes[row["payer"]] = payments.node_of(row["payer"])
-    shown = _chosen(engine, shop, hops, homes.values())
+    shown = _nodes_shown(engine, shop, hops, homes.values())
     payers: dict[int, list[str]] = {}
     for payer in sorted(homes):
         if homes[payer] in shown:
             payers.setdefault(homes[payer], []).append(payer)
     pairs = _pairs(engine, shown, hops)
-    drawn = Neighbourhood(
+    drawn = Subgraph(
         shop,
         names,
         engine.graph.channels,
@@ -99,7 +100,7 @@ def neighbourhood(world: World, engine: Engine) -> Neighbourhood:
 
 
 def _distances(engine: Engine, shop: int) -> dict[int, int]:
-    """How many channels each node is away from the shop; one that no way leads to is not among them."""
+    """The number of channels from each node to the shop; a node without a route is left out."""
     hops, layer = {shop: 0}, [shop]
     while layer:
         following: list[int] = []
@@ -113,8 +114,8 @@ def _distances(engine: Engine, shop: int) -> dict[int, int]:
     return hops
 
 
-def _chosen(engine: Engine, shop: int, hops: dict[int, int], homes: Iterable[int]) -> set[int]:
-    """The nodes to show: all of a small network; else the payers' ways, the largest peers, and the next ring's."""
+def _nodes_shown(engine: Engine, shop: int, hops: dict[int, int], homes: Iterable[int]) -> set[int]:
+    """The nodes to show: all of a small network; else the payers' routes, the largest peers, and nodes behind them."""
     if len(engine.graph.names) <= _WHOLE:
         return {node for node, far in hops.items() if far <= _FARTHEST}
     shown = {shop}
@@ -124,22 +125,22 @@ def _chosen(engine: Engine, shop: int, hops: dict[int, int], homes: Iterable[int
             continue
         while node not in shown:
             shown.add(node)
-            node = _nearer(engine, node, hops)
+            node = _next_towards_shop(engine, node, hops)
     for far in range(1, _FARTHEST + 1):
-        rooms = min(_NEAR - len(shown), _MOST_PEERS)
+        free = min(_NEAR - len(shown), _MOST_PEERS)
         ring = _by_capacity(engine, [node for node in shown if hops[node] == far - 1], shown, hops)
-        shown.update(ring[: max(0, rooms)])
+        shown.update(ring[: max(0, free)])
     return shown
 
 
-def _nearer(engine: Engine, node: int, hops: dict[int, int]) -> int:
-    """The neighbour that is closer to the shop and can send most of what it is given."""
+def _next_towards_shop(engine: Engine, node: int, hops: dict[int, int]) -> int:
+    """The neighbour closer to the shop with the largest balance in that direction."""
     edges = [e for e in engine.router.out_edges(node) if hops[engine.policies.target[e]] < hops[node]]
     return engine.policies.target[max(edges, key=lambda edge: (engine.balance[edge], -edge))]
 
 
 def _by_capacity(engine: Engine, ring: list[int], shown: set[int], hops: dict[int, int]) -> list[int]:
-    """The nodes one step farther than the ring that are not shown yet, those with the largest channels to it first."""
+    """The nodes one hop behind the ring that are not shown yet, by capacity to the ring, largest first."""
     room: dict[int, int] = {}
     for node in ring:
         for edge in engine.router.out_edges(node):
@@ -149,15 +150,15 @@ def _by_capacity(engine: Engine, ring: list[int], shown: set[int], hops: dict[in
     return sorted(room, key=lambda peer: (-room[peer], peer))
 
 
-def _pairs(engine: Engine, shown: set[int], hops: dict[int, int]) -> list[Pair]:
+def _pairs(engine: Engine, shown: set[int], hops: dict[int, int]) -> list[NodePair]:
     """The channels among the shown nodes."""
-    pairs: dict[tuple[int, int], Pair] = {}
+    pairs: dict[tuple[int, int], NodePair] = {}
     for node in sorted(shown):
         for edge in engine.router.out_edges(node):
             peer = engine.policies.target[edge]
             if peer not in shown or (hops[node], node) < (hops[peer], peer):
                 continue
-            pair = pairs.setdefault((node, peer), Pair(node, peer))
+            pair = pairs.setdefault((node, peer), NodePair(node, peer))
             pair.capacity_msat += engine.capacity[edge >> 1]
             pair.forward_msat += engine.balance[edge]
             pair.in_flight_msat += engine.in_flight[edge >> 1]

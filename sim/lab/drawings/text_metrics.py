@@ -1,7 +1,7 @@
-"""Letters: texts that are safe to draw, and how wide they become.
+"""Texts that are safe to draw, their widths and their line breaks.
 
-Whatever a stranger wrote (a description, a payer's name, a URL) passes through `clean` before it is drawn: what would
-be invisible, or would turn the line around, is shown by its number.
+Text from outside (a description, a payer's name, a URL) passes through `clean` before it is drawn: characters that are
+invisible or change the writing direction are shown by their code point.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 PLAIN = "plain"
 
-_LONGEST = 4_000
-# A number stays with its unit.
+_MAX_LETTERS = 4_000
+# No line break between a number and its unit.
 _WORD = re.compile(r"[\d,.]+ (?:sat|ms|s|min|h)\b[^ ]* *|[^ ]* +|[^ ]+")
 _PIECE = re.compile(r"[^_]*_+|[^_]+")
-# The widths of letters in hundredths of their size, after the widest of the usual system fonts (DejaVu Sans).
+# The widths of letters in hundredths of the font size, of the widest usual system font (DejaVu Sans).
 _WIDTHS = {
     28: "ijl'|I",
     32: " .,·;:/\\!",
@@ -33,13 +33,13 @@ _WIDTHS = {
 _MONO_WIDTH = 0.605
 _BOLD = 1.1
 # Letters of these scripts are about as wide as Latin ones: U+00A1 to the end of Cyrillic.
-_KIN = range(0xA1, 0x530)
-# Drawn, but not to be trusted with the line: marks and joiners that have no width of their own.
+_LATIN_TO_CYRILLIC = range(0xA1, 0x530)
+# Marks and joiners without a width of their own.
 _JOINER, _SELECTORS, _SKINS = "\u200d", range(0xFE00, 0xFE10), range(0x1F3FB, 0x1F400)
 
 
-class Run(NamedTuple):
-    """A stretch of text in one style. `soft` steps back, `mono` has letters of one width."""
+class TextRun(NamedTuple):
+    """A piece of text in one style. `soft` is paler, `mono` monospaced."""
 
     text: str
     bold: bool = False
@@ -49,15 +49,15 @@ class Run(NamedTuple):
 
 
 def clean(text: object) -> str:
-    """The text in one line, with nothing in it that hides, turns the writing direction, or is not XML.
+    """The text in one line, without characters that are invisible, change the writing direction or are not XML.
 
-    A line break is shown as ↵, everything else of that kind as ‹U+202E›. At most two marks stand over one letter, and
-    at most 4,000 letters are kept.
+    A line break is shown as ↵, any other such character as its code point: ‹U+202E›. At most two combining marks per
+    letter and at most 4,000 letters are kept.
     """
     shown: list[str] = []
     marks = 0
     source = str(text)
-    for letter in source[:_LONGEST]:
+    for letter in source[:_MAX_LETTERS]:
         kind = unicodedata.category(letter)
         if letter in "\n\u2028\u2029":
             shown.append("↵")
@@ -73,17 +73,17 @@ def clean(text: object) -> str:
         else:
             shown.append(letter)
         marks = 0
-    return "".join(shown) + ("…" if len(source) > _LONGEST else "")
+    return "".join(shown) + ("…" if len(source) > _MAX_LETTERS else "")
 
 
 @cache
-def _known() -> dict[str, float]:
+def _letter_widths() -> dict[str, float]:
     return {letter: hundredths / 100 for hundredths, letters in _WIDTHS.items() for letter in letters}
 
 
-def width_of(text: str, size: float, *, bold: bool = False, mono: bool = False) -> float:
-    """How wide a cleaned text may become, in pixels, at this font size."""
-    known = _known()
+def text_width(text: str, size: float, *, bold: bool = False, mono: bool = False) -> float:
+    """The greatest width of a cleaned text at this font size, in pixels."""
+    known = _letter_widths()
     total = 0.0
     joined = False
     for letter in text:
@@ -98,73 +98,73 @@ def width_of(text: str, size: float, *, bold: bool = False, mono: bool = False) 
     return total * size * (_BOLD if bold else 1.0)
 
 
-def is_uncertain(text: str) -> bool:
-    """Whether the text has letters whose width nobody can tell: the line is then made to fit what was reckoned."""
+def has_unknown_width(text: str) -> bool:
+    """Whether the text has letters of unknown width: the line is then scaled to its computed width."""
     return any(
-        ord(letter) not in _KIN
+        ord(letter) not in _LATIN_TO_CYRILLIC
         and not letter.isascii()
-        and letter not in _known()
+        and letter not in _letter_widths()
         and not (unicodedata.east_asian_width(letter) in "WF" and ord(letter) < 0x20000)
         for letter in text
     )
 
 
-def clip(text: str, room: float, size: float, *, bold: bool = False, mono: bool = False) -> str:
-    """As much of a cleaned text as fits into `room` pixels, with an ellipsis where it was cut."""
-    if width_of(text, size, bold=bold, mono=mono) <= room:
+def clip(text: str, max_width: float, size: float, *, bold: bool = False, mono: bool = False) -> str:
+    """As much of a cleaned text as fits into `max_width` pixels, with an ellipsis where it is cut."""
+    if text_width(text, size, bold=bold, mono=mono) <= max_width:
         return text
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
-        if width_of(text[:middle] + "…", size, bold=bold, mono=mono) <= room:
+        if text_width(text[:middle] + "…", size, bold=bold, mono=mono) <= max_width:
             low = middle
         else:
             high = middle - 1
     return text[:low].rstrip() + "…"
 
 
-def lines_of(runs: Sequence[Run], room: float, size: float, most: int = 2) -> list[list[Run]]:
-    """The runs broken into at most `most` lines of `room` pixels; the last one is cut short when more is left."""
-    lines: list[list[Run]] = [[]]
-    left = room
-    words = [run._replace(text=word) for run in runs for word in _words(run, room, size)]
+def wrap_runs(runs: Sequence[TextRun], max_width: float, size: float, max_lines: int = 2) -> list[list[TextRun]]:
+    """The runs in at most `max_lines` lines of `max_width` pixels; the last line is cut when more text is left."""
+    lines: list[list[TextRun]] = [[]]
+    left = max_width
+    words = [run._replace(text=word) for run in runs for word in _words(run, max_width, size)]
     for place, word in enumerate(words):
-        wide = width_of(word.text.rstrip(), size, bold=word.bold, mono=word.mono)
-        if wide > left and lines[-1] and len(lines) < most:
+        wide = text_width(word.text.rstrip(), size, bold=word.bold, mono=word.mono)
+        if wide > left and lines[-1] and len(lines) < max_lines:
             lines.append([])
-            left = room
+            left = max_width
         if wide > left:
             rest = "".join(each.text for each in words[place:])
             cut = clip(rest, left, size, bold=word.bold, mono=word.mono)
-            if len(lines) < most and len(cut) > 1:
-                # A word longer than a line is broken, and goes on in the next one.
-                tail = Run(rest[len(cut) - 1 :], word.bold, word.soft, word.mono, word.tone)
+            if len(lines) < max_lines and len(cut) > 1:
+                # A word longer than a line continues on the next line.
+                tail = TextRun(rest[len(cut) - 1 :], word.bold, word.soft, word.mono, word.tone)
                 lines[-1].append(word._replace(text=cut[:-1]))
-                return [*lines, *lines_of([tail], room, size, most - len(lines))]
-            while lines[-1] and left < width_of("…", size, bold=word.bold, mono=word.mono):
-                # No room even for the ellipsis: it takes the place of the last word.
+                return [*lines, *wrap_runs([tail], max_width, size, max_lines - len(lines))]
+            while lines[-1] and left < text_width("…", size, bold=word.bold, mono=word.mono):
+                # There is no space for the ellipsis: it replaces the last word.
                 word = lines[-1].pop()
-                left += width_of(word.text, size, bold=word.bold, mono=word.mono)
+                left += text_width(word.text, size, bold=word.bold, mono=word.mono)
                 cut = clip(word.text + rest, left, size, bold=word.bold, mono=word.mono)
             lines[-1].append(word._replace(text=cut))
             break
         lines[-1].append(word)
-        left -= width_of(word.text, size, bold=word.bold, mono=word.mono)
-    return [_merged(line) for line in lines]
+        left -= text_width(word.text, size, bold=word.bold, mono=word.mono)
+    return [_merge_runs(line) for line in lines]
 
 
-def _words(run: Run, room: float, size: float) -> list[str]:
-    """What must stay together on a line: a word and the space behind it; one longer than a line may break at a `_`."""
+def _words(run: TextRun, max_width: float, size: float) -> list[str]:
+    """The parts without a line break: a word with its space; a word longer than a line may break at `_`."""
     words: list[str] = []
     for word in _WORD.findall(clean(run.text)):
-        long = width_of(word.rstrip(), size, bold=run.bold, mono=run.mono) > room
+        long = text_width(word.rstrip(), size, bold=run.bold, mono=run.mono) > max_width
         words += _PIECE.findall(word) if long else [word]
     return words
 
 
-def _merged(line: Iterable[Run]) -> list[Run]:
-    """Neighbours of one style become one run."""
-    merged: list[Run] = []
+def _merge_runs(line: Iterable[TextRun]) -> list[TextRun]:
+    """Join neighbouring runs of one style."""
+    merged: list[TextRun] = []
     for run in line:
         if merged and merged[-1]._replace(text="") == run._replace(text=""):
             merged[-1] = run._replace(text=merged[-1].text + run.text)

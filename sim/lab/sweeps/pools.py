@@ -6,21 +6,21 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from typing import Any
 
-from leyden.lab.sweeps.runs import Row, Run, perform, row_of
+from leyden.lab.sweeps.runs import Row, SweepRun, perform_run, row_of
 
 # Processes take about so long to start and import: less work than this is done sooner without them.
 _WORTHWHILE_S = 2.0
 
-Numbered = tuple[int, Run]
-Made = Callable[[int, Row], None]
+NumberedRun = tuple[int, SweepRun]
+OnRow = Callable[[int, Row], None]
 
 
-def make(
-    fn: Callable[..., Any], runs: Sequence[Numbered], executor: Executor | None, workers: int | None, made: Made
+def perform_runs(
+    fn: Callable[..., Any], runs: Sequence[NumberedRun], executor: Executor | None, workers: int | None, made: OnRow
 ) -> None:
     """Make every run and tell `made` of each as it is done. The executor stays open."""
     if executor is not None:
-        _share(fn, runs, executor, made)
+        _submit_runs(fn, runs, executor, made)
         return
     if workers is not None and (type(workers) is not int or workers < 1):
         raise ValueError(f"workers={workers!r}: give a whole number from 1, or None for one on each core")
@@ -29,26 +29,26 @@ def make(
     stays = workers is None or not several
     while rest and stays:
         number, run = rest.pop(0)
-        row = perform(fn, run)
+        row = perform_run(fn, run)
         made(number, row)
         stays = not several or row["wall_s"] * len(rest) < _WORTHWHILE_S
     if rest:
-        _share(fn, rest, _processes(workers), made)
+        _submit_runs(fn, rest, _processes(workers), made)
 
 
-def _share(fn: Callable[..., Any], runs: Sequence[Numbered], executor: Executor, made: Made) -> None:
-    waiting: dict[Future[Row], Numbered] = {}
+def _submit_runs(fn: Callable[..., Any], runs: Sequence[NumberedRun], executor: Executor, made: OnRow) -> None:
+    waiting: dict[Future[Row], NumberedRun] = {}
     try:
         for number, run in runs:
             try:
-                waiting[executor.submit(perform, fn, run)] = (number, run)
+                waiting[executor.submit(perform_run, fn, run)] = (number, run)
             except Exception as refused:  # a pool that broke takes no more
-                made(number, _lost(run, refused))
+                made(number, _failed_row(run, refused))
         for future in as_completed(waiting):
             number, run = waiting[future]
             raised = future.exception()
             if raised is not None:
-                made(number, _lost(run, raised))
+                made(number, _failed_row(run, raised))
             else:
                 made(number, future.result())
     except BaseException:
@@ -57,7 +57,7 @@ def _share(fn: Callable[..., Any], runs: Sequence[Numbered], executor: Executor,
         raise
 
 
-def _lost(run: Run, raised: BaseException) -> Row:
+def _failed_row(run: SweepRun, raised: BaseException) -> Row:
     """The row of a run that failed not by its own error: the worker died, or could not be sent the function."""
     return row_of(run, {}, f"{type(raised).__name__}: {raised}", None)
 

@@ -26,7 +26,7 @@ class Scenario(SimpleNamespace):
     """One combination of parameters, as attributes. A run's scenario has `seed` and `replication` besides."""
 
 
-class Run(NamedTuple):
+class SweepRun(NamedTuple):
     """One scenario in one replication. `params` are the values as they were given, `kept` as they are written down."""
 
     run_id: str
@@ -34,7 +34,7 @@ class Run(NamedTuple):
     replication: int
     seed: int
     params: dict[str, Any]
-    kept: dict[str, Any]
+    json_params: dict[str, Any]
 
 
 def seed_for(seed: int, replication: int) -> int:
@@ -42,7 +42,7 @@ def seed_for(seed: int, replication: int) -> int:
     return int.from_bytes(sha256(f"sweep {seed} {replication}".encode()).digest()[:6], "big")
 
 
-def key_of(fn: Callable[..., Any]) -> str:
+def function_key(fn: Callable[..., Any]) -> str:
     """What the function is: its source text, or its code where there is none, with its defaults and what it has closed
     over. A notebook's cell counts as source."""
     bare = inspect.unwrap(fn)
@@ -54,8 +54,8 @@ def key_of(fn: Callable[..., Any]) -> str:
         text = repr((code.co_code.hex(), code.co_names, _without_code(code.co_consts))) if code else repr(whole)
     bound = [getattr(bare, name, None) for name in ("args", "keywords")]
     defaults = getattr(whole, "__defaults__", None), getattr(whole, "__kwdefaults__", None)
-    cells = [plain(cell.cell_contents) for cell in getattr(whole, "__closure__", None) or () if _filled(cell)]
-    return repr((text, plain(defaults), cells, plain(bound)))
+    cells = [as_json(cell.cell_contents) for cell in getattr(whole, "__closure__", None) or () if _filled(cell)]
+    return repr((text, as_json(defaults), cells, as_json(bound)))
 
 
 def _without_code(constants: tuple[Any, ...]) -> list[str]:
@@ -78,11 +78,11 @@ def _filled(cell: Any) -> bool:
 
 def run_key(text: str, params: Mapping[str, Any], seed: int, version: str) -> str:
     """16 hex digits that name a run by what its answer depends on."""
-    listed = [[name, plain(value)] for name, value in sorted(params.items())]
+    listed = [[name, as_json(value)] for name, value in sorted(params.items())]
     return sha256(json.dumps([text, listed, seed, version]).encode()).hexdigest()[:16]
 
 
-def plain(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     """The value as JSON has it, the same before and after it was written down: NaN is None, what JSON does not know is
     its text."""
     if value is None or isinstance(value, (bool, str)):
@@ -92,17 +92,17 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return None if isnan(value) else float(value)
     if isinstance(value, Mapping):
-        return {str(name): plain(one) for name, one in value.items()}
+        return {str(name): as_json(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
+        return [as_json(one) for one in value]
     if callable(getattr(value, "item", None)) and getattr(value, "ndim", None) == 0:
-        return plain(value.item())  # a number of numpy's
+        return as_json(value.item())  # a number of numpy's
     if callable(value) and hasattr(value, "__code__"):
-        return key_of(value)
+        return function_key(value)
     return str(value)
 
 
-def perform(fn: Callable[..., Any], run: Run) -> Row:
+def perform_run(fn: Callable[..., Any], run: SweepRun) -> Row:
     """Make one run, wherever this is called: in a worker process or here. It never raises an `Exception`."""
     from leyden.server.system.clock import stopwatch
 
@@ -116,20 +116,20 @@ def perform(fn: Callable[..., Any], run: Run) -> Row:
         clash = sorted(set(map(str, answer)) & {*COLUMNS, *run.params})
         if clash:
             raise ValueError(f"the metric {clash[0]} is named like another column: name it otherwise")
-        metrics = {str(name): plain(value) for name, value in answer.items()}
+        metrics = {str(name): as_json(value) for name, value in answer.items()}
     except Exception as raised:
         error = f"{type(raised).__name__}: {raised}"
     return row_of(run, metrics, error, elapsed_s())
 
 
-def row_of(run: Run, metrics: Mapping[str, Any], error: str | None, wall_s: float | None) -> Row:
+def row_of(run: SweepRun, metrics: Mapping[str, Any], error: str | None, wall_s: float | None) -> Row:
     """What a run came to, as JSON values."""
     return {
         "run_id": run.run_id,
         "scenario": run.scenario,
         "replication": run.replication,
         "seed": run.seed,
-        "params": run.kept,
+        "params": run.json_params,
         "metrics": dict(metrics),
         "status": OK if error is None else FAILED,
         "error": error,

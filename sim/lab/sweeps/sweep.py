@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leyden.errors import SweepError
-from leyden.lab.sweeps.runs import COLUMNS, OK, Run, Scenario, key_of, plain, run_key, seed_for
+from leyden.lab.sweeps.runs import COLUMNS, OK, Scenario, SweepRun, as_json, function_key, run_key, seed_for
 from leyden.lab.sweeps.store import SweepStore
 from leyden.server.version import VERSION
 
@@ -82,7 +82,7 @@ def sweep(
         for number, run in enumerate(runs):
             if (row := known.get(run.run_id)) is not None:
                 rows[number] = {**row, "scenario": run.scenario, "replication": run.replication}
-        with _Bar(progress, len(runs), len(rows)) as tick:
+        with _ProgressBar(progress, len(runs), len(rows)) as tick:
 
             def made(number: int, row: Row) -> None:
                 rows[number] = row
@@ -90,9 +90,11 @@ def sweep(
                     kept.add(row)
                 tick()
 
-            from leyden.lab.sweeps.pools import make
+            from leyden.lab.sweeps.pools import perform_runs
 
-            make(fn, [(number, run) for number, run in enumerate(runs) if number not in rows], executor, workers, made)
+            perform_runs(
+                fn, [(number, run) for number, run in enumerate(runs) if number not in rows], executor, workers, made
+            )
     ordered = [rows[number] for number in range(len(runs))]
     failed = [row for row in ordered if row["status"] != OK]
     if failed:
@@ -130,27 +132,27 @@ def _kind(values: list[Any]) -> str:
 
 def _runs(
     fn: Callable[..., Any], scenarios: Iterable[Scenario | Mapping[str, Any]], replications: int, seed: int
-) -> list[Run]:
+) -> list[SweepRun]:
     if type(replications) is not int or replications < 1:
         raise SweepError(f"replications={replications!r}: give a whole number from 1")
     if not callable(fn):
         raise SweepError(f"{fn!r} cannot be called: give a function of one scenario that returns a dict of metrics")
-    text = key_of(fn)
+    text = function_key(fn)
     runs = []
     for number, scenario in enumerate(scenarios):
         params = dict(scenario) if isinstance(scenario, Mapping) else dict(vars(scenario))
         _check_names(params)
-        kept = {name: plain(value) for name, value in params.items()}
+        kept = {name: as_json(value) for name, value in params.items()}
         for replication in range(replications):
             its_seed = seed_for(seed, replication)
             run_id = run_key(text, params, its_seed, VERSION)
-            runs.append(Run(run_id, number, replication, its_seed, params, kept))
+            runs.append(SweepRun(run_id, number, replication, its_seed, params, kept))
     if not runs:
         raise SweepError("there is no scenario to run: write for example grid(expiresIn=[60, 300])")
-    return _told_apart(runs)
+    return _with_unique_ids(runs)
 
 
-def _told_apart(runs: list[Run]) -> list[Run]:
+def _with_unique_ids(runs: list[SweepRun]) -> list[SweepRun]:
     """The runs with a name each: a scenario that is given twice runs twice, as its own row."""
     seen: dict[str, int] = {}
     apart = []
@@ -169,11 +171,11 @@ def _check_names(params: Iterable[str]) -> None:
         )
 
 
-class _Bar:
+class _ProgressBar:
     """A progress bar while the runs are made; entering gives what to call for each one."""
 
     def __init__(self, wanted: bool | None, total: int, done: int) -> None:
-        self._wanted = _watched() if wanted is None else wanted
+        self._wanted = _is_interactive() if wanted is None else wanted
         self._total = total
         self._done = done
         self._shown: Any = None
@@ -199,7 +201,7 @@ class _Bar:
             self._shown.close()
 
 
-def _watched() -> bool:
+def _is_interactive() -> bool:
     import sys
 
     ipython = sys.modules.get("IPython")
