@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+import jsonpath_rfc9535  # noqa: F401
 import pytest
+import yaml  # noqa: F401
 from hypothesis import HealthCheck, Phase, settings
 
 from leyden import Sandbox
+
+# The two unused imports: `pytester` removes every module that a run inside this process imports first, and these two
+# have compiled parts, which a process can load only once.
 
 settings.register_profile(
     "suite", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]

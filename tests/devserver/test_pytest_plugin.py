@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-import jsonpath_rfc9535  # noqa: F401  (pytester forgets modules that are first imported inside a run; this one loads once)
 import orjson
 import pytest
 
