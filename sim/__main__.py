@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from urllib.parse import urlsplit
 
+from leyden.errors import MissingExtra
 from leyden.harness.options import COMMANDS as HARNESS
 from leyden.server.callbacks.egress import MODES
 from leyden.server.errors import LeydenError
@@ -33,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     try:
         return int(options.run(options))
+    except MissingExtra as error:
+        print(error, file=sys.stderr)
+        return 1
     except LeydenError as error:
         print(f"leyden {options.command}: {error}", file=sys.stderr)
         return 1

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from leyden.devserver.console.console import CONSOLE_PATH
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
+from leyden.extras import require
 from leyden.server.callbacks.egress import Egress
 from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.errors import LeydenError, StoreError
@@ -43,6 +44,8 @@ def serve(options: argparse.Namespace) -> int:
             raise LeydenError(str(error)) from None
     if len(set(keys)) != len(keys):
         raise LeydenError("an API key is given twice: each project needs its own")
+    if options.network not in (None, "direct"):
+        require(f"--network {options.network}", "scipy", "network")
     listener = open_listener(options.host, options.port)
     url = base_url(listener)
     public_url = options.public_url or url

@@ -13,6 +13,7 @@ from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 
+from leyden.extras import require
 from leyden.harness.engines.campaign import Finding, Order, Report, campaign, share
 from leyden.harness.options import USUAL_SECONDS
 from leyden.harness.reports.coverage import Coverage
@@ -85,6 +86,7 @@ def _shared(order: Order, workers: int, cluster: str | None) -> Report:
         if cluster is None:
             executor = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
         else:
+            require("leyden fuzz --cluster", "distributed", "cluster")
             try:
                 client = rooms.enter_context(import_module("distributed").Client(cluster))
             except (ImportError, OSError, ValueError) as error:

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from leyden.errors import LabError
+from leyden.extras import require
 from leyden.lab.packaged_notebooks import notebook_files
 
 
 def lab(options: argparse.Namespace) -> int:
     """Copy, trust, open; the exit status is JupyterLab's. Raises `LabError`."""
+    require("leyden lab", "nbformat", "lab")
     folder = Path(options.folder)
     notebooks, kept = copy_notebooks(folder)
     told = [f"{len(notebooks)} notebooks in {folder}" + (f", and {len(kept)} that you have changed" if kept else "")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from leyden.extras import require
 from leyden.lab.action_log import ActionLog
 from leyden.lab.drawings import timeline
 from leyden.lab.script_writer import script_of
@@ -35,6 +36,7 @@ def document(cells: Iterable[Cell]) -> Any:
 
     A cell's id is its place, not chance: the same cells are the same file.
     """
+    require("a notebook", "nbformat", "lab")
     from nbformat import v4
 
     made: Any = v4  # its functions have no types

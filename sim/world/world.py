@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 from leyden.callbacks.faults import Faults
 from leyden.callbacks.receivers import Receivers
 from leyden.callbacks.transport import ExternalTransport, TransportRouter
+from leyden.extras import require
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.node import DirectNode
 from leyden.server.app import ApiMount, LazyMount, build_app
@@ -148,6 +149,7 @@ class World:
         """The engine of the plan's network, and the shop's node; none for direct payments, which need no numpy."""
         if plan.network == "direct":
             return None, 0
+        require(f"network={plan.network!r}", "scipy", "network")
         from leyden.lightning.engine.engine_factory import engine_for, forked_engine
 
         if self._beside is not None:

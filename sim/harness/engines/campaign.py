@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
+from leyden.extras import require
 from leyden.harness.conformance.conformance import tour
 from leyden.harness.engines.random_walk import minimal, walk
 from leyden.harness.engines.shrink import shrink
@@ -76,6 +77,9 @@ Told = Callable[[Report], None]
 def campaign(order: Order, now: Callable[[], int], told: Told = lambda report: None) -> Report:
     """Set the engines on the target until the order is fulfilled: the tour first and whole, since it is short and sees
     most, then the others by turns. `now` reads real milliseconds; `told` is called on the way."""
+    for name, package in _PACKAGES.items():
+        if name in order.engines:
+            require(f"leyden fuzz --engines {name}", package, "qa")
     report = Report()
     at = now()
     ends_at = None if order.seconds is None else at + round(1_000 * order.seconds)
@@ -145,6 +149,9 @@ def _schemathesis(order: Order, report: Report) -> Iterator[bool]:
             report.keep(part.finding)
         yield True
 
+
+# What an engine needs beyond the core.
+_PACKAGES = {"machine": "hypothesis", "schemathesis": "schemathesis"}
 
 _ENGINES: dict[str, Callable[[Order, Report], Iterator[bool]]] = {
     "tour": _tour,
