@@ -1,106 +1,113 @@
-"""Attempts: every try to hand a message over, written so short that thousands of messages can wait with theirs.
+"""The attempts of a delivery, and the codec of the compact text in which a delivery row stores them.
 
-A delivery row keeps its attempts as one text, a line each, in the order in which they were made:
+The text has one line per attempt, the first attempt first:
 
-    [since, late, wall, secrets]                                     begun; the answer is awaited
-    [since, late, wall, secrets, took, said, latency, note, answer]  ended; empty values at the end are left out
+    [since, late, ahead, secrets]                                            in flight
+    [since, late, ahead, secrets, took, result, latency, note, response]     completed; no empty values at the end
 
-`since` counts from the delivery's creation and `late` from the instant at which the attempt was due, `took` is how long
-it lasted on the sandbox clock: all in ms. `wall` is how many seconds the signed timestamp is ahead of the sandbox's.
-`said` is the receiver's status, or the word for what went wrong; `answer` is true for the same text as before. Lists of
-values would take five times the memory, and the garbage collector would visit every one of them.
+`since` is the start, counted from the delivery's creation; `late` is the delay after the instant at which the attempt
+was due; `took` is the duration on the sandbox clock: all in milliseconds. `ahead` is the difference between the signed
+timestamp and the sandbox clock in seconds. `result` is the HTTP status or the error code. `response` is true when the
+response body equals that of the attempt before. Thousands of deliveries can be stored: lists of values instead of a
+text would take five times the memory, and the garbage collector would visit each value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import orjson
 
+from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.ports import CallbackResponse
 
-# Of a receiver's answer
+# Limits for a receiver's response body
 READ_CAP_BYTES = 65_536
 KEPT_BYTES = 4_096
 
 
 class Attempt(NamedTuple):
-    """One POST. `due_at`, `at` and `ended_at` are instants on the sandbox clock; `stamp_s` is the signed timestamp.
+    """One POST of a delivery.
 
-    `secrets` is how many secrets the project had by then: with those of them that were valid at `at` it was signed.
-    `ended_at` is None while the answer is awaited; then exactly one of `status` and `error` is given.
+    `due_at`, `at` and `ended_at` are instants on the sandbox clock in milliseconds; `timestamp_s` is the signed
+    timestamp. `secret_count` is the number of secrets that the project had at `at`; those of them that were valid
+    signed the attempt. While the attempt is in flight `ended_at` is None; afterwards exactly one of `status` and
+    `error` is given.
     """
 
     due_at: int
     at: int
-    stamp_s: int
-    secrets: int
+    timestamp_s: int
+    secret_count: int
     ended_at: int | None = None
     status: int | None = None
     error: str | None = None
     latency_ms: int = 0
     note: str = ""
-    answer: str = ""
+    response_body: str = ""
 
 
-def attempts_of(row: Mapping[str, Any]) -> list[Attempt]:
-    """The attempts of a delivery row, the first first."""
-    lines: str = row["attempts"]
-    # No line is broken inside: JSON writes the line breaks of its texts in another way.
-    together = lines[:-1].replace("\n", ",")
-    attempts: list[Attempt] = []
-    for values in orjson.loads(f"[{together}]"):
-        attempts.append(_read(row["created_at"], values, attempts))
-    return attempts
+class AttemptLog:
+    """Reads and writes the field `attempts` of a delivery row. A write returns the new text; the row is unchanged."""
+
+    __slots__ = ("_created_at", "_text")
+
+    def __init__(self, row: DeliveryRow) -> None:
+        self._created_at = row["created_at"]
+        self._text = row["attempts"]
+
+    @property
+    def attempt_count(self) -> int:
+        """The number of attempts, including one in flight."""
+        return self._text.count("\n")
+
+    def attempts(self) -> list[Attempt]:
+        """All attempts, the first attempt first."""
+        return self._decode(self._text)
+
+    def record_start(self, at: int, due_at: int, timestamp_s: int, secret_count: int) -> str:
+        """The text with one more attempt, which was due at `due_at` and starts at `at`."""
+        return f"{self._text}[{at - self._created_at},{at - due_at},{timestamp_s - at // 1_000},{secret_count}]\n"
+
+    def record_result(self, at: int, response: CallbackResponse) -> str:
+        """The text after the attempt in flight, the last one, ended at `at` with `response`."""
+        text = self._text
+        last = text.rfind("\n", 0, -1) + 2
+        took = at - self._created_at - int(text[last : text.index(",", last)])
+        result = response.status if response.error is None else response.error
+        body: str | bool = response.body[:KEPT_BYTES].decode(errors="replace")
+        earlier = text[: last - 1]
+        if body and earlier and body == self._decode(earlier)[-1].response_body:
+            body = True
+        values: list[Any] = [took, result, response.latency_ms, _encodable(response.note), body]
+        while not values[-1] and len(values) > 2:
+            values.pop()
+        return f"{text[:-2]},{orjson.dumps(values)[1:].decode()}\n"
+
+    def _decode(self, text: str) -> list[Attempt]:
+        # JSON escapes the line breaks inside strings, so each line break ends an attempt.
+        lines = text[:-1].replace("\n", ",")
+        attempts: list[Attempt] = []
+        for since, late, ahead_s, secret_count, *result in orjson.loads(f"[{lines}]"):
+            at = self._created_at + since
+            attempt = Attempt(at - late, at, at // 1_000 + ahead_s, secret_count)
+            attempts.append(_with_result(attempt, result, attempts) if result else attempt)
+        return attempts
 
 
-def made(row: Mapping[str, Any]) -> int:
-    """How many attempts the delivery row has, one that is under way included."""
-    lines: str = row["attempts"]
-    return lines.count("\n")
-
-
-def begun(row: Mapping[str, Any], at: int, stamp_s: int, secrets: int) -> str:
-    """The attempts of a row that is due, with one more that begins at `at`."""
-    lines: str = row["attempts"]
-    return f"{lines}[{at - row['created_at']},{at - row['due_at']},{stamp_s - at // 1_000},{secrets}]\n"
-
-
-def ended(row: Mapping[str, Any], at: int, answer: CallbackResponse) -> str:
-    """The attempts of a row whose last one is under way, when it ends at `at` with this answer."""
-    lines: str = row["attempts"]
-    last = lines.rfind("\n", 0, -1) + 2
-    took = at - row["created_at"] - int(lines[last : lines.index(",", last)])
-    said = answer.status if answer.error is None else answer.error
-    told: str | bool = answer.body[:KEPT_BYTES].decode(errors="replace")
-    earlier = lines[: last - 1]
-    if told and earlier and told == attempts_of({**row, "attempts": earlier})[-1].answer:
-        told = True
-    values: list[Any] = [took, said, answer.latency_ms, _sound(answer.note), told]
-    while not values[-1] and len(values) > 2:
-        values.pop()
-    return f"{lines[:-2]},{orjson.dumps(values)[1:].decode()}\n"
-
-
-def _read(created_at: int, values: list[Any], before: list[Attempt]) -> Attempt:
-    since, late, wall_s, secrets, *end = values
-    at = created_at + since
-    attempt = Attempt(at - late, at, at // 1_000 + wall_s, secrets)
-    if not end:
-        return attempt
-    took, said, latency_ms, note, answer = end + [0, "", ""][len(end) - 2 :]
-    status, error = (None, said) if isinstance(said, str) else (said, None)
+def _with_result(attempt: Attempt, values: list[Any], earlier: list[Attempt]) -> Attempt:
+    took, result, latency_ms, note, body = values + [0, "", ""][len(values) - 2 :]
+    status, error = (None, result) if isinstance(result, str) else (result, None)
     return attempt._replace(
-        ended_at=at + took,
+        ended_at=attempt.at + took,
         status=status,
         error=error,
         latency_ms=latency_ms,
         note=note,
-        answer=before[-1].answer if answer is True else answer,
+        response_body=earlier[-1].response_body if body is True else body,
     )
 
 
-def _sound(text: str) -> str:
-    # What a library says of a receiver's bytes may hold half a character, which JSON cannot.
+def _encodable(text: str) -> str:
+    # An error text of a library may quote a receiver's bytes as lone surrogates, which JSON cannot represent.
     return text if text.isascii() else text.encode(errors="replace").decode()

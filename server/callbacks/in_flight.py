@@ -1,4 +1,4 @@
-"""Hands: which messages are being carried at this moment, which wait for a free hand, and where nobody wants more."""
+"""In-flight deliveries: which callbacks are being sent, which wait for a worker slot, which endpoints are disabled."""
 
 from __future__ import annotations
 
@@ -6,75 +6,75 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-Endpoint = tuple[str, str]  # the id of a resource, and the URL that was given for it
+from leyden.server.callbacks.delivery_row import Endpoint
 
 
 class InFlight:
-    """What an outbox knows besides its rows. A commit that is refused takes it back, a fork carries it over.
+    """The state of an outbox that is not in its rows. It takes part in commits, and a fork copies it.
 
-    `due` are the messages that wait for a free hand, in due order. `flying` gives for each message that was handed over
-    and not answered the number of its attempt. `closed` are the endpoints that said 410.
+    `queue` has the ids of the deliveries that are due and wait for a worker slot, in due order. `attempts` maps the id
+    of each delivery in flight to the number of its attempt. `disabled` has the endpoints that answered 410.
     """
 
     def __init__(self) -> None:
         self.queue: deque[str] = deque()
         self.attempts: dict[str, int] = {}
         self.disabled: set[Endpoint] = set()
-        self._open = False
-        self._taken: list[str] = []
-        self._landed: dict[str, int] = {}
-        self._shut: list[Endpoint] = []
+        self._in_commit = False
+        self._acquired: list[str] = []
+        self._completed: dict[str, int] = {}
+        self._newly_disabled: list[Endpoint] = []
 
     def acquire(self) -> None:
-        """Take the first that is due in hand: it waits no longer."""
-        taken = self.queue.popleft()
-        if self._open:
-            self._taken.append(taken)
+        """Remove the first delivery from the queue: it gets a worker slot."""
+        delivery_id = self.queue.popleft()
+        if self._in_commit:
+            self._acquired.append(delivery_id)
 
     def complete(self, delivery_id: str) -> None:
-        """The message was answered: its hand is free."""
+        """Free the worker slot of a delivery whose attempt has ended."""
         number = self.attempts.pop(delivery_id, None)
-        if self._open and number is not None:
-            self._landed.setdefault(delivery_id, number)
+        if self._in_commit and number is not None:
+            self._completed.setdefault(delivery_id, number)
 
     def discard(self, delivery_id: str, number: int) -> None:
-        """An attempt that no row knows of was answered: its hand is free, if it still holds that one."""
+        """Free the worker slot of an attempt that no row records, if the slot is still that attempt's."""
         if self.attempts.get(delivery_id) == number:
             del self.attempts[delivery_id]
 
     def disable(self, endpoint: Endpoint) -> None:
-        """The endpoint wants to hear no more."""
+        """Send nothing more to the endpoint: it answered 410."""
         if endpoint not in self.disabled:
             self.disabled.add(endpoint)
-            self._shut.append(endpoint)
+            self._newly_disabled.append(endpoint)
 
-    # What a commit taken back takes back
+    # Commit and rollback
 
     def begin(self) -> None:
-        """A commit begins: from here on, note what `rollback` would have to undo."""
-        self._open = True
-        if self._taken or self._landed or self._shut:
-            self._taken, self._landed, self._shut = [], {}, []
+        """A commit begins: from now on changes are recorded for `rollback`."""
+        self._in_commit = True
+        if self._acquired or self._completed or self._newly_disabled:
+            self._acquired, self._completed, self._newly_disabled = [], {}, []
 
-    def rollback(self, under_way: Callable[[str], int | None]) -> list[str]:
-        """The commit was refused; the messages that were taken in hand in it, and are due again.
+    def rollback(self, attempt_in_flight: Callable[[str], int | None]) -> list[str]:
+        """Undo the changes since `begin`. Returns the deliveries that left the queue meanwhile: they are due again.
 
-        `under_way` tells from the rows, which are as they were, the number of a message's attempt that is under way.
+        `attempt_in_flight` gives, from the restored rows, the number of a delivery's attempt in flight, or None.
         """
-        for delivery_id, number in self._landed.items():
+        for delivery_id, number in self._completed.items():
             self.attempts[delivery_id] = number
-        for delivery_id in (*self._taken, *self._landed):
-            if under_way(delivery_id) != self.attempts.get(delivery_id):
+        for delivery_id in (*self._acquired, *self._completed):
+            if attempt_in_flight(delivery_id) != self.attempts.get(delivery_id):
                 self.attempts.pop(delivery_id, None)
-        self.disabled.difference_update(self._shut)
-        taken = self._taken
-        self._taken, self._landed, self._shut = [], {}, []
-        return taken
+        self.disabled.difference_update(self._newly_disabled)
+        acquired = self._acquired
+        self._acquired, self._completed, self._newly_disabled = [], {}, []
+        return acquired
 
-    # What a fork carries over
+    # Snapshots
 
     def snapshot(self) -> dict[str, Any]:
-        """All of it as plain data that later changes do not touch."""
+        """The whole state as plain data, independent of later changes."""
         return {
             "due": list(self.queue),
             "flying": dict(self.attempts),
@@ -82,7 +82,7 @@ class InFlight:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Become what `snapshot` wrote down."""
+        """Take over the state that `snapshot` returned."""
         self.queue = deque(state["due"])
         self.attempts = dict(state["flying"])
-        self.disabled = {(resource, url) for resource, url in state["closed"]}
+        self.disabled = {(resource_id, url) for resource_id, url in state["closed"]}

@@ -1,19 +1,19 @@
-"""Callbacks: what we promised to tell, kept until the receiver has heard it or the schedule is spent.
+"""The outbox: every callback is stored, then sent until the receiver accepts it or the retry schedule ends.
 
-    enqueue --- due ---> attempt --- answered ---> delivered
+    enqueue --- due ---> attempt --- response ---> delivered
                  ^                      |--------> exhausted, stopped (410) or blocked
-                 '---- pause, jitter ---'
+                 '---- delay, jitter ---'
 
-A delivery is stored in the same commit as the transition it tells of, and an attempt before it is sent: whatever
-happens in between, the message is sent at least once, always under the same `webhook-id`.
+A delivery is stored in the same commit as the state change that it reports, and an attempt before it is sent. Whatever
+fails in between, the callback is sent at least once, always with the same `webhook-id`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
-from leyden.server.callbacks.attempts import Attempt, begun, ended, made
+from leyden.server.callbacks.attempts import Attempt, AttemptLog
 from leyden.server.callbacks.deliveries import (
     GONE,
     LOST,
@@ -25,8 +25,9 @@ from leyden.server.callbacks.deliveries import (
     is_in_flight,
     next_status,
 )
+from leyden.server.callbacks.delivery_row import DeliveryRow, endpoint_of
 from leyden.server.callbacks.in_flight import InFlight
-from leyden.server.callbacks.signing import sign, signers
+from leyden.server.callbacks.signing import SecretRow, sign, valid_secrets
 from leyden.server.contract.types import CallbackRule
 from leyden.server.errors import StoreError
 from leyden.server.ports import (
@@ -39,23 +40,22 @@ from leyden.server.ports import (
     RandomSource,
 )
 from leyden.server.store.store import Store
+from leyden.server.store.typed_table import TypedTable
 
 TIMER = "callback"
 
 
 class Outbox:
-    """The outbox of one world.
+    """The outbox of one service.
 
-    `rules` are the contract's callbacks by name; a stored delivery finds its rule there again after a restart.
-    `secrets(project)` gives every secret that the project ever had, as `Projects.secrets` does. `jitter` is a stream of
-    its own: the schedule of one delivery never depends on what else the world draws. `version` is Leyden's, for the
-    user agent.
+    `rules` are the spec's callbacks by name; a stored delivery finds its rule by name after a restart. `secrets` gives
+    all secrets of a project, as `Projects.secrets` does. `jitter` is a random stream of its own, so that retry
+    schedules do not depend on other random draws. `version` is Leyden's, for the user agent.
 
-    Everything is decided from the stored rows, and from what is in hand at the moment
-    (`leyden.server.callbacks.in_flight`).
+    All decisions follow from the stored rows and from the state in `leyden.server.callbacks.in_flight`.
 
-    `defer_until` may be set to ask somebody else whether a delivery that is due should wait after all: it is given the
-    row and the number of the attempt, and names a later instant, or None.
+    `defer_until` is a hook for injected faults: it gets the row of a due delivery and the number of the attempt, and
+    returns a later instant or None.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Outbox:
         journal: EventJournal,
         *,
         rules: Mapping[str, CallbackRule],
-        secrets: Callable[[str], Sequence[Mapping[str, Any]]],
+        secrets: Callable[[str], Sequence[SecretRow]],
         version: str,
     ) -> None:
         self._store = store
@@ -81,13 +81,15 @@ class Outbox:
         self._secrets = secrets
         self._user_agent = f"leyden/{version}"
         self._worker_slots = max(rule.delivery.in_flight for rule in rules.values())
-        self._rows = store.table("deliveries", key="id", indexes=("resource_id", "endpoint_id"))
+        self._rows = cast(
+            TypedTable[DeliveryRow], store.table("deliveries", key="id", indexes=("resource_id", "endpoint_id"))
+        )
         self._in_flight = InFlight()
         self._sending = False
-        self.defer_until: Callable[[Mapping[str, Any], int], int | None] = lambda row, number: None
+        self.defer_until: Callable[[DeliveryRow, int], int | None] = lambda row, number: None
         clock.on(TIMER, self.on_due)
 
-    # What the services ask
+    # Requests from the services and the control API
 
     def enqueue(
         self,
@@ -102,63 +104,64 @@ class Outbox:
         at: int,
         endpoint_id: str | None = None,
     ) -> None:
-        """Store one delivery, in the caller's commit, and set its first timer.
+        """Store one delivery in the caller's commit, and set its first timer.
 
-        `at` is the instant at which the resource entered the state that `event` tells of, `sequence` the message's
-        place among the resource's deliveries (each larger than the one before). `endpoint_id` is what a 410 closes
-        together with the URL: the resource that the URL was given for, which is the Static Charge for a payment of one.
+        `at` is the instant of the state change that `event` reports, `sequence` the place among the resource's
+        callbacks, larger each time. `endpoint_id` is the resource whose request gave the URL, if it is another one: the
+        Static Charge for one of its payments. A 410 disables the URL for that resource.
 
-        Raises `InternalError` when the body breaks the spec's own schema: that is our defect.
+        Raises `InternalError` when the body does not match the spec's schema, which is a defect of Leyden.
         """
         body = callback_body(rule, event, sequence, data, at)
-        closed = (endpoint_id or resource_id, url) in self._in_flight.disabled
-        row: dict[str, Any] = {
+        disabled = (endpoint_id or resource_id, url) in self._in_flight.disabled
+        row: DeliveryRow = {
             "id": self._new_id(),
             "resource_id": resource_id,
             "project": project,
             "url": url,
             "rule": rule.name,
             "event": event,
-            "status": STOPPED if closed else PENDING,
+            "status": STOPPED if disabled else PENDING,
             "sequence": sequence,
             "created_at": at,
-            "due_at": None if closed else at + initial_delay_ms(rule.delivery, self._jitter),
+            "due_at": None if disabled else at + initial_delay_ms(rule.delivery, self._jitter),
             "agent": self._user_agent,
             "body": body,
             "attempts": "",
         }
-        if endpoint_id not in (None, resource_id):
+        if endpoint_id is not None and endpoint_id != resource_id:
             row["endpoint_id"] = endpoint_id
         self._rows.put(row)
-        if closed:
+        if disabled:
             self._journal.note("callback_finished", row["id"], resource=resource_id, status=STOPPED, attempts=0)
         elif self._is_next(row):
             self._set_timer(row)
 
-    def deliveries(self, resource_id: str | None = None) -> list[dict[str, Any]]:
-        """The delivery rows, oldest first: all, or those of one resource; a Static Charge's are about the Charges that
-        its payers asked for."""
+    def deliveries(self, resource_id: str | None = None) -> list[DeliveryRow]:
+        """The delivery rows, oldest first: all, or those of one resource. A Static Charge's are those of the Charges
+        that its payers requested."""
         return list(self._rows) if resource_id is None else self._rows_of(resource_id)
 
-    def delivery(self, delivery_id: str) -> dict[str, Any] | None:
+    def delivery(self, delivery_id: str) -> DeliveryRow | None:
         """One delivery row, or None."""
         return self._rows.row(delivery_id)
 
-    def signature(self, row: Mapping[str, Any], attempt: Attempt) -> str:
-        """What an attempt of the delivery was signed with: it follows from the secrets that there were by then."""
-        secrets = self._secrets(row["project"])[: attempt.secrets]
-        return sign(signers(secrets, attempt.at), row["id"], attempt.stamp_s, row["body"])
+    def signature(self, row: DeliveryRow, attempt: Attempt) -> str:
+        """The signature of an attempt, computed from the secrets that the project had then."""
+        secrets = self._secrets(row["project"])[: attempt.secret_count]
+        return sign(valid_secrets(secrets, attempt.at), row["id"], attempt.timestamp_s, row["body"])
 
-    def replay(self, delivery_id: str) -> dict[str, Any]:
-        """Let the message be sent once more, now, under its id; if that fails its schedule begins anew.
+    def replay(self, delivery_id: str) -> DeliveryRow:
+        """Send the callback again now, under the same id; if that fails, its retry schedule starts again.
 
-        A waiting delivery is due at once; one with an unanswered attempt stays as it is. What a receiver said with 410
-        does not hold here: somebody asked. Raises `LookupError` for an unknown id.
+        A pending delivery becomes due at once; one in flight is left as it is. A replay ignores an earlier 410.
+        Returns the row. Raises `LookupError` for an unknown id.
         """
-        row: dict[str, Any] = self._rows.existing(delivery_id)
+        row = self._rows.existing(delivery_id)
         if is_in_flight(row):
             return row
-        row = {**row, "status": PENDING, "due_at": self._clock.now(), "replayed_from": made(row)}
+        attempt_count = AttemptLog(row).attempt_count
+        row = {**row, "status": PENDING, "due_at": self._clock.now(), "replayed_from": attempt_count}
         with self._store.commit():
             self._rows.put(row)
             self._journal.note("callback_replayed", delivery_id, resource=row["resource_id"])
@@ -167,11 +170,12 @@ class Outbox:
         return row
 
     def reschedule(self, delivery_id: str, when_ms: int) -> None:
-        """Let a waiting delivery be due at `when_ms`, earlier or later than it was; any other stays as it is.
+        """Make a pending delivery due at `when_ms`, earlier or later than before. No effect while it is in flight or
+        after its end.
 
         Raises `LookupError` for an unknown id.
         """
-        row: dict[str, Any] = self._rows.existing(delivery_id)
+        row = self._rows.existing(delivery_id)
         if row["status"] != PENDING or is_in_flight(row):
             return
         row = {**row, "due_at": when_ms}
@@ -182,33 +186,33 @@ class Outbox:
 
     @property
     def in_flight_count(self) -> int:
-        """Attempts that were sent and not yet answered."""
+        """The number of attempts that were sent and have no response yet."""
         return len(self._in_flight.attempts)
 
-    # What the world reports
+    # Events from the clock and the transport
 
     def on_due(self, delivery_id: str) -> None:
-        """The delivery is due: send it, or let it wait in due order while too many attempts are unanswered."""
+        """The delivery is due: send it, or queue it while all worker slots are in use."""
         self._in_flight.queue.append(delivery_id)
         self._send_due()
 
-    def on_response(self, post: CallbackRequest, answer: CallbackResponse) -> None:
-        """An attempt came to its end. A second answer to it, or one that comes after a restart, changes nothing."""
-        stored = self._rows.row(post.delivery_id)
-        # None, or an attempt that is not there: the commit that began it was refused; its timer stands and sends again.
-        if stored is None or not is_in_flight(stored) or made(stored) != post.attempt:
-            self._in_flight.discard(post.delivery_id, post.attempt)
+    def on_response(self, request: CallbackRequest, response: CallbackResponse) -> None:
+        """An attempt has ended. A second response to the same attempt, or one after a restart, has no effect."""
+        stored = self._rows.row(request.delivery_id)
+        # No row, or another attempt: the commit that recorded this attempt was rolled back; its timer sends again.
+        if stored is None or not is_in_flight(stored) or AttemptLog(stored).attempt_count != request.attempt:
+            self._in_flight.discard(request.delivery_id, request.attempt)
             return
-        self._in_flight.complete(post.delivery_id)
+        self._in_flight.complete(request.delivery_id)
         now = self._clock.now()
-        row = {**stored, "attempts": ended(stored, now, answer)}
-        delivery = self._rules[row["rule"]].delivery
+        row: DeliveryRow = {**stored, "attempts": AttemptLog(stored).record_result(now, response)}
+        rule = self._rules[row["rule"]].delivery
         row["status"], row["due_at"] = next_status(
-            row, answer, delivery, now, self._transport.receiver_time_s, self._jitter
+            row, response, rule, now, self._transport.receiver_time_s, self._jitter
         )
         if row["status"] == PENDING and self._is_disabled(row):
-            row["status"], row["due_at"] = STOPPED, None  # a 410 to another message came while this one was under way
-        if answer.status == GONE:
+            row["status"], row["due_at"] = STOPPED, None  # another callback got a 410 while this one was in flight
+        if response.status == GONE:
             row["refused"] = True
         with self._store.commit():
             self._rows.put(row)
@@ -216,157 +220,159 @@ class Outbox:
                 "callback_answered",
                 row["id"],
                 resource=row["resource_id"],
-                attempt=post.attempt,
-                status=answer.status,
-                error=answer.error,
+                attempt=request.attempt,
+                status=response.status,
+                error=response.error,
             )
             if row["status"] == PENDING:
                 self._set_timer(row)
             else:
                 self._finish(row)
-            if answer.status == GONE:
+            if response.status == GONE:
                 self._disable(row)
         self._send_due()
 
     def resume(self) -> None:
-        """Take up the work of a store that was just opened.
+        """Set the timers of all pending deliveries, for a store that was just opened.
 
-        An attempt whose answer nobody heard is closed as `lost`, takes nothing off the schedule, and the message is
-        due again at once. Raises `StoreError` when a waiting delivery's callback is no longer in the spec.
+        An attempt that was in flight ends as `lost`: it does not count against the schedule, and the delivery is due
+        at once. Raises `StoreError` when the callback of a pending delivery is no longer in the spec.
         """
         now = self._clock.now()
-        waiting = []
+        pending: list[DeliveryRow] = []
         with self._store.commit():
-            for stored in self._rows:
-                row: dict[str, Any] = stored
+            for row in self._rows:
                 if row.get("refused"):
-                    self._in_flight.disabled.add(_endpoint(row))
+                    self._in_flight.disabled.add(endpoint_of(row))
                 if row["status"] != PENDING:
                     continue
                 if row["rule"] not in self._rules:
                     raise StoreError(
-                        f"delivery {row['id']} waits to be sent by the callback {row['rule']!r}, which is not in the "
-                        "spec: serve the spec that the data was made with, or start with fresh data"
+                        f"delivery {row['id']} is pending for the callback {row['rule']!r}, which is not in the spec: "
+                        "serve the spec with which the data was made, or start with fresh data"
                     )
                 if is_in_flight(row):
                     lost = CallbackResponse(error=LOST, note="the service stopped before the answer came")
-                    row = {**row, "due_at": now, "attempts": ended(row, now, lost)}
+                    row = {**row, "due_at": now, "attempts": AttemptLog(row).record_result(now, lost)}
                     self._rows.put(row)
-                waiting.append(row)
-            for row in waiting:
-                if self._is_disabled(row):  # the attempt that was lost was under way when the endpoint was closed
-                    stopped = {**row, "status": STOPPED, "due_at": None}
+                pending.append(row)
+            for row in pending:
+                if self._is_disabled(row):  # the lost attempt was in flight when the endpoint was disabled
+                    stopped: DeliveryRow = {**row, "status": STOPPED, "due_at": None}
                     self._rows.put(stopped)
                     self._finish(stopped)
-        for row in sorted(waiting, key=lambda row: row["due_at"]):
+        for row in sorted(pending, key=lambda row: row["due_at"] or 0):
             if self._is_next(row):
                 self._set_timer(row)
 
-    # What a commit taken back takes back
+    # Commit and rollback
 
     def begin(self) -> None:
-        """A commit begins: from here on, note what `rollback` would have to undo."""
+        """A commit begins: from now on changes are recorded for `rollback`."""
         self._in_flight.begin()
 
     def rollback(self) -> None:
-        """The commit was refused, and the clock's timers are as they were: what was taken in hand is due again."""
+        """The commit was rolled back, and the rows and timers are restored: what left the queue is due again."""
         for delivery_id in self._in_flight.rollback(self._attempt_in_flight):
-            # A timer too many does no harm: what is due is decided from the row.
+            # A superfluous timer does no harm: `_send_due` decides from the row.
             self._clock.call_at(self._clock.now(), CALLBACK, TIMER, delivery_id)
 
-    # What a fork carries over
+    # Snapshots
 
     def snapshot(self) -> dict[str, Any]:
-        """All that is not in the store's rows or the clock's timers, as plain data that later changes do not touch."""
+        """The state that is in neither the store nor the clock, as plain data independent of later changes."""
         return self._in_flight.snapshot()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Stand where the world stood that `snapshot` was taken of; its store and clock are copied by their owners."""
+        """Take over the state that `snapshot` returned. The store and the clock are restored by their owners."""
         self._in_flight.restore(state)
 
-    # The outbox itself
+    # Sending
 
     def _attempt_in_flight(self, delivery_id: str) -> int | None:
         row = self._rows.row(delivery_id)
-        return made(row) if row is not None and is_in_flight(row) else None
+        return AttemptLog(row).attempt_count if row is not None and is_in_flight(row) else None
 
-    def _rows_of(self, resource_id: str) -> list[dict[str, Any]]:
+    def _rows_of(self, resource_id: str) -> list[DeliveryRow]:
         return self._rows.find("resource_id", resource_id) + self._rows.find("endpoint_id", resource_id)
 
-    def _next_delivery(self, resource_id: str) -> dict[str, Any] | None:
-        """The resource's oldest unfinished delivery: the only one that may be sent."""
+    def _next_delivery(self, resource_id: str) -> DeliveryRow | None:
+        """The resource's oldest pending delivery: the only one that may be sent."""
         return next((row for row in self._rows.find("resource_id", resource_id) if row["status"] == PENDING), None)
 
-    def _is_next(self, row: Mapping[str, Any]) -> bool:
+    def _is_next(self, row: DeliveryRow) -> bool:
         first = self._next_delivery(row["resource_id"])
-        return first is not None and bool(first["id"] == row["id"])
+        return first is not None and first["id"] == row["id"]
 
-    def _set_timer(self, row: Mapping[str, Any]) -> None:
-        self._clock.call_at(row["due_at"], CALLBACK, TIMER, row["id"])
+    def _set_timer(self, row: DeliveryRow) -> None:
+        # 0 is never used: the callers pass pending deliveries that are not in flight.
+        self._clock.call_at(row["due_at"] or 0, CALLBACK, TIMER, row["id"])
 
     def _send_due(self) -> None:
-        # An answer may come while we send; the loop that is already running then goes on.
+        # A response may arrive while this loop sends; the loop that is already running then continues.
         if self._sending:
             return
-        hands = self._in_flight
+        in_flight = self._in_flight
         self._sending = True
         try:
-            while hands.queue and len(hands.attempts) < self._worker_slots:
-                row = self._rows.row(hands.queue[0])
-                # A timer may outlive what it was set for: a commit that was refused, an answer that came meanwhile.
+            while in_flight.queue and len(in_flight.attempts) < self._worker_slots:
+                row = self._rows.row(in_flight.queue[0])
+                # A timer may be obsolete: its commit was rolled back, or a response arrived meanwhile.
                 if row is None or row["status"] != PENDING or is_in_flight(row):
-                    hands.acquire()
-                elif len(hands.attempts) >= self._rules[row["rule"]].delivery.in_flight:
+                    in_flight.acquire()
+                elif len(in_flight.attempts) >= self._rules[row["rule"]].delivery.in_flight:
                     return
                 else:
-                    hands.acquire()
+                    in_flight.acquire()
                     if self._is_next(row):
-                        if row["due_at"] > self._clock.now():
+                        if (row["due_at"] or 0) > self._clock.now():
                             self._set_timer(row)
                         else:
                             self._start_attempt(row)
         finally:
             self._sending = False
 
-    def _start_attempt(self, row: dict[str, Any]) -> None:
+    def _start_attempt(self, row: DeliveryRow) -> None:
         with self._store.commit():
-            later = self.defer_until(row, made(row) + 1)
+            number = AttemptLog(row).attempt_count + 1
+            later = self.defer_until(row, number)
             if later is None:
-                self._send(row)
+                self._send(row, number)
             else:
                 self.reschedule(row["id"], later)
 
-    def _send(self, row: dict[str, Any]) -> None:
-        delivery = self._rules[row["rule"]].delivery
-        now, number = self._clock.now(), made(row) + 1
-        stamp_s = self._transport.receiver_time_s(row["url"])
+    def _send(self, row: DeliveryRow, number: int) -> None:
+        rule = self._rules[row["rule"]].delivery
+        now, due_at = self._clock.now(), row["due_at"] or 0
+        timestamp_s = self._transport.receiver_time_s(row["url"])
         secrets = self._secrets(row["project"])
-        signature = sign(signers(secrets, now), row["id"], stamp_s, row["body"])
-        self._rows.put({**row, "due_at": None, "attempts": begun(row, now, stamp_s, len(secrets))})
+        signature = sign(valid_secrets(secrets, now), row["id"], timestamp_s, row["body"])
+        attempts = AttemptLog(row).record_start(now, due_at, timestamp_s, len(secrets))
+        self._rows.put({**row, "due_at": None, "attempts": attempts})
         self._journal.note("callback_sent", row["id"], resource=row["resource_id"], event=row["event"], attempt=number)
         self._in_flight.attempts[row["id"]] = number
-        post = CallbackRequest(
+        request = CallbackRequest(
             delivery_id=row["id"],
             attempt=number,
             url=row["url"],
-            headers=attempt_headers(row, number, now, stamp_s, signature),
+            headers=attempt_headers(row, number, now, timestamp_s, signature),
             body=row["body"].encode(),
-            connect_timeout_ms=delivery.connect_timeout_ms,
-            timeout_ms=delivery.timeout_ms,
+            connect_timeout_ms=rule.connect_timeout_ms,
+            timeout_ms=rule.timeout_ms,
         )
-        self._transport.post(post, self.on_response)
+        self._transport.post(request, self.on_response)
 
-    def _is_disabled(self, row: Mapping[str, Any]) -> bool:
-        return _endpoint(row) in self._in_flight.disabled and "replayed_from" not in row
+    def _is_disabled(self, row: DeliveryRow) -> bool:
+        return endpoint_of(row) in self._in_flight.disabled and "replayed_from" not in row
 
-    def _disable(self, row: dict[str, Any]) -> None:
-        """The receiver wants to hear no more: stop everything else that waits to be sent there."""
-        endpoint = _endpoint(row)
+    def _disable(self, row: DeliveryRow) -> None:
+        """Disable the row's endpoint, and stop all its deliveries that are pending and not in flight."""
+        endpoint = endpoint_of(row)
         self._in_flight.disable(endpoint)
-        stopped = [
+        stopped: list[DeliveryRow] = [
             {**other, "status": STOPPED, "due_at": None}
             for other in self._rows_of(endpoint[0])
-            if _endpoint(other) == endpoint
+            if endpoint_of(other) == endpoint
             and other["status"] == PENDING
             and not is_in_flight(other)
             and self._is_disabled(other)
@@ -377,14 +383,10 @@ class Outbox:
         for other in stopped:
             self._finish(other)
 
-    def _finish(self, row: Mapping[str, Any]) -> None:
-        resource = row["resource_id"]
-        self._journal.note("callback_finished", row["id"], resource=resource, status=row["status"], attempts=made(row))
+    def _finish(self, row: DeliveryRow) -> None:
+        """The delivery has ended: journal it, and set the timer of the resource's next one."""
+        resource, attempts = row["resource_id"], AttemptLog(row).attempt_count
+        self._journal.note("callback_finished", row["id"], resource=resource, status=row["status"], attempts=attempts)
         following = self._next_delivery(resource)
         if following is not None:
             self._set_timer(following)
-
-
-def _endpoint(row: Mapping[str, Any]) -> tuple[str, str]:
-    """What a 410 closes: a resource's URL. For a Static Charge's payment the resource is the Static Charge."""
-    return row.get("endpoint_id", row["resource_id"]), row["url"]

@@ -1,32 +1,39 @@
-"""Signing: the header by which a receiver knows that a callback is ours and was not changed on the way."""
+"""Signatures of callbacks (Standard Webhooks 1.0): the receiver verifies the sender and the unchanged body."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import TypedDict
 
 from standardwebhooks.webhooks import Webhook
 
 
-def sign(secrets: Sequence[str], webhook_id: str, stamp_s: int, body: str) -> str:
-    """The value of `webhook-signature` (Standard Webhooks 1.0): one `v1,...` per secret, in the given order.
+class SecretRow(TypedDict):
+    """A callback secret, `whsec_...`, of a project. `until_ms` is None for the current one."""
 
-    `stamp_s` is the value of `webhook-timestamp`, whole seconds since the epoch. During a rotation both secrets sign,
-    so that receivers may change over when it suits them. Without secrets the text is empty.
+    secret: str
+    from_ms: int
+    until_ms: int | None
+
+
+def sign(secrets: Sequence[str], webhook_id: str, timestamp_s: int, body: str) -> str:
+    """The value of the header `webhook-signature`: one `v1,...` per secret, in the given order.
+
+    `timestamp_s` is the value of `webhook-timestamp` in seconds since the epoch. During a rotation the old and the new
+    secret both sign, so that a receiver can change over at any time. Without secrets the text is empty.
     """
-    moment = datetime.fromtimestamp(stamp_s, UTC)
-    return " ".join(_signer(secret).sign(webhook_id, moment, body) for secret in secrets)
+    timestamp = datetime.fromtimestamp(timestamp_s, UTC)
+    return " ".join(_signer(secret).sign(webhook_id, timestamp, body) for secret in secrets)
 
 
-def signers(secrets: Sequence[Mapping[str, Any]], at: int) -> list[str]:
-    """Which of a project's secrets (oldest first, as `Projects.secrets` gives them) sign at `at`: the newest, before
-    those that it replaced and that are not over yet."""
+def valid_secrets(secrets: Sequence[SecretRow], at: int) -> list[str]:
+    """The secrets that sign at instant `at`, the newest first. `secrets` are a project's, the oldest first."""
     return [
         row["secret"]
         for row in reversed(secrets)
-        # The newest of those that there were then, although it may have been replaced since, at the same instant.
+        # The last one always signs, even when it was replaced later at the same instant.
         if row is secrets[-1] or row["until_ms"] is None or at < row["until_ms"]
     ]
 

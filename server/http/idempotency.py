@@ -1,7 +1,6 @@
-"""Idempotency keys: the same request sent twice is done once, and answered alike.
+"""Idempotency keys: a repeated request runs once, and gets the same response.
 
-A remembered answer belongs to (project, operation, key) and is written in the same commit as what the request did, so
-there is no moment at which one exists without the other.
+A stored response belongs to (project, operation, key). It is written in the same commit as the changes of the request.
 """
 
 from __future__ import annotations
@@ -10,56 +9,67 @@ import hashlib
 import json
 from collections.abc import Mapping
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, cast
 
 from leyden.server.errors import FieldError, IdempotencyMismatch
 from leyden.server.ports import Clock
 from leyden.server.store.store import Store
+from leyden.server.store.typed_table import TypedTable
 
 RETENTION_MS = 24 * 3_600_000
 
 
+class IdempotencyRow(TypedDict):
+    """A row of the table `idempotency`. `fingerprint` is a hash of the request body, `body` the response body."""
+
+    id: str
+    fingerprint: str
+    status: int
+    body: str
+    created_at: int
+
+
 class StoredResponse(NamedTuple):
-    """An answer given before: its status and exact body."""
+    """The response to an earlier request: its status and exact body."""
 
     status: int
     body: bytes
 
 
 class Idempotency:
-    """Remembers answers for 24 hours of the world's clock."""
+    """Stores responses for 24 hours of the sandbox clock."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._clock = clock
-        self._rows = store.table("idempotency", key="id")
+        self._rows = cast(TypedTable[IdempotencyRow], store.table("idempotency", key="id"))
 
-    def recall(self, project: str, operation_id: str, key: str, submitted: Mapping[str, Any]) -> StoredResponse | None:
-        """The answer this key was given before, or None.
+    def recall(self, project: str, operation_id: str, key: str, raw_body: Mapping[str, Any]) -> StoredResponse | None:
+        """The stored response for this key, or None.
 
-        Raises `IdempotencyMismatch` when the key came with another body.
+        Raises `IdempotencyMismatch` when the key was used with another request body.
         """
-        row = self._rows.row(_name(project, operation_id, key))
+        row = self._rows.row(_row_id(project, operation_id, key))
         if row is None or self._clock.now() >= row["created_at"] + RETENTION_MS:
             return None
-        if row["fingerprint"] != _fingerprint(submitted):
+        if row["fingerprint"] != _fingerprint(raw_body):
             detail = "this Idempotency-Key was used with another body: use a new key for a new request"
             raise IdempotencyMismatch(detail, field_errors=[FieldError("header.idempotency-key", detail)])
         return StoredResponse(row["status"], row["body"].encode())
 
     def remember(
-        self, project: str, operation_id: str, key: str, submitted: Mapping[str, Any], status: int, body: bytes
+        self, project: str, operation_id: str, key: str, raw_body: Mapping[str, Any], status: int, body: bytes
     ) -> None:
-        """Keep an answer; what has outlived its 24 hours is let go, oldest first."""
+        """Store a response, and delete those older than 24 hours."""
         now = self._clock.now()
-        stale = list(takewhile(lambda row: now >= row["created_at"] + RETENTION_MS, self._rows))
-        for row in stale:
+        expired = list(takewhile(lambda row: now >= row["created_at"] + RETENTION_MS, self._rows))
+        for row in expired:
             self._rows.delete(row["id"])
-        name = _name(project, operation_id, key)
-        self._rows.delete(name)  # so that a name used again stands last, and the oldest stay first
+        row_id = _row_id(project, operation_id, key)
+        self._rows.delete(row_id)  # a reused id moves to the end, so that the rows stay in order of age
         self._rows.put(
             {
-                "id": name,
-                "fingerprint": _fingerprint(submitted),
+                "id": row_id,
+                "fingerprint": _fingerprint(raw_body),
                 "status": status,
                 "body": body.decode(),
                 "created_at": now,
@@ -67,11 +77,11 @@ class Idempotency:
         )
 
 
-def _name(project: str, operation_id: str, key: str) -> str:
+def _row_id(project: str, operation_id: str, key: str) -> str:
     return f"{project} {operation_id} {key}"
 
 
-def _fingerprint(submitted: Mapping[str, Any]) -> str:
+def _fingerprint(raw_body: Mapping[str, Any]) -> str:
     # Sorted names: the same object with its members in another order is the same request.
-    # (The standard library's writer, because ignored fields may hold integers of any size.)
-    return hashlib.sha256(json.dumps(submitted, sort_keys=True).encode()).hexdigest()
+    # json, not orjson: ignored fields may hold integers of any size.
+    return hashlib.sha256(json.dumps(raw_body, sort_keys=True).encode()).hexdigest()

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
-from leyden.server.callbacks.attempts import made
+from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import DELIVERED, PENDING
+from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.timestamps import parse_duration, to_iso
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class Kpi:
     @property
     def callback_attempts(self) -> int:
         """Posts that it took, or that were spent so far."""
-        return sum(made(row) for row in self._deliveries())
+        return sum(AttemptLog(row).attempt_count for row in self._deliveries())
 
     # Traffic
 
@@ -210,8 +211,8 @@ class Kpi:
             return iter(rows)
         return (payment for charge in self._charges() for payment in rows.find("payment_hash", charge["payment_hash"]))
 
-    def _deliveries(self) -> list[Row]:
-        deliveries: list[Row] = list(self._world.service.outbox.deliveries())
+    def _deliveries(self) -> list[DeliveryRow]:
+        deliveries = self._world.service.outbox.deliveries()
         if self._since_ms is None and self._until_ms is None:
             return deliveries
         ours = {charge["id"] for charge in self._charges()}

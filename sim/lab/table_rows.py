@@ -7,7 +7,7 @@ from json import JSONEncoder
 from typing import Any, NamedTuple
 
 from leyden.lightning.network import network_tables as records
-from leyden.server.callbacks.attempts import attempts_of
+from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import BLOCKED, DELIVERED, EXHAUSTED, PENDING, STOPPED
 from leyden.world.world import World
 
@@ -88,7 +88,7 @@ def _deliveries(world: World) -> list[Row]:
     fields = [name for name, _ in DELIVERIES]
     rows = []
     for row in world.service.outbox.deliveries():
-        attempts = attempts_of(row)
+        attempts = AttemptLog(row).attempts()
         over = row["status"] != PENDING and bool(attempts)
         rows.append(
             {
@@ -116,10 +116,10 @@ def _callbacks(world: World) -> list[Row]:
             "error": attempt.error,
             "latency_ms": None if attempt.ended_at is None else attempt.latency_ms,
             "note": attempt.note,
-            "answer": attempt.answer,
+            "answer": attempt.response_body,
         }
         for row in world.service.outbox.deliveries()
-        for number, attempt in enumerate(attempts_of(row), 1)
+        for number, attempt in enumerate(AttemptLog(row).attempts(), 1)
     ]
 
 

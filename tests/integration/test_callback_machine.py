@@ -26,7 +26,7 @@ from leyden.callbacks.mutations import CONTENT_KINDS
 from leyden.callbacks.replies import TIMEOUT, WORDS, Reply
 from leyden.errors import ApiError, PayerError
 from leyden.lightning.payer.payments import PaymentError
-from leyden.server.callbacks.attempts import attempts_of
+from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import delivery_resource
 from leyden.server.contract.types import CallbackRule
 from leyden.server.timestamps import parse_duration, to_iso
@@ -242,7 +242,7 @@ class Callbacks(RuleBasedStateMachine):
     def each_delivery_ended_as_its_attempts_say(self) -> None:
         replayed = {entry.subject for entry in self.noted if entry.kind == "callback_replayed"}
         for row in self.deliveries:
-            attempts = attempts_of(row)
+            attempts = AttemptLog(row).attempts()
             assert row["status"] in {"delivered", "exhausted", "stopped"}
             assert all(attempt.ended_at is not None for attempt in attempts)
             assert all(one.ended_at <= other.at for one, other in pairwise(attempts))

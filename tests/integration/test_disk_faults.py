@@ -22,7 +22,7 @@ from leyden import Sandbox
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.errors import ApiError
-from leyden.server.callbacks.attempts import made
+from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.errors import StorageUnavailable, StoreError
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
@@ -327,7 +327,7 @@ def told_of_failure(world: World, number: int = 1) -> list[str]:
 
 
 def deliveries(world: World) -> list[tuple[str, int]]:
-    return [(row["status"], made(row)) for row in world.service.outbox.deliveries()]
+    return [(row["status"], AttemptLog(row).attempt_count) for row in world.service.outbox.deliveries()]
 
 
 def test_an_attempt_that_cannot_be_written_down_is_not_made(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Attempts as a text: what was written is what is read, and it is as short as it is said to be."""
+"""AttemptLog reads what it wrote, and its text is short."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leyden.server.callbacks.attempts import KEPT_BYTES, Attempt, attempts_of, begun, ended, made
+from leyden.server.callbacks.attempts import KEPT_BYTES, Attempt, AttemptLog
 from leyden.server.ports import CallbackResponse
 from tests.support.outbox_helpers import START
 
-ANSWERS = st.builds(
+RESPONSES = st.builds(
     CallbackResponse,
     status=st.integers(200, 599),
     body=st.one_of(st.just(b""), st.just(b"Internal Server Error"), st.binary(max_size=40)),
@@ -26,44 +26,53 @@ ANSWERS = st.builds(
 )
 
 
-def due(at: int, attempts: str = "", created_at: int = START) -> dict[str, Any]:
-    return {"created_at": created_at, "due_at": at, "attempts": attempts}
+def delivery(attempts: str = "") -> Any:
+    return {"created_at": START, "attempts": attempts}
+
+
+def start(row: Any, at: int = START, due_at: int = START, timestamp_s: int = START // 1_000, secrets: int = 1) -> Any:
+    return delivery(AttemptLog(row).record_start(at, due_at, timestamp_s, secrets))
+
+
+def end(row: Any, response: CallbackResponse, at: int = START) -> Any:
+    return delivery(AttemptLog(row).record_result(at, response))
 
 
 @given(
     st.lists(
         st.tuples(
-            st.integers(0, 10**9), st.integers(0, 10**6), st.integers(-(10**9), 10**9), st.integers(0, 9), ANSWERS
+            st.integers(0, 10**9), st.integers(0, 10**6), st.integers(-(10**9), 10**9), st.integers(0, 9), RESPONSES
         ),
         max_size=6,
     )
 )
 def test_every_attempt_is_read_as_it_was_written(
-    story: list[tuple[int, int, int, int, CallbackResponse]],
+    steps: list[tuple[int, int, int, int, CallbackResponse]],
 ) -> None:
-    row, wanted, now = due(START), [], START
-    for pause, late, ahead_s, secrets, answer in story:
-        due_at, now = now + pause, now + pause + late
-        row = due(due_at, row["attempts"])
-        stamp_s = now // 1_000 + ahead_s
-        row["attempts"] = begun(row, now, stamp_s, secrets)
-        assert attempts_of(row)[-1] == Attempt(due_at, now, stamp_s, secrets, None, None, None, 0, "", "")
-        began, now = now, now + answer.latency_ms
-        row["attempts"] = ended(row, now, answer)
-        note = answer.note.encode("utf-8", "replace").decode()
-        told = answer.body.decode("utf-8", "replace")
-        status, error, latency_ms = answer.status, answer.error, answer.latency_ms
-        wanted.append(Attempt(due_at, began, stamp_s, secrets, now, status, error, latency_ms, note, told))
-        assert attempts_of(row) == wanted
-        assert made(row) == len(wanted)
+    row, expected, now = delivery(), [], START
+    for delay, late, ahead_s, secrets, response in steps:
+        due_at, now = now + delay, now + delay + late
+        timestamp_s = now // 1_000 + ahead_s
+        row = start(row, now, due_at, timestamp_s, secrets)
+        in_flight = Attempt(due_at, now, timestamp_s, secrets, None, None, None, 0, "", "")
+        assert AttemptLog(row).attempts()[-1] == in_flight
+        at, now = now, now + response.latency_ms
+        row = end(row, response, now)
+        note = response.note.encode("utf-8", "replace").decode()
+        body = response.body.decode("utf-8", "replace")
+        status, error, latency_ms = response.status, response.error, response.latency_ms
+        expected.append(Attempt(due_at, at, timestamp_s, secrets, now, status, error, latency_ms, note, body))
+        assert AttemptLog(row).attempts() == expected
+        assert AttemptLog(row).attempt_count == len(expected)
 
 
-def test_without_attempts_there_is_nothing_to_read() -> None:
-    assert (attempts_of(due(START)), made(due(START))) == ([], 0)
+def test_an_empty_text_has_no_attempts() -> None:
+    log = AttemptLog(delivery())
+    assert (log.attempts(), log.attempt_count) == ([], 0)
 
 
 @pytest.mark.parametrize(
-    ("answer", "written"),
+    ("response", "written"),
     [
         (CallbackResponse(status=204), "[7,3,2,1,50,204]\n"),
         (CallbackResponse(status=500, latency_ms=12), "[7,3,2,1,50,500,12]\n"),
@@ -71,37 +80,33 @@ def test_without_attempts_there_is_nothing_to_read() -> None:
         (CallbackResponse(status=500, body=b"no"), '[7,3,2,1,50,500,0,"","no"]\n'),
     ],
 )
-def test_an_attempt_is_a_line_without_the_empty_values_at_its_end(answer: CallbackResponse, written: str) -> None:
-    row = due(START + 4)
-    row["attempts"] = begun(row, START + 7, START // 1_000 + 2, 1)
+def test_an_attempt_is_one_line_without_trailing_empty_values(response: CallbackResponse, written: str) -> None:
+    row = start(delivery(), START + 7, START + 4, START // 1_000 + 2)
     assert row["attempts"] == "[7,3,2,1]\n"
-    assert ended(row, START + 57, answer) == written
+    assert end(row, response, START + 57)["attempts"] == written
 
 
-def test_an_answer_that_is_always_the_same_is_written_once() -> None:
-    row = due(START)
+def test_a_repeated_response_body_is_stored_once() -> None:
+    row = delivery()
     for _ in range(5):
-        row["attempts"] = begun(row, START, START // 1_000, 1)
-        row["attempts"] = ended(row, START + 12, CallbackResponse(status=502, body=b"<html>" + b"x" * KEPT_BYTES))
+        row = end(start(row), CallbackResponse(status=502, body=b"<html>" + b"x" * KEPT_BYTES), START + 12)
     assert len(row["attempts"]) < KEPT_BYTES + 5 * 30
-    assert {attempt.answer for attempt in attempts_of(row)} == {"<html>" + "x" * (KEPT_BYTES - 6)}
+    bodies = {attempt.response_body for attempt in AttemptLog(row).attempts()}
+    assert bodies == {"<html>" + "x" * (KEPT_BYTES - 6)}
 
 
-def test_half_a_character_in_a_note_is_written_as_a_question_mark() -> None:
-    row = due(START)
-    row["attempts"] = begun(row, START, START // 1_000, 1)
-    row["attempts"] = ended(row, START, CallbackResponse(error="tls", note="bad \udcff byte"))
-    assert attempts_of(row)[0].note == "bad ? byte"
+def test_a_lone_surrogate_in_a_note_is_stored_as_a_question_mark() -> None:
+    row = end(start(delivery()), CallbackResponse(error="tls", note="bad \udcff byte"))
+    assert AttemptLog(row).attempts()[0].note == "bad ? byte"
 
 
 @pytest.mark.parametrize("body", [b"a\nb", b'"],[1', b"\\n", b"\xff\xfe", "é\u2028".encode()])
-def test_whatever_a_receiver_says_stays_in_its_line(body: bytes) -> None:
-    row = due(START)
-    for answer in (
+def test_no_response_body_or_note_breaks_its_line(body: bytes) -> None:
+    row = delivery()
+    for response in (
         CallbackResponse(status=500, body=body),
         CallbackResponse(error="reset", note=body.decode("utf-8", "replace")),
     ):
-        row["attempts"] = begun(row, START, START // 1_000, 1)
-        row["attempts"] = ended(row, START, answer)
-    first, second = attempts_of(row)
-    assert first.answer == second.note == body.decode("utf-8", "replace")
+        row = end(start(row), response)
+    first, second = AttemptLog(row).attempts()
+    assert first.response_body == second.note == body.decode("utf-8", "replace")

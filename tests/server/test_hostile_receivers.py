@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from leyden.callbacks.faults import FaultSpec
-from leyden.server.callbacks.attempts import attempts_of
+from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.egress import Egress
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.types import Contract
@@ -172,7 +172,7 @@ class Desk:
 
     def attempts(self, charge_id: str) -> list[tuple[int | None, str | None]]:
         [row] = self.world.service.outbox.deliveries(charge_id)
-        return [(attempt.status, attempt.error) for attempt in attempts_of(row)]
+        return [(attempt.status, attempt.error) for attempt in AttemptLog(row).attempts()]
 
 
 async def among(story: Callable[[Desk, Hostile], Coroutine[Any, Any, None]], contract: Contract | None = None) -> None:
@@ -211,7 +211,7 @@ def test_each_behaviour_is_recorded_for_what_it_is(path: str, seen: tuple[int | 
         assert receiver.asked == [path]
         [row] = desk.world.service.outbox.deliveries(charge)
         assert receiver.bodies == [row["body"].encode()]
-        assert len(attempts_of(row)[0].answer) == (4_096 if path == "flood" else 0)
+        assert len(AttemptLog(row).attempts()[0].response_body) == (4_096 if path == "flood" else 0)
 
     asyncio.run(among(story))
 

@@ -1,4 +1,4 @@
-"""Hands: what a refused commit took in hand is due again, and what it put down is in hand again."""
+"""InFlight: a rollback restores the queue, the worker slots and the disabled endpoints."""
 
 from __future__ import annotations
 
@@ -9,59 +9,59 @@ from leyden.server.callbacks.in_flight import InFlight
 SHOP = ("static", "http://shop.localhost/")
 
 
-def busy() -> InFlight:
-    hands = InFlight()
-    hands.queue.extend(["b", "c"])
-    hands.attempts["a"] = 1
-    return hands
+def one_in_flight_two_queued() -> InFlight:
+    in_flight = InFlight()
+    in_flight.queue.extend(["b", "c"])
+    in_flight.attempts["a"] = 1
+    return in_flight
 
 
-def test_a_refused_commit_gives_back_what_it_took_and_takes_back_what_it_gave() -> None:
-    hands = busy()
-    hands.begin()
-    hands.complete("a")
-    hands.acquire()
-    hands.attempts["b"] = 1
-    hands.disable(SHOP)
-    # The rows are as they were: the first attempt for a is under way, none for b.
-    assert hands.rollback({"a": 1}.get) == ["b"]
-    assert (hands.attempts, list(hands.queue), hands.disabled) == ({"a": 1}, ["c"], set())
+def test_a_rollback_returns_what_left_the_queue_and_restores_what_completed() -> None:
+    in_flight = one_in_flight_two_queued()
+    in_flight.begin()
+    in_flight.complete("a")
+    in_flight.acquire()
+    in_flight.attempts["b"] = 1
+    in_flight.disable(SHOP)
+    # The restored rows: the first attempt of a is in flight, none of b.
+    assert in_flight.rollback({"a": 1}.get) == ["b"]
+    assert (in_flight.attempts, list(in_flight.queue), in_flight.disabled) == ({"a": 1}, ["c"], set())
 
 
-def test_a_message_answered_and_sent_again_in_a_refused_commit_is_in_its_first_flight_again() -> None:
-    hands = busy()
-    hands.begin()
-    hands.complete("a")
-    hands.attempts["a"] = 2
-    hands.rollback({"a": 1}.get)
-    assert hands.attempts == {"a": 1}
+def test_after_a_rollback_a_delivery_sent_again_is_in_its_first_attempt() -> None:
+    in_flight = one_in_flight_two_queued()
+    in_flight.begin()
+    in_flight.complete("a")
+    in_flight.attempts["a"] = 2
+    in_flight.rollback({"a": 1}.get)
+    assert in_flight.attempts == {"a": 1}
 
 
-def test_what_was_kept_is_not_taken_back_with_the_next_commit() -> None:
-    hands = busy()
-    hands.begin()
-    hands.complete("a")
-    hands.acquire()
-    hands.disable(SHOP)
-    hands.begin()
-    assert hands.rollback({}.get) == []
-    assert (hands.attempts, list(hands.queue), hands.disabled) == ({}, ["c"], {SHOP})
+def test_a_rollback_does_not_undo_an_earlier_commit() -> None:
+    in_flight = one_in_flight_two_queued()
+    in_flight.begin()
+    in_flight.complete("a")
+    in_flight.acquire()
+    in_flight.disable(SHOP)
+    in_flight.begin()
+    assert in_flight.rollback({}.get) == []
+    assert (in_flight.attempts, list(in_flight.queue), in_flight.disabled) == ({}, ["c"], {SHOP})
 
 
-def test_only_the_attempt_that_is_in_hand_is_forgotten() -> None:
-    hands = busy()
-    hands.discard("a", 2)
-    assert hands.attempts == {"a": 1}
-    hands.discard("a", 1)
-    assert hands.attempts == {}
+def test_discard_frees_the_slot_of_that_attempt_only() -> None:
+    in_flight = one_in_flight_two_queued()
+    in_flight.discard("a", 2)
+    assert in_flight.attempts == {"a": 1}
+    in_flight.discard("a", 1)
+    assert in_flight.attempts == {}
 
 
-def test_a_snapshot_is_plain_data_and_stands_for_itself() -> None:
-    hands = busy()
-    hands.disable(SHOP)
-    kept = orjson.loads(orjson.dumps(hands.snapshot()))
-    hands.acquire()
-    twin = InFlight()
-    twin.restore(kept)
-    assert twin.snapshot() == kept
-    assert twin.disabled == {SHOP}
+def test_a_snapshot_is_plain_data_independent_of_later_changes() -> None:
+    in_flight = one_in_flight_two_queued()
+    in_flight.disable(SHOP)
+    state = orjson.loads(orjson.dumps(in_flight.snapshot()))
+    in_flight.acquire()
+    fork = InFlight()
+    fork.restore(state)
+    assert fork.snapshot() == state
+    assert fork.disabled == {SHOP}

@@ -22,7 +22,7 @@ from standardwebhooks.webhooks import Webhook
 from leyden import Sandbox
 from leyden.callbacks.receivers import Receivers
 from leyden.callbacks.replies import TIMEOUT, Reply
-from leyden.server.callbacks.attempts import attempts_of, made
+from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import delivery_resource, retry_after_ms
 from leyden.server.errors import InternalError, StorageUnavailable, StoreError
 from leyden.server.ports import CallbackResponse
@@ -37,7 +37,7 @@ HOUR = parse_duration("1h")
 
 def pauses_made(row: dict[str, Any]) -> list[int]:
     """The waits between the end of each attempt and the beginning of the next."""
-    attempts = attempts_of(row)
+    attempts = AttemptLog(row).attempts()
     return [after.at - before.ended_at for before, after in pairwise(attempts)]
 
 
@@ -77,8 +77,8 @@ def test_a_receiver_that_is_down_for_70_hours_gets_the_next_scheduled_attempt_in
     waits = pauses_made(row)
     for wait, base in zip(waits, PAUSES[1:], strict=False):
         assert round(base * 0.8) <= wait <= round(base * 1.2)
-    statuses = [attempt.status for attempt in attempts_of(row)]
-    assert all((attempt.at >= back_at) == (attempt.status == 200) for attempt in attempts_of(row))
+    statuses = [attempt.status for attempt in AttemptLog(row).attempts()]
+    assert all((attempt.at >= back_at) == (attempt.status == 200) for attempt in AttemptLog(row).attempts())
     if statuses[-1] == 200:
         assert row["status"] == "delivered"
         assert statuses.count(200) == 1
@@ -146,7 +146,7 @@ def test_a_pause_is_counted_from_the_end_of_the_attempt_before() -> None:
     desk.shop.answers([TIMEOUT, 200])
     desk.tell()
     desk.pass_time("1m")
-    first, second = attempts_of(desk.row())
+    first, second = AttemptLog(desk.row()).attempts()
     assert (first.error, first.ended_at - first.at) == ("timeout", 15_000)
     assert second.at - first.at == 20_000
 
@@ -284,7 +284,7 @@ def test_a_finished_delivery_can_be_replayed_under_its_own_id(answers: list[int]
     desk.pass_time("6s")
     row = desk.row()
     assert row["status"] == "delivered"
-    assert [attempt.status for attempt in attempts_of(row)] == [*answers, 500, 200]
+    assert [attempt.status for attempt in AttemptLog(row).attempts()] == [*answers, 500, 200]
     assert {(got.webhook_id, got.body) for got in desk.shop.inbox} == {(before["id"], before["body"])}
     assert [got.attempt for got in desk.shop.inbox] == list(range(1, len(answers) + 3))
     assert len(desk.journal.entries(kind="callback_replayed")) == 1
@@ -378,7 +378,7 @@ def test_an_attempt_that_the_egress_policy_forbids_is_final() -> None:
     desk.pass_time("0s")
     courier.answer(error="blocked", note="private-network")
     assert desk.row()["status"] == "blocked"
-    assert attempts_of(desk.row())[0].note == "private-network"
+    assert AttemptLog(desk.row()).attempts()[0].note == "private-network"
     assert len(desk.clock) == 0
 
 
@@ -492,7 +492,7 @@ def test_a_message_given_up_lets_the_next_one_go() -> None:
     desk.pass_time("91h")
     assert [desk.row(place=place)["status"] for place in (0, 1)] == ["exhausted", "pending"]
     assert desk.row(place=1)["attempts"]
-    assert attempts_of(desk.row(place=1))[0].at == attempts_of(desk.row(place=0))[-1].ended_at
+    assert AttemptLog(desk.row(place=1)).attempts()[0].at == AttemptLog(desk.row(place=0)).attempts()[-1].ended_at
 
 
 def test_no_more_attempts_are_in_flight_than_the_rule_allows_and_the_rest_go_in_due_order() -> None:
@@ -590,7 +590,7 @@ def test_of_a_long_answer_four_kibibytes_are_kept() -> None:
     desk.shop.answers([Reply(500, body="x" * 9_000)])
     desk.tell()
     desk.pass_time("0s")
-    assert attempts_of(desk.row())[0].answer == "x" * 4_096
+    assert AttemptLog(desk.row()).attempts()[0].response_body == "x" * 4_096
 
 
 # What outlives the process, and what does not happen twice
@@ -642,7 +642,7 @@ def test_after_a_restart_a_lost_attempt_is_made_again_under_the_same_id() -> Non
     again.pass_time("0s")
 
     lost = again.row("lost")
-    first, second = attempts_of(lost)
+    first, second = AttemptLog(lost).attempts()
     assert (first.error, first.ended_at) == ("lost", START + 2_000)
     assert first.note == "the service stopped before the answer came"
     assert (second.status, second.at) == (200, START + 2_000)
@@ -682,7 +682,11 @@ def test_a_lost_attempt_takes_nothing_off_the_schedule() -> None:
     again.callbacks.resume()
     again.shop.always(500)
     again.pass_time("1h")
-    assert [(a.error, a.status) for a in attempts_of(again.row())] == [("lost", None), (None, 500), (None, 500)]
+    assert [(a.error, a.status) for a in AttemptLog(again.row()).attempts()] == [
+        ("lost", None),
+        (None, 500),
+        (None, 500),
+    ]
     assert again.row()["status"] == "exhausted"
 
 
@@ -841,7 +845,7 @@ def test_whatever_receivers_do_every_message_ends_once_and_in_order(
     assert all(got.verdict == [] for got in received)
     for resource in "abc":
         mine = [row for row in rows if row["resource_id"] == resource]
-        sent = [[attempt.at for attempt in attempts_of(row)] for row in mine]
+        sent = [[attempt.at for attempt in AttemptLog(row).attempts()] for row in mine]
         assert all(before[-1] <= after[0] for before, after in pairwise(sent))
         order = [got.webhook_id for got in received if got.json["id"] == resource]
         assert order == sorted(order, key=[row["id"] for row in mine].index)
@@ -901,7 +905,7 @@ def test_ten_thousand_waiting_deliveries_fit_in_two_kilobytes_each_however_often
             each.append(sum(place.size for place in held) / count)
     finally:
         tracemalloc.stop()
-    assert {made(row) for row in desk.callbacks.deliveries()} == {9}
+    assert {AttemptLog(row).attempt_count for row in desk.callbacks.deliveries()} == {9}
     assert {row["status"] for row in desk.callbacks.deliveries()} == {"pending"}
     assert max(each) <= 2_048, each
     assert RULE.delivery.in_flight == 8

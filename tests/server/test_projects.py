@@ -76,7 +76,7 @@ def test_a_key_that_was_replaced_opens_nothing_at_once_and_for_good(tmp_path: Pa
         assert charge.data["id"] == charge.id, "a sandbox knows the key that it changed to"
         assert sandbox.http.get("/v0/charges").status_code == 200
         for wrong in ("leyden", "fresh", "", " x", "x" * 201, "clé"):
-            with pytest.raises(ValueError, match=r"given out before|cannot be an API key"):
+            with pytest.raises(ValueError, match=r"issued before|cannot be an API key"):
                 projects.rotate_key("default", wrong)
     with Sandbox(data=tmp_path) as again:
         assert again.world.service.projects.project_for_key("leyden") is None
@@ -130,7 +130,7 @@ def test_a_reset_neither_ends_a_key_nor_brings_one_back(sandbox: Sandbox) -> Non
     sandbox.ask("POST", "/sandbox/v1/api-keys", {"key": "second"})
     sandbox.ask("POST", "/sandbox/v1/reset", {})
     assert statuses(sandbox.app, "leyden", "fresh", "second") == [401, 200, 200]
-    with pytest.raises(ApiError, match="given out before"):
+    with pytest.raises(ApiError, match="issued before"):
         sandbox.ask("POST", "/sandbox/v1/api-keys", {"key": "leyden"})
 
 
@@ -162,7 +162,7 @@ def test_a_key_that_another_project_of_the_server_ever_held_is_refused() -> None
         host = MultiTenantApp({"one": first.world, "two": second.world})
         second.ask("POST", "/sandbox/v1/api-keys/rotate", {"replaces": "two", "key": "three"})
         for taken in ("one", "two", "three"):
-            with pytest.raises(ApiError, match="given out before"):
+            with pytest.raises(ApiError, match="issued before"):
                 first.ask("POST", "/sandbox/v1/api-keys/rotate", {"replaces": "one", "key": taken})
         assert statuses(host, "one", "two", "three") == [200, 401, 200]
 

@@ -8,8 +8,9 @@ from typing import Any
 from leyden.devserver.receiver_check.check import check_receiver
 from leyden.devserver.receiver_check.report import report_resource
 from leyden.devserver.receiver_check.session import CheckRefused, KnownIds
-from leyden.server.callbacks.attempts import attempts_of
+from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import delivery_resource, is_in_flight
+from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
 from leyden.server.http.request import Request
@@ -116,7 +117,7 @@ class CallbackControl:
 
     # Inside
 
-    def _find(self, delivery_id: str) -> dict[str, Any]:
+    def _find(self, delivery_id: str) -> DeliveryRow:
         row = self._world.service.outbox.delivery(delivery_id)
         if row is None:
             raise NotFound("there is no delivery with this id in this sandbox: list them to see which there are")
@@ -127,7 +128,7 @@ class CallbackControl:
         tables = (service.charges.charges, service.static_charges.static_charges)
         return any(table.row(charge_id) is not None for table in tables)
 
-    def _matching(self, wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _matching(self, wanted: Mapping[str, Any]) -> list[DeliveryRow]:
         """The rows that a filter lets through, in the order of their creation."""
         status, event, charge = wanted.get("status"), wanted.get("event"), wanted.get("chargeId")
         rows = self._world.service.outbox.deliveries(charge)
@@ -148,13 +149,13 @@ class CallbackControl:
         return count
 
 
-def _delivery(row: Mapping[str, Any], world: World) -> dict[str, Any]:
+def _delivery(row: DeliveryRow, world: World) -> dict[str, Any]:
     resource = delivery_resource(row, world.service.outbox.signature)
-    for shown, attempt in zip(resource["attempts"], attempts_of(row), strict=True):
+    for shown, attempt in zip(resource["attempts"], AttemptLog(row).attempts(), strict=True):
         hit = world.faults.hit(row["id"], shown["number"])
         shown["dueAt"] = to_iso(attempt.due_at)
         shown["answeredAt"] = None if attempt.ended_at is None else to_iso(attempt.ended_at)
-        shown["answer"] = attempt.answer
+        shown["answer"] = attempt.response_body
         shown["fault"] = None if hit is None else hit["kind"]
         shown["sent"] = None if hit is None else hit["sent"]
     return resource

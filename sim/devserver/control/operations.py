@@ -189,7 +189,7 @@ class ControlPlane:
         projects, wanted = self._world.service.projects, call.body.get("key")
         try:
             if wanted is not None and self._world.key_taken(wanted):
-                raise ValueError(f"the key {wanted!r} was given out before: choose one that never was")
+                raise ValueError(f"the key {wanted!r} was issued before: choose a new one")
             key = make(projects, wanted)
         except ValueError as error:
             raise SemanticConflict(str(error)) from None

@@ -25,8 +25,9 @@ from leyden.lab.drawings.payment_events import (
     short_name,
 )
 from leyden.lab.drawings.svg import BAD, GOOD, OPEN, OTHER, WAIT, clock_time, sat
-from leyden.server.callbacks.attempts import attempts_of, made
+from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import EXHAUSTED, PENDING
+from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.charges.lifecycle import CREATION
 from leyden.server.contract.types import LifecycleTable
 from leyden.server.docs.tables import span_in_words
@@ -191,9 +192,9 @@ def _invoice_events(invoice: Row) -> Iterator[Event]:
         )
 
 
-def _delivery_events(world: World, row: Row) -> Iterator[Event]:
+def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:
     host, key = host_of(row["url"]), (CALLBACK, row["id"])
-    attempts = attempts_of(row)
+    attempts = AttemptLog(row).attempts()
     for number, attempt in enumerate(attempts, 1):
         rank = (6.0, row["sequence"], number)
         last = number == len(attempts) and row["status"] != PENDING
@@ -234,7 +235,7 @@ def _delivery_result(row: Row, attempts: int) -> str:
     return str(row["status"])
 
 
-def _journal_events(world: World, deliveries: list[dict[str, Any]]) -> Iterator[Event]:
+def _journal_events(world: World, deliveries: list[DeliveryRow]) -> Iterator[Event]:
     """Events that leave no row of their own."""
     mine = {row["id"]: row for row in deliveries}
     if not mine:
@@ -253,7 +254,7 @@ def _journal_events(world: World, deliveries: list[dict[str, Any]]) -> Iterator[
 
 
 def _scheduled_events(
-    world: World, charge: Row, invoice: Row | None, payments: list[dict[str, Any]], deliveries: list[dict[str, Any]]
+    world: World, charge: Row, invoice: Row | None, payments: list[dict[str, Any]], deliveries: list[DeliveryRow]
 ) -> Iterator[Event]:
     """Scheduled events, including those that another event may cancel."""
     if charge["status"] not in world.service.contract.lifecycles["Charge"].terminal:
@@ -275,11 +276,11 @@ def _scheduled_events(
             yield Event(
                 row["gives_up_at"], (9, place), PAYER, PAYER, f"{payer} gives up", "if not paid by then", WAIT, payer
             )
-    for row in deliveries:
-        if row["status"] == PENDING and row["due_at"] is not None:
-            number = made(row) + 1
-            words, host = f"callback {number} is due", host_of(row["url"])
-            yield Event(row["due_at"], (6, row["sequence"]), SERVICE, CALLBACK, words, row["event"], OPEN, host)
+    for delivery in deliveries:
+        if delivery["status"] == PENDING and delivery["due_at"] is not None:
+            number, order = AttemptLog(delivery).attempt_count + 1, (6, delivery["sequence"])
+            words, host = f"callback {number} is due", host_of(delivery["url"])
+            yield Event(delivery["due_at"], order, SERVICE, CALLBACK, words, delivery["event"], OPEN, host)
 
 
 def host_of(url: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from leyden.lab.drawings.charge_events import host_of
 from leyden.lab.drawings.drawing import Drawing
@@ -11,8 +10,9 @@ from leyden.lab.drawings.lanes import MARGIN, WIDTH, LaneRows, mermaid_timeline,
 from leyden.lab.drawings.payment_events import CALLBACK, HOPS, NODE, PAYER, SERVICE, Event
 from leyden.lab.drawings.svg import BAD, GOOD, OPEN, OTHER, WAIT, clock_time, day, dot, line, sat, svg_root, text_at
 from leyden.lab.drawings.text_metrics import PLAIN, TextRun, clean
-from leyden.server.callbacks.attempts import Attempt, attempts_of, made
+from leyden.server.callbacks.attempts import Attempt, AttemptLog
 from leyden.server.callbacks.deliveries import LOST, PENDING
+from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.contract.types import DeliveryRule
 from leyden.server.docs.tables import span_in_words
 from leyden.server.html import Html, tag
@@ -50,13 +50,13 @@ def _event(world: World, timer: Timer) -> Event:
 
 def _describe(world: World, kind: str, key: str) -> tuple[str, str, str, str, str]:
     charges, statics = world.service.charges.charges, world.service.static_charges.static_charges
-    if kind == "charge_expiry" and (row := charges.row(key)) is not None:
-        return SERVICE, SERVICE, "Charge expires", _about(row["amount_msat"], row["description"]), WAIT
-    if kind == "static_charge_expiry" and (row := statics.row(key)) is not None:
-        return SERVICE, SERVICE, "Static Charge expires", f"“{row['description']}”", WAIT
-    if kind == "callback" and (row := world.service.outbox.delivery(key)) is not None:
-        number = made(row) + 1
-        return SERVICE, CALLBACK, f"callback {number}", f"{row['event']} to {host_of(row['url'])}", OPEN
+    if kind == "charge_expiry" and (charge := charges.row(key)) is not None:
+        return SERVICE, SERVICE, "Charge expires", _about(charge["amount_msat"], charge["description"]), WAIT
+    if kind == "static_charge_expiry" and (static := statics.row(key)) is not None:
+        return SERVICE, SERVICE, "Static Charge expires", f"“{static['description']}”", WAIT
+    if kind == "callback" and (delivery := world.service.outbox.delivery(key)) is not None:
+        number = AttemptLog(delivery).attempt_count + 1
+        return SERVICE, CALLBACK, f"callback {number}", f"{delivery['event']} to {host_of(delivery['url'])}", OPEN
     if kind in ("payment", "payment_patience") and (row := world.payments.rows.row(key)) is not None:
         words = f"{row['payer']} gives up" if kind == "payment_patience" else f"{row['payer']} pays"
         return PAYER, PAYER, words, sat(row["amount_msat"] or 0), WAIT if kind == "payment_patience" else OPEN
@@ -80,7 +80,7 @@ def _about(amount_msat: int, description: str) -> str:
     return sat(amount_msat) + (f" · “{description}”" if description else "")
 
 
-def _svg(world: World, title: str, now: int, steps: list[Event], left_out: int, pending: list[dict[str, Any]]) -> Html:
+def _svg(world: World, title: str, now: int, steps: list[Event], left_out: int, pending: list[DeliveryRow]) -> Html:
     rows = LaneRows()
     rows.now(now, "now")
     rows.y += 4
@@ -119,10 +119,10 @@ class _AttemptMark:
         self.tone, self.hollow, self.far = tone, hollow, far
 
 
-def _attempt_marks(world: World, row: dict[str, Any]) -> tuple[list[_AttemptMark], int, int]:
+def _attempt_marks(world: World, row: DeliveryRow) -> tuple[list[_AttemptMark], int, int]:
     """The attempts of a message in order, and how many before and after them are not shown."""
     rule = _rule(world, row)
-    attempts = attempts_of(row)[row.get("replayed_from", 0) :]
+    attempts = AttemptLog(row).attempts()[row.get("replayed_from", 0) :]
     spots = [_attempt_mark(attempt) for attempt in attempts]
     counted = sum(attempt.error != LOST for attempt in attempts)
     following = rule.delays_ms[counted:]
@@ -138,7 +138,7 @@ def _attempt_marks(world: World, row: dict[str, Any]) -> tuple[list[_AttemptMark
     return spots[first : first + _MAX_MARKS], first, max(0, len(spots) - first - _MAX_MARKS)
 
 
-def _rule(world: World, row: dict[str, Any]) -> DeliveryRule:
+def _rule(world: World, row: DeliveryRow) -> DeliveryRule:
     rules = (rule for operation in world.service.contract.operations.values() for rule in operation.callbacks)
     return next(rule.delivery for rule in rules if rule.name == row["rule"])
 
@@ -159,7 +159,7 @@ def _when(world: World, at: int) -> str:
     return clock_time(at) if day(at) == day(world.clock.now()) else f"{day(at)[5:]} {clock_time(at)[:8]}"
 
 
-def _strip(world: World, row: dict[str, Any], y: float) -> Html:
+def _strip(world: World, row: DeliveryRow, y: float) -> Html:
     spots, before, after = _attempt_marks(world, row)
     title = [
         TextRun(row["event"], bold=True),
@@ -195,7 +195,7 @@ def _small(x: float, y: float, text: str, room: float, *, bold: bool = False, so
     return text_at(x, y, [TextRun(text, bold=bold, soft=soft)], max_width=room, size=10.5, anchor="middle")
 
 
-def _text(world: World, title: str, now: int, steps: list[Event], left_out: int, pending: list[dict[str, Any]]) -> str:
+def _text(world: World, title: str, now: int, steps: list[Event], left_out: int, pending: list[DeliveryRow]) -> str:
     lines = [title, f"{clock_time(now)}  -- now, {day(now)} --"]
     shown = now
     for step in steps:
@@ -207,7 +207,7 @@ def _text(world: World, title: str, now: int, steps: list[Event], left_out: int,
     return "\n".join(lines)
 
 
-def _delivery_lines(world: World, pending: list[dict[str, Any]]) -> Iterator[str]:
+def _delivery_lines(world: World, pending: list[DeliveryRow]) -> Iterator[str]:
     for row in pending[:_MAX_DELIVERIES]:
         spots, before, after = _attempt_marks(world, row)
         attempts = [f"... {before} earlier"] if before else []

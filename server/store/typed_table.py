@@ -1,0 +1,40 @@
+"""The type of a table as the services see it: the same `IndexedTable`, with a `TypedDict` for its rows.
+
+charges = cast(TypedTable[ChargeRow], store.table("charges"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol, TypeVar
+
+R = TypeVar("R")
+
+
+class TypedTable(Protocol[R]):
+    """What a service calls on a table; `IndexedTable` describes each method."""
+
+    def row(self, key: Any, /) -> R | None: ...
+
+    def existing(self, key: Any, /) -> R: ...
+
+    def put(self, row: R, /) -> int: ...
+
+    def delete(self, key: Any, /) -> bool: ...
+
+    def find(self, field: str, value: Any, /) -> list[R]: ...
+
+    def first(self, field: str, value: Any, /) -> R | None: ...
+
+    def page(
+        self,
+        filters: Mapping[str, Any] | None = None,
+        after: int | None = None,
+        limit: int = 100,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+    ) -> list[Any]: ...
+
+    def __iter__(self) -> Iterator[R]: ...
+
+    def __len__(self) -> int: ...
