@@ -1,4 +1,4 @@
-"""Compaction writes a journal anew without what is no longer there, a little after each commit, and then swaps."""
+"""Compaction: a new journal without outdated rows, written in small steps after commits, replaces the old one."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ RETIRED_BYTES_PER_STEP = 1 << 20  # bytes
 
 
 class Compaction:
-    """A new journal in the making, beside the old one, which stays the truth until the swap.
+    """A new journal file that is being written. The old journal stays valid until the swap.
 
-    Each `step` writes at most 128 rows as they stand at that moment, a fraction of a millisecond's work. The commits
-    made meanwhile are remembered with `follow` and written last: whatever they changed they say again, so it does not
-    matter that some of it was written already. The kernel is asked to send each piece to the disk at once, so that
-    the one wait, at the end, is short.
+    Each `step` writes at most 128 rows as they are at that moment, in a fraction of a millisecond. The commits of the
+    meantime are collected by `add_commit` and written last. They repeat every change they made, so it does not matter
+    that some of it was written already. The kernel is asked to write each piece to the disk at once, so that the one
+    wait, at the end, is short.
     """
 
     def __init__(self, path: Path, tables: Iterable[TableData]) -> None:
-        """Raises `OSError` when the file cannot be made."""
+        """Raises `OSError` when the file cannot be created."""
         self.path = path
         self.records = 0
         self._tail: list[tuple[bytes, int]] = []
@@ -39,7 +39,7 @@ class Compaction:
             raise
 
     def step(self) -> bool:
-        """Write some more; True once every row is written. Raises `OSError`."""
+        """Write the next rows; True when every row is written. Raises `OSError`."""
         piece = next(self._pieces, None)
         if piece is None:
             return True
@@ -48,14 +48,14 @@ class Compaction:
         return False
 
     def add_commit(self, body: bytes, records: int) -> None:
-        """Take note of a commit made since the start."""
+        """Add a commit that was made since the start."""
         self._tail.append((body, records))
 
     def swap(self, target: Path) -> int:
-        """Finish, and put the new journal in the old one's place: afterwards either the one or the other is there.
+        """Finish the new journal and give it the name `target`, atomically.
 
-        Returns the new file, open for appending, its content on the disk; its name in the directory is still to be
-        synced. When this raises `OSError` nothing has changed.
+        Returns the descriptor of the new file, open for appending. Its content is on the disk; the directory is still
+        to be synced. When this raises `OSError`, nothing has changed.
         """
         for body, records in self._tail:
             self._add(body, records)
@@ -65,7 +65,7 @@ class Compaction:
         return fd
 
     def abort(self) -> None:
-        """Give up: the old journal goes on."""
+        """Delete the new file; the old journal stays in use."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -79,20 +79,20 @@ class Compaction:
     def _write(self, line: bytes) -> None:
         write_all(self._fd, line)
         if hasattr(os, "posix_fadvise"):
-            with suppress(OSError):  # a wish: a file system that cannot grant it is as good as any
+            with suppress(OSError):  # only a hint; some file systems do not support it
                 os.posix_fadvise(self._fd, self.size, len(line), os.POSIX_FADV_DONTNEED)
         self.size += len(line)
 
 
 class RetiredFile:
-    """A file that no longer has a name. Giving back a big one at once would block for long: it is done by pieces."""
+    """An open file without a name. Freeing a big file at once would block for long, so it is shortened in pieces."""
 
     def __init__(self, fd: int, size: int) -> None:
         self._fd = fd
         self._size = size
 
     def shrink(self) -> bool:
-        """Give back a piece; True once nothing is left. Raises `OSError`."""
+        """Free one piece; True when nothing is left. Raises `OSError`."""
         self._size -= RETIRED_BYTES_PER_STEP
         if self._size <= 0:
             self.close()
@@ -101,10 +101,10 @@ class RetiredFile:
         return False
 
     def close(self) -> None:
-        """Give back what is left; doing it twice does no harm."""
+        """Free the rest. A second call does nothing."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            with suppress(OSError):  # nobody needs what it holds, and the kernel has let go of it even so
+            with suppress(OSError):  # its content is not needed, and the kernel has released it even so
                 os.close(fd)
 
 

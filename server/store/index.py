@@ -1,17 +1,17 @@
-"""An index answers "which rows have this value here" without looking at the rows."""
+"""An index: the ids of the rows that have a given value in one field."""
 
 from __future__ import annotations
 
 from typing import Any
 
-Groups = dict[Any, "int | set[int]"]  # a value that one row alone has stands as that row's id: most values are unique
+Groups = dict[Any, "int | set[int]"]  # a unique value maps to the id itself: most values are unique
 
 
 class Index:
-    """The document ids behind each value of one field.
+    """The document ids for each value of one field.
 
-    Null, missing and unhashable values (a list, a dict) are not held: of most optional fields most rows have none,
-    and a group of nearly everything helps nobody.
+    Null, missing and unhashable values (a list, a dict) are not indexed: most rows have no value for most optional
+    fields, and a group of nearly all rows is of no use.
     """
 
     __slots__ = ("groups",)
@@ -20,11 +20,11 @@ class Index:
         self.groups: Groups = {} if groups is None else groups
 
     def copy_groups(self) -> Groups:
-        """The groups, sharing nothing that changes."""
+        """A copy of the groups that shares nothing that changes."""
         return {value: held.copy() if isinstance(held, set) else held for value, held in self.groups.items()}
 
     def add(self, value: Any, doc_id: int) -> None:
-        """Add a row to its value's group. `value` is not None."""
+        """Add a row to the group of its value. `value` is not None."""
         groups = self.groups
         try:
             held = groups.setdefault(value, doc_id)
@@ -38,7 +38,7 @@ class Index:
             groups[value] = {held, doc_id}
 
     def remove(self, value: Any, doc_id: int) -> None:
-        """Take a row out of its value's group. `value` is not None."""
+        """Remove a row from the group of its value. `value` is not None."""
         groups = self.groups
         try:
             held = groups.get(value)
@@ -49,11 +49,11 @@ class Index:
             if held:
                 return
         elif held != doc_id:
-            return  # it had not joined yet when its commit was interrupted
+            return  # an interrupt came before it was added
         del groups[value]
 
     def count(self, value: Any) -> int | None:
-        """How many rows have the value; None when the index cannot tell."""
+        """How many rows have the value; None when the index does not know."""
         if value is None:
             return None
         try:
@@ -63,6 +63,6 @@ class Index:
         return 0 if held is None else len(held) if isinstance(held, set) else 1
 
     def ids(self, value: Any) -> list[int]:
-        """The ids behind a value whose `size` is known, in no order."""
+        """The ids for a value whose `count` is known, in no order."""
         held = self.groups.get(value)
         return [] if held is None else list(held) if isinstance(held, set) else [held]

@@ -1,11 +1,11 @@
-"""The journal file: one line for each commit, each line sealed with a number that depends on all lines before it.
+"""The journal file: one line for each commit, with a checksum that depends on all lines before it.
 
 A line is the JSON array `["<crc>",<body>]`, so that common tools can read it. `<crc>` is the CRC-32 of the body,
-continued from the line before: a changed bit, and also a line lost, doubled or out of place, is noticed where it
-is. The first line's body names the format and its version. Every other body is an object: a table's name, and
-its changes in order, `[id, row]` put, `[id]` taken away, `[]` all taken away; null instead, the table is gone.
-A body that only Python's `json` can write exactly (an integer beyond 64 bits, half a surrogate pair) is followed
-by `,"exact"`, and read by it again.
+continued from the line before. So a changed bit, and also a lost, repeated or misplaced line, is found where it is.
+The body of the first line names the format and its version. Every other body is an object from a table's name to its
+changes in order: `[id, row]` set, `[id]` deleted, `[]` all deleted. Null instead of the changes drops the table.
+A body that only Python's `json` can write exactly (an integer beyond 64 bits, half a surrogate pair) is followed by
+`,"exact"`, and is read with it again.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from leyden.server.store.table_data import Row
 JOURNAL_NAME = "charges.journal"
 FORMAT, VERSION = "leyden-journal", 1
 _EXACT = b',"exact"'
-# Without these, a date or a dataclass would silently become something else by the time it is read again.
+# Without these, a date or a dataclass would be written as something else, without an error.
 _STRICT = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 
 class DamagedJournal(StoreError):
-    """A journal that is not what was written. `line` is the first bad one, `good_bytes` the length before it."""
+    """The journal differs from what was written. `line` is the first bad line, `good_bytes` the length before it."""
 
     def __init__(self, path: Path, line: int, good_bytes: int, what: str) -> None:
         by_hand = f"keep a copy, and cut the file to its first {line - 1} lines ({good_bytes} bytes)"
         if line == 1:
-            by_hand = "if this is no journal of Leyden's, choose another directory"
+            by_hand = "if this is not a journal of Leyden, choose another directory"
         super().__init__(
-            f"{path}, line {line}: {what}. The {max(line - 2, 0)} commits before it are sound. To go on with what is"
-            f" sound, in Python: from leyden.server.store.journal import recover; recover({str(path.parent)!r}) (it"
-            f" sets the damaged file aside); or by hand: {by_hand}"
+            f"{path}, line {line}: {what}. The {max(line - 2, 0)} commits before it are sound. To continue with"
+            f" them, in Python: from leyden.server.store.journal import recover; recover({str(path.parent)!r}) (it"
+            f" moves the damaged file aside); or by hand: {by_hand}"
         )
         self.line = line
         self.good_bytes = good_bytes
@@ -50,8 +50,8 @@ class DamagedJournal(StoreError):
 
 @dataclass(slots=True)
 class LoadedJournal:
-    """What a journal holds: the rows by table, the length in bytes of the good part, its last line's number, how many
-    commits and row changes it took to say it, and a note when its end was torn."""
+    """The content of a journal: the rows by table, the length in bytes of the good part, the checksum of its last line,
+    the numbers of commits and row changes, and a note when the last line was unfinished."""
 
     tables: dict[str, dict[int, Row]] = field(default_factory=dict)
     size: int = 0
@@ -62,11 +62,11 @@ class LoadedJournal:
 
 
 class _Damage(Exception):
-    """What is wrong with the line just read."""
+    """What is wrong with the line that was read last."""
 
 
 def encode_body(value: Any) -> bytes:
-    """JSON, as a line's body. Raises `TypeError` for what JSON has no word for. (Not-a-number becomes null.)"""
+    """A value as the body of a line. Raises `TypeError` for what JSON cannot express. (Not-a-number becomes null.)"""
     try:
         return orjson.dumps(value, option=_STRICT)
     except TypeError:
@@ -74,24 +74,24 @@ def encode_body(value: Any) -> bytes:
 
 
 def encode_line(body: bytes, chain: int) -> tuple[bytes, int]:
-    """The line for a body after a line whose number is `chain` (0: none), and its own number."""
+    """The line for a body that follows a line with the checksum `chain` (0: none), and the checksum of the new line."""
     chain = crc32(body, chain)
     return b'["%08x",%b]\n' % (chain, body), chain
 
 
 def header_line() -> tuple[bytes, int]:
-    """The first line of a journal, and its number."""
+    """The first line of a journal, and its checksum."""
     return encode_line(orjson.dumps({"format": FORMAT, "version": VERSION}), 0)
 
 
 def load(path: Path) -> LoadedJournal:
-    """Read a journal. A last line that was not finished is left out, with a note: its commit was never answered.
+    """Read a journal. An unfinished last line is ignored, with a note: its commit was never confirmed.
 
     Raises `DamagedJournal` for any other damage, and `StoreError` for a format newer than this program's.
     """
     loaded = LoadedJournal()
     collecting = gc.isenabled()
-    gc.disable()  # A hundred thousand new rows are no garbage, and looking for it among them doubles the time.
+    gc.disable()  # A hundred thousand new rows contain no garbage, and the collector would double the time.
     try:
         with path.open("rb", buffering=1 << 20) as lines:
             for number, line in enumerate(lines, 1):
@@ -115,10 +115,10 @@ def load(path: Path) -> LoadedJournal:
 
 
 def recover(directory: str | os.PathLike[str]) -> tuple[Path, int]:
-    """Keep what precedes the damage in a directory's journal, and set the damaged file aside.
+    """Keep the part of a directory's journal before the damage, and move the damaged file aside.
 
-    Returns where the damaged file is now, and how many commits were kept. When the damage is in the first line, that
-    line is written anew and the rest is judged after it. Raises `StoreError` when the journal is sound or in use.
+    Returns the new path of the damaged file and the number of commits that were kept. When the damage is in the first
+    line, that line is written again and the rest is checked. Raises `StoreError` when the journal is sound or in use.
     """
     path = Path(directory) / JOURNAL_NAME
     with Lock(Path(directory)):
@@ -133,7 +133,7 @@ def recover(directory: str | os.PathLike[str]) -> tuple[Path, int]:
             if first.line == 1:
                 begin = header_line()[0]
                 if b'["' in damaged.readline()[len(begin) :]:
-                    damaged.seek(len(begin))  # its end mark was damaged, and the next line is read as part of it
+                    damaged.seek(len(begin))  # its line end was damaged, so the next line was read as part of it
                 kept.write(begin)
                 shutil.copyfileobj(damaged, kept)
             else:
@@ -155,13 +155,13 @@ def recover(directory: str | os.PathLike[str]) -> tuple[Path, int]:
 
 
 def _create_private(path: Path) -> BinaryIO:
-    """A new file for what a journal holds, keys and secrets among it."""
+    """Create a file that only this user can read: a journal contains keys and secrets."""
     path.unlink(missing_ok=True)
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 def sync_directory(directory: Path) -> None:
-    """Make sure that the names in a directory outlive a power cut."""
+    """Sync a directory, so that the names in it survive a power cut."""
     fd = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -209,12 +209,12 @@ def _replay(body: bytes, loaded: LoadedJournal) -> None:
                 if len(change) == 2:
                     rows[change[0]] = change[1]
                 elif change:
-                    rows.pop(change[0], None)  # gone already when a compaction came between
+                    rows.pop(change[0], None)  # deleted already when a compaction came between
                 else:
                     rows.clear()
             loaded.records += len(changes)
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise _Damage("it is well kept but says nothing this program could have meant") from None
+        raise _Damage("its checksum is right, but it is not a commit") from None
     loaded.commits += 1
 
 
@@ -223,14 +223,14 @@ def _drop_unfinished(line: bytes, number: int, loaded: LoadedJournal, path: Path
         if not header_line()[0].startswith(line):
             raise _Damage("it does not name the format")
     else:
-        # A line that is whole but for one changed byte where its end mark was is damage, not a commit cut short.
+        # A complete line whose last byte was changed is damage, not an unfinished commit.
         try:
             _decode_line(line[:-1] + b"\n", loaded.chain)
         except _Damage:
             pass
         else:
-            raise _Damage("its end mark is not what was written")
+            raise _Damage("its line end is not what was written")
     loaded.note = (
         f"{path}: line {number} was not finished ({len(line)} bytes) when the writing process stopped;"
-        " it was left out, and the commit it was to be had not been answered"
+        " it was ignored, because its commit was never confirmed"
     )

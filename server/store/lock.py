@@ -1,4 +1,4 @@
-"""One process at a time: whoever opens a data directory holds its lock file until it closes it or dies."""
+"""The lock of a data directory: only one process at a time has it open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOCK_NAME = "charges.lock"
 
 
 class Lock:
-    """The lock of a directory. The kernel frees it when the process ends in whatever way, so it is never stale."""
+    """The lock of a directory. The kernel releases it when the process ends in any way, so it is never stale."""
 
     def __init__(self, directory: Path) -> None:
         """Take the lock. Raises `StoreError` when another holder has it or the directory cannot be written."""
@@ -48,10 +48,10 @@ class Lock:
             os.ftruncate(self._fd, 0)
             os.pwrite(self._fd, str(os.getpid()).encode(), 0)
         except OSError:
-            pass  # The number only makes the refusal above friendlier; a full disk must not prevent reading.
+            pass  # The number is only for the error message above; a full disk must not prevent reading.
 
     def release(self) -> None:
-        """Let go; doing it twice does no harm. The file stays: removing it would let two processes lock two files."""
+        """Release the lock. The file stays: without it two processes could lock two files."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             with suppress(OSError):

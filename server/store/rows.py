@@ -1,38 +1,45 @@
-"""All tables' rows in memory, and the promise that a group of changes happens whole or not at all."""
+"""Tables in memory with commits: the changes of a commit are kept together or undone together.
+
+How a rollback works. While a commit is open, each table that it touches records, for every id that it changes, the
+row before the commit (`TableData.before`). A rollback puts those rows back one by one, with the same functions that
+every write uses for the key and the indexes. Each step compares with the row that is there now, so a rollback that was
+interrupted (Ctrl-C) can be repeated from its start, and `Commit` repeats it once. When an interrupt came in the middle
+of one write, the key and the indexes may not match the rows; a flag says so, the commit can only be rolled back, and
+the rollback builds them again from the rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Protocol, cast
-
-from tinydb.storages import Storage
+from typing import Protocol
 
 from leyden.server.errors import StoreError
-from leyden.server.store.table_data import Row, TableData, TableSnapshot
+from leyden.server.store.table_data import TableData, TableSnapshot
+from leyden.server.store.tinydb.storage import TinyDBStorage
 
 Snapshot = Mapping[str, TableSnapshot]
 
 
 class CommitParticipant(Protocol):
-    """Whoever has more to do and to undo in a commit than rows: timers, luck, posts."""
+    """Something that changes together with the rows and is undone with them, such as timers and random streams."""
 
     def begin(self) -> None:
-        """A commit begins: remember what it may change besides rows."""
+        """A commit starts: record what it may change."""
 
     def commit(self) -> None:
-        """The commit is written down."""
+        """The commit is written: drop the record."""
 
     def rollback(self, error: BaseException) -> None:
-        """The commit came to nothing: undo what it changed besides rows."""
+        """The commit failed with `error`: undo what it changed."""
 
 
 class Commit:
     """A group of changes: `with storage.commit(): ...`. Inside another it joins that one.
 
-    Leaving it normally writes the changes down; leaving it by an exception takes them back, in every table. When an
-    inner one failed and the exception was caught on the way, the outer one takes everything back and raises
-    `StoreError`: half of what was meant together is never kept.
+    Leaving it normally writes the changes; leaving it by an exception rolls them back, in every table. When an inner
+    commit failed and its exception was caught, the outer one rolls everything back and raises `StoreError`: a commit
+    is never kept in part.
     """
 
     __slots__ = ("_storage",)
@@ -62,7 +69,7 @@ class Commit:
                         "a commit inside this one failed and its exception was caught, so nothing of this commit was"
                         " kept; let the exception through, or make the two commits separate"
                     )
-                # It stands when this returns and not when this raises.
+                # The commit is written if this returns, and is not if this raises.
                 if storage.touched:
                     if storage.pre_commit_hook is not None:
                         storage.pre_commit_hook()
@@ -71,8 +78,8 @@ class Commit:
             error = refused
             raise
         finally:
-            # What interrupts here (Ctrl-C comes between any two calls) waits: half kept or half taken back, the rows
-            # would no longer be what the file says. Doing either again does no harm.
+            # Ctrl-C can come between any two calls. The end of the commit is then repeated before the interrupt goes
+            # on, because half of it would leave rows that differ from the file. Both ends can be repeated safely.
             end = storage.finish_commit if error is None else storage.rollback
             watcher = storage.watcher
             try:
@@ -89,11 +96,11 @@ class Commit:
         storage.after_commit()
 
 
-class RowStorage(Storage):
-    """Tables in memory, with commits. It is a complete TinyDB storage; the file storage adds what is durable.
+class RowStorage(TinyDBStorage):
+    """Tables in memory, with commits. `JournalStorage` adds the file.
 
-    `depth` counts the commits open inside one another, `touched` lists the tables the open commit has changed;
-    `last_words` is what `before_seal` was given.
+    `depth` counts the commits that are open inside one another. `touched` lists the tables that the open commit has
+    changed. After `rollback_only` is set, the open commit can only be rolled back.
     """
 
     def __init__(self, state: Snapshot | None = None) -> None:
@@ -102,7 +109,7 @@ class RowStorage(Storage):
         self.rollback_only = False
         self.touched: list[TableData] = []
         self.tables: dict[str, TableData] = {
-            name: TableData(self, name, shelf_state) for name, shelf_state in (state or {}).items()
+            name: TableData(self, name, table) for name, table in (state or {}).items()
         }
         self._commit = Commit(self)
         self._after_rollback: list[Callable[[], None]] = []
@@ -110,17 +117,17 @@ class RowStorage(Storage):
         self.watcher: CommitParticipant | None = None
 
     def table_data(self, name: str) -> TableData:
-        """The table's table_data; an empty one when there is none."""
-        table_data = self.tables.get(name)
-        if table_data is None:
-            table_data = self.tables[name] = TableData(self, name)
-        return table_data
+        """The data of a table; empty when the table does not exist."""
+        data = self.tables.get(name)
+        if data is None:
+            data = self.tables[name] = TableData(self, name)
+        return data
 
     def snapshot(self) -> Snapshot:
-        """Every table as it stands, as data. Raises `StoreError` inside a commit, which may yet be taken back."""
+        """Every table as plain data. Raises `StoreError` inside a commit, which may still be rolled back."""
         if self.depth:
-            raise StoreError("a snapshot inside a commit would hold what may yet be taken back: take it outside")
-        return {name: table_data.snapshot() for name, table_data in self.tables.items()}
+            raise StoreError("a snapshot inside a commit would hold changes that may be rolled back: take it outside")
+        return {name: table.snapshot() for name, table in self.tables.items()}
 
     # Commits
 
@@ -129,28 +136,27 @@ class RowStorage(Storage):
         return self._commit
 
     def on_rollback(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called after every rollback: whoever keeps something derived from rows throws it away."""
+        """Call `callback` after every rollback, so that data derived from rows can be discarded."""
         self._after_rollback.append(callback)
 
     def set_pre_commit_hook(self, callback: Callable[[], None] | None) -> None:
-        """Have `callback` add what belongs to every commit that changed something, just before it is written down."""
+        """Call `callback` before each commit with changes is written; the rows that it puts belong to that commit."""
         self.pre_commit_hook = callback
 
     def finish_commit(self) -> None:
-        """End the commit that was written down."""
-        for table_data in self.touched:
-            table_data.end_commit()
+        """End a commit that was written."""
+        for table in self.touched:
+            table.end_commit()
         self.touched.clear()
         self.depth = 0
 
     def rollback(self) -> None:
-        """Take back what the open commit did."""
-        self.depth, self.rollback_only = (
-            0,
-            True,
-        )  # should this be interrupted, the next commit comes to nothing and ends it
-        for table_data in self.touched:
-            table_data.rollback()
+        """Undo what the open commit did. It can be repeated after an interrupt."""
+        # If both attempts are interrupted, the next commit cannot be kept, and its rollback completes this one.
+        self.depth = 0
+        self.rollback_only = True
+        for table in self.touched:
+            table.rollback()
         self.touched.clear()
         self.rollback_only = False
         for callback in self._after_rollback:
@@ -159,106 +165,27 @@ class RowStorage(Storage):
     # What a durable storage adds
 
     def write_commit(self, touched: list[TableData]) -> None:
-        """Make the changes of these tables last; raise when that is impossible."""
+        """Write the changes of these tables; raise when that is impossible."""
 
     def after_commit(self) -> None:
-        """A commit is over; there is time for a little housekeeping, which may not fail."""
+        """Do a step of housekeeping after a commit. It does not fail."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the operator should know about how the data was found."""
+        """What the operator should know about the state in which the data was found."""
         return ()
 
     @property
     def unsynced(self) -> bool:
-        """Whether something committed would be lost if the machine, not just the process, stopped now."""
+        """Whether a crash of the machine (not only of the process) would lose a commit now."""
         return False
 
     def flush(self) -> None:
-        """Wait until everything committed so far is on the disk."""
+        """Wait until every commit so far is on the disk."""
 
     def maybe_sync(self, now_ms: int) -> bool:
-        """Under policy `interval`: flush if it is time to; True if it did."""
+        """Under the policy `interval`, flush when it is due; True if it did."""
         return False
 
     def compact(self) -> None:
-        """Leave out of the file what is no longer there."""
-
-    # TinyDB's own interface: every row of every table, each time. Our table does not use it.
-
-    def read(self) -> dict[str, dict[str, Any]] | None:
-        """TinyDB's form of the data, made as it is looked at: tables by name, rows by their id as text."""
-        tables = {name: _TableView(table_data) for name, table_data in self.tables.items() if table_data.exists}
-        return cast("dict[str, dict[str, Any]]", tables) or None
-
-    def write(self, data: Mapping[str, Mapping[Any, Mapping[str, Any]]]) -> None:
-        """Make the data what TinyDB says it is, as one commit; tables that `read` returned are left as they are."""
-        with self._commit:
-            for name, table_data in self.tables.items():
-                if table_data.exists and name not in data:
-                    table_data.drop()
-            for name, table in data.items():
-                table_data = self.table_data(name)
-                if not (isinstance(table, _TableView) and table.table_data is table_data):
-                    _replace_rows(table_data, {int(doc_id): dict(row) for doc_id, row in table.items()})
-
-
-class _TableView(Mapping[str, Row]):
-    """A table as TinyDB's stock classes expect it. Rows are copies, because those classes change them in place."""
-
-    def __init__(self, table_data: TableData) -> None:
-        self.table_data = table_data
-
-    def __getitem__(self, doc_id: str) -> Row:
-        number = parse_doc_id(doc_id)
-        if number is None:
-            raise KeyError(doc_id)
-        return deep_copy(self.table_data.rows[number])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([str(doc_id) for doc_id in self.table_data.rows])
-
-    def __len__(self) -> int:
-        return len(self.table_data.rows)
-
-    def items(self) -> ItemsView[str, Row]:
-        """All of them as they are now: the table may change while they are walked."""
-        return {str(doc_id): deep_copy(row) for doc_id, row in self.table_data.rows.items()}.items()
-
-
-def parse_doc_id(doc_id: object) -> int | None:
-    """A document id as a number; None for what TinyDB would not find."""
-    # TinyDB compares ids by their text: "7" is 7, and True is not 1.
-    if type(doc_id) is int:
-        return doc_id
-    text = str(doc_id)
-    try:
-        return number if str(number := int(text)) == text else None
-    except ValueError:
-        return None
-
-
-def deep_copy(row: Row) -> Row:
-    """A copy that may be changed at any depth."""
-    return {field: _copy_value(value) for field, value in row.items()}
-
-
-def _copy_value(value: Any) -> Any:
-    if isinstance(value, dict):
-        return deep_copy(value)
-    if isinstance(value, list):
-        return [_copy_value(item) for item in value]
-    return value
-
-
-def _replace_rows(table_data: TableData, rows: dict[int, Row]) -> None:
-    staying = [doc_id for doc_id in table_data.rows if doc_id in rows]
-    if staying != list(rows)[: len(staying)]:
-        table_data.clear()  # the rows changed places: say them all again, in their new order
-    table_data.create()
-    for doc_id in [doc_id for doc_id in table_data.rows if doc_id not in rows]:
-        table_data.delete(doc_id)
-    for doc_id, row in rows.items():
-        # By their text: 1, 1.0 and True are equal, and so would a change from one to another be lost.
-        if doc_id not in table_data.rows or repr(table_data.rows[doc_id]) != repr(row):
-            table_data.set(doc_id, row)
+        """Rewrite the file without outdated rows."""

@@ -1,4 +1,4 @@
-"""The file storage appends each commit to a journal, so that what was answered is there again after a restart."""
+"""The storage in a directory: each commit is appended to a journal file, which is read again at the next start."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from leyden.server.store.table_data import TableData, TableSnapshot
 
 Policy = Literal["os", "interval", "always"]
 
-# A charge is written twice in its life and its deliveries more often; a journal up to three times its rows is healthy.
+# A charge is written twice and its deliveries more often; a journal of up to three times its rows is normal.
 GARBAGE_FACTOR = 3
 GARBAGE_FLOOR = 4_096
 
@@ -27,14 +27,14 @@ GARBAGE_FLOOR = 4_096
 class JournalStorage(RowStorage):
     """Tables in a directory: `charges.journal`, and `charges.lock`, which one process at a time holds.
 
-    `policy` says when a commit counts as done: `os`, when the kernel has it (it outlives the process, not a power
-    cut); `interval`, the same, and `maybe_sync` brings it to the disk every `interval_ms`; `always`, when it is on
-    the disk. With `group_commit`, `always` leaves the waiting to the caller: before it answers, and if `unsynced`, it
-    calls `flush` once for all that wait; from another thread if it likes.
+    `policy` says when a commit is complete: `os`, when the kernel has it (it survives the process, not a power cut);
+    `interval`, the same, and `maybe_sync` writes it to the disk every `interval_ms`; `always`, when it is on the disk.
+    With `group_commit`, `always` leaves the wait to the caller: before it answers, and if `unsynced`, the caller calls
+    `flush` once for all waiting requests, from another thread if it prefers.
 
-    Compaction starts when the journal holds more than three row changes per living row (and 4096 to spare), and
-    goes on by 128 rows at the end of each commit until the new file replaces the old. A row is so rewritten at most
-    about once for every two changes, and no commit waits for more than such a step; the last one waits for the disk.
+    A compaction starts when the journal has more than three row changes for each current row (plus 4096). It continues
+    with 128 rows at the end of each commit until the new file replaces the old one. So a row is rewritten about once
+    for every two changes at most, and a commit waits for one such step only; the last step waits for the disk.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class JournalStorage(RowStorage):
         interval_ms: int = 1_000,
         group_commit: bool = False,
     ) -> None:
-        """Open the directory, which is made if need be.
+        """Open the directory, and create it if it does not exist.
 
-        Raises `StoreError` when it is in use, cannot be read or written, is damaged, or is of a newer format.
+        Raises `StoreError` when it is in use, cannot be read or written, is damaged, or has a newer format.
         """
         super().__init__()
         if policy not in ("os", "interval", "always"):
@@ -56,11 +56,11 @@ class JournalStorage(RowStorage):
         self._last_sync_ms: int | None = None
         self._fd = -1
         self._size = self._chain = self._records = self._limit = 0
-        self._commits = self._synced = 0  # counted since opening
+        self._commits = self._synced = 0  # since the store was opened
         self._compaction: Compaction | None = None
         self._retired: RetiredFile | None = None
-        # Why the next commit must first do something else: `torn`, the file ends in half a line; `suspect`, the disk
-        # once failed to take what the kernel held, which the kernel may have forgotten since.
+        # What the next commit must do first: `_torn`, cut off half a line at the end of the file; `_must_rewrite`,
+        # write the whole file again, because the disk failed once and the kernel may have dropped what it held.
         self._torn = self._must_rewrite = False
         self._note: str | None = None
         try:
@@ -71,7 +71,7 @@ class JournalStorage(RowStorage):
                 sync_directory(place.parent)
         except OSError as error:
             raise StoreError(f"{directory} cannot be made ({error.strerror}): choose another place") from error
-        # Its whole name: the program may go elsewhere, or a link be moved, before a compaction names it again.
+        # The real path: the working directory or a link may change before a compaction uses the path again.
         self.directory = Path(os.path.realpath(wanted))
         self.path = self.directory / JOURNAL_NAME
         self._lock = Lock(self.directory)
@@ -97,7 +97,7 @@ class JournalStorage(RowStorage):
                 self.tables[name] = TableData(self, name, TableSnapshot(rows, None, True, None, {}, {}))
             self._chain, self._records, self._note = loaded.chain, loaded.records, loaded.note
             self._size = loaded.size
-        # A new one must not be there: what is not read here would be cut off below. It holds keys and secrets.
+        # A new file must not exist: what is not read here would be cut off below. It contains keys and secrets.
         self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | (os.O_CREAT | os.O_EXCL if new else 0), 0o600)
         if os.fstat(self._fd).st_size != self._size:
             os.ftruncate(self._fd, self._size)
@@ -106,21 +106,21 @@ class JournalStorage(RowStorage):
             write_all(self._fd, line)
             os.fsync(self._fd)
             self._size = len(line)
-        sync_directory(self.directory)  # whoever gave the file its name may have died before doing this
+        sync_directory(self.directory)  # the process that created the file may have died before this
         self._limit = self._garbage_limit()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was found at opening: a commit cut short by a crash."""
+        """What was found at the start: a commit that a crash interrupted."""
         return () if self._note is None else (self._note,)
 
     # Appending
 
     def write_commit(self, touched: list[TableData]) -> None:
-        """Append the commit's line.
+        """Append the line of the commit.
 
         Raises `StorageUnavailable` when the disk refuses it; the file then ends where it did before, and later
-        commits may succeed. Raises `TypeError` for a value JSON has no word for.
+        commits may succeed. Raises `TypeError` for a value that JSON cannot express.
         """
         said = {}
         records = 0
@@ -142,7 +142,7 @@ class JournalStorage(RowStorage):
                 self._truncate()
             line, chain = encode_line(body, self._chain)
             size = self._size + len(line)
-            self._torn = True  # until all is done: whatever interrupts here, the line is not to stand
+            self._torn = True  # until the end: after an interrupt here the line must not stay
             if (written := os.write(self._fd, line)) < len(line):
                 write_all(self._fd, line[written:])
             if self._sync_each:
@@ -154,7 +154,7 @@ class JournalStorage(RowStorage):
                 self._truncate()
             if isinstance(error, OSError):
                 raise self._unavailable(error) from error
-            self._abort_compaction()  # it may have taken note of this commit
+            self._abort_compaction()  # it may include this commit
             raise
         self._records += records
         self._commits += 1
@@ -163,13 +163,13 @@ class JournalStorage(RowStorage):
         self._size, self._chain, self._torn = size, chain, False
 
     def _write_by_rewrite(self) -> None:
-        """Write a commit down by writing everything anew, from the rows in memory: its changes are among them."""
+        """Write a commit by writing the whole file again from the rows in memory, which include its changes."""
         try:
             self._rewrite()
             if self._sync_each and self._must_rewrite:
-                raise OSError(errno.EIO, "its new name did not reach the disk")
+                raise OSError(errno.EIO, "the directory was not written to the disk")
         except BaseException as error:
-            self._must_rewrite = True  # the new file may stand there already, with what is now taken back
+            self._must_rewrite = True  # the new file may be in place already, with changes that are now rolled back
             if isinstance(error, OSError):
                 raise self._unavailable(error) from error
             raise
@@ -191,21 +191,21 @@ class JournalStorage(RowStorage):
             " give its disk room and write permission, then repeat the request"
         )
 
-    # Reaching the disk
+    # Writing to the disk
 
     @property
     def unsynced(self) -> bool:
-        """Whether something committed is so far only in the kernel's hands."""
+        """Whether a commit is in the kernel only, not on the disk."""
         return self._synced < self._commits
 
     def flush(self) -> None:
-        """Wait until everything committed so far is on the disk. May be called from another thread.
+        """Wait until every commit so far is on the disk. It may be called from another thread.
 
-        Raises `StorageUnavailable` when the disk fails: what was committed since the last flush may be lost with the
-        machine. The next commit writes the whole journal anew, because the kernel forgets what it failed to write.
+        Raises `StorageUnavailable` when the disk fails: a crash of the machine may lose the commits since the last
+        flush. The next commit writes the whole journal again, because the kernel drops what it failed to write.
         """
-        # Without a lock: the count is read before the file. Should a compaction swap files in between, or while this
-        # waits, then it has itself brought all these commits to the disk, in the new file, or left the store suspect.
+        # No lock is needed, because the count is read before the descriptor. If a compaction swaps the files in
+        # between or during the wait, it has written these commits to the disk itself, or set `_must_rewrite`.
         commits = self._commits
         fd = self._fd
         if self._synced >= commits or fd < 0:
@@ -217,9 +217,9 @@ class JournalStorage(RowStorage):
             self._must_rewrite = self._must_rewrite or fd == self._fd
             if self._must_rewrite:
                 raise self._unavailable(error) from error
-        if self._must_rewrite:  # before, or since: then the number `fd` may have been another file's
+        if self._must_rewrite:  # set before or meanwhile: the number `fd` may have been that of another file
             raise StorageUnavailable(
-                "the disk failed before; the next commit writes everything anew: repeat the request"
+                "the disk failed before; the next commit writes the whole journal again: repeat the request"
             )
         self._synced = max(self._synced, commits)
 
@@ -231,8 +231,8 @@ class JournalStorage(RowStorage):
             raise
 
     def maybe_sync(self, now_ms: int) -> bool:
-        """Under policy `interval`: flush when `interval_ms` have passed since it last did. Times as the caller has
-        them, in ms. Raises what `flush` does."""
+        """Under the policy `interval`, flush when `interval_ms` have passed since the last time. `now_ms` is the
+        caller's clock. Raises what `flush` raises."""
         if self._interval_ms is None or not self.unsynced:
             return False
         if self._last_sync_ms is not None and 0 <= now_ms - self._last_sync_ms < self._interval_ms:
@@ -244,11 +244,11 @@ class JournalStorage(RowStorage):
     # Compaction
 
     def after_commit(self) -> None:
-        """Go on with a compaction, or start one when it is due. When the disk refuses, the old journal goes on."""
+        """Continue a compaction, or start one that is due. When the disk refuses, the old journal stays in use."""
         if self._compaction is None and self._records <= self._limit and self._retired is None:
             return
         if self._fd < 0:
-            return  # the directory may be another's by now
+            return  # another process may have the directory now
         try:
             if self._retired is not None:
                 if self._retired.shrink():
@@ -262,14 +262,14 @@ class JournalStorage(RowStorage):
         except BaseException as error:
             self._abort_compaction()
             self._close_retired()
-            self._limit = self._records + self._garbage_limit()  # no use in trying again with every commit
-            if not isinstance(error, Exception):  # the commit stands, whatever becomes of this
+            self._limit = self._records + self._garbage_limit()  # do not try again with every commit
+            if not isinstance(error, Exception):  # the commit is kept in any case
                 raise
 
     def compact(self) -> None:
-        """Do a whole compaction now. Raises `StorageUnavailable` when the disk refuses; the old journal goes on."""
+        """Do a complete compaction. Raises `StorageUnavailable` when the disk refuses; the old journal stays in use."""
         if self.depth:
-            raise StoreError("a compaction inside a commit would keep what may yet be taken back: do it outside")
+            raise StoreError("a compaction inside a commit would write changes that may be rolled back: do it outside")
         if self._fd < 0:
             raise self._closed_error()
         try:
@@ -278,9 +278,9 @@ class JournalStorage(RowStorage):
             raise self._unavailable(error) from error
 
     def close(self) -> None:
-        """Bring everything to the disk and let the directory go; doing it twice does no harm.
+        """Write everything to the disk and release the directory. A second call does nothing.
 
-        Raises `StorageUnavailable` when the disk refuses: what was committed last may be lost with the machine.
+        Raises `StorageUnavailable` when the disk refuses: a crash of the machine may lose the last commits.
         """
         try:
             self._abort_compaction()
@@ -295,13 +295,13 @@ class JournalStorage(RowStorage):
         finally:
             fd, self._fd = self._fd, -1
             if fd >= 0:
-                with suppress(OSError):  # everything is on the disk, or it was said that it is not
+                with suppress(OSError):  # everything is on the disk, or an error was raised
                     os.close(fd)
             self._close_retired()
             self._lock.release()
 
     def release_in_child(self) -> None:
-        """Let everything go as it is: somebody else goes on with it."""
+        """Close the files without writing: the parent process goes on with them."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -339,9 +339,9 @@ class JournalStorage(RowStorage):
                 sync_directory(self.directory)
                 named = True
             except OSError:
-                # A power cut decides which of the two, both whole, will have the name: so neither is shrunk.
+                # After a power cut either of the two complete files may have the name, so neither is shortened.
                 self._must_rewrite = True
-            # Only now: a flush that waits meanwhile must not take the new file for safe before its name is.
+            # Not earlier: a flush that waits must not count the new file as safe before its name is on the disk.
             old, self._fd = self._fd, fd
             self._retired = RetiredFile(old, self._size)
             self._size, self._chain, self._records = compaction.size, compaction.chain, compaction.records
@@ -351,7 +351,7 @@ class JournalStorage(RowStorage):
         except OSError:
             raise
         except BaseException:
-            self._must_rewrite = True  # nobody knows which file has the name: the next commit writes another
+            self._must_rewrite = True  # it is unknown which file has the name: the next commit writes another
             raise
         if named:
             self._synced, self._must_rewrite = self._commits, False
@@ -371,8 +371,8 @@ class JournalStorage(RowStorage):
 
 
 def _after_fork_in_child(kept: weakref.ref[JournalStorage]) -> None:
-    # A process made by fork has the files and the lock too. Both writing, neither would find its line where it left it;
-    # and a child that lives on would hold the directory of a parent that was killed.
+    # A forked process has the files and the lock too. If both wrote, each would find lines of the other; and a child
+    # that goes on would keep the directory locked after its parent was killed.
     storage = kept()
     if storage is not None:
         storage.release_in_child()

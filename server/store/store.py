@@ -1,4 +1,4 @@
-"""The store: every row the service has, found fast, changed all together or not at all."""
+"""The store: all rows of the service in TinyDB tables, in memory or in a directory, changed in atomic commits."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import cast
 from tinydb import TinyDB
 
 from leyden.server.errors import StoreError
-from leyden.server.store import tinydb_export as interchange
 from leyden.server.store.rows import Commit, CommitParticipant, RowStorage, Snapshot
 from leyden.server.store.storage import JournalStorage, Policy
-from leyden.server.store.table import IndexedTable
+from leyden.server.store.tinydb import export
+from leyden.server.store.tinydb.table import IndexedTable
 
 
 class Database(TinyDB):
@@ -23,10 +23,10 @@ class Database(TinyDB):
 
 
 class Store:
-    """Tables behind one TinyDB, in memory (`Store.memory`) or in a directory (`Store.open`).
+    """The tables of one TinyDB, in memory (`Store.memory`) or in a directory (`Store.open`).
 
-    Rows are plain dicts of JSON values and are never changed in place: put a new one. Every write belongs to a
-    commit, its own if no other is open.
+    Rows are plain dicts of JSON values. A row is never changed in place: put a new one. Every write belongs to a
+    commit; a write outside one is a commit of its own.
     """
 
     def __init__(self, storage: RowStorage) -> None:
@@ -35,7 +35,7 @@ class Store:
 
     @classmethod
     def memory(cls) -> Store:
-        """A store that lives as long as this object."""
+        """A store in memory. Its rows are lost with this object."""
         return cls(RowStorage())
 
     @classmethod
@@ -51,11 +51,11 @@ class Store:
 
     @classmethod
     def from_snapshot(cls, state: Snapshot) -> Store:
-        """A store in memory that begins where the snapshot was taken, and shares nothing that changes with it."""
+        """A store in memory with the rows of the snapshot. The two share nothing that changes."""
         return cls(RowStorage(state))
 
     def table(self, name: str, key: str | None = "id", indexes: Iterable[str] = ()) -> IndexedTable:
-        """The table, the same object each time; `key` and `indexes` are kept from now on if they were not.
+        """The table, the same object each time. `key` and `indexes` are maintained from now on.
 
         Raises `ValueError` when the table has another unique key, or rows that share one.
         """
@@ -64,20 +64,20 @@ class Store:
         return table
 
     def commit(self) -> Commit:
-        """`with store.commit(): ...` makes all writes to all tables in it one: one journal line, or nothing.
+        """`with store.commit(): ...` makes all writes in it one commit: one journal line, or nothing.
 
-        An exception takes everything back and goes on; so does a disk that refuses the line (`StorageUnavailable`).
-        A commit inside another joins it.
+        An exception rolls the commit back and is raised again; so is `StorageUnavailable` when the disk refuses the
+        line. A commit inside another joins it.
         """
         return self.storage.commit()
 
     @property
     def is_durable(self) -> bool:
-        """Whether the rows outlive this object: a store in a directory."""
+        """Whether the rows are kept in a directory."""
         return isinstance(self.storage, JournalStorage)
 
     def set_pre_commit_hook(self, callback: Callable[[], None] | None) -> None:
-        """Call `callback` at the end of each commit that changed something: what it puts is part of the commit."""
+        """Call `callback` before each commit with changes is written; the rows that it puts belong to that commit."""
         self.storage.set_pre_commit_hook(callback)
 
     def watch(self, watcher: CommitParticipant) -> None:
@@ -85,16 +85,16 @@ class Store:
         self.storage.watcher = watcher
 
     def drop_tables(self) -> None:
-        """Take away every table, in one commit."""
+        """Remove every table, in one commit."""
         with self.commit():
             self.db.drop_tables()
 
     def on_rollback(self, callback: Callable[[], None]) -> None:
-        """Call `callback` after each rollback."""
+        """Call `callback` after every rollback."""
         self.storage.on_rollback(callback)
 
     def snapshot(self) -> Snapshot:
-        """Everything, as data for `from_snapshot`. It costs a copy of the outer dicts; the rows are shared.
+        """All tables as data for `from_snapshot`. The cost is a copy of the outer dicts; the rows are shared.
 
         Raises `StoreError` inside a commit.
         """
@@ -102,36 +102,36 @@ class Store:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the operator should know about how the data was found."""
+        """What the operator should know about the state in which the data was found."""
         return self.storage.notes
 
     @property
     def unsynced(self) -> bool:
-        """Whether a power cut now would lose something committed."""
+        """Whether a power cut would lose a commit now."""
         return self.storage.unsynced
 
     def flush(self) -> None:
-        """Wait until all commits so far are on the disk; may be called from another thread."""
+        """Wait until every commit so far is on the disk. It may be called from another thread."""
         self.storage.flush()
 
     def maybe_sync(self, now_ms: int) -> bool:
-        """Under policy `interval`, flush if it is time to; True if it did."""
+        """Under the policy `interval`, flush when it is due; True if it did."""
         return self.storage.maybe_sync(now_ms)
 
     def compact(self) -> None:
-        """Write the journal anew without what is no longer there."""
+        """Rewrite the journal without outdated rows."""
         self.storage.compact()
 
     def export_tinydb(self, path: str | os.PathLike[str]) -> None:
-        """Write a JSON file that stock TinyDB opens, with the same documents and ids."""
-        interchange.export_tinydb(self.storage, path)
+        """Write a JSON file that TinyDB opens, with the same documents and ids."""
+        export.export_tinydb(self.storage, path)
 
     def import_tinydb(self, path: str | os.PathLike[str]) -> dict[str, int]:
-        """Take in a TinyDB JSON file, into tables that are empty; returns how many documents each received."""
-        return interchange.import_tinydb(self.storage, path)
+        """Add a TinyDB JSON file to empty tables. Returns the number of documents for each table."""
+        return export.import_tinydb(self.storage, path)
 
     def close(self) -> None:
-        """Bring everything to the disk and let the directory go. Raises `StoreError` inside a commit."""
+        """Write everything to the disk and release the directory. Raises `StoreError` inside a commit."""
         if self.storage.depth:
             raise StoreError("the store cannot be closed inside a commit: leave the commit first")
         self.db.close()

@@ -1,8 +1,8 @@
-"""A table holds one table's rows, knows how to find them fast, and can take back what a failed commit did.
+"""The data of one table: rows, unique key and indexes, and how to roll back the changes of a commit.
 
-Rows are exact `dict`s that are replaced and never changed, for three reasons. A copy of the outer dict is a whole
-snapshot. What stood there before a change can be put back by reference. And CPython's garbage collector does not
-visit a plain dict of plain values, so a hundred thousand rows hardly lengthen its pauses (a dict subclass would).
+Rows are exact `dict`s that are replaced and never changed, for three reasons. A copy of the outer dict is a complete
+snapshot. A rollback puts the former row back by reference. And CPython's garbage collector does not visit a plain dict
+of plain values, so a hundred thousand rows hardly lengthen its pauses (a dict subclass would).
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from tinydb.utils import LRUCache
+
 from leyden.server.store.id_order import IdOrder
 from leyden.server.store.index import Groups, Index
 
@@ -18,22 +20,16 @@ Row = dict[str, Any]
 
 
 class CommitState(Protocol):
-    """What a table must know of its storage: how many commits are open, whether they are to be taken back, and the list
-    of tables they touched."""
+    """What a table reads and sets in its storage: how many commits are open inside one another, whether they can only
+    be rolled back, and the tables that they have changed."""
 
     depth: int
     rollback_only: bool
     touched: list[TableData]
 
 
-class Clearable(Protocol):
-    """Anything that can be emptied; here, a query cache."""
-
-    def clear(self) -> None: ...
-
-
 class TableSnapshot(NamedTuple):
-    """A table as plain data. The rows are shared with the living table, the containers are not."""
+    """A table as plain data. The rows are shared with the table, the containers are not."""
 
     rows: dict[int, Row]
     next_id: int | None
@@ -44,21 +40,22 @@ class TableSnapshot(NamedTuple):
 
 
 class TableData:
-    """The rows of one table by document id, a unique key, and indexes; the changes of the open commit beside them.
+    """The rows of one table by document id, with a unique key and indexes.
 
-    `before` maps each id touched by the open commit to the row that stood there (None: there was none), in the order
-    in which the journal must repeat them. It is None while the open commit has not touched this table.
-    `made` says whether the table exists: TinyDB lists a table once something was written to it, be it nothing.
-    `top` is never below the highest id; `ascending` is true while the rows stand in the order of their ids.
+    `before` maps each id that the open commit has changed to its row before the commit (None: there was no row). It
+    is None while the open commit has not changed this table. `exists` is true once something was written, also when
+    that was an empty table, as in TinyDB. `max_id` is never below the highest id. `ascending` is true while the rows
+    are in the order of their ids.
     """
 
     __slots__ = (
-        "_cleared", "_commit_state", "_id_sequence", "_initial", "_needs_reindex", "_reinserted", "ascending", "before",
-        "caches", "exists", "indexes", "key", "keys", "max_id", "name", "next_id", "order", "rows",
+        "_cleared", "_commit_state", "_id_sequence", "_initial", "_needs_reindex", "_order_changed", "_reinserted",
+        "ascending", "before", "caches", "exists", "indexes", "key", "keys", "max_id", "name", "next_id", "order",
+        "rows",
     )  # fmt: skip
 
-    def __init__(self, hub: CommitState, name: str, state: TableSnapshot | None = None) -> None:
-        self._commit_state = hub
+    def __init__(self, commit_state: CommitState, name: str, state: TableSnapshot | None = None) -> None:
+        self._commit_state = commit_state
         self.name = name
         self.rows: dict[int, Row] = {}
         self.next_id: int | None = None
@@ -72,24 +69,26 @@ class TableData:
             self.indexes = {field: Index(Index(groups).copy_groups()) for field, groups in state.indexes.items()}
         self.max_id = max(self.rows, default=0)
         self.ascending = list(self.rows) == sorted(self.rows)
-        self.caches: dict[int, Clearable] = {}
+        self.caches: dict[int, LRUCache[Any, Any]] = {}
         self.before: dict[int, Row | None] | None = None
-        self._reinserted: dict[int, Row] = {}  # ids given again by the open commit, and the row they had before
-        self._cleared = False
-        self._needs_reindex = False  # a change of one row was interrupted: keys and indexes may say anything
+        # About the open commit: ids that it deleted or inserted and then inserted (again); whether it cleared the
+        # table; whether it deleted rows, so that a rollback must restore the order, and the order where ids do not
+        # give it; whether a write was interrupted, so that the key and the indexes may be wrong.
+        self._reinserted: set[int] = set()
+        self._cleared = self._order_changed = self._needs_reindex = False
         self._id_sequence: list[int] | None = None
-        self._initial: tuple[int | None, bool, int, bool]  # `begin` notes it
+        self._initial: tuple[int | None, bool, int, bool]  # set by `join_commit`
         self.order = IdOrder()
 
     def snapshot(self) -> TableSnapshot:
-        """The table as it stands, as data. Its cost is that of copying the outer dicts."""
+        """The table as plain data. The cost is a copy of the outer dicts."""
         indexes = {field: index.copy_groups() for field, index in self.indexes.items()}
         return TableSnapshot(self.rows.copy(), self.next_id, self.exists, self.key, self.keys.copy(), indexes)
 
     # Writing
 
     def join_commit(self) -> dict[int, Row | None] | None:
-        """Join the open commit, if there is one: from here on every change can be taken back."""
+        """Join the open commit, if there is one: every change from here on can be rolled back. Returns `before`."""
         if self.before is None and self._commit_state.depth:
             self._initial = (self.next_id, self.exists, self.max_id, self.ascending)
             self._commit_state.touched.append(self)
@@ -97,15 +96,15 @@ class TableData:
         return self.before
 
     def create(self) -> None:
-        """Bring the table into being."""
+        """Create the table, empty."""
         if not self.exists:
             self.join_commit()
             self.exists = True
 
     def set(self, doc_id: int, row: Row) -> None:
-        """Put `row` at `doc_id`, over what stood there. The table keeps `row` itself.
+        """Insert `row` at `doc_id`, or replace the row there. The table keeps `row` itself.
 
-        Raises `ValueError`, before anything is changed, when another row has the same unique key.
+        Raises `ValueError`, and changes nothing, when another row has the same unique key.
         """
         key = self.key
         if key is not None and (holder := self.keys.get(row.get(key), doc_id)) != doc_id:
@@ -119,7 +118,10 @@ class TableData:
         old = self.rows.get(doc_id)
         if old is None:
             if before is not None:
-                self._note_reinsertion(doc_id, before)
+                if doc_id in before:
+                    self._reinserted.add(doc_id)
+                else:
+                    before[doc_id] = None
             self.exists = True
             self._add(doc_id, row)
         else:
@@ -130,9 +132,10 @@ class TableData:
             self.clear_query_caches()
 
     def put(self, row: Row) -> int:
-        """Set a row at the id of the one with its unique key, or at the next id; that id. The table keeps `row` itself.
+        """Replace the row with the same unique key, or insert at the next id. Returns the id.
 
-        Raises `ValueError` when the table has no key or the row has none.
+        The table keeps `row` itself. Raises `ValueError` when the table has no unique key or the row has no value
+        for it.
         """
         key = self.key
         value = None if key is None else row.get(key)
@@ -153,12 +156,12 @@ class TableData:
             self._replace(doc_id, old, row)
         else:
             doc_id = self.next_id
-            if doc_id is None or doc_id in self.rows:  # ids given by hand ran ahead of the count
+            if doc_id is None or doc_id in self.rows:  # a caller used this id already
                 doc_id = self.highest_id() + 1
             self.next_id = doc_id + 1
             if before is not None:
-                if doc_id in before:  # counted anew after the table was dropped
-                    self._note_reinsertion(doc_id, before)
+                if doc_id in before:  # ids started again after the table was dropped
+                    self._reinserted.add(doc_id)
                 else:
                     before[doc_id] = None
             self.exists = True
@@ -168,23 +171,23 @@ class TableData:
         return doc_id
 
     def delete(self, doc_id: int) -> None:
-        """Take away the row at `doc_id`, which must exist."""
+        """Delete the row at `doc_id`, which must exist."""
         row = self.rows[doc_id]
         before = self.join_commit()
         if before is not None:
             before.setdefault(doc_id, row)
-            self._note_id_sequence()
+            self._note_order()
         self._remove(doc_id, row)
         if self.caches:
             self.clear_query_caches()
 
     def clear(self) -> None:
-        """Take away every row. The table exists afterwards."""
+        """Delete every row. The table exists afterwards."""
         before = self.join_commit()
         if before is not None:
             for doc_id, row in self.rows.items():
                 before.setdefault(doc_id, row)
-            self._note_id_sequence()
+            self._note_order()
             self._cleared = True
         self.exists = True
         self.rows, self.keys, self.indexes = {}, {}, {field: Index() for field in self.indexes}
@@ -193,13 +196,13 @@ class TableData:
         self.clear_query_caches()
 
     def drop(self) -> None:
-        """Take away every row and the table's existence; ids begin anew, the declared key and indexes stay declared."""
+        """Delete every row and the table. Ids start again from 1; the declared key and indexes stay declared."""
         self.clear()
         self.exists = False
         self.next_id = None
 
     def clear_query_caches(self) -> None:
-        """Empty the query caches that hold answers from this table."""
+        """Clear the query caches that hold results from this table."""
         for cache in self.caches.values():
             cache.clear()
         self.caches.clear()
@@ -207,80 +210,78 @@ class TableData:
     # The end of a commit
 
     def changes(self) -> list[Any] | None:
-        """What the open commit did here, as the journal writes it: `[id, row]` put, `[id]` taken away, `[]` all
-        taken away; None for a table that is gone. Done in this order they restore the rows and their sequence."""
+        """The changes of the open commit in the journal's form: `[id, row]` set, `[id]` deleted, `[]` all deleted; None
+        for a table that was dropped. Replayed in this order they restore the rows and their order."""
         if not self.exists:
             return None
         rows = self.rows
         if self._cleared:
             return [[], *rows.items()]
+        before = self.before or {}
+        ids: Iterable[int] = before
+        if self._reinserted:  # then the order of the rows differs from the order in which `before` met the ids
+            position = {doc_id: place for place, doc_id in enumerate(rows) if doc_id in before}
+            ids = sorted(before, key=lambda doc_id: position.get(doc_id, -1))
         changes: list[Any] = []
-        for doc_id, old in (self.before or {}).items():
+        for doc_id in ids:
             row = rows.get(doc_id)
-            if old is not None and (row is None or doc_id in self._reinserted):
+            if before[doc_id] is not None and (row is None or doc_id in self._reinserted):
                 changes.append((doc_id,))
             if row is not None:
                 changes.append((doc_id, row))
         return changes
 
     def existence_changed(self) -> bool:
-        """Whether the open commit brought the table into being or dropped it."""
+        """Whether the open commit created or dropped the table."""
         return self.exists != self._initial[1]
 
     def end_commit(self) -> None:
-        """Forget how it was before the commit."""
+        """Discard what was recorded for a rollback."""
         self.before = None
-        self._cleared = False
+        self._cleared = self._order_changed = False
         self._id_sequence = None
         if self._reinserted:
             self._reinserted.clear()
 
     def rollback(self) -> None:
-        """Put everything back as it was before the commit: rows and their sequence, indexes, next id.
+        """Restore the table as it was before the commit: rows and their order, key, indexes, next id.
 
-        Interrupted, it can be done again.
+        It can be repeated after an interrupt.
         """
-        rows, moved = self.rows, self._cleared
-        for doc_id, old in [*(self.before or {}).items(), *self._reinserted.items()]:
+        rows = self.rows
+        for doc_id, old in (self.before or {}).items():
             now = rows.get(doc_id)
             if old is None:
                 if now is not None:
                     self._remove(doc_id, now)
             elif now is None:
-                self._cleared = moved = True
                 self._add(doc_id, old)
             else:
                 self._replace(doc_id, now, old)
-                moved = moved or doc_id in self._reinserted
         self.next_id, self.exists, self.max_id, self.ascending = self._initial
-        if moved:  # what came back stands at the end
-            sequence = self._id_sequence if not self.ascending and self._id_sequence is not None else sorted(rows)
+        if self._order_changed:
+            sequence = sorted(rows) if self.ascending or self._id_sequence is None else self._id_sequence
             self.rows = {doc_id: rows[doc_id] for doc_id in sequence if doc_id in rows}
         if self._needs_reindex:
-            anew = TableData(self._commit_state, self.name, TableSnapshot(self.rows, None, True, None, {}, {}))
-            anew.declare(self.key, self.indexes)
-            self.keys, self.indexes, self._needs_reindex = anew.keys, anew.indexes, False
+            rebuilt = TableData(self._commit_state, self.name, TableSnapshot(self.rows, None, True, None, {}, {}))
+            rebuilt.declare(self.key, self.indexes)
+            self.keys, self.indexes, self._needs_reindex = rebuilt.keys, rebuilt.indexes, False
         self.order.trim(self.rows)
         self.clear_query_caches()
         self.end_commit()
 
-    def _note_reinsertion(self, doc_id: int, before: dict[int, Row | None]) -> None:
-        if (was := before.get(doc_id)) is not None:
-            self._reinserted[doc_id] = was
-        before.pop(doc_id, None)  # so that it goes to the end: so does the row
-        before[doc_id] = was
+    def _note_order(self) -> None:
+        # Rows in the order of their ids (the usual table) are put back in order by sorting; others need this list.
+        if not self._order_changed:
+            self._id_sequence = None if self.ascending else list(self.rows)
+            self._order_changed = True
 
-    def _note_id_sequence(self) -> None:
-        # Rows in the order of their ids (the usual table) are put back in place by sorting; others need a note of it.
-        if self._id_sequence is None and not self.ascending:
-            self._id_sequence = list(self.rows)
-
-    # Finding
+    # Look-up
 
     def declare(self, key: str | None, indexes: Iterable[str]) -> None:
-        """Keep a unique key and indexes from now on; those kept already stay. Existing rows are indexed here.
+        """Maintain a unique key and indexes from now on; those declared before stay. Existing rows are indexed here.
 
-        Raises `ValueError` when the table has another key already, or when two rows share a key.
+        Raises `ValueError` when the table has another unique key, or when two rows share a key.
         """
         if key is not None and key != self.key:
             if self.key is not None:
@@ -302,7 +303,7 @@ class TableData:
         self.indexes.update(fresh)
 
     def with_value(self, field: str, value: Any) -> Collection[int]:
-        """The ids of rows that may have `value` in `field`: its index's group in no order, or every id."""
+        """The ids of rows that may have `value` in `field`: from the index in no order, or every id without one."""
         index = self.indexes.get(field)
         if index is None or value is None:
             return self.rows
@@ -313,11 +314,11 @@ class TableData:
         return () if held is None else held if isinstance(held, set) else (held,)
 
     def newest_first(self, wanted: Mapping[str, Any], after: int | None) -> Iterator[list[int]]:
-        """The ids below `after` of rows that may be as `wanted`, from the highest, in growing portions.
+        """The ids below `after` of rows that may have the values `wanted`, from the highest, in growing portions.
 
-        When an index leaves at most a quarter of the rows, those are sorted; otherwise the walk goes down the list
-        of all ids from `after`. So the worst page costs a small fixed amount for each row of the table, and the
-        usual one does not depend on the table's size.
+        When an index leaves at most a quarter of the rows, those are sorted; otherwise the list of all ids is read
+        downwards from `after`. So the most expensive page costs a small fixed amount for each row of the table, and
+        the usual page does not depend on the size of the table.
         """
         best, fewest = None, len(self.rows) // 4 + 1
         for field, value in wanted.items():
@@ -336,16 +337,16 @@ class TableData:
             end, portion = start, min(2 * portion, 8_192)
 
     def highest_id(self) -> int:
-        """The highest id in use; 0 when there is none."""
+        """The highest id in use; 0 in an empty table."""
         if self.max_id not in self.rows:
             self.join_commit()
             self.max_id = max(self.rows, default=0)
             self.order.trim(self.rows)
         return self.max_id
 
-    # One row in, out, or over another. While a commit is undone two rows may claim one key for a moment; hence a row
-    # only ever takes away its own claim. Ctrl-C (or a lack of memory) in the middle dooms the commit, and `undo` mends
-    # what was left half done.
+    # The three ways in which one row changes. During a rollback two rows may have the same key for a moment, so a row
+    # only removes a key that points to itself. Ctrl-C or a lack of memory in the middle makes the commit rollback-only,
+    # and `rollback` then builds the key and the indexes again.
 
     def _add(self, doc_id: int, row: Row) -> None:
         try:

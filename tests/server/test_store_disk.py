@@ -19,7 +19,7 @@ from leyden.server.store.journal import load
 from leyden.server.store.lock import Lock
 from leyden.server.store.storage import JournalStorage, Policy
 from leyden.server.store.store import Store
-from leyden.server.store.table import IndexedTable
+from leyden.server.store.tinydb.table import IndexedTable
 from tests.support.store_helpers import (
     JOURNAL,
     failing,
@@ -271,7 +271,7 @@ def test_a_failed_flush_is_not_believed_when_it_is_repeated(tmp_path: Path, monk
             broken.setattr(os, "fsync", failing)
             with pytest.raises(StorageUnavailable):
                 store.flush()
-        with pytest.raises(StorageUnavailable, match="the next commit writes everything anew"):
+        with pytest.raises(StorageUnavailable, match="the next commit writes the whole journal again"):
             store.flush()
         assert store.unsynced
         charges.put({"id": "b"})

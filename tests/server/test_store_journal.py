@@ -220,7 +220,7 @@ def test_damage_in_the_first_line_and_in_a_later_one_keeps_what_lies_between(thr
 def test_a_strangers_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     for content in (b"hello\n", b"\x00" * 40, b'{"format": "leyden-journal", "version": 1}\n', b"hello"):
         (tmp_path / JOURNAL).write_bytes(content)
-        with pytest.raises(StoreError, match="if this is no journal of Leyden's, choose another directory") as refusal:
+        with pytest.raises(StoreError, match="if this is not a journal of Leyden, choose another directory") as refusal:
             Store.open(tmp_path)
         what = "the line is not what was written" if b"\n" in content else "it does not name the format"
         assert f"line 1: {what}" in str(refusal.value)
@@ -288,7 +288,7 @@ def test_what_is_gone_already_may_be_said_to_be_gone(tmp_path: Path) -> None:
 def test_a_sound_line_that_says_nonsense_is_damage_too(tmp_path: Path, body: bytes) -> None:
     first, chain = header_line()
     (tmp_path / JOURNAL).write_bytes(first + encode_line(body, chain)[0])
-    with pytest.raises(DamagedJournal, match="line 2: it is well kept but says nothing"):
+    with pytest.raises(DamagedJournal, match="line 2: its checksum is right, but it is not a commit"):
         Store.open(tmp_path)
 
 

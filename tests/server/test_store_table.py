@@ -21,8 +21,8 @@ from tinydb.table import Document, Table
 from leyden.server.store.rows import RowStorage
 from leyden.server.store.storage import JournalStorage
 from leyden.server.store.store import Database, Store
-from leyden.server.store.table import IndexedTable
 from leyden.server.store.table_data import TableData
+from leyden.server.store.tinydb.table import IndexedTable
 
 
 class TextStorage(Storage):

@@ -1,4 +1,4 @@
-"""To and from plain TinyDB files, so that nobody's data depends on this program."""
+"""Export to and import from TinyDB's JSON file, so that the data can be used without Leyden."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from leyden.server.store.table_data import Row
 
 
 def export_tinydb(storage: RowStorage, path: str | os.PathLike[str]) -> None:
-    """Write what `tinydb.TinyDB(path)` opens: the same tables, documents and ids.
+    """Write a file that `tinydb.TinyDB(path)` opens: the same tables, documents and ids.
 
-    The file appears whole or not at all, over one that was there. It is ASCII, because TinyDB reads a file in the
-    machine's own encoding. Raises `StoreError` when it cannot be written.
+    The file is replaced atomically. It is ASCII, because TinyDB reads a file in the machine's own encoding. Raises
+    `StoreError` when it cannot be written.
     """
     target = Path(path)
     draft = target.with_name(target.name + ".new")
@@ -35,10 +35,10 @@ def export_tinydb(storage: RowStorage, path: str | os.PathLike[str]) -> None:
 
 
 def import_tinydb(storage: RowStorage, path: str | os.PathLike[str]) -> dict[str, int]:
-    """Take in the tables of a TinyDB JSON file, as one commit. Returns how many documents each table received.
+    """Add the tables of a TinyDB JSON file, as one commit. Returns the number of documents for each table.
 
-    Raises `StoreError` when the file is not TinyDB's, and when a table of the same name has rows already, whose ids
-    could collide.
+    Raises `StoreError` when the file is not TinyDB's, and when a table of the same name has rows already, because
+    their ids could collide.
     """
     tables = _read(Path(path))
     for name in tables:
@@ -46,10 +46,10 @@ def import_tinydb(storage: RowStorage, path: str | os.PathLike[str]) -> dict[str
             raise StoreError(f"table {name!r} has rows already: import {os.fspath(path)} into an empty store")
     with storage.commit():
         for name, rows in tables.items():
-            table_data = storage.table_data(name)
-            table_data.create()
+            table = storage.table_data(name)
+            table.create()
             for doc_id, row in rows.items():
-                table_data.set(doc_id, row)
+                table.set(doc_id, row)
     return {name: len(rows) for name, rows in tables.items()}
 
 
@@ -69,5 +69,5 @@ def _read(path: Path) -> dict[str, dict[int, Row]]:
 
 
 def _not_json(word: str) -> Any:
-    # TinyDB writes these; our journal would say null, and after a restart the row would no longer be what it was.
+    # TinyDB writes NaN and Infinity. The journal would store null, so the row would differ after a restart.
     raise ValueError(f"{word} is no JSON value")
