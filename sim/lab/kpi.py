@@ -1,14 +1,17 @@
-"""Figures of a shop: how many charges became money, how long it took, and what was tried on the way."""
+"""Key figures of a shop: counts of Charges by outcome, conversion, payment times, payments and callbacks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
+from leyden.extras import require
+from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED, states_entered
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import DELIVERED, PENDING
 from leyden.server.callbacks.delivery_row import DeliveryRow
+from leyden.server.contract.types import LifecycleTable
 from leyden.server.timestamps import parse_duration, to_iso
 
 if TYPE_CHECKING:
@@ -28,11 +31,11 @@ FIGURES = (
 
 
 class Kpi:
-    """The figures of one world, worked out anew each time one is read.
+    """The figures of one world, computed anew at each reading.
 
-    They cover the Charges created from `since_ms` (on) until `until_ms` (before it), those of Static Charges included,
-    with their payments and callbacks whenever these came. Counts are 0 where nothing happened; a share or a span of
-    which there is no single instance is NaN, which pandas leaves out of its means.
+    They cover the Charges created from `since_ms` (included) to `until_ms` (excluded), those of Static Charges too, and
+    all payments and callbacks of these Charges. Counts are 0 when nothing happened; a share or a duration without any
+    instance is NaN, which pandas leaves out of its means.
     """
 
     def __init__(self, world: World, *, since_ms: int | None = None, until_ms: int | None = None) -> None:
@@ -49,48 +52,49 @@ class Kpi:
 
     @property
     def pending(self) -> int:
-        """Charges still waiting."""
-        return self._count("pending")
+        """Charges that can still be paid."""
+        return self._count({self._table.initial})
 
     @property
     def completed(self) -> int:
         """Charges paid."""
-        return self._count("completed")
+        return self._count(self._paid_states)
 
     @property
     def expired(self) -> int:
-        """Charges whose time ran out unpaid."""
-        return self._count("expired")
+        """Charges that expired unpaid."""
+        return self._count(states_entered(self._table, EXPIRY_REACHED))
 
     @property
     def errors(self) -> int:
-        """Charges whose invoice the node could not honour."""
-        return self._count("error")
+        """Charges whose invoice the node failed."""
+        return self._count(states_entered(self._table, INVOICE_FAILED))
 
     @property
     def conversion(self) -> float:
-        """The share of the Charges that was paid.
+        """The share of the Charges that were paid.
 
-        While some still wait, only those count whose time is up, whatever became of them: who pays does so early, and
-        so the Charges of the last minutes would make every shop look better than it is, the more the longer they are
-        payable. NaN while there is none to count.
+        While some Charges can still be paid, only those past their expiry count, whatever their state: customers who
+        pay do so early, so the newest Charges would raise the share, the more the longer they can be paid. NaN when no
+        Charge counts.
         """
         charges = self._charges()
-        if self._count("pending", charges):
+        if self._count({self._table.initial}, charges):
             now = self._world.clock.now()
             charges = [row for row in charges if row["expires_at"] <= now]
-        return _share(self._count("completed", charges), len(charges))
+        return _share(self._count(self._paid_states, charges), len(charges))
 
     @property
     def received_msat(self) -> int:
-        """What the paid Charges brought, overpayments included."""
-        return sum(row["received_msat"] for row in self._charges() if row["status"] == "completed")
+        """The amount received for paid Charges, overpayments included."""
+        paid = self._paid_states
+        return sum(row["received_msat"] for row in self._charges() if row["status"] in paid)
 
     def settle_s(self, q: float = 0.5) -> float:
         """The time from a Charge's creation to its payment in seconds: the median, or another quantile from 0 to 1.
 
-        Between two values it is interpolated. Creation counts in whole seconds, as invoices do, so up to a second of a
-        figure is that rounding. NaN when none was paid; `ValueError` for a quantile that is none.
+        It is interpolated between two values. The creation is rounded down to whole seconds, as in invoices, so a
+        figure may be up to a second too long. NaN when no Charge was paid; `ValueError` for `q` outside 0 to 1.
         """
         paid = [row for row in self._charges() if row["confirmed_at"] is not None]
         return quantile([(row["confirmed_at"] - row["created_at"]) / 1_000 for row in paid], q)
@@ -99,23 +103,23 @@ class Kpi:
 
     @property
     def payments(self) -> int:
-        """Payments that wallets began for these Charges."""
+        """Payments that wallets started for these Charges."""
         return sum(1 for _ in self._payments())
 
     @property
     def paid_share(self) -> float:
-        """Of the payments that have ended, the share that succeeded. NaN while none has."""
+        """The share of ended payments that succeeded. NaN when none has ended."""
         ended = [row["outcome"] for row in self._payments() if row["outcome"] is not None]
         return _share(ended.count("SUCCEEDED"), len(ended))
 
     @property
     def attempts(self) -> int:
-        """Parts that these payments sent on their way, those that came back included."""
+        """Parts that these payments sent, failed ones included."""
         return sum(len(row["attempts"]) for row in self._payments())
 
     @property
     def fees_msat(self) -> int:
-        """What payers paid for the way, on parts that arrived; 0 where payments are direct."""
+        """Routing fees of settled parts; 0 with direct payments."""
         return sum(
             attempt.get("fee_msat", 0)
             for row in self._payments()
@@ -127,31 +131,31 @@ class Kpi:
 
     @property
     def callbacks(self) -> int:
-        """Callbacks that these Charges caused."""
+        """Callback messages about these Charges."""
         return len(self._deliveries())
 
     @property
     def delivered_share(self) -> float:
-        """Of the callbacks that have ended, the share that a receiver took. NaN while none has."""
+        """The share of ended callbacks that were delivered. NaN when none has ended."""
         ended = [row["status"] for row in self._deliveries() if row["status"] != PENDING]
         return _share(ended.count(DELIVERED), len(ended))
 
     @property
     def callback_attempts(self) -> int:
-        """Posts that it took, or that were spent so far."""
+        """Attempts to deliver these callbacks so far."""
         return sum(AttemptLog(row).attempt_count for row in self._deliveries())
 
     # Traffic
 
     @property
     def refused(self) -> int:
-        """Visitors for whom the service made no Charge, in the whole run: there is no Charge to tell the window by."""
+        """Customers without a Charge, because the service refused it; of the whole run, not of the window."""
         return sum(row["refused"] for row in self._world.traffic.rows)
 
     # All at once
 
     def row(self) -> dict[str, Any]:
-        """Every figure by its name, ready to be the row of a sweep."""
+        """All figures by name, for example as the result of a sweep's function."""
         return {
             name: self.settle_s(0.5 if name == "settle_p50_s" else 0.95)
             if name.startswith("settle")
@@ -160,15 +164,18 @@ class Kpi:
         }
 
     def between(self, since_ms: int | None, until_ms: int | None) -> Kpi:
-        """The figures of the Charges created between two instants (ms): the first included, the second not."""
+        """The figures of the Charges created from one instant (ms, included) to another (excluded)."""
         return Kpi(self._world, since_ms=since_ms, until_ms=until_ms)
 
     def windows(self, span: str | float | timedelta) -> Iterator[tuple[int, Kpi]]:
-        """One Kpi for each span of time from the first Charge's to the last's, with the instant (ms) it begins at.
-        They begin where the span divides the epoch evenly: at full hours for `1h`."""
+        """One Kpi per window of time from the first Charge to the last, with the start of the window (ms).
+
+        Windows start at multiples of the span since the epoch: at full hours for `1h`. Raises `ValueError` for a span
+        that is not positive.
+        """
         span_ms = parse_duration(span)
         if span_ms <= 0:
-            raise ValueError(f"a window of {span!r} holds nothing: give a span of more than 0")
+            raise ValueError(f"a window of {span!r} is empty: give a span of more than 0")
         created = [row["created_at"] for row in self._charges()]
         if not created:
             return
@@ -178,7 +185,8 @@ class Kpi:
             yield start, self.between(since, until)
 
     def by(self, span: str | float | timedelta) -> pd.DataFrame:
-        """A table with a row for each window of `windows(span)`, indexed by its beginning (UTC)."""
+        """A DataFrame with one row per window of `windows(span)`, indexed by its start (UTC). Needs pandas."""
+        require("kpi.by()", "pandas", "lab")
         import pandas as pd
 
         rows = list(self.windows(span))
@@ -187,12 +195,12 @@ class Kpi:
         return pd.DataFrame(figures, index=index, columns=[name for name in FIGURES if name != "refused"])
 
     def __repr__(self) -> str:
-        since = "the beginning" if self._since_ms is None else to_iso(self._since_ms)
+        since = "the start" if self._since_ms is None else to_iso(self._since_ms)
         until = "now" if self._until_ms is None else to_iso(self._until_ms)
         lines = [f"  {name:20} {_shown(value)}" for name, value in self.row().items()]
         return "\n".join([f"Kpi of the charges created from {since} until {until}", *lines])
 
-    # Inside
+    # Private
 
     def _charges(self) -> list[Row]:
         since, until = self._since_ms, self._until_ms
@@ -202,8 +210,16 @@ class Kpi:
             if (since is None or row["created_at"] >= since) and (until is None or row["created_at"] < until)
         ]
 
-    def _count(self, status: str, charges: list[Row] | None = None) -> int:
-        return sum(row["status"] == status for row in (self._charges() if charges is None else charges))
+    @property
+    def _table(self) -> LifecycleTable:
+        return self._world.service.contract.lifecycles["Charge"]
+
+    @property
+    def _paid_states(self) -> Set[str]:
+        return states_entered(self._table, PAYMENT_SETTLED)
+
+    def _count(self, states: Set[str], charges: list[Row] | None = None) -> int:
+        return sum(row["status"] in states for row in (self._charges() if charges is None else charges))
 
     def _payments(self) -> Iterator[Row]:
         rows = self._world.payments.rows
@@ -220,9 +236,9 @@ class Kpi:
 
 
 def quantile(values: list[float], q: float) -> float:
-    """The value below which a share `q` of the values lies, interpolated between neighbours; NaN of none."""
+    """The `q` quantile of the values, interpolated; NaN without values. Raises `ValueError` for `q` outside 0 to 1."""
     if not 0 <= q <= 1:
-        raise ValueError(f"a quantile lies between 0 and 1, not at {q!r}: the 95th percentile is 0.95")
+        raise ValueError(f"a quantile is between 0 and 1, not {q!r}: the 95th percentile is 0.95")
     if not values:
         return nan
     ordered = sorted(values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from leyden.errors import DrawingError
+from leyden.extras import require
 from leyden.lab.drawings.drawing import Drawing
 from leyden.lab.drawings.svg import coord, svg_root, text_at
 from leyden.lab.drawings.text_metrics import TextRun, clean, clip
@@ -22,6 +23,7 @@ def qr(text: str) -> Drawing:
 
     Raises `DrawingError` for an empty text, and for one that no QR code can hold (2,953 bytes).
     """
+    require("qr()", "segno", "lab")
     import segno
 
     if not text:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leyden.errors import SweepError
+from leyden.extras import require
 from leyden.lab.sweeps.runs import COLUMNS, OK, Scenario, SweepRun, as_json, function_key, run_key, seed_for
 from leyden.lab.sweeps.store import SweepStore
 from leyden.server.version import VERSION
@@ -74,6 +75,8 @@ def sweep(
     Columns: `run_id, scenario, replication, seed`, the parameters, the metrics, `status, error, wall_s, version`.
     Raises `SweepError` when there is nothing to run or a name is taken.
     """
+    for package in ("pandas", "loky", "tqdm"):
+        require("sweep()", package, "lab")
     runs = _runs(fn, scenarios, replications, seed)
     kept = SweepStore(Path(store)) if store is not None else None
     with kept if kept is not None else nullcontext():
