@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from leyden.errors import MissingExtra
 from leyden.harness.options import COMMANDS as HARNESS
+from leyden.harness.options import seed
 from leyden.server.callbacks.egress import MODES
 from leyden.server.errors import LeydenError
 from leyden.server.timestamps import parse_iso
@@ -85,7 +86,7 @@ def _describe_serve(serve: argparse.ArgumentParser) -> None:
         "--start", type=_start, metavar="TIME", help="the clock's first instant (default: the real time)"
     )
     serve.add_argument("--rate", type=_rate, help="sandbox seconds per second; 0 freezes the clock (default: 1)")
-    serve.add_argument("--seed", type=_seed, help="the seed of all chance (default: one nobody chose)")
+    serve.add_argument("--seed", type=seed, help="the seed of all chance (default: one nobody chose)")
     serve.add_argument("--spec", metavar="FILE", help="serve this document instead of the packaged one")
     serve.add_argument("--overlay", action="append", default=[], metavar="NAME", help=_OVERLAY)
     serve.add_argument(
@@ -282,12 +283,6 @@ def _rate(text: str) -> float:
     if not 0 <= rate <= 100_000:
         raise argparse.ArgumentTypeError(f"{text!r} is not a rate: give 0 (frozen), 1 (real time) or up to 100000")
     return rate
-
-
-def _seed(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a seed: give a whole number of at most 18 digits")
-    return int(text)
 
 
 def _start(text: str) -> int:

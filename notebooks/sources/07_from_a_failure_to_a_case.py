@@ -10,9 +10,9 @@ import json
 
 import pandas as pd
 
-from leyden.harness.engines.random_walk import minimal, walk
+from leyden.harness.engines.random_walk import minimal, random_walk
 from leyden.harness.reports.exports import as_pytest
-from leyden.harness.runs.adapters import InProcess
+from leyden.harness.targets.target import InProcess
 from leyden.harness.runs.cases import read_case, replay
 from leyden.server.contract.load import load_contract
 
@@ -39,10 +39,10 @@ flawed = InProcess(spec=load_contract(overlays=["payable-at-expiry"]))
 
 # %%
 for number in range(seed, seed + most):
-    walked = walk(number, flawed, overlays=(), disks=False)
-    if walked.broken is not None:
+    walked = random_walk(number, flawed, overlays=(), disks=False)
+    if walked.violation is not None:
         break
-print(f"The world of seed {number}, after {len(walked.case.steps)} steps: {walked.broken}")
+print(f"The world of seed {number}, after {len(walked.case.steps)} steps: {walked.violation}")
 
 # %% [markdown]
 # ## Smaller
@@ -51,8 +51,8 @@ print(f"The world of seed {number}, after {len(walked.case.steps)} steps: {walke
 # away, and makes those that stay plainer, as long as the same promise is broken.
 
 # %%
-case, played = minimal(walked, flawed)
-print(case.tell())
+case, result = minimal(walked, flawed)
+print(case.describe())
 
 # %% [markdown]
 # ## See it
@@ -61,7 +61,7 @@ print(case.tell())
 
 # %%
 flawed.begin(case.seed, case.start_ms, case.overlays)
-for request in played.requests:
+for request in result.requests:
     flawed.send(*request)
 charges = flawed.sandbox.charges.table
 charges[["status", "created_at", "expires_at", "confirmed_at"]]
@@ -105,10 +105,10 @@ pd.DataFrame(
     [
         {
             "service": name,
-            "promise": "kept" if seen.played.fact is None else "broken",
-            "finding again": seen.same_finding,
+            "promise": "kept" if observed.result.fact is None else "broken",
+            "finding again": observed.same_finding,
         }
-        for name, seen in (("with the flaw", again), ("as specified", mended))
+        for name, observed in (("with the flaw", again), ("as specified", mended))
     ]
 ).set_index("service")
 

@@ -1,4 +1,4 @@
-"""The harness on the command line: `leyden fuzz`, `leyden tour`, `leyden replay`."""
+"""The commands `leyden fuzz`, `leyden conformance` and `leyden replay`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from leyden.extras import require
-from leyden.harness.engines.campaign import Finding, Order, Report, campaign, share
-from leyden.harness.options import USUAL_SECONDS
+from leyden.harness.constants import DEFAULT_SECONDS
+from leyden.harness.engines.campaign import run_campaign, split
+from leyden.harness.engines.results import CampaignConfig, CampaignReport, FoundViolation
 from leyden.harness.reports.coverage import Coverage
-from leyden.harness.reports.exports import FORMS
-from leyden.harness.runs.adapters import InProcess, Target
+from leyden.harness.reports.exports import EXPORTS
 from leyden.harness.runs.cases import CaseError, read_case, replay
+from leyden.harness.targets.served import ExternalService, ServedLeyden
+from leyden.harness.targets.target import InProcess, Target
 from leyden.server.docs.tables import replace_between_markers
 from leyden.server.errors import LeydenError
 from leyden.server.system.clock import system_time_ms
@@ -28,160 +30,166 @@ _ENDINGS = {"pytest": ".py", "curl": ".sh", "notebook": ".ipynb"}
 
 
 class HarnessError(LeydenError):
-    """The harness was asked for something that it cannot do; the text says what to ask instead."""
+    """The options cannot be used together, or a file, module or cluster cannot be used; the text says what to do."""
 
 
 def fuzz(options: argparse.Namespace) -> int:
-    """Run a campaign and tell what came of it: 0 when every promise was kept, 1 otherwise."""
-    overlays = None if options.overlay is None else tuple(options.overlay)
+    """Run a campaign and print its report. Returns 0 if there is no violation, 1 otherwise."""
     seconds = options.seconds
-    if seconds is None and options.examples is None and set(options.engines) != {"tour"}:
-        seconds = USUAL_SECONDS
-    order = Order(
+    if seconds is None and options.examples is None and set(options.engines) != {"conformance"}:
+        seconds = DEFAULT_SECONDS
+    config = CampaignConfig(
         engines=options.engines,
         seed=options.seed,
         seconds=seconds,
         examples=options.examples,
-        overlays=overlays,
+        overlays=_overlays(options),
         stop_early=not options.keep_going,
-        make=_maker(options),
+        make=_target_factory(options),
     )
     if options.target is not None and (options.workers > 1 or options.cluster):
-        raise HarnessError("one served world cannot be shared by several processes: leave --workers and --cluster out")
-    progress = Progress(order)
+        raise HarnessError("several processes cannot share one served sandbox: leave --workers and --cluster out")
     if options.workers > 1 or options.cluster:
-        report = _shared(order, options.workers, options.cluster)
+        report = _run_in_processes(config, options.workers, options.cluster)
+        Progress(config).done(report)
     else:
-        report = campaign(order, system_time_ms, progress)
-    progress.done(report)
-    return _tell(report, options, cover=options.cover)
+        report = _run_here(config)
+    return _print_report(report, options, full_coverage=options.require_full_coverage)
 
 
-def tour(options: argparse.Namespace) -> int:
-    """Take the tour once."""
-    overlays = None if options.overlay is None else tuple(options.overlay)
-    order = Order(engines=("tour",), overlays=overlays, make=_maker(options))
-    return _tell(campaign(order, system_time_ms, Progress(order)), options, cover=False)
+def conformance(options: argparse.Namespace) -> int:
+    """Run the conformance cases once and print the report. Returns 0 if there is no violation, 1 otherwise."""
+    config = CampaignConfig(engines=("conformance",), overlays=_overlays(options), make=_target_factory(options))
+    return _print_report(_run_here(config), options, full_coverage=False)
 
 
 def replay_case(options: argparse.Namespace) -> int:
-    """Play a case file again, or print it in another form."""
+    """Run a case file again, or print it in another format. Returns 0 if there is no violation, 1 otherwise."""
     case = read_case(options.case)
     if options.export is not None:
-        print(FORMS[options.export](case), end="")
+        print(EXPORTS[options.export](case), end="")
         return 0
     replayed = replay(case)
-    if replayed.played.fact is not None:
-        print(replace(case, expectation=replayed.played.fact).tell(f"leyden replay {options.case}"))
+    if replayed.result.expectation is not None:
+        print(replace(case, expectation=replayed.result.expectation).describe(f"leyden replay {options.case}"))
     else:
-        print(case.tell() if case.expectation is None else "Every promise is kept now.")
+        print(case.describe() if case.expectation is None else "The violation does not occur any more.")
     print(f"journal {replayed.journal_hash}: {'the same' if replayed.same_journal else f'was {case.journal_hash}'}")
-    return 0 if replayed.played.broken is None else 1
+    return 0 if replayed.result.violation is None else 1
 
 
-def _shared(order: Order, workers: int, cluster: str | None) -> Report:
-    """The order in parts, each by a process of its own, here or on a Dask cluster."""
-    with ExitStack() as rooms:
+def _overlays(options: argparse.Namespace) -> tuple[str, ...] | None:
+    return None if options.overlay is None else tuple(options.overlay)
+
+
+def _run_here(config: CampaignConfig) -> CampaignReport:
+    progress = Progress(config)
+    report = run_campaign(config, system_time_ms, progress)
+    progress.done(report)
+    return report
+
+
+def _run_in_processes(config: CampaignConfig, workers: int, cluster: str | None) -> CampaignReport:
+    """Split the campaign over processes, on this machine or on a Dask cluster."""
+    with ExitStack() as stack:
         executor: Executor
         if cluster is None:
             executor = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
         else:
             require("leyden fuzz --cluster", "distributed", "cluster")
             try:
-                client = rooms.enter_context(import_module("distributed").Client(cluster))
+                client = stack.enter_context(import_module("distributed").Client(cluster))
             except (ImportError, OSError, ValueError) as error:
                 raise HarnessError(
                     f"no cluster at {cluster}: {error}; install leyden[cluster] and check the address"
                 ) from None
             executor = client.get_executor(pure=False)
             workers = max(workers, sum(client.ncores().values()))
-        rooms.enter_context(executor)
-        report = Report()
-        futures: list[Future[Report]] = [executor.submit(run_share, part) for part in share(order, workers)]
+        stack.enter_context(executor)
+        report = CampaignReport()
+        futures: list[Future[CampaignReport]] = [executor.submit(run_part, part) for part in split(config, workers)]
         for future in wait(futures).done:
             report.merge(future.result())
         return report
 
 
-def run_share(order: Order) -> Report:
-    """One process's part of a campaign."""
-    return campaign(order, system_time_ms)
+def run_part(config: CampaignConfig) -> CampaignReport:
+    """The part of a campaign that one process runs."""
+    return run_campaign(config, system_time_ms)
 
 
-def _maker(options: argparse.Namespace) -> Callable[[], Target]:
+def _target_factory(options: argparse.Namespace) -> Callable[[], Target]:
     if options.target is None:
-        if options.levers is not None:
-            raise HarnessError("--levers are for a service at a URL: give one")
+        if options.adapter is not None:
+            raise HarnessError("--adapter is for a service at a URL: give its URL")
         return InProcess
-    if options.levers is None:
-        from leyden.harness.runs.served import ServedLeyden
-
-        return partial(ServedLeyden, options.target, options.api_key, options.rival_key)
-    from leyden.harness.runs.served import AnyService
-
-    return partial(AnyService, options.target, options.api_key, options.rival_key, levers=_levers(options.levers))
+    keys = (options.target, options.api_key, options.second_api_key)
+    if options.adapter is None:
+        return partial(ServedLeyden, *keys)
+    return partial(ExternalService, *keys, adapter=_adapter(options.adapter))
 
 
-def _levers(text: str) -> object | None:
+def _adapter(text: str) -> object | None:
+    """The adapter that `MODULE:NAME` names; a class is called without arguments."""
     if text == "none":
         return None
     module, colon, name = text.partition(":")
     if not colon:
-        raise HarnessError(f"{text!r} names no levers: write module:object, or none")
+        raise HarnessError(f"{text!r} names no adapter: write module:object, or none")
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
         found = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise HarnessError(f"the levers {text!r} cannot be imported: {error}") from None
-    levers: object = found() if isinstance(found, type) else found
-    return levers
+        raise HarnessError(f"the adapter {text!r} cannot be imported: {error}") from None
+    adapter: object = found() if isinstance(found, type) else found
+    return adapter
 
 
 class Progress:
-    """A line that says what has been reached so far: written over on a terminal, elsewhere only the last one."""
+    """The progress line on standard error: updated on a terminal, elsewhere printed once at the end."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, config: CampaignConfig) -> None:
         self._live = sys.stderr.isatty()
         self._next_at = 0
-        self._seed = order.seed
+        self._seed = config.seed
 
-    def __call__(self, report: Report) -> None:
+    def __call__(self, report: CampaignReport) -> None:
         if self._live and system_time_ms() >= self._next_at:
             self._next_at = system_time_ms() + 200
             print(f"\r\x1b[K{self._line(report)}", end="", file=sys.stderr, flush=True)
 
-    def done(self, report: Report) -> None:
-        """The last line."""
+    def done(self, report: CampaignReport) -> None:
+        """Print the final line."""
         print(f"{chr(13) if self._live else ''}{self._line(report)}", file=sys.stderr)
 
-    def _line(self, report: Report) -> str:
-        coverage = report.coverage
-        reached, within = coverage.counted()
-        worlds, steps = sum(coverage.runs.values()), sum(coverage.steps.values())
-        found = len(report.findings)
-        return (
-            f"seed {self._seed}: {worlds} worlds, {steps} steps, {reached} of {within} cells reached, "
-            f"{found or 'no'} promise{'' if found == 1 else 's'} broken"
-        )
+    def _line(self, report: CampaignReport) -> str:
+        runs, steps = sum(report.coverage.runs.values()), sum(report.coverage.steps.values())
+        return f"seed {self._seed}: {runs} runs, {steps} steps, {_totals(report)}"
 
 
-def _tell(report: Report, options: argparse.Namespace, *, cover: bool) -> int:
+def _totals(report: CampaignReport) -> str:
+    reached, declared = report.coverage.counted()
+    count = len(report.violations)
+    return f"{reached} of {declared} coverage items, {count or 'no'} violation{'' if count == 1 else 's'}"
+
+
+def _print_report(report: CampaignReport, options: argparse.Namespace, *, full_coverage: bool) -> int:
     for file in options.report:
         _write(Path(file), _coverage_as(report.coverage, Path(file)))
     folder = None if options.cases is None else Path(options.cases)
-    for number, finding in enumerate(report.findings, 1):
-        path = None if folder is None else _keep(folder, number, finding)
-        print(f"\nFound by the {finding.engine}.\n{finding.case.tell('' if path is None else f'leyden replay {path}')}")
+    for number, found in enumerate(report.violations, 1):
+        path = None if folder is None else _write_case(folder, number, found)
+        replay_command = "" if path is None else f"leyden replay {path}"
+        print(f"\nFound by {found.engine}.\n{found.case.describe(replay_command)}")
     missing = report.coverage.missing()
     for what in report.coverage.unchecked:
         print(f"not checked: {what}")
-    if cover and missing:
-        print(f"\n{len(missing)} declared cells were never reached, for example {' '.join(missing[0])}")
-    if not report.findings:
-        reached, within = report.coverage.counted()
-        print(f"Every promise was kept; {reached} of {within} cells were reached.")
-    return 1 if report.findings or (cover and missing) else 0
+    if full_coverage and missing:
+        print(f"\n{len(missing)} declared coverage items were not reached, for example {' '.join(missing[0])}")
+    if not report.violations:
+        print(f"{sum(report.coverage.runs.values())} runs, {_totals(report)}")
+    return 1 if report.violations or (full_coverage and missing) else 0
 
 
 def _coverage_as(coverage: Coverage, file: Path) -> str:
@@ -189,24 +197,24 @@ def _coverage_as(coverage: Coverage, file: Path) -> str:
         try:
             return replace_between_markers(file.read_text(), "coverage", coverage.summary())
         except OSError as error:
-            raise HarnessError(f"{file}: {error.strerror}; the summary goes into a page that is there") from None
+            raise HarnessError(f"{file}: {error.strerror}; the summary needs a page with the markers") from None
     if file.suffix == ".html":
         return coverage.html()
     return coverage.json() if file.suffix == ".json" else coverage.text()
 
 
-def _keep(folder: Path, number: int, finding: Finding) -> Path:
-    check = (finding.case.expectation or {}).get("check", "case")
+def _write_case(folder: Path, number: int, found: FoundViolation) -> Path:
+    check = (found.case.expectation or {}).get("check", "case")
     path = folder / f"{number:02d}-{check}.case.json"
     folder.mkdir(parents=True, exist_ok=True)
-    _write(path, finding.case.dumps())
+    _write(path, found.case.dumps())
     for form, ending in _ENDINGS.items():
         try:
-            text = FORMS[form](finding.case)
+            text = EXPORTS[form](found.case)
         except CaseError:
             continue
-        except LeydenError as error:  # not every case can be said in every form
-            print(f"no {form} of {path.name}: {error}", file=sys.stderr)
+        except LeydenError as error:  # curl cannot restart a service, for example
+            print(f"no {form} file for {path.name}: {error}", file=sys.stderr)
             continue
         _write(folder / f"test_{number:02d}_{check}{ending}", text)
     return path

@@ -16,13 +16,13 @@ import nbformat
 import pytest
 
 import leyden.server.charges.charges
-from leyden.harness.conformance.conformance import tour_cases
+from leyden.harness.conformance.conformance import conformance_cases
 from leyden.harness.reports.exports import ExportError, as_curl, as_notebook, as_pytest
-from leyden.harness.runs.adapters import InProcess
-from leyden.harness.runs.cases import Case, CaseError, play, read_case, recorded, replay
+from leyden.harness.targets.target import InProcess
+from leyden.harness.runs.cases import Case, CaseError, play, read_case, with_result, replay
 from tests.support.served import served_leyden
 
-STORY = {case.name: case for case in tour_cases()}
+STORY = {case.name: case for case in conformance_cases()}
 KEPT = STORY["tour: the secret changes under way"]
 LINK = STORY["tour: 410 ends it for this link only"]
 
@@ -42,11 +42,11 @@ def trimmed(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def _finding() -> Case:
     body = {"amount": "1000", "description": " tea ", "callbackUrl": "http://r1.inbox.localhost/hook"}
     case = Case(({"do": "create_charge", "as": "c1", "body": body}, {"do": "pay", "as": "p1", "charge": "c1"}))
-    return recorded(case, play(case))
+    return with_result(case, play(case))
 
 
 def _proved(case: Case) -> Case:
-    return recorded(case, play(case))
+    return with_result(case, play(case))
 
 
 def test_a_case_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -87,13 +87,13 @@ class Remembering(InProcess):
 def test_looking_changes_nothing() -> None:
     """From the requests of the steps alone the same follows as with everything looked at in between."""
     looked, alone = Remembering(), Remembering()
-    played = play(KEPT, looked)
+    result = play(KEPT, looked)
     alone.begin(KEPT.seed, KEPT.start_ms, KEPT.overlays)
-    for request in played.requests:
+    for request in result.requests:
         alone.send(*request)
     alone.end()
     assert alone.happened == looked.happened
-    assert len(alone.happened) > len(played.requests) >= len(KEPT.steps)
+    assert len(alone.happened) > len(result.requests) >= len(KEPT.steps)
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,9 @@ def test_the_pytest_file_is_run_by_pytest(tmp_path: Path) -> None:
 
 
 def _cells(notebook: str) -> list[str]:
-    book = nbformat.reads(notebook, as_version=4)
-    nbformat.validate(book)
-    return [cell.source for cell in book.cells if cell.cell_type == "code"]
+    ledger = nbformat.reads(notebook, as_version=4)
+    nbformat.validate(ledger)
+    return [item.source for item in ledger.items if item.cell_type == "code"]
 
 
 def test_the_notebook_shows_the_same_answer(trimmed: pytest.MonkeyPatch) -> None:

@@ -12,14 +12,14 @@ from hypothesis.stateful import run_state_machine_as_test
 import leyden.server.charges.charges
 import leyden.server.charges.static_charges
 import leyden.server.http.idempotency
-from leyden.harness.checks.violations import Broken
-from leyden.harness.engines.campaign import Order, campaign
-from leyden.harness.engines.random_walk import minimal, walk
+from leyden.harness.checks.violations import ContractViolation
+from leyden.harness.engines.campaign import CampaignConfig, run_campaign
+from leyden.harness.engines.random_walk import minimal, random_walk
 from leyden.harness.engines.shrink import shrink
-from leyden.harness.engines.state_machine import bounded, machine, search
+from leyden.harness.engines.state_machine import bounded, state_machine, search
 from leyden.harness.model.faults import HOLDING
-from leyden.harness.options import OVERLAYS
-from leyden.harness.runs.adapters import InProcess
+from leyden.harness.constants import OVERLAYS
+from leyden.harness.targets.target import InProcess
 from leyden.harness.runs.cases import Case, play, replay
 from leyden.server.charges.charges import ChargeService
 from leyden.server.charges.static_charges import StaticChargeService
@@ -30,55 +30,55 @@ SEEDS = 3_000 if DEEP else 120
 
 
 def test_no_alarm_on_many_seeds() -> None:
-    target, alarms, seen = InProcess(), [], set()
+    target, alarms, observed = InProcess(), [], set()
     for seed in range(SEEDS):
-        walked = walk(seed, target)
-        seen |= set(walked.seen)
-        alarms += [] if walked.broken is None else [f"seed {seed}: {walked.broken}"]
+        walked = random_walk(seed, target)
+        observed |= set(walked.reached)
+        alarms += [] if walked.violation is None else [f"seed {seed}: {walked.violation}"]
     assert alarms == []
-    assert {("fault", kind) for kind in HOLDING} <= seen
+    assert {("fault", kind) for kind in HOLDING} <= observed
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_no_alarm_under_any_reading(overlay: str) -> None:
     target = InProcess()
     for seed in range(SEEDS // 8):
-        assert walk(seed, target, overlays=(overlay,)).broken is None
+        assert random_walk(seed, target, overlays=(overlay,)).violation is None
 
 
 def test_the_machine_raises_no_alarm() -> None:
-    run_state_machine_as_test(machine(), settings=bounded(400 if DEEP else 40, derandomize=not DEEP))
+    run_state_machine_as_test(state_machine(), settings=bounded(400 if DEEP else 40, derandomize=not DEEP))
 
 
 def test_the_same_seed_is_the_same_walk() -> None:
     target = InProcess()
-    assert walk(5, target).case == walk(5, target).case
+    assert random_walk(5, target).case == random_walk(5, target).case
 
 
 def test_without_disks_no_world_is_stopped_and_started() -> None:
     target = InProcess()
-    cases = [walk(seed, target, disks=False).case for seed in range(20)]
+    cases = [random_walk(seed, target, disks=False).case for seed in range(20)]
     assert not any(case.disk or case.restarts for case in cases)
-    assert any(walk(seed, target).case.disk for seed in range(20))
+    assert any(random_walk(seed, target).case.disk for seed in range(20))
 
 
 @pytest.mark.parametrize("engine", ["tour", "walk", "machine"])
 def test_a_world_that_is_wrong_from_its_beginning_is_a_finding(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Projects, "_new_secret", lambda self: "whsec_c2hvcnQ=")
-    order = Order(engines=(engine,), examples=1, stop_early=True)
-    [finding] = campaign(order, lambda: 0).findings
-    assert finding.engine == engine
-    assert finding.case.steps == ()
-    assert finding.key == ("lifecycle", "DECISIONS control-plane")
-    assert replay(finding.case).same_finding
+    order = CampaignConfig(engines=(engine,), examples=1, stop_early=True)
+    [found] = run_campaign(order, lambda: 0).violations
+    assert found.engine == engine
+    assert found.case.steps == ()
+    assert found.key == ("lifecycle", "DECISIONS control-plane")
+    assert replay(found.case).same_finding
 
 
 def test_what_its_steps_do_not_show_again_is_told_as_it_is() -> None:
     case = Case(({"do": "wallet"}, {"do": "wallet"}))
-    broken = Broken("echo", "DECISIONS wallet", "wallet", "0", "1")
-    small, played = shrink(case, InProcess(), broken)
+    violation = ContractViolation("echo", "DECISIONS wallet", "wallet", "0", "1")
+    small, result = shrink(case, InProcess(), violation)
     assert small.steps == case.steps
-    assert small.expectation == broken.fact() == played.fact
+    assert small.expectation == violation.fact() == result.fact
     assert small.journal_hash is not None
 
 
@@ -129,8 +129,8 @@ DEFECTS: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
 
 def _first_alarm(target: InProcess) -> Any:
     for seed in range(2_000):
-        walked = walk(seed, target)
-        if walked.broken is not None:
+        walked = random_walk(seed, target)
+        if walked.violation is not None:
             return walked
     raise AssertionError("nothing was found in 2000 worlds")
 
@@ -141,20 +141,20 @@ def test_a_broken_service_is_found_and_the_case_is_small(
 ) -> None:
     spoil(monkeypatch)
     target = InProcess()
-    case, played = minimal(_first_alarm(target), target)
-    assert played.broken is not None
+    case, result = minimal(_first_alarm(target), target)
+    assert result.violation is not None
     assert len(case.steps) <= 8, case.dumps()
     again = replay(case)
     assert again.same_finding
     assert again.same_journal
     monkeypatch.undo()
-    assert replay(case).played.broken is None
+    assert replay(case).result.violation is None
 
 
 def test_the_machine_finds_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChargeService, "expire", lambda self, charge_id: None)
     watch = search(3, 200)
-    assert watch.broken is not None
+    assert watch.violation is not None
     assert watch.case is not None
 
 
@@ -162,11 +162,11 @@ def test_a_finding_is_told_as_a_story(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChargeService, "expire", lambda self, charge_id: None)
     target = InProcess()
     case, _ = minimal(_first_alarm(target), target)
-    story = case.tell("leyden replay here.json")
-    assert "What was done\n  1. " in story
-    assert "What was promised (Charge: pending, expiry_reached -> expired)" in story
-    assert "'status': 'pending'" in story
-    assert story.endswith("See it again: leyden replay here.json")
+    describe_violation = case.describe("leyden replay here.json")
+    assert "What was done\n  1. " in describe_violation
+    assert "What was promised (Charge: pending, expiry_reached -> expired)" in describe_violation
+    assert "'status': 'pending'" in describe_violation
+    assert describe_violation.endswith("See it again: leyden replay here.json")
 
 
 def test_a_step_in_words_that_nobody_knows_is_our_own_mistake() -> None:
@@ -175,6 +175,6 @@ def test_a_step_in_words_that_nobody_knows_is_our_own_mistake() -> None:
 
 
 def test_a_finding_says_what_differs() -> None:
-    broken = Broken("echo", "DECISIONS not-given", "c1", {"internalId": ""}, {"internalId": None})
-    assert str(broken) == "c1: promised {'internalId': ''}, seen {'internalId': None} (DECISIONS not-given)"
-    assert broken.fact()["check"] == "echo"
+    violation = ContractViolation("echo", "DECISIONS not-given", "c1", {"internalId": ""}, {"internalId": None})
+    assert str(violation) == "c1: promised {'internalId': ''}, seen {'internalId': None} (DECISIONS not-given)"
+    assert violation.fact()["check"] == "echo"

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from leyden.harness.conformance.conformance import tour
-from leyden.harness.engines.random_walk import walk
+from leyden.harness.conformance.conformance import run_conformance
+from leyden.harness.engines.random_walk import random_walk
 from leyden.harness.engines.state_machine import search
-from leyden.harness.runs.adapters import InProcess
+from leyden.harness.targets.target import InProcess
 from leyden.harness.runs.cases import read_case, replay
 from tests.seeded_defects.__main__ import main
 from tests.seeded_defects.catalogue import CATALOGUE, DEFECTS
@@ -33,7 +33,7 @@ MET_ON_THE_WAY = ("amount-as-float", "expires-late", "one-slot-too-many", "stale
 @pytest.mark.parametrize("defect", DOZEN, ids=lambda defect: defect.name)
 def test_the_usual_engines_find_a_defect_and_show_it_in_a_few_steps(defect: Defect) -> None:
     found = hunt(defect.name, "all", seed=1)
-    assert found.found, f"missed in {LIMIT_S:g} s: {defect.story}"
+    assert found.found, f"missed in {LIMIT_S:g} s: {defect.describe_violation}"
     assert found.steps <= (2 * SMALL if DEEP else SMALL)
 
 
@@ -59,20 +59,20 @@ def test_what_was_found_is_found_again_from_its_case_as_long_as_it_is_planted() 
     with planted(CATALOGUE["one-slot-too-many"]):
         assert replay(case).same_finding
         assert replay(case).same_journal
-    assert replay(case).played.broken is None
+    assert replay(case).result.violation is None
 
 
 @pytest.mark.parametrize("seed", range(50 if DEEP else 3))
 def test_the_clean_service_raises_no_alarm(seed: int) -> None:
     target = InProcess()
     for one in range(1_000_000 * seed, 1_000_000 * seed + (200 if DEEP else 12)):
-        assert walk(one, target).broken is None, f"walk {one}"
-    assert search(seed, 200 if DEEP else 5).broken is None
+        assert random_walk(one, target).violation is None, f"walk {one}"
+    assert search(seed, 200 if DEEP else 5).violation is None
 
 
 @pytest.mark.parametrize("seed", range(2, 8) if DEEP else [2])
 def test_the_tour_of_the_clean_service_raises_no_alarm_in_another_world(seed: int) -> None:
-    assert [str(played.broken) for played in tour(InProcess(), seed=seed) if played.broken] == []
+    assert [str(result.violation) for result in run_conformance(InProcess(), seed=seed) if result.violation] == []
 
 
 def test_the_table_has_a_row_for_each_defect_and_engine_and_the_summary_names_what_was_missed() -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from openapi_spec_validator import validate
 
-from leyden.harness.conformance.conformance import tour_cases
+from leyden.harness.conformance.conformance import conformance_cases
 from leyden.harness.engines import schemathesis_engine
-from leyden.harness.engines.campaign import Order, campaign
-from leyden.harness.engines.random_walk import walk
+from leyden.harness.engines.campaign import CampaignConfig, run_campaign
+from leyden.harness.engines.random_walk import random_walk
 from leyden.harness.runs.cases import Case, play, spec_hash
-from leyden.harness.runs.served import AnyService, ServedLeyden, TargetError
+from leyden.harness.targets.served import ExternalService, ServedLeyden, TargetError
 from leyden.world.config import packaged_contract
 from leyden.world.merged_openapi import LEVERS, merged
 from tests.support.served import Client, served_leyden
@@ -34,29 +34,29 @@ SOME = (
 
 def test_a_served_leyden_keeps_the_same_promises() -> None:
     with served_leyden(*FROZEN) as client:
-        target = ServedLeyden(client.url, rival_key="rival")
-        for case in tour_cases():
+        target = ServedLeyden(client.url, second_api_key="rival")
+        for case in conformance_cases():
             if any(word in case.name for word in SOME) and not case.disk:
-                played = play(case, target)
-                assert played.broken is None, f"{case.name}: {played.broken}"
+                result = play(case, target)
+                assert result.violation is None, f"{case.name}: {result.violation}"
         for seed in range(3):
-            assert walk(seed, target, overlays=()).broken is None
+            assert random_walk(seed, target, overlays=()).violation is None
         blocked = {"amount": "1000", "description": "tea", "callbackUrl": "http://10.0.0.1/hook"}
         steps = ({"do": "create_charge", "as": "c1", "body": blocked}, {"do": "fail", "charge": "c1"})
-        played = play(Case(steps), target)
-        assert played.broken is None
-        assert ("delivery", "charge.error", "blocked") in played.seen
+        result = play(Case(steps), target)
+        assert result.violation is None
+        assert ("delivery", "charge.error", "blocked") in result.reached
 
 
 def test_without_another_projects_key_all_else_is_checked() -> None:
     with served_leyden("--rate", "0") as client:
         make = partial(ServedLeyden, client.url)
-        report = campaign(Order(engines=("tour", "walk", "machine"), examples=3, make=make), lambda: 0)
-    assert report.findings == []
+        report = run_campaign(CampaignConfig(engines=("tour", "walk", "machine"), examples=3, make=make), lambda: 0)
+    assert report.violations == []
     assert "that projects do not see each other: give another project's key" in report.coverage.unchecked
 
 
-class Levers:
+class Adapter:
     """What a QA team would write for its own system; here it is one Leyden that plays somebody else's service."""
 
     callback_url = "http://inbox.localhost/hook"
@@ -74,28 +74,28 @@ class Levers:
 
 def test_any_service_is_checked_as_far_as_it_can_be() -> None:
     with served_leyden("--rate", "1", "--start", "2030-01-01T00:00:00Z") as client:
-        target = AnyService(client.url, "leyden", levers=Levers(client))
-        seen, unchecked = set(), set()
-        for case in tour_cases():
+        target = ExternalService(client.url, "leyden", adapter=Adapter(client))
+        observed, unchecked = set(), set()
+        for case in conformance_cases():
             if any(word in case.name for word in ("slots", "bodies of a charge, from 0", "addresses", "own address")):
-                played = play(case, target)
-                assert played.broken is None, f"{case.name}: {played.broken}"
-                seen |= set(played.seen)
-                unchecked |= set(played.unchecked)
-        assert ("row", "StaticCharge", "active", "slots_filled", "", "disabled") in seen
+                result = play(case, target)
+                assert result.violation is None, f"{case.name}: {result.violation}"
+                observed |= set(result.reached)
+                unchecked |= set(result.unchecked)
+        assert ("row", "StaticCharge", "active", "slots_filled", "", "disabled") in observed
         assert any("advance" in what for what in unchecked)
-        walked = walk(1, target, overlays=())
-        assert walked.broken is None
+        walked = random_walk(1, target, overlays=())
+        assert walked.violation is None
 
 
 def test_a_service_that_breaks_its_word_is_found_from_outside() -> None:
     """An overlay makes the service read its contract in another way than it is held to."""
     with served_leyden("--rate", "1", "--overlay", "strict") as client:
-        target = AnyService(client.url, "leyden")
+        target = ExternalService(client.url, "leyden")
         body = {"amount": "1000", "description": "tea", "internalId": ""}
-        played = play(Case(({"do": "create_charge", "as": "c1", "body": body},)), target)
-        assert played.broken is not None
-        assert "promised 200, seen 400" in str(played.broken)
+        result = play(Case(({"do": "create_charge", "as": "c1", "body": body},)), target)
+        assert result.violation is not None
+        assert "promised 200, seen 400" in str(result.violation)
 
 
 def test_a_target_that_is_not_as_asked_is_refused() -> None:
@@ -111,22 +111,22 @@ def test_a_target_that_is_not_as_asked_is_refused() -> None:
 
 def test_a_served_leyden_is_tried_under_the_reading_that_it_has() -> None:
     with served_leyden(*FROZEN) as client:
-        make = partial(ServedLeyden, client.url, rival_key="rival")
-        report = campaign(Order(engines=("machine", "walk"), examples=6, make=make), lambda: 0)
-        assert report.findings == []
+        make = partial(ServedLeyden, client.url, second_api_key="rival")
+        report = run_campaign(CampaignConfig(engines=("machine", "walk"), examples=6, make=make), lambda: 0)
+        assert report.violations == []
         assert report.coverage.runs["walk"] == 6
     with served_leyden(*FROZEN, "--overlay", "no-retries", "--overlay", "payable-at-expiry") as client:
-        make = partial(ServedLeyden, client.url, rival_key="rival")
+        make = partial(ServedLeyden, client.url, second_api_key="rival")
         readings = ("no-retries", "payable-at-expiry")
-        report = campaign(Order(engines=("tour",), overlays=readings, make=make), lambda: 0)
-        assert report.findings == []
-        assert report.coverage.runs["tour"] == sum(len(list(tour_cases(overlay))) for overlay in readings)
+        report = run_campaign(CampaignConfig(engines=("tour",), overlays=readings, make=make), lambda: 0)
+        assert report.violations == []
+        assert report.coverage.runs["tour"] == sum(len(list(conformance_cases(overlay))) for overlay in readings)
 
 
 def test_no_key_is_given_out_twice_although_a_reset_brings_the_same_luck() -> None:
     with served_leyden(*FROZEN) as client:
-        target = ServedLeyden(client.url, rival_key="rival")
-        assert [play(Case(({"do": "spare_key"},)), target).broken for _ in range(3)] == [None] * 3
+        target = ServedLeyden(client.url, second_api_key="rival")
+        assert [play(Case(({"do": "spare_key"},)), target).violation for _ in range(3)] == [None] * 3
 
 
 def test_the_merged_document_has_the_service_whole_and_the_levers_once() -> None:
@@ -147,9 +147,9 @@ def test_schemathesis_finds_nothing_and_gets_beyond_creation(monkeypatch: pytest
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 1)
     monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 50)
     wanted, reached = {"pending", "completed", "expired", "error"}, set()
-    for part in schemathesis_engine.examine(Order(examples=5_000, seed=4)):
-        assert part.finding is None, (part.name, part.finding)
-        reached |= {cell[-1] for cell in part.seen if cell[0] == "row"}
+    for part in schemathesis_engine.run_schemathesis(CampaignConfig(examples=5_000, seed=4)):
+        assert part.found is None, (part.name, part.found)
+        reached |= {item[-1] for item in part.reached if item[0] == "row"}
         if wanted <= reached:
             return
     pytest.fail(f"never reached: {wanted - reached}")
@@ -159,11 +159,11 @@ def test_schemathesis_is_watched_over_http_too(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 1)
     monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 20)
     with served_leyden(*FROZEN) as client:
-        order = Order(examples=1, seed=4, make=lambda: ServedLeyden(client.url, rival_key="rival"))
-        parts = list(schemathesis_engine.examine(order))
-    assert [part.finding for part in parts if part.finding is not None] == []
+        order = CampaignConfig(examples=1, seed=4, make=lambda: ServedLeyden(client.url, second_api_key="rival"))
+        parts = list(schemathesis_engine.run_schemathesis(order))
+    assert [part.found for part in parts if part.found is not None] == []
     assert sum(part.cases for part in parts) > 50
-    assert {"pending"} < {cell[-1] for cell in parts[-1].seen if cell[0] == "row"}
+    assert {"pending"} < {item[-1] for item in parts[-1].reached if item[0] == "row"}
     assert not parts[-1].unchecked
 
 
@@ -172,10 +172,10 @@ def test_schemathesis_tries_any_service_and_says_what_it_could_not_see(monkeypat
     monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 5)
     document = spec_hash(())
     with served_leyden("--rate", "1", "--no-control") as client:
-        report = campaign(
-            Order(engines=("schemathesis",), examples=1, make=lambda: AnyService(client.url, "leyden")), lambda: 0
+        report = run_campaign(
+            CampaignConfig(engines=("schemathesis",), examples=1, make=lambda: ExternalService(client.url, "leyden")), lambda: 0
         )
-    assert report.findings == []
+    assert report.violations == []
     assert report.coverage.steps["schemathesis"] > 20
     assert any("callbacks" in what for what in report.coverage.unchecked)
     assert any("another project" in what for what in report.coverage.unchecked)
@@ -186,12 +186,12 @@ def test_schemathesis_finds_over_http_what_is_broken_there(monkeypatch: pytest.M
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 10)
     with served_leyden("--rate", "0", "--overlay", "callback-envelope") as client:
         # Held to another reading than it has.
-        target = AnyService(client.url, "leyden")
+        target = ExternalService(client.url, "leyden")
         target.controlled = True
-        for part in schemathesis_engine.examine(
-            Order(examples=5_000, seed=2, overlays=("strict",), make=lambda: target)
+        for part in schemathesis_engine.run_schemathesis(
+            CampaignConfig(examples=5_000, seed=2, overlays=("strict",), make=lambda: target)
         ):
-            if part.finding is not None:
+            if part.found is not None:
                 return
     pytest.fail("nobody noticed that unknown fields are taken")
 
@@ -199,17 +199,17 @@ def test_schemathesis_finds_over_http_what_is_broken_there(monkeypatch: pytest.M
 def test_the_witness_sees_what_schemathesis_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     import leyden.server.charges.wire_model
 
-    shown = leyden.server.charges.wire_model.charge_resource
+    one_line = leyden.server.charges.wire_model.charge_resource
 
     def resource(row: Any) -> dict[str, Any]:
-        return {**shown(row), "description": row["description"][:5]}
+        return {**one_line(row), "description": row["description"][:5]}
 
     monkeypatch.setattr("leyden.server.charges.charges.charge_resource", resource)
     monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 10)
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 10)
-    for part in schemathesis_engine.examine(Order(examples=100, seed=2)):
-        if part.finding is not None:
-            assert part.finding.case.expectation is not None
-            assert part.finding.case.expectation["check"] == "echo"
+    for part in schemathesis_engine.run_schemathesis(CampaignConfig(examples=100, seed=2)):
+        if part.found is not None:
+            assert part.found.case.expectation is not None
+            assert part.found.case.expectation["check"] == "echo"
             return
     pytest.fail("nobody noticed that descriptions are cut")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from leyden import Sandbox
-from leyden.harness.runs.adapters import InProcess
+from leyden.harness.targets.target import InProcess
 from leyden.harness.runs.cases import play, read_case
 
 ARCHIVE = Path(__file__).parents[1] / "vectors" / "format-1.zip"
@@ -54,6 +54,6 @@ def test_every_case_of_format_1_is_replayed_without_a_violation(written: Path) -
     assert len(cases) > 50
     target = InProcess()
     for case in cases:
-        played = play(case, target)
-        assert played.broken is None, case.name
-        assert played.done > 0, case.name
+        result = play(case, target)
+        assert result.violation is None, case.name
+        assert result.done > 0, case.name

@@ -139,14 +139,14 @@ def _given(module: str, source: str, writing: int) -> None:
 
 def _tour_complains() -> bool:
     from leyden.harness.conformance.conformance import tour
-    from leyden.harness.runs.adapters import InProcess
+    from leyden.harness.targets.target import InProcess
 
     return any(played.broken is not None for played in tour(InProcess()))
 
 
 def _walk_complains() -> bool:
     from leyden.harness.engines.random_walk import walk
-    from leyden.harness.runs.adapters import InProcess
+    from leyden.harness.targets.target import InProcess
 
     target = InProcess()
     return any(walk(seed, target).broken is not None for seed in range(WALKS))

@@ -40,6 +40,14 @@ LAYERS: list[tuple[str, ...]] = [
     ("lab",),
     ("devserver",),
     ("sandbox",),
+    ("harness.constants", "harness.steps", "harness.model"),
+    ("harness.generators", "harness.targets"),
+    ("harness.checks",),
+    ("harness.session",),
+    ("harness.executors",),
+    ("harness.runs",),
+    ("harness.conformance", "harness.reports"),
+    ("harness.engines",),
     ("harness", "pytest_plugin"),
     ("__main__", ""),
 ]
@@ -164,7 +172,7 @@ def circles() -> list[list[str]]:
 
 def test_no_modules_import_each_other() -> None:
     # Circles that are still to be resolved, by their size.
-    assert sorted(map(len, circles())) == [2, 3, 25]
+    assert sorted(map(len, circles())) == [2, 3]
 
 
 @pytest.mark.parametrize("path", SOURCES, **ids)

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from leyden.__main__ import _parser
-from leyden.harness.conformance.conformance import tour
+from leyden.harness.conformance.conformance import run_conformance
 from leyden.harness.reports.coverage import Coverage
-from leyden.harness.runs.adapters import InProcess
+from leyden.harness.targets.target import InProcess
 from leyden.server.contract.load import known_overlays, load_contract
 from leyden.server.docs.tables import callbacks_table, lifecycle_tables, replace_between_markers, routes_table
 from tests.support.served import served_leyden
@@ -37,8 +37,8 @@ def test_the_tables_are_those_of_the_spec(name: str, table) -> None:
 
 def test_the_coverage_is_that_of_the_tour() -> None:
     coverage = Coverage()
-    for played in tour(InProcess()):
-        coverage.add("tour", played.case.name, played.seen)
+    for result in run_conformance(InProcess()):
+        coverage.add("tour", result.case.name, result.reached)
     kept = replace_between_markers(README, "coverage", coverage.summary()) == README
     assert kept, "run `leyden tour --report README.md`"
 

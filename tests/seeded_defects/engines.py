@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from leyden.harness.engines.campaign import Order, campaign
 from leyden.harness.engines.shrink import shrink
-from leyden.harness.options import ENGINES
+from leyden.harness.constants import ENGINES
 from tests.seeded_defects.catalogue import CATALOGUE
 from tests.seeded_defects.defect import planted
 

@@ -1,7 +1,7 @@
-"""The witness: what can be told about any answer without knowing what came before, and what must hold at all times.
+"""Invariants: what must hold for each response, whatever the requests before it were.
 
-The other engines know every step and so every outcome. Schemathesis makes requests of its own; beside its own checks
-the witness looks at each answer, and at the world behind it.
+The other engines know every step and compare with the reference model. Schemathesis makes its own requests; for it each
+response is checked by itself, and then the known Charges and their callbacks.
 """
 
 from __future__ import annotations
@@ -11,14 +11,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from leyden.harness.checks import responses as checks
-from leyden.harness.checks.violations import Broken
-from leyden.harness.model.charges import Cell
+from leyden.harness.checks.violations import ContractViolation
+from leyden.harness.model.charges import CoverageItem
 from leyden.harness.model.model import Model
-from leyden.harness.model.records import Charge, Static
-from leyden.harness.model.rules import ATTEMPT_MS, JITTER, PAUSES_MS, RETRY_AFTER_TIMES, Reading, instant
-from leyden.harness.runs.adapters import Answer
+from leyden.harness.model.records import Charge, StaticCharge
+from leyden.harness.model.rules import (
+    ATTEMPT_TIMEOUT_MS,
+    BACKOFF_MS,
+    JITTER,
+    RETRY_AFTER_FACTOR,
+    Interpretation,
+    instant,
+)
+from leyden.harness.targets.target import Response
 
-Ask = Callable[[str, str], Answer]
+Read = Callable[[str, str], Response]
 
 _NEXT: Mapping[str, frozenset[str]] = {
     "pending": frozenset({"pending", "completed", "expired", "error"}),
@@ -31,139 +38,155 @@ _NEXT: Mapping[str, frozenset[str]] = {
 _TRIGGERS = {"completed": "payment_settled", "expired": "expiry_reached", "error": "invoice_failed"}
 
 
-class Witness:
-    """What was seen of one world. `ask(path, key)` reads from it; `seen` are the cells that were reached. Without
-    `controlled` there is no control plane to ask for the callbacks."""
+class Invariants:
+    """The states of the resources seen so far. `read(path, key)` sends a GET; `reached` has the coverage items.
 
-    def __init__(self, ask: Ask, reading: Reading, key: str, rival_key: str, *, controlled: bool = True) -> None:
-        self._ask = ask
-        self._reading = reading
-        self._key, self._rival_key = key, rival_key
+    Without `controlled` there is no control plane, so callbacks are not checked.
+    """
+
+    def __init__(
+        self, read: Read, interpretation: Interpretation, key: str, second_api_key: str, *, controlled: bool = True
+    ) -> None:
+        self._read = read
+        self._interpretation = interpretation
+        self._key, self._second_api_key = key, second_api_key
         self._controlled = controlled
         self._states: dict[str, str] = {}
-        self._shown: dict[str, dict[str, Any]] = {}
-        self.seen: dict[Cell, None] = {}
+        self._resources: dict[str, dict[str, Any]] = {}
+        self.reached: dict[CoverageItem, None] = {}
 
-    def look(self, operation: str, sent: bytes, answer: Answer) -> None:
-        """Judge one answer, and the world after it. Raises `Broken`."""
-        self.seen["answer", operation, str(answer.status)] = None
-        if answer.status >= 400:
-            checks.problem(answer, answer.status, "", "DECISIONS errors", operation)
+    def check(self, operation: str, sent: bytes, response: Response) -> None:
+        """Check a response, and then all known Charges. Raises `ContractViolation`."""
+        self.reached["response", operation, str(response.status)] = None
+        if response.status >= 400:
+            checks.problem(response, response.status, "", "DECISIONS errors", operation)
             return
-        body = answer.json
-        if answer.status != 200 or not isinstance(body, dict):
+        body = response.json
+        if response.status != 200 or not isinstance(body, dict):
             return
         data = body.get("data")
-        if operation in {"createCharge", "createStaticCharge"} and "idempotent-replayed" not in answer.headers:
-            self._echo(operation, sent, data)
-        for thing in data if isinstance(data, list) else [data if isinstance(data, dict) else body]:
-            if isinstance(thing, dict) and {"id", "status", "invoice"} <= set(thing):
-                self._one(thing, operation)
-        self._world()
+        if operation in {"createCharge", "createStaticCharge"} and "idempotent-replayed" not in response.headers:
+            self._creation(operation, sent, data)
+        for resource in data if isinstance(data, list) else [data if isinstance(data, dict) else body]:
+            if isinstance(resource, dict) and {"id", "status", "invoice"} <= set(resource):
+                self._resource(resource, operation)
+        self._known_charges()
 
-    def _echo(self, operation: str, sent: bytes, data: Any) -> None:
-        """What was sent comes back, by the rules; what should have been refused was not accepted."""
+    def _creation(self, operation: str, sent: bytes, data: Any) -> None:
+        """A created resource has the submitted values, and its request was valid."""
         body = json.loads(sent)
-        model = Model(self._reading, instant(data["createdAt"]), lambda delivery, number, low, high: low)
+        model = Model(self._interpretation, instant(data["createdAt"]), lambda delivery, number, low, high: low)
         if operation == "createCharge":
-            promise = model.create_charge("c1", "default", body, None)
+            expected_one = model.create_charge("c1", "default", body, None)
         else:
-            promise = model.create_static("s1", "default", body, None)
-        made = promise.made
-        if not isinstance(made, Charge | Static):
-            promised = f"{promise.status} {promise.code}"
-            raise Broken("echo", f"DECISIONS {promise.because}", operation, promised, f"200 for {body}")
-        made.id = data["id"]
-        if isinstance(made, Charge):
-            made.request = data["invoice"]["request"]
+            expected_one = model.create_static("s1", "default", body, None)
+        record = expected_one.record
+        if not isinstance(record, Charge | StaticCharge):
+            expected = f"{expected_one.status} {expected_one.code}"
+            raise ContractViolation("echo", f"DECISIONS {expected_one.rule}", operation, expected, f"200 for {body}")
+        record.id = data["id"]
+        if isinstance(record, Charge):
+            record.request = data["invoice"]["request"]
         else:
-            made.link = data["invoice"]["request"]
-        checks.same(made.resource(), data, "echo", "DECISIONS client-fields", operation)
+            record.link = data["invoice"]["request"]
+        checks.same(record.resource(), data, "echo", "DECISIONS client-fields", operation)
         resource = "Charge" if operation == "createCharge" else "StaticCharge"
-        self.seen["row", resource, "(creation)", "created", "", made.status] = None
+        self.reached["row", resource, "(creation)", "created", "", record.status] = None
 
-    def _one(self, thing: dict[str, Any], where: str) -> None:
-        """A resource by itself: its state follows from the one before, and its invoice says what it says."""
-        name, status = thing["id"], thing["status"]
+    def _resource(self, resource: dict[str, Any], where: str) -> None:
+        """A resource: its state can follow the earlier one, and its invoice agrees with it."""
+        name, status = resource["id"], resource["status"]
         before = self._states.get(name)
         if before is not None and status not in _NEXT[before]:
-            raise Broken(
-                "lifecycle", "the lifecycle table", f"{where}: {name}", f"one of {sorted(_NEXT[before])}", status
+            raise ContractViolation(
+                "lifecycle", "the lifecycle tables", f"{where}: {name}", f"one of {sorted(_NEXT[before])}", status
             )
-        self._states[name], self._shown[name] = status, thing
-        if "confirmedAt" in thing:
+        self._states[name], self._resources[name] = status, resource
+        if "confirmedAt" in resource:
             if before == "pending" and status != "pending":
                 when = "before_expiry" if status == "completed" else ""
-                self.seen["row", "Charge", "pending", _TRIGGERS[status], when, status] = None
-            if (status == "completed") != (thing["confirmedAt"] is not None):
-                raise Broken(
-                    "lifecycle", "DECISIONS client-fields", f"{where}: confirmedAt", f"that of {status}", thing
+                self.reached["row", "Charge", "pending", _TRIGGERS[status], when, status] = None
+            if (status == "completed") != (resource["confirmedAt"] is not None):
+                raise ContractViolation(
+                    "lifecycle",
+                    "DECISIONS client-fields",
+                    f"{where}: confirmedAt",
+                    f"a value that agrees with {status}",
+                    resource,
                 )
-            self._invoice(thing, where)
-        elif thing["allowedSlots"] is not None and not self._reading.count_on_settle:
-            free = thing["slots"] < thing["allowedSlots"]
-            if thing["slots"] > thing["allowedSlots"] or (status == "active" and not free):
-                raise Broken("lifecycle", "DECISIONS last-slot", f"{where}: slots", "no more than allowed", thing)
+            self._invoice(resource, where)
+        elif resource["allowedSlots"] is not None and not self._interpretation.count_on_settle:
+            free = resource["slots"] < resource["allowedSlots"]
+            if resource["slots"] > resource["allowedSlots"] or (status == "active" and not free):
+                raise ContractViolation(
+                    "lifecycle", "DECISIONS last-slot", f"{where}: slots", "no more than allowed", resource
+                )
             if status == "disabled":
-                self.seen["row", "StaticCharge", "active", "slots_filled", "", "disabled"] = None
+                self.reached["row", "StaticCharge", "active", "slots_filled", "", "disabled"] = None
 
-    def _invoice(self, thing: dict[str, Any], where: str) -> None:
-        if thing["staticChargeId"] is not None:
+    def _invoice(self, resource: dict[str, Any], where: str) -> None:
+        if resource["staticChargeId"] is not None:
             return
         charge = Charge(
-            "c", "", int(thing["amount"]), thing["description"], None, None, instant(thing["createdAt"]),
-            instant(thing["expiresAt"]),
+            "c", "", int(resource["amount"]), resource["description"], None, None, instant(resource["createdAt"]),
+            instant(resource["expiresAt"]),
         )  # fmt: skip
-        checks.invoice(charge, thing["invoice"]["request"], None, {}, where)
+        checks.invoice(charge, resource["invoice"]["request"], None, {}, where)
 
-    def _world(self) -> None:
-        """Every Charge that is known, as it is now: its state, its messages, and that it is nobody else's."""
-        for name, shown in list(self._shown.items()):
-            if "confirmedAt" not in shown:
+    def _known_charges(self) -> None:
+        """Each known Charge: its state, its callbacks, and that the second project does not see it."""
+        for name, one_line in list(self._resources.items()):
+            if "confirmedAt" not in one_line:
                 continue
-            answer = self._ask(f"/v0/charges/{name}", self._key)
-            now = checks.success(answer, "DECISIONS paths", name)
-            self._one(now, name)
+            response = self._read(f"/v0/charges/{name}", self._key)
+            now = checks.success(response, "DECISIONS paths", name)
+            self._resource(now, name)
             if self._controlled:
-                self._messages(now)
-            other = self._ask(f"/v0/charges/{name}", self._rival_key)
+                self._callbacks(now)
+            other = self._read(f"/v0/charges/{name}", self._second_api_key)
             if other.status not in {401, 404}:
-                raise Broken("isolation", "DECISIONS statuses", f"{name} with another key", 404, other.status)
+                raise ContractViolation(
+                    "isolation", "DECISIONS statuses", f"{name} with the second API key", 404, other.status
+                )
 
-    def _messages(self, charge: dict[str, Any]) -> None:
-        """The callbacks of a Charge: one when it has ended, none before; each attempt when it was promised."""
-        rows = self._ask(f"/sandbox/v1/deliveries?chargeId={charge['id']}", self._key).json
+    def _callbacks(self, charge: dict[str, Any]) -> None:
+        """The callbacks about a Charge: one in a final state, none before, and each attempt at a valid time."""
+        rows = self._read(f"/sandbox/v1/deliveries?chargeId={charge['id']}", self._key).json
         own = charge["staticChargeId"] is None
-        told = charge["status"] in (("completed", "expired", "error") if own else ("completed",))
-        where, clause = f"callbacks of {charge['id']}", "DECISIONS callback-delivery"
-        wanted = [f"charge.{charge['status']}"] if told and charge["callbackUrl"] else []
+        notified = charge["status"] in (("completed", "expired", "error") if own else ("completed",))
+        where, rule_id = f"callbacks of {charge['id']}", "DECISIONS callback-delivery"
+        wanted = [f"charge.{charge['status']}"] if notified and charge["callbackUrl"] else []
         if [row["event"] for row in rows] != wanted:
-            raise Broken("callback_contract", clause, where, wanted, [row["event"] for row in rows])
+            raise ContractViolation("callback_contract", rule_id, where, wanted, [row["event"] for row in rows])
         for row in rows:
             body = json.loads(row["body"])
             body = body.get("data", body)
             echoed = {name: charge[name] for name in ("id", "unit", "amount", "status", "description", "internalId",
                       "callbackUrl", "createdAt", "expiresAt")}  # fmt: skip
-            checks.same(echoed, {name: body.get(name) for name in echoed}, "callback_contract", clause, where)
+            checks.same(echoed, {name: body.get(name) for name in echoed}, "callback_contract", rule_id, where)
             self._attempts(row, where)
             if row["status"] != "pending":
-                self.seen["delivery", row["event"], row["status"]] = None
+                self.reached["delivery", row["event"], row["status"]] = None
 
     def _attempts(self, row: dict[str, Any], where: str) -> None:
-        pauses = PAUSES_MS[:1] if self._reading.no_retries else PAUSES_MS
-        clause = "DECISIONS callback-delivery"
-        tries = row["attempts"]
-        if row["replayedFrom"] is not None or any(one["fault"] for one in tries):
+        backoff = BACKOFF_MS[:1] if self._interpretation.no_retries else BACKOFF_MS
+        rule_id = "DECISIONS callback-delivery"
+        attempts = row["attempts"]
+        if row["replayedFrom"] is not None or any(one["fault"] for one in attempts):
             return
-        for place, one in enumerate(tries):
-            if one["number"] != place + 1 or place >= len(pauses):
-                raise Broken("callback_contract", clause, where, f"at most {len(pauses)} attempts, counted", one)
+        for place, one in enumerate(attempts):
+            if one["number"] != place + 1 or place >= len(backoff):
+                raise ContractViolation(
+                    "callback_contract", rule_id, where, f"at most {len(backoff)} attempts with increasing numbers", one
+                )
             if place:
-                before = tries[place - 1]
+                before = attempts[place - 1]
                 waited = instant(one["dueAt"]) - instant(before["answeredAt"])
-                least, most = (1 - JITTER) * pauses[place], RETRY_AFTER_TIMES * pauses[place]
+                low, high = (1 - JITTER) * backoff[place], RETRY_AFTER_FACTOR * backoff[place]
                 ended = before["status"] is not None and 200 <= before["status"] <= 299
-                if not round(least) <= waited <= most or ended or before["status"] == 410:
-                    raise Broken("callback_contract", clause, where, f"a pause of {pauses[place]} ms", f"{waited} ms")
-            if one["latencyMs"] > ATTEMPT_MS:
-                raise Broken("callback_contract", clause, where, "at most 15 s for an answer", one)
+                if not round(low) <= waited <= high or ended or before["status"] == 410:
+                    raise ContractViolation(
+                        "callback_contract", rule_id, where, f"a delay of {backoff[place]} ms", f"{waited} ms"
+                    )
+            if one["latencyMs"] > ATTEMPT_TIMEOUT_MS:
+                raise ContractViolation("callback_contract", rule_id, where, "a latency of at most 15 s", one)

@@ -1,4 +1,4 @@
-"""Checks: one answer held against one promise. Each raises `Broken` with the promise that was not kept."""
+"""Checks of responses, invoices, LNURLs and callbacks. Each function raises `ContractViolation`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 
 from standardwebhooks.webhooks import Webhook
 
-from leyden.harness.checks.violations import Broken, difference
-from leyden.harness.model.records import Attempt, Charge, Delivery, Received, Static
+from leyden.harness.checks.violations import ContractViolation, difference
+from leyden.harness.model.records import Attempt, Charge, Delivery, ReceivedRequest, StaticCharge
 from leyden.harness.model.rules import iso
-from leyden.harness.runs.adapters import Answer
+from leyden.harness.targets.target import Response
 from leyden.lightning.bolt11.codec import Bolt11, decode
 
 UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -26,103 +26,117 @@ FEATURES = frozenset({8, 14, 17})
 FINAL_CLTV = 80
 
 
-def media(answer: Answer, wanted: str, where: str) -> None:
-    """The media type of an answer with a body."""
-    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+def media(response: Response, wanted: str, where: str) -> None:
+    """The media type of a response is `wanted`."""
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != wanted:
         check = "errors_are_problems" if "problem" in wanted else "lifecycle"
-        raise Broken(check, "DECISIONS errors", f"{where}: content-type", wanted, kind)
+        raise ContractViolation(check, "DECISIONS errors", f"{where}: content-type", wanted, kind)
 
 
-def problem(answer: Answer, status: int, code: str, clause: str, where: str) -> dict[str, Any]:
-    """A refusal: the status, and a problem document that says the same [errors]. Returns the document."""
-    if answer.status != status:
-        seen = f"{answer.status} {answer.body[:200].decode('utf-8', 'replace')}"
-        raise Broken("errors_are_problems", clause, f"{where}: status", status, seen)
-    media(answer, "application/problem+json", where)
-    body = answer.json
+def problem(response: Response, status: int, code: str, rule_id: str, where: str) -> dict[str, Any]:
+    """An error response: its status, and a problem document that agrees with it [errors]. Returns the document."""
+    if response.status != status:
+        observed = f"{response.status} {response.body[:200].decode('utf-8', 'replace')}"
+        raise ContractViolation("errors_are_problems", rule_id, f"{where}: status", status, observed)
+    media(response, "application/problem+json", where)
+    body = response.json
     if not isinstance(body, dict) or set(body) != set(_PROBLEM):
-        raise Broken("errors_are_problems", "DECISIONS errors", f"{where}: members", sorted(_PROBLEM), body)
-    promised: dict[str, Any] = {
+        raise ContractViolation("errors_are_problems", "DECISIONS errors", f"{where}: members", sorted(_PROBLEM), body)
+    expected: dict[str, Any] = {
         "type": f"urn:leyden:problem:{body['code']}",
         "status": status,
         "success": False,
         "message": body["detail"],
         "code": code or body["code"],
     }
-    found = {name: body[name] for name in promised}
-    if found != promised or body["success"] is not False:
-        raise Broken("errors_are_problems", clause, f"{where}: problem", *difference(promised, found))
-    texts = all(isinstance(body[name], str) and body[name] for name in ("title", "detail", "code", "request_id"))
-    faults = isinstance(body["errors"], list) and all(
+    found = {name: body[name] for name in expected}
+    if found != expected or body["success"] is not False:
+        raise ContractViolation("errors_are_problems", rule_id, f"{where}: problem", *difference(expected, found))
+    texts_valid = all(isinstance(body[name], str) and body[name] for name in ("title", "detail", "code", "request_id"))
+    errors_valid = isinstance(body["errors"], list) and all(
         isinstance(one, dict)
         and set(one) == {"pointer", "detail"}
         and all(isinstance(text, str) for text in one.values())
         for one in body["errors"]
     )
-    if not texts or not faults or (status == 400 and not body["errors"]):
-        raise Broken("errors_are_problems", "DECISIONS errors", f"{where}: members", "texts and a list of places", body)
-    if status == 401 and not answer.headers.get("www-authenticate"):
-        raise Broken("errors_are_problems", "DECISIONS statuses", f"{where}: WWW-Authenticate", "a challenge", None)
-    if status == 429 and not answer.headers.get("retry-after", "").isdigit():
-        raise Broken("errors_are_problems", "DECISIONS statuses", f"{where}: Retry-After", "seconds", answer.headers)
+    if not texts_valid or not errors_valid or (status == 400 and not body["errors"]):
+        raise ContractViolation(
+            "errors_are_problems",
+            "DECISIONS errors",
+            f"{where}: members",
+            "texts and a list of errors with pointers",
+            body,
+        )
+    if status == 401 and not response.headers.get("www-authenticate"):
+        raise ContractViolation(
+            "errors_are_problems", "DECISIONS statuses", f"{where}: WWW-Authenticate", "a challenge", None
+        )
+    if status == 429 and not response.headers.get("retry-after", "").isdigit():
+        raise ContractViolation(
+            "errors_are_problems", "DECISIONS statuses", f"{where}: Retry-After", "seconds", response.headers
+        )
     return body
 
 
-def success(answer: Answer, clause: str, where: str) -> Any:
-    """A 200 with the envelope [envelope]; returns `data`."""
-    if answer.status != 200:
-        seen = f"{answer.status} {answer.body[:300].decode('utf-8', 'replace')}"
-        raise Broken("lifecycle", clause, f"{where}: status", 200, seen)
-    media(answer, "application/json", where)
-    body = answer.json
+def success(response: Response, rule_id: str, where: str) -> Any:
+    """A 200 with the envelope [envelope]. Returns its `data`."""
+    if response.status != 200:
+        observed = f"{response.status} {response.body[:300].decode('utf-8', 'replace')}"
+        raise ContractViolation("lifecycle", rule_id, f"{where}: status", 200, observed)
+    media(response, "application/json", where)
+    body = response.json
     members = {"success", "message", "data"} | ({"next"} if where.startswith("list") else set())
     if not isinstance(body, dict) or set(body) != members or body["success"] is not True:
-        raise Broken("echo", "DECISIONS envelope", where, "success: true, message and data", body)
+        raise ContractViolation("echo", "DECISIONS envelope", where, "success: true, message and data", body)
     if not isinstance(body["message"], str) or not body["message"]:
-        raise Broken("echo", "DECISIONS envelope", f"{where}: message", "a sentence", body["message"])
+        raise ContractViolation("echo", "DECISIONS envelope", f"{where}: message", "a non-empty text", body["message"])
     return body["data"]
 
 
-def same(promised: Any, seen: Any, check: str, clause: str, where: str) -> None:
-    """Two JSON values are the same, the numbers' spelling included."""
-    if promised == seen and _kinds(promised) == _kinds(seen):
+def same(expected: Any, observed: Any, check: str, rule_id: str, where: str) -> None:
+    """Two JSON values are equal, including the types of numbers."""
+    if expected == observed and _types(expected) == _types(observed):
         return
-    if isinstance(promised, Mapping):
-        promised, seen = difference(promised, seen)
-    raise Broken(check, clause, where, promised, seen)
+    if isinstance(expected, Mapping):
+        expected, observed = difference(expected, observed)
+    raise ContractViolation(check, rule_id, where, expected, observed)
 
 
-def _kinds(value: Any) -> Any:
-    # Python's 1, 1.0 and True are equal; JSON's are not.
+def _types(value: Any) -> Any:
+    # In Python 1, 1.0 and True are equal; in JSON they differ.
     if isinstance(value, dict):
-        return {name: _kinds(item) for name, item in value.items() if not isinstance(item, str)}
-    return [_kinds(item) for item in value] if isinstance(value, list) else type(value)
+        return {name: _types(item) for name, item in value.items() if not isinstance(item, str)}
+    return [_types(item) for item in value] if isinstance(value, list) else type(value)
 
 
 def identifier(value: Any, known: Mapping[str, object], where: str) -> str:
-    """A new id: a version 4 UUID that nothing else has [ids]."""
+    """A new id is a version 4 UUID that no other resource has [ids]. Returns it."""
     if not isinstance(value, str) or not UUID4.fullmatch(value):
-        raise Broken("echo", "DECISIONS ids", f"{where}: id", "a version 4 UUID in lower case", value)
+        raise ContractViolation("echo", "DECISIONS ids", f"{where}: id", "a version 4 UUID in lower case", value)
     if value in known:
-        raise Broken("isolation", "DECISIONS ids", f"{where}: id", "an id of its own", f"{value}, which is another's")
+        raise ContractViolation(
+            "isolation", "DECISIONS ids", f"{where}: id", "a unique id", f"{value}, which another resource has"
+        )
     return value
 
 
 def invoice(charge: Charge, request: Any, node: bytes | None, hashes: Mapping[str, object], where: str) -> Bolt11:
-    """The invoice says what its Charge says [invoices, timestamps, description]; returns it decoded."""
-    clause = "DECISIONS invoices"
+    """The invoice agrees with its Charge [invoices, timestamps, description]. Returns it decoded."""
+    rule_id = "DECISIONS invoices"
     try:
         found = decode(request)
     except (ValueError, TypeError, AttributeError) as error:
-        raise Broken("invoice_agrees", clause, f"{where}: invoice", "a BOLT11 text", f"{request}: {error}") from None
+        raise ContractViolation(
+            "invoice_agrees", rule_id, f"{where}: invoice", "a BOLT11 text", f"{request}: {error}"
+        ) from None
     text = charge.description
     hashed = None
     if charge.parent is not None:
         text, hashed = "", hashlib.sha256((charge.metadata or "").encode()).digest()
     elif len(text.encode()) > 639:
         hashed = hashlib.sha256(text.encode()).digest()
-    promised = {
+    expected = {
         "network": "bcrt",
         "amount_msat": charge.amount_msat,
         "timestamp": charge.created_at,
@@ -133,7 +147,7 @@ def invoice(charge: Charge, request: Any, node: bytes | None, hashes: Mapping[st
         "features": FEATURES,
         "payee": found.payee if node is None else node,
     }
-    seen = {
+    observed = {
         "network": found.currency,
         "amount_msat": found.amount_msat,
         "timestamp": found.timestamp_s * 1_000,
@@ -144,25 +158,27 @@ def invoice(charge: Charge, request: Any, node: bytes | None, hashes: Mapping[st
         "features": found.features,
         "payee": found.payee,
     }
-    if promised != seen:
-        raise Broken("invoice_agrees", clause, f"{where}: invoice", *difference(promised, seen))
+    if expected != observed:
+        raise ContractViolation("invoice_agrees", rule_id, f"{where}: invoice", *difference(expected, observed))
     if request != request.lower() or not request.startswith("lnbcrt"):
-        raise Broken("invoice_agrees", clause, f"{where}: invoice", "lnbcrt in lower case", request)
+        raise ContractViolation("invoice_agrees", rule_id, f"{where}: invoice", "lnbcrt in lower case", request)
     if found.payment_hash.hex() in hashes:
-        raise Broken("invoice_agrees", clause, f"{where}: payment hash", "one of its own", found.payment_hash.hex())
+        raise ContractViolation(
+            "invoice_agrees", rule_id, f"{where}: payment hash", "a unique payment hash", found.payment_hash.hex()
+        )
     return found
 
 
-def lnurl(static: Static, request: Any, base_url: str, where: str) -> None:
-    """The LNURL leads to the link of this Static Charge [lnurl-pay]."""
+def lnurl(static: StaticCharge, request: Any, base_url: str, where: str) -> None:
+    """The LNURL contains the URL of this Static Charge [lnurl-pay]."""
     wanted = f"{base_url}/lnurlp/{static.id}"
-    seen = bech32_text(request) if isinstance(request, str) else None
-    if seen != wanted or request != request.lower():
-        raise Broken("invoice_agrees", "DECISIONS lnurl-pay", f"{where}: LNURL", wanted, seen or request)
+    observed = bech32_text(request) if isinstance(request, str) else None
+    if observed != wanted or request != request.lower():
+        raise ContractViolation("invoice_agrees", "DECISIONS lnurl-pay", f"{where}: LNURL", wanted, observed or request)
 
 
 def bech32_text(text: str) -> str | None:
-    """The text in an LNURL, read after BIP 173 by itself; None when it is none."""
+    """The URL in an LNURL, decoded by BIP 173; None if it is invalid."""
     part, _, data = text.lower().rpartition("1")
     places = [_BECH32.find(character) for character in data]
     if part != "lnurl" or len(places) < 6 or -1 in places:
@@ -178,17 +194,17 @@ def bech32_text(text: str) -> str | None:
     return raw.decode("utf-8", "replace") if check == 1 else None
 
 
-def metadata(text: Any, static: Static, where: str) -> None:
-    """LUD-06: a JSON array in a string, with exactly one text/plain, and the address if there is one."""
+def metadata(text: Any, static: StaticCharge, where: str) -> None:
+    """LUD-06: the metadata is a JSON array in a string, with one text/plain and any Lightning address."""
     wanted = [["text/plain", static.description]]
     if static.identifier:
         wanted.append(["text/identifier", static.identifier])
     try:
-        seen = json.loads(text)
+        observed = json.loads(text)
     except (TypeError, ValueError):
-        seen = text
-    if not isinstance(text, str) or sorted(map(str, seen)) != sorted(map(str, wanted)):
-        raise Broken("invoice_agrees", "DECISIONS lnurl-pay", f"{where}: metadata", wanted, text)
+        observed = text
+    if not isinstance(text, str) or sorted(map(str, observed)) != sorted(map(str, wanted)):
+        raise ContractViolation("invoice_agrees", "DECISIONS lnurl-pay", f"{where}: metadata", wanted, text)
 
 
 # Callbacks
@@ -200,13 +216,13 @@ def _signer(secret: str) -> Webhook:
 
 
 def signature(secrets: Sequence[str], message_id: str, stamp_s: int, body: str) -> str:
-    """What the standard's own package signs: one text for each secret that signs now, the newest first."""
-    moment = datetime.fromtimestamp(stamp_s, UTC)
-    return " ".join(_signer(secret).sign(message_id, moment, body) for secret in secrets)
+    """The webhook-signature header by the package of Standard Webhooks: one signature for each secret, newest first."""
+    signed_at = datetime.fromtimestamp(stamp_s, UTC)
+    return " ".join(_signer(secret).sign(message_id, signed_at, body) for secret in secrets)
 
 
-def headers(seen: Mapping[str, str], delivery: Delivery, attempt: Attempt, body: str, where: str) -> None:
-    """The headers of one attempt [callback-signature]."""
+def headers(observed: Mapping[str, str], delivery: Delivery, attempt: Attempt, body: str, where: str) -> None:
+    """The headers of an attempt [callback-signature]."""
     stamp_s = attempt.at // 1_000
     wanted = {
         "content-type": "application/json",
@@ -217,39 +233,45 @@ def headers(seen: Mapping[str, str], delivery: Delivery, attempt: Attempt, body:
         "leyden-attempt": str(attempt.number),
         "leyden-time": iso(attempt.at),
     }
-    lower = {name.lower(): value for name, value in seen.items()}
+    lower = {name.lower(): value for name, value in observed.items()}
     found = {name: lower.get(name) for name in wanted}
     if found != wanted:
-        raise Broken("callback_contract", "DECISIONS callback-signature", where, *difference(wanted, found))
+        raise ContractViolation("callback_contract", "DECISIONS callback-signature", where, *difference(wanted, found))
 
 
-def post(got: Mapping[str, Any], wanted: Received, where: str) -> None:
-    """One post as a receiver got it. What a fault was to spoil is only looked at as far as it stays whole."""
+def received_request(request: Mapping[str, Any], wanted: ReceivedRequest, where: str) -> None:
+    """A callback as its receiver got it. If a fault has changed it, only its time and its URL are checked."""
     delivery = wanted.delivery
     attempt = delivery.attempts[wanted.number - 1]
-    promised = {"at": iso(wanted.at), "url": delivery.url}
-    seen = {"at": got["at"], "url": got["url"]}
-    if promised != seen:
-        raise Broken("callback_contract", "DECISIONS callback-delivery", where, promised, seen)
+    expected = {"at": iso(wanted.at), "url": delivery.url}
+    observed = {"at": request["at"], "url": request["url"]}
+    if expected != observed:
+        raise ContractViolation("callback_contract", "DECISIONS callback-delivery", where, expected, observed)
     if wanted.fault is not None and wanted.fault not in {"duplicate", "duplicate_new_id", "simultaneous", "redeliver"}:
         return
-    if got["body"] != delivery.text:
-        raise Broken("callback_contract", "DECISIONS callback-body", f"{where}: body", delivery.text, got["body"])
+    if request["body"] != delivery.text:
+        raise ContractViolation(
+            "callback_contract", "DECISIONS callback-body", f"{where}: body", delivery.text, request["body"]
+        )
     if wanted.copy:
-        other = got["headers"].get("webhook-id") != delivery.id
-        if other != wanted.renamed:
-            raise Broken("callback_contract", "DECISIONS faults", f"{where}: webhook-id", "that of the copy", got)
+        other = request["headers"].get("webhook-id") != delivery.id
+        if other != wanted.new_id:
+            raise ContractViolation(
+                "callback_contract", "DECISIONS faults", f"{where}: webhook-id", "the webhook-id of a copy", request
+            )
         return
-    headers(got["headers"], delivery, attempt, got["body"], where)
+    headers(request["headers"], delivery, attempt, request["body"], where)
 
 
 def proof(preimage: Any, payment_hash: str | None, where: str) -> None:
-    """A preimage belongs to its payment hash (BOLT 4)."""
+    """The SHA-256 of the preimage is the payment hash (BOLT 4)."""
     good = isinstance(preimage, str) and len(preimage) == 64
     if not good or hashlib.sha256(bytes.fromhex(preimage)).hexdigest() != payment_hash:
-        raise Broken("invoice_agrees", "DECISIONS lnurl-pay", f"{where}: preimage", f"that of {payment_hash}", preimage)
+        raise ContractViolation(
+            "invoice_agrees", "DECISIONS lnurl-pay", f"{where}: preimage", f"the preimage of {payment_hash}", preimage
+        )
 
 
-def secret_is_sound(text: str) -> bool:
-    """Whether this is a secret after Standard Webhooks: `whsec_` and 24 to 64 bytes."""
+def is_valid_secret(text: str) -> bool:
+    """Whether this is a secret of Standard Webhooks: `whsec_` and 24 to 64 bytes."""
     return text.startswith("whsec_") and 24 <= len(base64.b64decode(text[6:])) <= 64

@@ -1,4 +1,4 @@
-"""Broken promises: what was promised and by whom, what was seen instead, told so that a person sees it."""
+"""Violations: what was expected and by which rule, and what was observed instead."""
 
 from __future__ import annotations
 
@@ -7,55 +7,57 @@ from typing import Any
 
 from leyden.server.errors import LeydenError
 
-# The checks by name, and what each looks after.
+# The checks, and what each requires.
 CHECKS = {
-    "callback_contract": "callbacks are sent when and as promised",
+    "callback_contract": "callbacks are sent when and as the contract says",
     "lifecycle": "states change as the lifecycle tables say, and in no other way",
-    "echo": "what was submitted comes back as it was",
-    "isolation": "nobody sees another project's things",
-    "invoice_agrees": "an invoice says what its Charge says",
-    "errors_are_problems": "refusals are those declared, in the form declared",
+    "echo": "a resource shows the values that were submitted",
+    "isolation": "a project does not see another project's resources",
+    "invoice_agrees": "an invoice agrees with its Charge",
+    "errors_are_problems": "errors are those that the contract declares, as problem documents",
 }
 
 
-class Broken(LeydenError):
-    """The service did not do what was promised.
+class ContractViolation(LeydenError):
+    """The service did something else than its contract says.
 
-    `check` is one of `CHECKS`; `clause` the row or the entry of DECISIONS.md that promised otherwise; `where` the part
-    of the world that was looked at. `story` is filled in by whoever knows the steps.
+    `check` is one of `CHECKS`; `rule_id` names an entry of DECISIONS.md or a row of a lifecycle table; `where` says
+    what was checked: a request, a resource, a delivery.
     """
 
-    def __init__(self, check: str, clause: str, where: str, promised: Any, seen: Any) -> None:
+    def __init__(self, check: str, rule_id: str, where: str, expected: Any, observed: Any) -> None:
         self.check = check
-        self.clause = clause
+        self.rule_id = rule_id
         self.where = where
-        self.promised = promised
-        self.seen = seen
-        super().__init__(f"{where}: promised {shown(promised)}, seen {shown(seen)} ({clause})")
+        self.expected = expected
+        self.observed = observed
+        super().__init__(f"{where}: expected {one_line(expected)}, observed {one_line(observed)} ({rule_id})")
 
-    def fact(self) -> dict[str, str]:
-        """The finding as plain texts, for a case."""
+    def as_dict(self) -> dict[str, str]:
+        """The violation as texts, for the `expectation` of a case."""
         return {
             "check": self.check,
-            "clause": self.clause,
+            "ruleId": self.rule_id,
             "where": self.where,
-            "promised": shown(self.promised),
-            "seen": shown(self.seen),
+            "expected": one_line(self.expected),
+            "observed": one_line(self.observed),
         }
 
 
-def shown(value: Any, most: int = 300) -> str:
-    """A value in a line."""
+def one_line(value: Any, limit: int = 300) -> str:
+    """A value as text of at most `limit` characters."""
     text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
-def difference(promised: Mapping[str, Any], seen: Any) -> tuple[Any, Any]:
-    """The parts of two objects that differ, so that nobody has to look for them."""
-    if not isinstance(seen, Mapping):
-        return promised, seen
+def difference(expected: Mapping[str, Any], observed: Any) -> tuple[Any, Any]:
+    """Only those members of two objects that differ, as (expected, observed)."""
+    if not isinstance(observed, Mapping):
+        return expected, observed
     absent = "(absent)"
-    names = [name for name in {**promised, **seen} if promised.get(name, absent) != seen.get(name, absent)]
-    if len(names) == 1 and isinstance(promised.get(names[0]), Mapping) and isinstance(seen.get(names[0]), Mapping):
-        return difference(promised[names[0]], seen[names[0]])
-    return {name: promised.get(name, absent) for name in names}, {name: seen.get(name, absent) for name in names}
+    names = [name for name in {**expected, **observed} if expected.get(name, absent) != observed.get(name, absent)]
+    if len(names) == 1:
+        inner, other = expected.get(names[0]), observed.get(names[0])
+        if isinstance(inner, Mapping) and isinstance(other, Mapping):
+            return difference(inner, other)
+    return {name: expected.get(name, absent) for name in names}, {name: observed.get(name, absent) for name in names}

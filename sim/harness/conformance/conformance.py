@@ -1,6 +1,6 @@
-"""The tour: a fixed walk past every row, every refusal, every outcome of a delivery and both sides of every bound.
+"""The conformance run: a fixed list of cases for every lifecycle row, error, delivery result and bound.
 
-It takes a second or two, draws no luck of its own, and so is the smoke test for any implementation.
+It takes a second or two and makes no random choices, so it is a smoke test for any implementation.
 """
 
 from __future__ import annotations
@@ -9,70 +9,71 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from leyden.harness.conformance.callbacks import (
+from leyden.harness.conformance.callbacks import callback_scenarios
+from leyden.harness.conformance.charges import charge_scenarios, request_scenarios, static_scenarios
+from leyden.harness.conformance.lists import list_scenarios
+from leyden.harness.conformance.scenario import (
     WEEK_MS,
-    Step,
     advance,
-    callback_stories,
+    change,
     charge,
+    fail,
     invoice,
     pay,
     receiver,
     static,
     to,
 )
-from leyden.harness.conformance.charges import charge_stories, door_stories, static_stories
-from leyden.harness.conformance.lists import list_stories
+from leyden.harness.constants import OVERLAYS
 from leyden.harness.generators.generators import START_MS
-from leyden.harness.options import OVERLAYS
-from leyden.harness.runs.adapters import Target
-from leyden.harness.runs.cases import Case, Played, play
+from leyden.harness.runs.cases import Case, CaseResult, play
+from leyden.harness.steps import Step
+from leyden.harness.targets.target import Target
 
 
-def tour_cases(overlay: str | None = None) -> Iterator[Case]:
-    """The stories of the tour: without overlays, or those that tell an overlay's reading from the others."""
+def conformance_cases(overlay: str | None = None) -> Iterator[Case]:
+    """The conformance cases without overlays, or those that show the effect of one overlay."""
     if overlay is None:
-        plain = (door_stories, charge_stories, static_stories, list_stories, callback_stories)
-        for stories in plain:
-            for name, steps in stories():
+        plain = (request_scenarios, charge_scenarios, static_scenarios, list_scenarios, callback_scenarios)
+        for scenarios in plain:
+            for name, steps in scenarios():
                 yield _case(name, steps)
         for name, steps in _restarts():
             yield _case(name, steps, disk=True)
         return
-    for name, steps in _OF_OVERLAY[overlay]():
+    for name, steps in _OVERLAY_SCENARIOS[overlay]():
         yield _case(name, steps, overlays=(overlay,))
 
 
 def _case(name: str, steps: list[Step], **more: Any) -> Case:
-    # In the middle of a second, because createdAt is not.
-    return Case(tuple(steps), seed=1, start_ms=START_MS + 500, name=f"tour: {name}", **more)
+    # Half a second off, because createdAt has whole seconds.
+    return Case(tuple(steps), seed=1, start_ms=START_MS + 500, name=f"conformance: {name}", **more)
 
 
-def tour(target: Target, overlays: Sequence[str] | None = None, *, seed: int = 1) -> Iterator[Played]:
-    """Play the stories one after another, each in a world of its own; the first finding of each ends that story. The
-    seed is the worlds': which ids they give, which pauses they draw.
+def run_conformance(target: Target, overlays: Sequence[str] | None = None, *, seed: int = 1) -> Iterator[CaseResult]:
+    """Run the cases one after another, each from a fresh start, up to its first violation.
 
-    `overlays` None is the whole tour: the plain reading, then each overlay by itself. Otherwise the stories of these
-    overlays are played under all of them; under none, the plain ones.
+    With `overlays` None: the cases without overlays, then those of each overlay. Otherwise the cases of these overlays,
+    with all of them; for an empty list the cases without overlays. `seed` is that of the service.
     """
     if overlays is None:
-        cases = [case for overlay in (None, *OVERLAYS) for case in tour_cases(overlay)]
+        cases = [case for overlay in (None, *OVERLAYS) for case in conformance_cases(overlay)]
     else:
-        told = [case for overlay in overlays or (None,) for case in tour_cases(overlay)]
-        cases = [replace(case, overlays=tuple(overlays)) for case in told]
+        selected = [case for overlay in overlays or (None,) for case in conformance_cases(overlay)]
+        cases = [replace(case, overlays=tuple(overlays)) for case in selected]
     for case in cases:
         if target.restarts or not case.disk:
             yield play(replace(case, seed=seed), target)
 
 
-Stories = Iterator[tuple[str, list[Step]]]
+Scenarios = Iterator[tuple[str, list[Step]]]
 
 
-def _restarts() -> Stories:
-    again = {"do": "restart"}
-    page = {"do": "list", "query": {"limit": 1}, "between": again}
+def _restarts() -> Scenarios:
+    again: Step = {"do": "restart"}
+    page: Step = {"do": "list", "query": {"limit": 1}, "between": again}
     yield (
-        "restart: a cursor leads on",
+        "restart: a cursor stays valid",
         [
             *(charge(f"c{n}") for n in range(1, 4)),
             *(static(f"s{n}") for n in range(1, 4)),
@@ -84,17 +85,17 @@ def _restarts() -> Stories:
         ],
     )
     yield (
-        "restart: everything goes on",
+        "restart: everything continues",
         [
             receiver(answers=[500, "timeout", "timeout", 500]),
-            {**charge("c1"), "once": "k1"},
+            {**charge("c1"), "idempotency_key": "k1"},
             charge("c2"),
             static("s1", allowedSlots=2, expiresIn=600),
             invoice("s1", "c3"),
             invoice("s1", "c4"),
             pay("p1", "c1"),
             again,
-            {**charge("c1"), "once": "k1"},
+            {**charge("c1"), "idempotency_key": "k1"},
             pay("p2", "c3", outcome="hold"),
             pay("p3", "c2", delay=60_000),
             to("retry", "c1"),
@@ -114,7 +115,7 @@ def _restarts() -> Stories:
         ],
     )
     yield (
-        "restart: an attempt that was lost costs none",
+        "restart: a lost attempt does not count",
         [
             receiver(always="timeout"),
             charge("c1"),
@@ -127,7 +128,7 @@ def _restarts() -> Stories:
         ],
     )
     yield (
-        "restart: a used-up link still ends",
+        "restart: a disabled Static Charge expires",
         [
             static("s1", allowedSlots=1, expiresIn=600),
             invoice("s1", "c1"),
@@ -138,7 +139,7 @@ def _restarts() -> Stories:
         ],
     )
     yield (
-        "restart: what was said stays said",
+        "restart: 410, secrets and failures are kept",
         [
             receiver(answers=[410]),
             static("s1"),
@@ -148,18 +149,18 @@ def _restarts() -> Stories:
             again,
             pay("p2", "c2"),
             charge("c3"),
-            {"do": "fail", "charge": "c3"},
+            fail("c3"),
             again,
             advance(WEEK_MS),
         ],
     )
 
 
-def _strict() -> Stories:
+def _strict() -> Scenarios:
     wrong: list[dict[str, Any]] = [{"colour": "blue"}, {"internalId": None}, {"internalId": ""}, {"callbackUrl": None}]
     wrong += [{"callbackUrl": ""}, {"expiresIn": 0}, {"expiresIn": None}, {"expiresIn": ""}, {"expiresIn": 1}]
     yield (
-        "strict: one way not to give a field",
+        "strict: one way to omit a field",
         [
             *(charge(f"c{n}", **one) for n, one in enumerate(wrong)),
             *(static(f"s{n}", **one) for n, one in enumerate(wrong)),
@@ -167,7 +168,7 @@ def _strict() -> Stories:
             *(static(f"u{n}", successMessage=value, identifier="-") for n, value in enumerate((None, "", "x"))),
             static("s"),
             *(
-                {"do": "patch", "static": "s", "body": body}
+                change("s", body)
                 for body in (
                     {"colour": 1},
                     {"allowedSlots": 0},
@@ -180,10 +181,10 @@ def _strict() -> Stories:
     )
 
 
-def _lenient() -> Stories:
+def _lenient() -> Scenarios:
     amounts: list[Any] = [999, 1000, 1001, 500_000_000, 500_000_001, 1000.5, "1000", True, -1000, 2000.0]
     yield (
-        "lenient: numbers and digits",
+        "lenient: numbers and digit strings",
         [
             *(charge(f"c{n}", amount=one) for n, one in enumerate(amounts)),
             *(static(f"s{n}", minAmount=one) for n, one in enumerate(amounts)),
@@ -193,13 +194,13 @@ def _lenient() -> Stories:
             ),
             *(static(f"t{n}", allowedSlots=one) for n, one in enumerate(("1", "2147483647", "2147483648", "01", "x"))),
             static("s", allowedSlots="1"),
-            {"do": "patch", "static": "s", "body": {"allowedSlots": "2", "minAmount": 1500}},
-            {"do": "patch", "static": "s", "body": {"allowedSlots": ""}},
+            change("s", {"allowedSlots": "2", "minAmount": 1500}),
+            change("s", {"allowedSlots": ""}),
         ],
     )
 
 
-def _payable_at_expiry() -> Stories:
+def _payable_at_expiry() -> Scenarios:
     for offset in (-1, 0, 1):
         for outcome in ("settle", "hold"):
             yield (
@@ -214,12 +215,12 @@ def _payable_at_expiry() -> Stories:
             )
 
 
-def _no_retries() -> Stories:
-    for said in (500, "timeout", 200, {"status": 503, "headers": {"Retry-After": "6"}}):
-        yield f"no retries: {said}", [receiver(always=said), charge("c1"), pay("p1", "c1"), advance(WEEK_MS)]
+def _no_retries() -> Scenarios:
+    for reply in (500, "timeout", 200, {"status": 503, "headers": {"Retry-After": "6"}}):
+        yield f"no retries: {reply}", [receiver(always=reply), charge("c1"), pay("p1", "c1"), advance(WEEK_MS)]
 
 
-def _envelope() -> Stories:
+def _callback_envelope() -> Scenarios:
     yield (
         "callback envelope",
         [
@@ -230,7 +231,7 @@ def _envelope() -> Stories:
             static("s1", allowedSlots=1),
             invoice("s1", "c4"),
             pay("p1", "c1"),
-            {"do": "fail", "charge": "c2"},
+            fail("c2"),
             pay("p4", "c4"),
             to("expiry", "c3"),
             advance(WEEK_MS),
@@ -238,7 +239,7 @@ def _envelope() -> Stories:
     )
 
 
-def _reserve() -> Stories:
+def _reserve_on_issue() -> Scenarios:
     yield (
         "reserve on issue",
         [
@@ -250,20 +251,20 @@ def _reserve() -> Stories:
             invoice("s1", "c5"),
             to("expiry", "c2"),
             invoice("s1", "c6"),
-            {"do": "fail", "charge": "c6"},
+            fail("c6"),
             invoice("s1", "c7"),
             pay("p7", "c7"),
             invoice("s1", "c8"),
         ],
     )
     yield (
-        "reserve on issue: what was closed reserves nothing",
+        "reserve on issue: a cancelled invoice reserves nothing",
         [
             static("s1", allowedSlots=2),
             *(invoice("s1", f"c{n}") for n in (1, 2)),
-            {"do": "patch", "static": "s1", "body": {"allowedSlots": 1}},
+            change("s1", {"allowedSlots": 1}),
             pay("p1", "c1"),
-            {"do": "patch", "static": "s1", "body": {"allowedSlots": 2}},
+            change("s1", {"allowedSlots": 2}),
             invoice("s1", "c3"),
             pay("p2", "c2"),
             pay("p3", "c3"),
@@ -271,7 +272,7 @@ def _reserve() -> Stories:
     )
 
 
-def _oversell() -> Stories:
+def _count_on_settle() -> Scenarios:
     yield (
         "count on settle",
         [
@@ -280,21 +281,21 @@ def _oversell() -> Stories:
             pay("p1", "c1"),
             invoice("s1", "c4"),
             pay("p2", "c2"),
-            {"do": "patch", "static": "s1", "body": {"description": "sold out"}},
-            {"do": "patch", "static": "s1", "body": {"allowedSlots": 1}},
-            {"do": "patch", "static": "s1", "body": {"allowedSlots": 3}},
+            change("s1", {"description": "sold out"}),
+            change("s1", {"allowedSlots": 1}),
+            change("s1", {"allowedSlots": 3}),
             pay("p3", "c3"),
             {"do": "terms", "static": "s1"},
         ],
     )
 
 
-_OF_OVERLAY = {
+_OVERLAY_SCENARIOS = {
     "strict": _strict,
     "lenient": _lenient,
     "payable-at-expiry": _payable_at_expiry,
     "no-retries": _no_retries,
-    "callback-envelope": _envelope,
-    "reserve-on-issue": _reserve,
-    "count-on-settle": _oversell,
+    "callback-envelope": _callback_envelope,
+    "reserve-on-issue": _reserve_on_issue,
+    "count-on-settle": _count_on_settle,
 }

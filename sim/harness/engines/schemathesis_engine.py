@@ -1,88 +1,167 @@
-"""The Schemathesis engine: every operation with data of both kinds, and the links, watched by the witness as well."""
+"""The Schemathesis engine: every operation with valid and invalid data, and the links, with our invariants."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis import seed as seeded
 from hypothesis.errors import Unsatisfiable
 from hypothesis.stateful import run_state_machine_as_test
 
-from leyden.harness.checks.violations import Broken
-from leyden.harness.engines.schemathesis_target import Bench
-from leyden.harness.model.charges import Cell
-from leyden.harness.runs.adapters import Answer
-
-if TYPE_CHECKING:
-    from leyden.harness.engines.campaign import Finding, Order
+from leyden.harness.checks.invariants import Invariants
+from leyden.harness.checks.violations import ContractViolation
+from leyden.harness.constants import NO_KEY
+from leyden.harness.engines.results import CampaignConfig, FoundViolation
+from leyden.harness.generators.generators import START_MS
+from leyden.harness.model.charges import CoverageItem
+from leyden.harness.model.rules import Interpretation
+from leyden.harness.runs.cases import Case
+from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, InProcess, Response, Target
+from leyden.world.config import packaged_contract
+from leyden.world.merged_openapi import merged
 
 _EXAMPLES, _SCENARIOS, _STEPS = 15, 100, 8
+_EXCLUDED = ["listPayments", "getPayment", "listDeliveries", "getDelivery"]
+_SEED = 5
 
 
-def judge(bench: Bench) -> Callable[[Any, Any, Any], None]:
-    """The check to hand to Schemathesis as an additional one: the witness's word as a failure of that answer's."""
-    from schemathesis.core.failures import Failure
+class SchemathesisTarget:
+    """A target for Schemathesis: a Leyden starts anew for each part; another service keeps its state.
 
-    def witness(ctx: Any, response: Any, case: Any) -> None:
-        """Look at one answer and the world behind it."""
+    `reached` has the coverage items, `cases` is the number of checked responses, `unchecked` names what cannot be
+    checked at this target.
+    """
+
+    def __init__(self, target: Target, overlays: Sequence[str]) -> None:
+        self._target = target
+        self.overlays = tuple(overlays)
+        self.key, self._second_api_key = target.keys[PROJECT], target.keys[SECOND_PROJECT]
+        self.reached: dict[CoverageItem, None] = {}
+        self.cases = 0
+        self.unchecked: dict[str, None] = {}
+        self.invariants = self._new_invariants()
+        if not target.controlled:
+            self.unchecked["payments and time: Schemathesis only uses the control plane of a Leyden"] = None
+            self.unchecked["callbacks: Schemathesis sees responses only"] = None
+        if self._second_api_key == NO_KEY:
+            self.unchecked["isolation of projects: give --second-api-key"] = None
+
+    def begin(self) -> None:
+        """Start anew, where the target can."""
+        self.close()
+        self._target.begin(_SEED, START_MS, self.overlays)
+        self.invariants = self._new_invariants()
+
+    def close(self) -> None:
+        """End the target; the coverage is kept."""
+        self.reached.update(self.invariants.reached)
+        self._target.end()
+
+    def schema(self) -> Any:
+        """The Schemathesis schema, connected to the target: of the merged document, or of the service's document where
+        there is no control plane."""
+        from schemathesis import openapi
+
+        document = packaged_contract("charges", self.overlays).document
+        if self._target.controlled:
+            document = merged(document, packaged_contract("sandbox").document)
+        # A copy, because Schemathesis adds its own links to the document. The excluded operations have little to
+        # show in short scenarios; the invariants read the same data.
+        schema = openapi.from_dict(deepcopy(dict(document))).exclude(operation_id=_EXCLUDED)
+        if isinstance(self._target, InProcess):
+            schema.app = _CurrentApp(self._target)
+        else:
+            schema.config.update(base_url=self._target.name.rstrip("/"))
+        return schema
+
+    def check(self, ctx: Any, response: Any, case: Any) -> None:
+        """The additional check for Schemathesis: a violation of an invariant is a failure of this response."""
+        from schemathesis.core.failures import Failure
+
         raw = response.request.body or b""
         sent = raw.encode() if isinstance(raw, str) else bytes(raw)
-        named = {name.lower(): values[0] for name, values in response.headers.items()}
+        headers = {name.lower(): values[0] for name, values in response.headers.items()}
         operation = str(case.operation.definition.raw["operationId"])
+        self.cases += 1
         try:
-            bench.cases += 1
-            bench.witness.look(operation, sent, Answer(response.status_code, named, response.content))
-        except Broken as error:
+            self.invariants.check(operation, sent, Response(response.status_code, headers, response.content))
+        except ContractViolation as error:
             raise Failure(operation=case.operation.label, title=error.check, message=str(error)) from error
 
-    return witness
+    def _new_invariants(self) -> Invariants:
+        interpretation = Interpretation.of(self.overlays)
+        controlled = self._target.controlled
+        return Invariants(self._read, interpretation, self.key, self._second_api_key, controlled=controlled)
+
+    def _read(self, path: str, key: str) -> Response:
+        return self._target.send("GET", path, [("apikey", key)], b"")
+
+
+class _CurrentApp:
+    """The ASGI application of the target's present sandbox; after each request it does what is due."""
+
+    def __init__(self, target: InProcess) -> None:
+        self._target = target
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            # The lifespan of the client has nothing to do with that of a sandbox.
+            await receive()
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        sandbox = self._target.sandbox
+        await sandbox.app(scope, receive, send)
+        sandbox.world.catch_up()
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
-    """One part of the work: what it was, what was reached so far, how many cases it took, and what was found."""
+class SchemathesisPart:
+    """The result of one operation or of the links: the coverage so far, the number of cases, and the violation."""
 
     name: str
-    seen: dict[Cell, None]
+    reached: dict[CoverageItem, None]
     cases: int
-    finding: Finding | None
+    found: FoundViolation | None
     unchecked: dict[str, None]
 
 
-def examine(order: Order) -> Iterator[Examined]:
-    """Operation after operation, then the links, round after round, until there were as many cases as `examples`."""
-    bench = Bench(order.make(), order.overlays or ())
-    schema = bench.schema()
+def run_schemathesis(config: CampaignConfig) -> Iterator[SchemathesisPart]:
+    """Test each operation, then the links, in rounds, until there were as many cases as `config.examples`."""
+    target = SchemathesisTarget(config.make(), config.overlays or ())
+    schema = target.schema()
     operations = [result.ok() for result in schema.get_all_operations()]
 
-    def part(name: str, attempt: Callable[[], None]) -> Examined:
-        before = bench.cases
-        found = _tried(bench, attempt)
-        return Examined(name, bench.seen, bench.cases - before, found, bench.unchecked)
+    def part(name: str, test: Callable[[], None]) -> SchemathesisPart:
+        before = target.cases
+        found = _violation_of(target, test)
+        return SchemathesisPart(name, target.reached, target.cases - before, found, target.unchecked)
 
     for number in count():
-        if order.examples is not None and bench.cases >= order.examples:
+        if config.examples is not None and target.cases >= config.examples:
             return
-        seed = order.seed * 1_000 + number
+        seed = config.seed * 1_000 + number
         for operation in operations:
-            yield part(f"schemathesis {operation.label}, seed {seed}", partial(_fuzzed, operation, bench, seed))
-        yield part(f"schemathesis links, seed {seed}", partial(_linked, schema, bench, seed))
+            yield part(f"schemathesis {operation.label}, seed {seed}", partial(_fuzz, operation, target, seed))
+        yield part(f"schemathesis links, seed {seed}", partial(_follow_links, schema, target, seed))
 
 
-def _tried(bench: Bench, attempt: Callable[[], None]) -> Finding | None:
-    bench.begin()
+def _violation_of(target: SchemathesisTarget, test: Callable[[], None]) -> FoundViolation | None:
+    target.begin()
     try:
-        attempt()
+        test()
     except (AssertionError, BaseExceptionGroup) as error:
-        return _finding(error, bench.overlays)
+        return _found(error, target.overlays)
     finally:
-        bench.close()
+        target.close()
     return None
 
 
@@ -99,8 +178,8 @@ def _settings(examples: int, steps: int = 1) -> settings:
     )
 
 
-def _fuzzed(operation: Any, bench: Bench, seed: int) -> None:
-    """One operation, with data of both kinds."""
+def _fuzz(operation: Any, target: SchemathesisTarget, seed: int) -> None:
+    """One operation, with valid and with invalid data."""
     from schemathesis import GenerationMode
     from schemathesis.specs.openapi.checks import negative_data_rejection
 
@@ -110,37 +189,37 @@ def _fuzzed(operation: Any, bench: Bench, seed: int) -> None:
         @_settings(_EXAMPLES)
         @given(case=operation.as_strategy(generation_mode=mode))
         def one(case: Any) -> None:
-            # Where all that is wrong is the key, which was left out to be refused, ours makes the request sound again.
+            # If only the API key was left out, the key that is sent here makes the request valid again.
             keyless = "apikey" not in (case.headers or {})
             case.call_and_validate(
-                headers={"apikey": bench.key},
-                additional_checks=[judge(bench)],
+                headers={"apikey": target.key},
+                additional_checks=[target.check],
                 excluded_checks=[negative_data_rejection] if keyless else [],
             )
 
-        # An operation with nothing that could be wrong has no negative data.
+        # An operation without parameters or body has no invalid data.
         with suppress(Unsatisfiable):
             one()
 
 
-def _linked(schema: Any, bench: Bench, seed: int) -> None:
-    """Scenarios along the links, a fresh world for each."""
+def _follow_links(schema: Any, target: SchemathesisTarget, seed: int) -> None:
+    """Scenarios along the links, each from a fresh start."""
     from schemathesis.specs.openapi.checks import negative_data_rejection
 
     class Links(schema.as_state_machine()):  # type: ignore[misc]
-        """From creating to paying, failing and waiting."""
+        """Create, then pay, fail and wait."""
 
         def setup(self) -> None:
-            bench.begin()
+            target.begin()
 
         def get_call_kwargs(self, case: Any) -> dict[str, Any]:
-            return {"headers": {"apikey": bench.key}}
+            return {"headers": {"apikey": target.key}}
 
         def validate_response(self, response: Any, case: Any, additional_checks: Any = None, **kwargs: Any) -> None:
-            # A link puts its own sound body in the place of one that was made to be refused, and is none the wiser.
+            # A link replaces an invalid body by its own valid one, and Schemathesis does not notice.
             case.validate_response(
                 response,
-                additional_checks=[*(additional_checks or ()), judge(bench)],
+                additional_checks=[*(additional_checks or ()), target.check],
                 excluded_checks=[negative_data_rejection],
                 transport_kwargs=kwargs or None,
                 recorder=self.recorder,
@@ -149,23 +228,21 @@ def _linked(schema: Any, bench: Bench, seed: int) -> None:
     run_state_machine_as_test(seeded(seed)(Links), settings=_settings(_SCENARIOS, _STEPS))
 
 
-def _finding(error: BaseException, overlays: Sequence[str]) -> Finding:
-    """A failure as a finding. Its requests stand in the text that Schemathesis wrote."""
-    from leyden.harness.engines.campaign import Finding
-    from leyden.harness.runs.cases import Case as Kept
-
+def _found(error: BaseException, overlays: Sequence[str]) -> FoundViolation:
+    """A failure as a violation. It has no steps: its requests are in the text that Schemathesis wrote."""
     first = error
     while isinstance(first, BaseExceptionGroup):
         first = first.exceptions[0]
-    cause = first.__cause__
-    if isinstance(cause, Broken):
-        fact = cause.fact()
+    if isinstance(first.__cause__, ContractViolation):
+        expectation = first.__cause__.as_dict()
     else:
-        fact = {
+        expectation = {
             "check": "errors_are_problems",
-            "clause": "Schemathesis: " + (getattr(first, "title", None) or type(first).__name__),
+            "ruleId": "Schemathesis: " + (getattr(first, "title", None) or type(first).__name__),
             "where": str(getattr(first, "operation", "")),
-            "promised": "what the document declares",
-            "seen": str(first)[:2_000],
+            "expected": "what the OpenAPI document declares",
+            "observed": str(first)[:2_000],
         }
-    return Finding("schemathesis", Kept((), overlays=tuple(overlays), name="schemathesis", expectation=fact))
+    return FoundViolation(
+        "schemathesis", Case((), overlays=tuple(overlays), name="schemathesis", expectation=expectation)
+    )

@@ -1,4 +1,4 @@
-"""The machine: the same rules as a Hypothesis state machine, which looks for rare states and shrinks what it finds."""
+"""The state machine: the step generators as rules of a Hypothesis `RuleBasedStateMachine`."""
 
 from __future__ import annotations
 
@@ -10,129 +10,138 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, Verbosity, settings
 from hypothesis import seed as seeded
 from hypothesis import strategies as st
-from hypothesis import target as aim
+from hypothesis import target as maximize
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from leyden.harness.checks.violations import Broken
-from leyden.harness.generators.choices import Digits
-from leyden.harness.generators.generators import RULES, STEPS, scene
-from leyden.harness.model.charges import Cell
-from leyden.harness.options import OVERLAYS
-from leyden.harness.runs.adapters import InProcess, Target
-from leyden.harness.runs.cases import Case, run_on
+from leyden.harness.checks.violations import ContractViolation
+from leyden.harness.constants import OVERLAYS
+from leyden.harness.generators.choices import HashedChoices
+from leyden.harness.generators.generators import GENERATORS, STEPS, random_run_config
+from leyden.harness.generators.run_config import RunConfig, StepGenerator
+from leyden.harness.model.charges import CoverageItem
+from leyden.harness.runs.cases import Case, start_run
 from leyden.harness.runs.run import Run
-from leyden.harness.runs.run_config import Rule, Scene
+from leyden.harness.steps import Step
+from leyden.harness.targets.target import InProcess, Target
 
-LUCK = st.integers(0, Digits.SPAN - 1)
+_NUMBERS = st.integers(0, HashedChoices.SPAN - 1)
 _RARE = frozenset({"no_slot_left", "too_late", "exhausted", "stopped", "lost", "at_or_before_expiry"})
 
 
 @dataclass(slots=True)
-class Watch:
-    """What the machines of one campaign have seen: the last one's steps are those of the finding.
+class SearchResult:
+    """The result of a search; `case` has the steps of the last run, which is the one with the violation.
 
-    `hasty` ends everything at the first finding, which is then `broken`; Hypothesis by itself would look for more, and
-    climb for thousands of worlds.
+    `stop_early` ends the search at the first violation. Hypothesis by itself goes on for thousands of runs.
     """
 
-    hasty: bool = False
-    broken: Broken | None = None
-    seen: dict[Cell, None] = field(default_factory=dict)
+    stop_early: bool = False
+    violation: ContractViolation | None = None
+    reached: dict[CoverageItem, None] = field(default_factory=dict)
     unchecked: dict[str, None] = field(default_factory=dict)
     case: Case | None = None
     done: int = 0
 
 
-class Enough(BaseException):
-    """A hasty search has found something. Hypothesis lets through what is no `Exception`."""
+class SearchStopped(BaseException):
+    """Ends a search at its first violation. Hypothesis does not catch what is no `Exception`."""
 
 
-def machine(
-    make: Callable[[], Target] = InProcess, *, watch: Watch | None = None, overlays: Sequence[str] | None = None
+def state_machine(
+    make: Callable[[], Target] = InProcess,
+    *,
+    result: SearchResult | None = None,
+    overlays: Sequence[str] | None = None,
 ) -> type[RuleBasedStateMachine]:
-    """A state machine over fresh worlds of a target. `overlays` None lets Hypothesis choose; `watch` is told
-    everything."""
-    watching = watch if watch is not None else Watch()
+    """A state machine class; each run has a fresh target. Everything is recorded in `result`.
+
+    With `overlays` None Hypothesis chooses one overlay or none for each run.
+    """
+    recorded = result if result is not None else SearchResult()
 
     class Machine(RuleBasedStateMachine):
-        """One world, and the model beside it."""
+        """One run."""
 
         def __init__(self) -> None:
             super().__init__()
             self.target = make()
             self.run: Run | None = None
-            self.around: Scene | None = None
-            self.steps: list[dict[str, Any]] = []
+            self.config: RunConfig | None = None
+            self.steps: list[Step] = []
 
-        @initialize(luck=LUCK, chosen=st.sampled_from((None, None, None, *OVERLAYS)))
-        def begin(self, luck: int, chosen: str | None) -> None:
-            readings = overlays if overlays is not None else () if chosen is None else (chosen,)
-            around = scene(
-                Digits(luck), overlays=readings, controlled=self.target.controlled, disks=self.target.restarts
+        @initialize(number=_NUMBERS, overlay=st.sampled_from((None, None, None, *OVERLAYS)))
+        def begin(self, number: int, overlay: str | None) -> None:
+            names = overlays if overlays is not None else () if overlay is None else (overlay,)
+            config = self.config = random_run_config(
+                HashedChoices(number),
+                overlays=names,
+                controlled=self.target.controlled,
+                disks=self.target.restarts,
             )
-            self.around = around
 
-            def enter() -> None:
-                self.run = run_on(
-                    self.target, seed=1, start_ms=around.start_ms, overlays=around.overlays, disk=around.disk
-                )  # fmt: skip
+            def start() -> None:
+                self.run = start_run(
+                    self.target, seed=1, start_ms=config.start_ms, overlays=config.overlays, disk=config.disk
+                )
 
-            self._watched(enter)
+            self._record(start)
 
-        def act(self, by: Rule, luck: int) -> None:
+        def do(self, generator: StepGenerator, number: int) -> None:
             assert self.run is not None
-            assert self.around is not None
+            assert self.config is not None
             run = self.run
-            step = by(Digits(luck), run.model, self.around)
+            step = generator(HashedChoices(number), run.model, self.config)
             if step is not None:
                 self.steps.append(step)
-                self._watched(lambda: run.do(step))
+                self._record(lambda: run.do(step))
 
-        def _watched(self, look: Callable[[], object]) -> None:
+        def _record(self, action: Callable[[], object]) -> None:
             try:
-                look()
-            except Broken as error:
-                watching.broken = error
-                if watching.hasty:
-                    raise Enough from error
+                action()
+            except ContractViolation as error:
+                recorded.violation = error
+                if recorded.stop_early:
+                    raise SearchStopped from error
                 raise
 
         def teardown(self) -> None:
-            around, run = self.around, self.run
-            if around is None:
+            config, run = self.config, self.run
+            if config is None:
                 return
-            watching.case = Case(tuple(self.steps), 1, around.start_ms, around.overlays, around.disk, name="machine")
-            watching.done += 0 if run is None else run.done
-            if run is None or (watching.hasty and watching.broken is not None):
+            recorded.case = Case(
+                tuple(self.steps), 1, config.start_ms, config.overlays, config.disk, name="state-machine"
+            )
+            recorded.done += 0 if run is None else run.done
+            if run is None or (recorded.stop_early and recorded.violation is not None):
                 self.target.end()
                 return
             try:
-                self._watched(run.finish)
-                aim(float(len(run.seen)), label="cells reached")
-                aim(float(sum(cell[-1] in _RARE for cell in run.seen)), label="rare states")
+                self._record(run.final_checks)
+                maximize(float(len(run.reached)), label="coverage items")
+                maximize(float(sum(item[-1] in _RARE for item in run.reached)), label="rare states")
             finally:
-                watching.seen.update(run.seen)
-                watching.unchecked.update(run.unchecked)
+                recorded.reached.update(run.reached)
+                recorded.unchecked.update(run.unchecked)
                 self.target.end()
 
-    for name, by in RULES.items():
-        setattr(Machine, name, _rule(by))
+    for name, generator in GENERATORS.items():
+        setattr(Machine, name, _rule(name, generator))
     return Machine
 
 
-def _rule(by: Rule) -> Any:
-    def act(self: Any, luck: int) -> None:
-        self.act(by, luck)
+def _rule(name: str, generator: StepGenerator) -> Any:
+    def do(self: Any, number: int) -> None:
+        self.do(generator, number)
 
-    act.__name__ = by.__name__.lstrip("_")
-    return rule(luck=LUCK)(act)
+    do.__name__ = name
+    return rule(number=_NUMBERS)(do)
 
 
-def bounded(examples: int, *, shrinks: bool = True, derandomize: bool = False) -> settings:
-    """Settings for a campaign of so many worlds."""
+def search_settings(runs: int, *, shrinks: bool = True, derandomize: bool = False) -> settings:
+    """The Hypothesis settings for a search of so many runs."""
     phases = [Phase.generate, Phase.target, *([Phase.shrink] if shrinks else [])]
     return settings(
-        max_examples=examples,
+        max_examples=runs,
         stateful_step_count=STEPS,
         deadline=None,
         database=None,
@@ -146,11 +155,11 @@ def bounded(examples: int, *, shrinks: bool = True, derandomize: bool = False) -
 
 
 def search(
-    seed: int, examples: int, make: Callable[[], Target] = InProcess, *, overlays: Sequence[str] | None = None
-) -> Watch:
-    """Let Hypothesis look, from a seed, through so many worlds, up to the first promise that it finds broken."""
-    watch = Watch(hasty=True)
-    found = seeded(seed)(machine(make, watch=watch, overlays=overlays))
-    with suppress(Enough):
-        run_state_machine_as_test(found, settings=bounded(examples, shrinks=False))
-    return watch
+    seed: int, runs: int, make: Callable[[], Target] = InProcess, *, overlays: Sequence[str] | None = None
+) -> SearchResult:
+    """Let Hypothesis search from a seed, in so many runs, up to the first violation."""
+    result = SearchResult(stop_early=True)
+    machine = seeded(seed)(state_machine(make, result=result, overlays=overlays))
+    with suppress(SearchStopped):
+        run_state_machine_as_test(machine, settings=search_settings(runs, shrinks=False))
+    return result

@@ -1,15 +1,23 @@
-"""Acts: what each step of a case does, to the model first and then to the service.
+"""All executors by the name of the step.
 
-A step is a JSON object. `do` names the act; `as` gives what is made a label (`c1`, `s1`, `p1`), by which later steps
-call it. A step that points at something that is not there does nothing, so that any part of a case is a case.
+An executor does a step, first to the model and then to the service, and compares the results. It returns False, without
+any effect, if what the step refers to does not exist; so any subset of the steps of a case is a case.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from leyden.harness.executors.lnurl import invoice, terms, verify
-from leyden.harness.executors.service import create_charge, create_static, get, list_all, odd_request, patch, wallet
+from leyden.harness.executors.service import (
+    create_charge,
+    create_static,
+    get,
+    list_all,
+    patch,
+    send_odd_request,
+    wallet,
+)
 from leyden.harness.executors.world import (
     advance,
     cancel,
@@ -23,9 +31,11 @@ from leyden.harness.executors.world import (
     settle,
     spare_key,
 )
-from leyden.harness.runs.run import Act
+from leyden.harness.session.session import Session
+from leyden.harness.steps import Step
 
-ACTS: Mapping[str, Act] = {
+Executor = Callable[[Session, Step], bool]
+EXECUTORS: Mapping[str, Executor] = {
     "advance": advance,
     "cancel": cancel,
     "create_charge": create_charge,
@@ -35,7 +45,7 @@ ACTS: Mapping[str, Act] = {
     "get": get,
     "invoice": invoice,
     "list": list_all,
-    "odd": odd_request,
+    "odd": send_odd_request,
     "patch": patch,
     "pay": pay,
     "receiver": receiver,

@@ -1,4 +1,4 @@
-"""Acts on the service: Charges and Static Charges made, changed, read and listed, and requests that are odd."""
+"""Executors for API clients: create, change, read and list resources, and send odd requests."""
 
 from __future__ import annotations
 
@@ -8,196 +8,215 @@ from typing import Any
 from urllib.parse import urlencode
 
 from leyden.harness.checks import responses as checks
-from leyden.harness.checks.observe import look_at_wallet
-from leyden.harness.checks.violations import Broken
-from leyden.harness.executors.lnurl import link_answer
+from leyden.harness.checks.violations import ContractViolation
+from leyden.harness.executors.lnurl import lnurl_response
 from leyden.harness.executors.world import restart
-from leyden.harness.model.model import Promise
-from leyden.harness.model.records import Charge, Static
-from leyden.harness.model.requests import ELSEWHERE, Odd, odd
+from leyden.harness.model.model import ExpectedResponse
+from leyden.harness.model.records import Charge, StaticCharge
+from leyden.harness.model.requests import ELSEWHERE, OddRequest, odd_request
 from leyden.harness.model.rules import instant
-from leyden.harness.runs.adapters import PROJECT, RIVAL, Answer
-from leyden.harness.runs.run import Run, Step, details
+from leyden.harness.session.observe import check_wallet
+from leyden.harness.session.session import Session, read_operation
+from leyden.harness.steps import Step
+from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, Response
 
 
 def _project(step: Step) -> str:
-    return RIVAL if step.get("by") == "rival" else PROJECT
+    return SECOND_PROJECT if step.get("by") == "second" else PROJECT
 
 
-def _once(step: Step) -> list[tuple[str, str]]:
-    return [("Idempotency-Key", step["once"])] if "once" in step else []
+def _idempotency_header(step: Step) -> list[tuple[str, str]]:
+    return [("Idempotency-Key", step["idempotency_key"])] if "idempotency_key" in step else []
 
 
-def create_charge(run: Run, step: Step) -> bool:
-    """{"do": "create_charge", "as": "c1", "body": {...}, "by"?: "rival", "once"?: an Idempotency-Key}."""
-    project, key = _project(step), step.get("once")
-    limited = run.model.limited("createCharge")
-    promise = _too_many() if limited else run.model.create_charge(step["as"], project, step["body"], key)
-    answer = run.ask("createCharge", "/v0/charges", key=project, body=step["body"], headers=_once(step))
+def create_charge(session: Session, step: Step) -> bool:
+    """{"do": "create_charge", "as": "c1", "body": {...}, "by"?: "second", "idempotency_key"?}."""
+    project, key = _project(step), step.get("idempotency_key")
+    limited = session.model.limited("createCharge")
+    expected_response = _too_many() if limited else session.model.create_charge(step["as"], project, step["body"], key)
+    response = session.request(
+        "createCharge", "/v0/charges", key=project, body=step["body"], headers=_idempotency_header(step)
+    )
     where = f"create {step['as']}"
-    data = run.kept(promise, answer, where)
-    if isinstance(promise.made, Charge):
-        run.bind_charge(promise.made, data, where)
+    data = session.check_response(expected_response, response, where)
+    if isinstance(expected_response.record, Charge):
+        session.bind_charge(expected_response.record, data, where)
     return True
 
 
-def create_static(run: Run, step: Step) -> bool:
-    """{"do": "create_static", "as": "s1", "body": {...}, "by"?, "once"?}."""
-    project, key = _project(step), step.get("once")
-    limited = run.model.limited("createStaticCharge")
-    promise = _too_many() if limited else run.model.create_static(step["as"], project, step["body"], key)
-    answer = run.ask("createStaticCharge", "/v0/static-charges", key=project, body=step["body"], headers=_once(step))
+def create_static(session: Session, step: Step) -> bool:
+    """{"do": "create_static", "as": "s1", "body": {...}, "by"?, "idempotency_key"?}."""
+    project, key = _project(step), step.get("idempotency_key")
+    limited = session.model.limited("createStaticCharge")
+    expected_response = _too_many() if limited else session.model.create_static(step["as"], project, step["body"], key)
+    response = session.request(
+        "createStaticCharge", "/v0/static-charges", key=project, body=step["body"], headers=_idempotency_header(step)
+    )
     where = f"create {step['as']}"
-    data = run.kept(promise, answer, where)
-    if isinstance(promise.made, Static):
-        run.bind_static(promise.made, data, where)
+    data = session.check_response(expected_response, response, where)
+    if isinstance(expected_response.record, StaticCharge):
+        session.bind_static(expected_response.record, data, where)
     return True
 
 
-def patch(run: Run, step: Step) -> bool:
+def patch(session: Session, step: Step) -> bool:
     """{"do": "patch", "static": "s1", "body": {...}, "by"?}."""
-    static = run.model.book.statics.get(step["static"])
+    static = session.model.ledger.static_charges.get(step["static"])
     if static is None:
         return False
     project = _project(step)
-    limited = run.model.limited("updateStaticCharge")
-    promise = _too_many() if limited else run.model.change_static(static, project, step["body"])
-    answer = run.ask("updateStaticCharge", f"/v0/static-charges/{static.id}", key=project, body=step["body"])
-    data = run.kept(promise, answer, f"change {static.label}")
-    if promise.made is not None:
+    limited = session.model.limited("updateStaticCharge")
+    expected_response = _too_many() if limited else session.model.change_static(static, project, step["body"])
+    response = session.request("updateStaticCharge", f"/v0/static-charges/{static.id}", key=project, body=step["body"])
+    data = session.check_response(expected_response, response, f"change {static.label}")
+    if expected_response.record is not None:
         checks.same(static.resource(), data, "echo", "DECISIONS static-updates", f"change {static.label}")
     return True
 
 
-def get(run: Run, step: Step) -> bool:
-    """{"do": "get", "what": "c1", "by"?}: read it, or be told that there is no such thing for this key."""
-    book = run.model.book
-    thing: Charge | Static | None = book.charges.get(step["what"]) or book.statics.get(step["what"])
-    if thing is None:
+def get(session: Session, step: Step) -> bool:
+    """{"do": "get", "what": "c1", "by"?}: read a resource; with the other project's API key it does not exist."""
+    ledger = session.model.ledger
+    resource: Charge | StaticCharge | None = ledger.charges.get(step["what"]) or ledger.static_charges.get(step["what"])
+    if resource is None:
         return False
-    if _project(step) == thing.project:
-        run.look(thing)
+    if _project(step) == resource.project:
+        session.check_resource(resource)
         return True
-    operation, path = details(thing)
-    answer = run.ask(operation, path, key=_project(step))
-    if answer.status != 404:
-        raise Broken("isolation", "DECISIONS statuses", f"{thing.label} with another key", 404, answer.body.decode())
-    theirs = checks.problem(answer, 404, "not_found", "DECISIONS statuses", f"{thing.label} with another key")
-    unknown = run.ask(operation, _another(path), key=_project(step))
-    nobodys = checks.problem(unknown, 404, "not_found", "DECISIONS statuses", f"an unknown id ({operation})")
-    for body in (theirs, nobodys):
+    operation, path = read_operation(resource)
+    response = session.request(operation, path, key=_project(step))
+    if response.status != 404:
+        raise ContractViolation(
+            "isolation", "DECISIONS statuses", f"{resource.label} with the other API key", 404, response.body.decode()
+        )
+    hidden = checks.problem(
+        response, 404, "not_found", "DECISIONS statuses", f"{resource.label} with the other API key"
+    )
+    unknown = session.request(operation, _other_id(path), key=_project(step))
+    missing = checks.problem(unknown, 404, "not_found", "DECISIONS statuses", f"an unknown id ({operation})")
+    for body in (hidden, missing):
         body.pop("request_id")
-    checks.same(nobodys, theirs, "isolation", "DECISIONS statuses", f"{thing.label} with another key, beside unknown")
-    run.seen["policy", "isolation", operation] = None
+    checks.same(
+        missing,
+        hidden,
+        "isolation",
+        "DECISIONS statuses",
+        f"{resource.label} with the other API key, compared with an unknown id",
+    )
+    session.reached["policy", "isolation", operation] = None
     return True
 
 
-def _another(text: str) -> str:
+def _other_id(text: str) -> str:
     return text[:-1] + ("0" if text[-1] != "0" else "1")
 
 
-def list_all(run: Run, step: Step) -> bool:
-    """{"do": "list", "of": "charges" | "statics" | "children", "static"?, "query": {...}, "by"?, "between"?}: read to
-    the end. `between` is a step after the first page: one that creates a Charge, or a restart."""
-    book, project = run.model.book, _project(step)
+def list_all(session: Session, step: Step) -> bool:
+    """{"do": "list", "of": "charges" | "statics" | "children", "static"?, "query": {...}, "by"?, "between"?}: read all
+    pages. `between` is a step after the first page: it creates a Charge or restarts the service."""
+    ledger, project = session.model.ledger, _project(step)
     query: Mapping[str, Any] = step.get("query", {})
     operation, path = ("listCharges", "/v0/charges")
-    things: list[Any] = [one for one in book.charges.values() if one.project == project]
+    resources: list[Any] = [one for one in ledger.charges.values() if one.project == project]
     if step["of"] == "statics":
         operation, path = ("listStaticCharges", "/v0/static-charges")
-        things = [one for one in book.statics.values() if one.project == project]
+        resources = [one for one in ledger.static_charges.values() if one.project == project]
     elif step["of"] == "children":
-        static = book.statics.get(step.get("static", ""))
+        static = ledger.static_charges.get(step.get("static", ""))
         if static is None or static.project != project:
             return False
         operation, path = ("listStaticChargeCharges", f"/v0/static-charges/{static.id}/charges")
-        things = [one for one in things if one.parent is static]
+        resources = [one for one in resources if one.parent is static]
     for name, value in query.items():
         match name:
             case "status":
-                things = [one for one in things if one.status == value]
+                resources = [one for one in resources if one.status == value]
             case "internalId":
-                things = [one for one in things if one.internal_id == value]
+                resources = [one for one in resources if one.internal_id == value]
             case "createdAfter":
-                things = [one for one in things if one.created_at >= instant(value)]
+                resources = [one for one in resources if one.created_at >= instant(value)]
             case "createdBefore":
-                things = [one for one in things if one.created_at < instant(value)]
-    promised = [one.resource() for one in reversed(things)]
+                resources = [one for one in resources if one.created_at < instant(value)]
+    expected = [one.resource() for one in reversed(resources)]
     limit = query.get("limit", 100)
     after: dict[str, Any] = {}
     where = f"list {operation}"
-    for first in range(0, max(1, len(promised)), limit):
-        answer = run.ask(operation, f"{path}?{urlencode({**query, **after})}", key=project)
-        data = checks.success(answer, "DECISIONS lists", where)
-        page = promised[first : first + limit]
+    for first in range(0, max(1, len(expected)), limit):
+        response = session.request(operation, f"{path}?{urlencode({**query, **after})}", key=project)
+        data = checks.success(response, "DECISIONS lists", where)
+        page = expected[first : first + limit]
         if data != page:
             ids = [one["id"] for one in page]
-            seen = [one.get("id") if isinstance(one, dict) else one for one in data]
-            promised_page = ids if ids != seen else page
-            raise Broken("lifecycle", "DECISIONS lists", f"{where} {dict(query)}", promised_page, seen)
-        last, following = first + limit >= len(promised), answer.json["next"]
+            observed = [one.get("id") if isinstance(one, dict) else one for one in data]
+            promised_page = ids if ids != observed else page
+            raise ContractViolation("lifecycle", "DECISIONS lists", f"{where} {dict(query)}", promised_page, observed)
+        last, following = first + limit >= len(expected), response.json["next"]
         if (following is None) != last or not (following is None or isinstance(following, str)):
-            raise Broken("lifecycle", "DECISIONS lists", f"{where}: next", None if last else "a cursor", following)
+            raise ContractViolation(
+                "lifecycle", "DECISIONS lists", f"{where}: next", None if last else "a cursor", following
+            )
         after = {"after": following}
         if first == 0 and "between" in step:
-            # What is new comes before the first page, and moves nothing behind it; a cursor outlives the process.
-            (restart if step["between"]["do"] == "restart" else create_charge)(run, step["between"])
-    run.seen["policy", "lists", operation] = None
+            # A new Charge comes before the first page and changes no other page; a cursor survives a restart.
+            (restart if step["between"]["do"] == "restart" else create_charge)(session, step["between"])
+    session.reached["policy", "lists", operation] = None
     return True
 
 
-def wallet(run: Run, step: Step) -> bool:
-    """{"do": "wallet", "by"?}: the balance is what arrived, to the millisatoshi."""
-    look_at_wallet(run, _project(step))
+def wallet(session: Session, step: Step) -> bool:
+    """{"do": "wallet", "by"?}: the balance is the sum of the settled payments."""
+    check_wallet(session, _project(step))
     return True
 
 
-def odd_request(run: Run, step: Step) -> bool:
-    """{"do": "odd", "operation": "createCharge", "kind": "body-array"}: a request that is wrong in one way."""
-    one = odd(step["operation"], step["kind"])
+def send_odd_request(session: Session, step: Step) -> bool:
+    """{"do": "odd", "operation": "createCharge", "kind": "body-array"}: an invalid or unusual request."""
+    one = odd_request(step["operation"], step["kind"])
     if step["kind"] == "too-many":
-        if not run.target.controlled:
-            run.unchecked["429: nobody here can ask for it"] = None
+        if not session.target.controlled:
+            session.unchecked["429: only the control plane can cause it"] = None
             return False
-        run.model.limits.append((step["operation"], 1))
-        run.controlled("POST", "/faults", {"kind": "rate_limit", "operation": step["operation"]})
-    if one.status not in {401, 405, 413} and step["kind"] not in ELSEWHERE and run.model.limited(step["operation"]):
+        session.model.limits.append((step["operation"], 1))
+        session.control_ok("POST", "/faults", {"kind": "rate_limit", "operation": step["operation"]})
+    if one.status not in {401, 405, 413} and step["kind"] not in ELSEWHERE and session.model.limited(step["operation"]):
         one = replace(one, status=429, code="too_many_requests", wallet_error=False)
     headers = [*one.headers]
     if one.key in {"own", "wrong", "empty"}:
-        headers.append(("apikey", {"own": run.target.keys[PROJECT], "wrong": "nobody's", "empty": ""}[one.key]))
+        headers.append(("apikey", {"own": session.target.keys[PROJECT], "wrong": "unknown", "empty": ""}[one.key]))
     elif one.key == "capitals":
-        headers.append(("APIKEY", run.target.keys[PROJECT]))
-    answer = run.send(one.method, one.path, headers, one.body)
+        headers.append(("APIKEY", session.target.keys[PROJECT]))
+    response = session.send(one.method, one.path, headers, one.body)
     where = f"{step['operation']}, {step['kind']}"
-    clause = "DECISIONS statuses"
-    run.seen["answer", step["operation"], str(answer.status)] = None
-    run.seen["odd", step["operation"], step["kind"]] = None
+    rule_id = "DECISIONS statuses"
+    session.reached["response", step["operation"], str(response.status)] = None
+    session.reached["odd", step["operation"], step["kind"]] = None
     if one.wallet_error:
-        link_answer(Promise(200, refused_link=True), answer, where)
+        lnurl_response(ExpectedResponse(200, lnurl_error=True), response, where)
         return True
-    body = {} if one.status < 400 else checks.problem(answer, one.status, one.code, clause, where)
+    body = {} if one.status < 400 else checks.problem(response, one.status, one.code, rule_id, where)
     if one.status < 400:
-        _sound(one, answer, where)
-    for name, value in one.answers:
-        if name not in answer.headers or (value and answer.headers[name] != value):
-            raise Broken("errors_are_problems", clause, f"{where}: {name}", value or "given", answer.headers.get(name))
+        _check_valid(one, response, where)
+    for name, value in one.response_headers:
+        if name not in response.headers or (value and response.headers[name] != value):
+            raise ContractViolation(
+                "errors_are_problems", rule_id, f"{where}: {name}", value or "present", response.headers.get(name)
+            )
     if one.status in {401, 404}:
-        # A missing key and a wrong one, an unknown id and no id: told alike, so that nobody learns what exists.
+        # A missing and a wrong API key, an unknown and an invalid id have equal responses, so that they reveal nothing.
         family = "401" if one.status == 401 else f"{one.status} {step['operation']}"
         text = {name: value for name, value in body.items() if name != "request_id"}
-        checks.same(run.texts.setdefault(family, text), text, "isolation", clause, where)
+        checks.same(session.problems.setdefault(family, text), text, "isolation", rule_id, where)
     return True
 
 
-def _sound(one: Odd, answer: Answer, where: str) -> None:
-    """What was right all along is answered, and only GET with a body (RFC 9110, 9.3.2 and 9.3.7)."""
+def _check_valid(one: OddRequest, response: Response, where: str) -> None:
+    """A valid request succeeds; only the response to GET has a body (RFC 9110, 9.3.2 and 9.3.7)."""
     if one.method == "GET":
-        checks.success(answer, "DECISIONS statuses", f"{'list ' if 'list' in where else ''}{where}")
-    elif answer.status != one.status or answer.body:
-        seen = f"{answer.status} {answer.body[:200].decode('utf-8', 'replace')}"
-        raise Broken("lifecycle", "DECISIONS statuses", where, f"{one.status} without a body", seen)
+        checks.success(response, "DECISIONS statuses", f"{'list ' if 'list' in where else ''}{where}")
+    elif response.status != one.status or response.body:
+        observed = f"{response.status} {response.body[:200].decode('utf-8', 'replace')}"
+        raise ContractViolation("lifecycle", "DECISIONS statuses", where, f"{one.status} without a body", observed)
 
 
-def _too_many() -> Promise:
-    return Promise(429, "too_many_requests", "statuses")
+def _too_many() -> ExpectedResponse:
+    return ExpectedResponse(429, "too_many_requests", "statuses")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from leyden.harness.generators.choices import Dice, chance, pick
+from leyden.harness.generators.choices import Choices, one_in, pick
 from leyden.harness.model.rules import (
-    LONGEST_DESCRIPTION,
-    LONGEST_EXPIRY_S,
-    LONGEST_INTERNAL_ID,
-    LONGEST_SUCCESS,
-    LONGEST_URL,
-    MOST_SLOTS,
+    MAX_DESCRIPTION,
+    MAX_EXPIRY_S,
+    MAX_INTERNAL_ID,
+    MAX_SLOTS,
+    MAX_SUCCESS_MESSAGE,
+    MAX_URL,
 )
 
 Json = dict[str, Any]
@@ -25,99 +25,99 @@ BAD_AMOUNTS: tuple[Any, ...] = (
 TEXTS = ("", "tea", "Flat white, table 7", "é", "☕️ für zwei", 'a\nb\t"c\\', "<b>&amp;</b>", " spaces ", "\u0000", "0",
          "cafe\u0301 \ufb01n")  # fmt: skip
 EDGE_TEXTS = {
-    LONGEST_DESCRIPTION: ("x" * 639, "x" * 638, "é" * 319 + "x", "é" * 320, "é" * 639, "😀" * 639, "x" * 637 + "é"),
-    LONGEST_INTERNAL_ID: ("x" * 255, "x" * 254, "é" * 255, "😀" * 255),
-    LONGEST_SUCCESS: ("x" * 144, "x" * 143, "é" * 144, "😀" * 144),
+    MAX_DESCRIPTION: ("x" * 639, "x" * 638, "é" * 319 + "x", "é" * 320, "é" * 639, "😀" * 639, "x" * 637 + "é"),
+    MAX_INTERNAL_ID: ("x" * 255, "x" * 254, "é" * 255, "😀" * 255),
+    MAX_SUCCESS_MESSAGE: ("x" * 144, "x" * 143, "é" * 144, "😀" * 144),
 }
 BAD_TEXTS: tuple[Any, ...] = (17, True, [], {}, 0.5)
 URL = "http://r{n}.inbox.localhost/hook"
 GOOD_URLS = (
     "https://r1.inbox.localhost/a?b=c%20d&e=f",
     "HTTP://r2.inbox.localhost:8080",
-    "http://r1.inbox.localhost/" + "p" * (LONGEST_URL - len("http://r1.inbox.localhost/")),
+    "http://r1.inbox.localhost/" + "p" * (MAX_URL - len("http://r1.inbox.localhost/")),
     "http://r3.inbox.localhost:65535/",
 )
 BAD_URLS: tuple[Any, ...] = (
     "ftp://shop.example/x", "shop.example/x", "//shop.example/x", "http://", "http:///x", "http://user:pw@shop.example/",
     "http://user@shop.example/", "http://shop.example/#part", "http://shop.example/ x", "http://shop.example:0/",
     "http://shop.example:65536/", "http://[::1/", "javascript:alert(1)", "http://shop.example/\n", 17, True, [],
-    "http://r1.inbox.localhost/" + "p" * (LONGEST_URL + 1 - len("http://r1.inbox.localhost/")), "http://é.example/",
+    "http://r1.inbox.localhost/" + "p" * (MAX_URL + 1 - len("http://r1.inbox.localhost/")), "http://é.example/",
 )  # fmt: skip
-SECONDS = (1, 2, 59, 60, 300, 600, 3_600, LONGEST_EXPIRY_S - 1, LONGEST_EXPIRY_S)
+SECONDS = (1, 2, 59, 60, 300, 600, 3_600, MAX_EXPIRY_S - 1, MAX_EXPIRY_S)
 NOT_GIVEN: tuple[Any, ...] = (0, None, "")
-BAD_SECONDS: tuple[Any, ...] = (-1, LONGEST_EXPIRY_S + 1, 0.5, "60", True, False, [], "ten", 2**53 + 1, 1e300)
-SLOTS = (1, 1, 1, 2, 2, 3, MOST_SLOTS)
-BAD_SLOTS: tuple[Any, ...] = (-1, MOST_SLOTS + 1, 1.5, "3", True, [], 2**53 - 1, 2**63)
+BAD_SECONDS: tuple[Any, ...] = (-1, MAX_EXPIRY_S + 1, 0.5, "60", True, False, [], "ten", 2**53 + 1, 1e300)
+SLOTS = (1, 1, 1, 2, 2, 3, MAX_SLOTS)
+BAD_SLOTS: tuple[Any, ...] = (-1, MAX_SLOTS + 1, 1.5, "3", True, [], 2**53 - 1, 2**63)
 ADDRESSES = ("ana@shop.example", "ben@shop.example", "a.b-c_d@x.y:8080", "z" * 64 + "@shop.example")
 BAD_ADDRESSES: tuple[Any, ...] = ("Ana@shop.example", "ana", "@shop.example", "ana@", "a b@shop.example",
     "z" * 65 + "@shop.example", 17, "ana@shop.example\n", "ana@Shop.example")  # fmt: skip
 COMMENTS = ("", "thanks", "x" * 150, "é" * 150, "x" * 151)
-HALF_CHARACTERS = ("\ud800", "tea\udfff")
+LONE_SURROGATES = ("\ud800", "tea\udfff")
 
 
-def _text(dice: Dice, most: int) -> str:
-    return pick(dice, EDGE_TEXTS[most]) if chance(dice, 4) else pick(dice, TEXTS)
+def _text(choices: Choices, most: int) -> str:
+    return pick(choices, EDGE_TEXTS[most]) if one_in(choices, 4) else pick(choices, TEXTS)
 
 
-def _bad_text(dice: Dice, most: int) -> Any:
-    return pick(dice, ("x" * (most + 1), "é" * (most + 1), *HALF_CHARACTERS, *BAD_TEXTS))
+def _bad_text(choices: Choices, most: int) -> Any:
+    return pick(choices, ("x" * (most + 1), "é" * (most + 1), *LONE_SURROGATES, *BAD_TEXTS))
 
 
-def _url(dice: Dice) -> Any:
-    if chance(dice, 6):
-        return pick(dice, (*GOOD_URLS, "", None))
-    return URL.format(n=1 + dice.below(3))
+def _url(choices: Choices) -> Any:
+    if one_in(choices, 6):
+        return pick(choices, (*GOOD_URLS, "", None))
+    return URL.format(n=1 + choices.below(3))
 
 
-def charge_body(dice: Dice) -> Json:
+def charge_body(choices: Choices) -> Json:
     """A sound body for a new Charge, mostly with a callback."""
-    body: Json = {"amount": pick(dice, AMOUNTS), "description": _text(dice, LONGEST_DESCRIPTION)}
-    if not chance(dice, 4):
-        body["callbackUrl"] = _url(dice)
-    if dice.below(2):
-        body["expiresIn"] = pick(dice, SECONDS if not chance(dice, 5) else NOT_GIVEN)
-    if dice.below(2):
-        body["internalId"] = pick(dice, (None, "", "order-1", _text(dice, LONGEST_INTERNAL_ID)))
-    if chance(dice, 12):
-        body[pick(dice, ("id", "status", "colour", "createdAt"))] = "completed"
+    body: Json = {"amount": pick(choices, AMOUNTS), "description": _text(choices, MAX_DESCRIPTION)}
+    if not one_in(choices, 4):
+        body["callbackUrl"] = _url(choices)
+    if choices.below(2):
+        body["expiresIn"] = pick(choices, SECONDS if not one_in(choices, 5) else NOT_GIVEN)
+    if choices.below(2):
+        body["internalId"] = pick(choices, (None, "", "order-1", _text(choices, MAX_INTERNAL_ID)))
+    if one_in(choices, 12):
+        body[pick(choices, ("id", "status", "colour", "createdAt"))] = "completed"
     return body
 
 
-def static_body(dice: Dice) -> Json:
+def static_body(choices: Choices) -> Json:
     """A sound body for a new Static Charge."""
-    low, high = sorted((pick(dice, AMOUNTS), pick(dice, AMOUNTS)), key=int)
-    body: Json = {"minAmount": low, "maxAmount": high, "description": _text(dice, LONGEST_DESCRIPTION)}
-    if not chance(dice, 4):
-        body["callbackUrl"] = _url(dice)
-    if dice.below(3):
-        body["allowedSlots"] = pick(dice, SLOTS if not chance(dice, 5) else NOT_GIVEN)
-    if chance(dice, 3):
-        body["expiresIn"] = pick(dice, SECONDS if not chance(dice, 5) else NOT_GIVEN)
-    if chance(dice, 3):
-        body["successMessage"] = pick(dice, (None, "", "thank you", _text(dice, LONGEST_SUCCESS)))
-    if chance(dice, 3):
-        body["internalId"] = pick(dice, (None, "", "stage-2", _text(dice, LONGEST_INTERNAL_ID)))
-    if chance(dice, 4):
-        body["identifier"] = pick(dice, (*ADDRESSES, "", None))
+    low, high = sorted((pick(choices, AMOUNTS), pick(choices, AMOUNTS)), key=int)
+    body: Json = {"minAmount": low, "maxAmount": high, "description": _text(choices, MAX_DESCRIPTION)}
+    if not one_in(choices, 4):
+        body["callbackUrl"] = _url(choices)
+    if choices.below(3):
+        body["allowedSlots"] = pick(choices, SLOTS if not one_in(choices, 5) else NOT_GIVEN)
+    if one_in(choices, 3):
+        body["expiresIn"] = pick(choices, SECONDS if not one_in(choices, 5) else NOT_GIVEN)
+    if one_in(choices, 3):
+        body["successMessage"] = pick(choices, (None, "", "thank you", _text(choices, MAX_SUCCESS_MESSAGE)))
+    if one_in(choices, 3):
+        body["internalId"] = pick(choices, (None, "", "stage-2", _text(choices, MAX_INTERNAL_ID)))
+    if one_in(choices, 4):
+        body["identifier"] = pick(choices, (*ADDRESSES, "", None))
     return body
 
 
-def changes(dice: Dice) -> Json:
+def changes(choices: Choices) -> Json:
     """Sound changes to a Static Charge, if not always ones that can be granted."""
     body: Json = {}
-    match dice.below(8):
+    match choices.below(8):
         case 0 | 1 | 2:
-            body["allowedSlots"] = pick(dice, (1, 2, 3, None, 0, MOST_SLOTS))
+            body["allowedSlots"] = pick(choices, (1, 2, 3, None, 0, MAX_SLOTS))
         case 3:
-            body["minAmount"] = pick(dice, AMOUNTS)
+            body["minAmount"] = pick(choices, AMOUNTS)
         case 4:
-            body["maxAmount"] = pick(dice, AMOUNTS)
+            body["maxAmount"] = pick(choices, AMOUNTS)
         case 5:
-            body["description"] = _text(dice, LONGEST_DESCRIPTION)
-            body["internalId"] = pick(dice, (None, "", "order-2"))
+            body["description"] = _text(choices, MAX_DESCRIPTION)
+            body["internalId"] = pick(choices, (None, "", "order-2"))
         case 6:
-            body["callbackUrl"] = _url(dice)
-            body["successMessage"] = pick(dice, (None, "", "come again", "x" * LONGEST_SUCCESS))
+            body["callbackUrl"] = _url(choices)
+            body["successMessage"] = pick(choices, (None, "", "come again", "x" * MAX_SUCCESS_MESSAGE))
         case _:
             body["colour"] = "blue"
     return body
@@ -137,7 +137,7 @@ _GOOD: dict[str, list[Any]] = {
     "allowedSlots": [*SLOTS, 0],
     "callbackUrl": list(GOOD_URLS),
 }
-_LENGTHS = {"description": LONGEST_DESCRIPTION, "internalId": LONGEST_INTERNAL_ID, "successMessage": LONGEST_SUCCESS}
+_LENGTHS = {"description": MAX_DESCRIPTION, "internalId": MAX_INTERNAL_ID, "successMessage": MAX_SUCCESS_MESSAGE}
 _FIELDS = {
     "charge": ("amount", "description", "internalId", "callbackUrl", "expiresIn"),
     "static": ("minAmount", "maxAmount", "description", "successMessage", "allowedSlots", "internalId", "callbackUrl",
@@ -146,18 +146,18 @@ _FIELDS = {
 }  # fmt: skip
 
 
-def spoilt(dice: Dice, body: Json, kind: str) -> Json:
+def with_one_error(choices: Choices, body: Json, kind: str) -> Json:
     """The body with one thing wrong; now and then it is still sound, which the model then says."""
-    name = pick(dice, _FIELDS[kind])
-    if chance(dice, 5):
+    name = pick(choices, _FIELDS[kind])
+    if one_in(choices, 5):
         return {one: value for one, value in body.items() if one != name}
-    if chance(dice, 8) and name in body:
+    if one_in(choices, 8) and name in body:
         return {**body, name: None}
-    value = pick(dice, _BAD[name]) if name in _BAD else _bad_text(dice, _LENGTHS[name])
+    value = pick(choices, _BAD[name]) if name in _BAD else _bad_text(choices, _LENGTHS[name])
     return {**body, name: value}
 
 
-def wrong_bodies(kind: str) -> list[tuple[str, Json]]:
+def invalid_bodies(kind: str) -> list[tuple[str, Json]]:
     """Every way in which a body of this kind is wrong, and the bounds' insides beside them: the tour's list."""
     sound: dict[str, Json] = {
         "charge": {"amount": "1000", "description": "tea"},
@@ -169,7 +169,7 @@ def wrong_bodies(kind: str) -> list[tuple[str, Json]]:
         values: list[Any] = [*_BAD.get(name, ()), None, ""]
         if name in _LENGTHS:
             most = _LENGTHS[name]
-            values += [*EDGE_TEXTS[most], "x" * (most + 1), "é" * (most + 1), *HALF_CHARACTERS, *BAD_TEXTS, *TEXTS]
+            values += [*EDGE_TEXTS[most], "x" * (most + 1), "é" * (most + 1), *LONE_SURROGATES, *BAD_TEXTS, *TEXTS]
         values += _GOOD.get(name, [])
         values += list(ADDRESSES) if name == "identifier" else []
         values += list(AMOUNTS) if name in {"amount", "minAmount", "maxAmount"} else []

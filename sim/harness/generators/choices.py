@@ -1,4 +1,4 @@
-"""Dice: where the next choice comes from: a seeded stream when we walk, Hypothesis when it looks for us."""
+"""The source of all choices: a seeded random stream, or numbers that Hypothesis draws."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from leyden.world.rng import RandomStreams
 T = TypeVar("T")
 
 
-class Dice(Protocol):
-    """One choice among so many."""
+class Choices(Protocol):
+    """A source of random numbers."""
 
     def below(self, bound: int) -> int:
         """A whole number in [0, bound)."""
 
 
-def pick(dice: Dice, items: Sequence[T]) -> T:
+def pick(choices: Choices, items: Sequence[T]) -> T:
     """One of the items."""
-    return items[dice.below(len(items))]
+    return items[choices.below(len(items))]
 
 
-def chance(dice: Dice, one_in: int) -> bool:
-    """True once in so many times. Hypothesis, which prefers small numbers, then shrinks towards False."""
-    return dice.below(one_in) == one_in - 1
+def one_in(choices: Choices, number: int) -> bool:
+    """True with probability 1/number. Hypothesis prefers small numbers, so it shrinks towards False."""
+    return choices.below(number) == number - 1
 
 
-def stream(seed: int) -> Dice:
-    """The dice of a seed: the same ones on any machine."""
+def seeded_choices(seed: int) -> Choices:
+    """The random stream of a seed: the same on any machine."""
     return RandomStreams(seed).stream("walk")
 
 
-class Digits:
-    """One number as dice: its hash, read digit by digit, each in the base of its choice.
+class HashedChoices:
+    """The digits of one number's hash, each in the base that is asked for.
 
-    Hypothesis draws the number once for a step, which costs it as much as a single choice would. The hash takes away
-    its liking for small numbers, which would make nearly every choice the first.
+    Hypothesis draws the number once for a step, which costs it as much as a single choice would. The hash removes its
+    preference for small numbers, which would make nearly every choice the first.
     """
 
     SPAN = 2**32

@@ -1,61 +1,68 @@
-"""Rules: what may be done next, in plain steps. One set for the walk, the Hypothesis machine and everybody else."""
+"""All step generators, the configuration of random runs, and the choice of the next step."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from leyden.harness.generators.choices import Dice, chance, pick
-from leyden.harness.generators.payments import PAYING
-from leyden.harness.generators.requests import ASKING
-from leyden.harness.generators.world import WORLD
+from leyden.harness.generators.choices import Choices, one_in, pick
+from leyden.harness.generators.payments import PAYMENT_GENERATORS
+from leyden.harness.generators.requests import REQUEST_GENERATORS
+from leyden.harness.generators.run_config import RunConfig, StepGenerator
+from leyden.harness.generators.world import WORLD_GENERATORS
 from leyden.harness.model.model import Model
-from leyden.harness.runs.run_config import Rule, Scene, Step
+from leyden.harness.steps import Step
 
 START_MS = 1_893_456_000_000  # 2030-01-01T00:00:00Z
 STEPS = 30  # of a run
 
-RULES: Mapping[str, Rule] = {**ASKING, **PAYING, **WORLD}
+GENERATORS: Mapping[str, StepGenerator] = {**REQUEST_GENERATORS, **PAYMENT_GENERATORS, **WORLD_GENERATORS}
 _ALWAYS = ("create_charge", "pay", "advance_to", "advance")
-# What a run can be about: the rules that take part then, some of them more often.
+# The subjects of runs, each with its generators; a generator that is named twice is chosen twice as often.
 SUBJECTS: dict[str, tuple[str, ...]] = {
     "links": ("create_static", "invoice", "invoice", "pay_child", "patch", "terms", "verify", "list"),
     "slots": ("create_slots", "create_slots", "invoice", "invoice", "pay_child", "pay_child", "patch_slots", "resolve",
               "hold_child", "terms"),
-    "money": ("pay_oddly", "pay_oddly", "hold", "resolve", "resolve", "fail", "short_charge", "wallet"),
+    "money": ("pay_unusually", "pay_unusually", "hold", "resolve", "resolve", "fail", "short_charge", "wallet"),
     "callbacks": ("receiver", "receiver", "short_charge", "fail", "replay", "pay"),
-    "faults": ("fault", "fault", "receiver", "short_charge", "rotate", "forget", "replay", "fail"),
-    "bodies": ("bad_charge", "bad_charge", "bad_charge", "bad_static", "bad_static", "create_static", "patch"),
-    "keys": ("once", "once", "once_more", "once_more", "once_more", "forget", "forget", "get",
-             "spare_key"),
-    "looks": ("get", "list", "list", "wallet", "create_static", "invoice", "pay_child"),
-    "oddities": ("odd", "odd", "odd", "limit"),
+    "faults": ("fault", "fault", "receiver", "short_charge", "rotate_secret", "advance_to_retention_end", "replay",
+               "fail"),
+    "bodies": ("invalid_charge", "invalid_charge", "invalid_charge", "invalid_static", "invalid_static", "create_static",
+               "patch"),
+    "keys": ("idempotent", "idempotent", "repeat_idempotent", "repeat_idempotent", "repeat_idempotent",
+             "advance_to_retention_end", "advance_to_retention_end", "get", "rotate_key"),
+    "reads": ("get", "list", "list", "wallet", "create_static", "invoice", "pay_child"),
+    "odd requests": ("odd_request", "odd_request", "odd_request", "rate_limit"),
     "restarts": ("restart", "receiver", "short_charge", "hold", "resolve", "create_slots",
-                 "invoice", "pay_child", "once", "once_more"),
+                 "invoice", "pay_child", "idempotent", "repeat_idempotent"),
 }  # fmt: skip
 _CONTROLLED = frozenset(
-    {"pay", "advance_to", "advance", "pay_oddly", "hold", "resolve", "fail", "receiver", "fault", "limit", "rotate",
-     "replay", "restart", "pay_child", "hold_child", "spare_key"}
+    {"pay", "advance_to", "advance", "pay_unusually", "hold", "resolve", "fail", "receiver", "fault", "rate_limit",
+     "rotate_secret", "replay", "restart", "pay_child", "hold_child", "rotate_key"}
 )  # fmt: skip
 
 
-def scene(dice: Dice, *, overlays: Sequence[str] = (), controlled: bool = True, disks: bool = True) -> Scene:
-    """Choose what a run is like: one or two subjects, and now and then all of them."""
-    subjects = [name for name in SUBJECTS if name != "restarts" or disks]
-    chosen = [pick(dice, subjects)]
-    if dice.below(2):
-        chosen.append(pick(dice, subjects))
-    if chance(dice, 8):
-        chosen = subjects
-    start_ms = START_MS + pick(dice, (0, 1, 500, 999, 86_399_999))
-    names = [*_ALWAYS, *(name for subject in chosen for name in SUBJECTS[subject])]
-    known = tuple(name for name in names if controlled or name not in _CONTROLLED)
-    return Scene(known, start_ms, tuple(overlays), disks and "restarts" in chosen)
+def random_run_config(
+    choices: Choices, *, overlays: Sequence[str] = (), controlled: bool = True, disks: bool = True
+) -> RunConfig:
+    """A configuration with one or two subjects; one time in eight with all of them.
+
+    Without `controlled` (a control plane) or `disks` (restarts) the generators that need them are left out.
+    """
+    available = [name for name in SUBJECTS if name != "restarts" or disks]
+    subjects = [pick(choices, available)]
+    if choices.below(2):
+        subjects.append(pick(choices, available))
+    if one_in(choices, 8):
+        subjects = available
+    start_ms = START_MS + pick(choices, (0, 1, 500, 999, 86_399_999))
+    names = [*_ALWAYS, *(name for subject in subjects for name in SUBJECTS[subject])]
+    usable = tuple(name for name in names if controlled or name not in _CONTROLLED)
+    return RunConfig(usable, start_ms, tuple(overlays), disks and "restarts" in subjects)
 
 
-def next_step(dice: Dice, model: Model, around: Scene) -> Step:
-    """One step that makes sense now."""
+def next_step(choices: Choices, model: Model, config: RunConfig) -> Step:
+    """One step that is possible in the present state of the model."""
     while True:
-        name = pick(dice, around.rules)
-        step = RULES[name](dice, model, around)
+        step = GENERATORS[pick(choices, config.generators)](choices, model, config)
         if step is not None:
             return step

@@ -1,90 +1,91 @@
-"""Rules for payers: which invoice is paid next, and how well."""
+"""Step generators for payers: which invoice is paid next, with which amount, delay and result."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from leyden.harness.generators.choices import Dice, chance, pick
+from leyden.harness.generators.choices import Choices, one_in, pick
+from leyden.harness.generators.run_config import RunConfig, StepGenerator, random_charge
 from leyden.harness.model.model import Model
 from leyden.harness.model.records import Charge
-from leyden.harness.runs.run_config import Rule, Scene, Step, some_charge
+from leyden.harness.steps import Step
 
 
-def _child(dice: Dice, model: Model) -> Charge | None:
-    children = [one for one in model.book.charges.values() if one.parent is not None]
-    waiting = [one for one in children if one.invoice == "open"]
-    among = waiting if waiting and not chance(dice, 4) else children
-    return pick(dice, among) if among else None
+def _child(choices: Choices, model: Model) -> Charge | None:
+    children = [one for one in model.ledger.charges.values() if one.parent is not None]
+    open_ones = [one for one in children if one.invoice == "open"]
+    among = open_ones if open_ones and not one_in(choices, 4) else children
+    return pick(choices, among) if among else None
 
 
-def _pay(dice: Dice, model: Model, around: Scene) -> Step | None:
-    charge = some_charge(dice, model)
-    return None if charge is None else {"do": "pay", "as": around.label("p"), "charge": charge.label}
+def _pay(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    charge = random_charge(choices, model)
+    return None if charge is None else {"do": "pay", "as": config.label("p"), "charge": charge.label}
 
 
-def _pay_child(dice: Dice, model: Model, around: Scene) -> Step | None:
-    charge = _child(dice, model)
+def _pay_child(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    charge = _child(choices, model)
     if charge is None:
         return None
-    step: Step = {"do": "pay", "as": around.label("p"), "charge": charge.label}
-    return {**step, "delay": 1_000} if chance(dice, 5) else step
+    step: Step = {"do": "pay", "as": config.label("p"), "charge": charge.label}
+    return {**step, "delay": 1_000} if one_in(choices, 5) else step
 
 
-def _hold_child(dice: Dice, model: Model, around: Scene) -> Step | None:
-    charge = _child(dice, model)
+def _hold_child(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    charge = _child(choices, model)
     if charge is None:
         return None
-    return {"do": "pay", "as": around.label("p"), "charge": charge.label, "outcome": "hold"}
+    return {"do": "pay", "as": config.label("p"), "charge": charge.label, "outcome": "hold"}
 
 
-def _pay_oddly(dice: Dice, model: Model, around: Scene) -> Step | None:
-    charge = some_charge(dice, model)
+def _pay_unusually(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    charge = random_charge(choices, model)
     if charge is None:
         return None
-    step: Step = {"do": "pay", "as": around.label("p"), "charge": charge.label}
-    asked = charge.amount_msat
-    match dice.below(5):
+    step: Step = {"do": "pay", "as": config.label("p"), "charge": charge.label}
+    amount_msat = charge.amount_msat
+    match choices.below(5):
         case 0:
-            step["outcome"] = pick(dice, ("wrong_secret", "underpay", "fail"))
+            step["outcome"] = pick(choices, ("wrong_secret", "underpay", "fail"))
         case 1:
-            step["amount"] = pick(dice, (asked - 1, asked + 1, 2 * asked, 2 * asked + 1))
+            step["amount"] = pick(choices, (amount_msat - 1, amount_msat + 1, 2 * amount_msat, 2 * amount_msat + 1))
         case 2 | 3:
-            # Right up to the last instant, at it, and after it.
+            # Just before the expiry, at it, and after it.
             left = max(1, charge.expires_at - model.now)
-            step["delay"] = pick(dice, (1, max(1, left - 1), left, left + 1))
+            step["delay"] = pick(choices, (1, max(1, left - 1), left, left + 1))
             if left > 31_536_000_000:
                 return None
-            if chance(dice, 4):
+            if one_in(choices, 4):
                 step["outcome"] = "hold"
         case _:
             step["outcome"] = "hold"
     return step
 
 
-def _hold(dice: Dice, model: Model, around: Scene) -> Step | None:
-    charge = some_charge(dice, model)
+def _hold(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    charge = random_charge(choices, model)
     if charge is None:
         return None
-    return {"do": "pay", "as": around.label("p"), "charge": charge.label, "outcome": "hold"}
+    return {"do": "pay", "as": config.label("p"), "charge": charge.label, "outcome": "hold"}
 
 
-def _resolve(dice: Dice, model: Model, around: Scene) -> Step | None:
-    held = [one for one in model.book.payments.values() if one.status == "held"]
-    among = held if held and not chance(dice, 5) else list(model.book.payments.values())
-    # A payment on its way can be cancelled before it arrives; the control plane says no to that.
-    return {"do": pick(dice, ("settle", "cancel")), "payment": pick(dice, among).label} if among else None
+def _resolve(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    held = [one for one in model.ledger.payments.values() if one.status == "held"]
+    among = held if held and not one_in(choices, 5) else list(model.ledger.payments.values())
+    # A payment that is still in flight can be neither settled nor cancelled: the control plane refuses it.
+    return {"do": pick(choices, ("settle", "cancel")), "payment": pick(choices, among).label} if among else None
 
 
-def _fail(dice: Dice, model: Model, around: Scene) -> Step | None:
-    charge = some_charge(dice, model)
+def _fail(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    charge = random_charge(choices, model)
     return None if charge is None else {"do": "fail", "charge": charge.label}
 
 
-PAYING: Mapping[str, Rule] = {
+PAYMENT_GENERATORS: Mapping[str, StepGenerator] = {
     "pay": _pay,
     "pay_child": _pay_child,
     "hold_child": _hold_child,
-    "pay_oddly": _pay_oddly,
+    "pay_unusually": _pay_unusually,
     "hold": _hold,
     "resolve": _resolve,
     "fail": _fail,

@@ -1,101 +1,112 @@
-"""Rules for clients: what may be created, changed, read and listed next, soundly or not."""
+"""Step generators for API clients: valid and invalid requests that create, change, read and list resources."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from leyden.harness.generators import bodies as strategies
-from leyden.harness.generators.choices import Dice, chance, pick
+from leyden.harness.generators import bodies
+from leyden.harness.generators.choices import Choices, one_in, pick
+from leyden.harness.generators.run_config import (
+    RunConfig,
+    StepGenerator,
+    by_either_project,
+    random_charge,
+    random_static,
+)
 from leyden.harness.model.model import Model
 from leyden.harness.model.rules import iso
-from leyden.harness.runs.run_config import Rule, Scene, Step, by_anybody, some_charge, some_static
+from leyden.harness.steps import Step
 
 
-def _create_charge(dice: Dice, model: Model, around: Scene) -> Step | None:
-    if chance(dice, 8):
-        return _bad_charge(dice, model, around)
-    if len(model.book.charges) > 12:
+def _create_charge(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    if one_in(choices, 8):
+        return _invalid_charge(choices, model, config)
+    if len(model.ledger.charges) > 12:
         return None
-    return by_anybody(dice, {"do": "create_charge", "as": around.label("c"), "body": strategies.charge_body(dice)})
+    return by_either_project(
+        choices, {"do": "create_charge", "as": config.label("c"), "body": bodies.charge_body(choices)}
+    )
 
 
-def _short_charge(dice: Dice, model: Model, around: Scene) -> Step | None:
-    body = {"amount": pick(dice, strategies.AMOUNTS), "description": "tea", "expiresIn": pick(dice, (1, 2, 60))}
-    body["callbackUrl"] = strategies.URL.format(n=1 + dice.below(3))
-    return {"do": "create_charge", "as": around.label("c"), "body": body} if len(model.book.charges) < 12 else None
+def _short_charge(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    body = {"amount": pick(choices, bodies.AMOUNTS), "description": "tea", "expiresIn": pick(choices, (1, 2, 60))}
+    body["callbackUrl"] = bodies.URL.format(n=1 + choices.below(3))
+    return {"do": "create_charge", "as": config.label("c"), "body": body} if len(model.ledger.charges) < 12 else None
 
 
-def _bad_charge(dice: Dice, model: Model, around: Scene) -> Step | None:
-    body = strategies.spoilt(dice, strategies.charge_body(dice), "charge")
-    return {"do": "create_charge", "as": around.label("c"), "body": body}
+def _invalid_charge(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    body = bodies.with_one_error(choices, bodies.charge_body(choices), "charge")
+    return {"do": "create_charge", "as": config.label("c"), "body": body}
 
 
-def _create_static(dice: Dice, model: Model, around: Scene) -> Step | None:
-    if chance(dice, 8):
-        return _bad_static(dice, model, around)
-    if len(model.book.statics) > 5:
+def _create_static(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    if one_in(choices, 8):
+        return _invalid_static(choices, model, config)
+    if len(model.ledger.static_charges) > 5:
         return None
-    return by_anybody(dice, {"do": "create_static", "as": around.label("s"), "body": strategies.static_body(dice)})
+    return by_either_project(
+        choices, {"do": "create_static", "as": config.label("s"), "body": bodies.static_body(choices)}
+    )
 
 
-def _create_slots(dice: Dice, model: Model, around: Scene) -> Step | None:
-    if len(model.book.statics) > 3:
+def _create_slots(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    if len(model.ledger.static_charges) > 3:
         return None
     body: dict[str, Any] = {"minAmount": "1000", "maxAmount": "2000", "description": "tickets"}
-    body |= {"allowedSlots": 1 + dice.below(2), "callbackUrl": strategies.URL.format(n=1 + dice.below(3))}
-    if chance(dice, 3):
-        body["expiresIn"] = pick(dice, (1, 60, 300, 301))
-    return {"do": "create_static", "as": around.label("s"), "body": body}
+    body |= {"allowedSlots": 1 + choices.below(2), "callbackUrl": bodies.URL.format(n=1 + choices.below(3))}
+    if one_in(choices, 3):
+        body["expiresIn"] = pick(choices, (1, 60, 300, 301))
+    return {"do": "create_static", "as": config.label("s"), "body": body}
 
 
-def _patch_slots(dice: Dice, model: Model, around: Scene) -> Step | None:
-    static = some_static(dice, model)
+def _patch_slots(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    static = random_static(choices, model)
     if static is None:
         return None
-    slots = pick(dice, (max(1, static.slots - 1), max(1, static.slots), static.slots + 1, None))
+    slots = pick(choices, (max(1, static.slots - 1), max(1, static.slots), static.slots + 1, None))
     return {"do": "patch", "static": static.label, "body": {"allowedSlots": slots}}
 
 
-def _bad_static(dice: Dice, model: Model, around: Scene) -> Step | None:
-    body = strategies.spoilt(dice, strategies.static_body(dice), "static")
-    return {"do": "create_static", "as": around.label("s"), "body": body}
+def _invalid_static(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    body = bodies.with_one_error(choices, bodies.static_body(choices), "static")
+    return {"do": "create_static", "as": config.label("s"), "body": body}
 
 
-def _patch(dice: Dice, model: Model, around: Scene) -> Step | None:
-    static = some_static(dice, model)
+def _patch(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    static = random_static(choices, model)
     if static is None:
         return None
-    body = strategies.changes(dice)
-    if chance(dice, 4):
-        body = strategies.spoilt(dice, body, "changes")
-    return by_anybody(dice, {"do": "patch", "static": static.label, "body": body})
+    body = bodies.changes(choices)
+    if one_in(choices, 4):
+        body = bodies.with_one_error(choices, body, "changes")
+    return by_either_project(choices, {"do": "patch", "static": static.label, "body": body})
 
 
-def _get(dice: Dice, model: Model, around: Scene) -> Step | None:
-    thing = some_charge(dice, model) if dice.below(2) else some_static(dice, model)
-    return None if thing is None else {"do": "get", "what": thing.label, "by": pick(dice, ("own", "rival"))}
+def _get(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    resource = random_charge(choices, model) if choices.below(2) else random_static(choices, model)
+    return None if resource is None else {"do": "get", "what": resource.label, "by": pick(choices, ("own", "second"))}
 
 
-def _list(dice: Dice, model: Model, around: Scene) -> Step | None:
+def _list(choices: Choices, model: Model, config: RunConfig) -> Step | None:
     query: dict[str, Any] = {}
-    if dice.below(2):
-        query["limit"] = 1 + dice.below(3)
-    of = pick(dice, ("charges", "statics", "children"))
-    static = some_static(dice, model)
-    match dice.below(6):
+    if choices.below(2):
+        query["limit"] = 1 + choices.below(3)
+    of = pick(choices, ("charges", "statics", "children"))
+    static = random_static(choices, model)
+    match choices.below(6):
         case 0:
             query["status"] = pick(
-                dice, ("active", "disabled") if of == "statics" else ("pending", "completed", "expired")
+                choices, ("active", "disabled") if of == "statics" else ("pending", "completed", "expired")
             )
         case 1:
-            query["internalId"] = pick(dice, ("order-1", "stage-2", "", "nobody"))
+            query["internalId"] = pick(choices, ("order-1", "stage-2", "", "nobody"))
         case 2 | 3:
-            charge = some_charge(dice, model)
+            charge = random_charge(choices, model)
             if charge is not None:
-                at = charge.created_at + pick(dice, (-1, 0, 1))
-                query[pick(dice, ("createdAfter", "createdBefore"))] = iso(at)
-                if dice.below(2):
+                at = charge.created_at + pick(choices, (-1, 0, 1))
+                query[pick(choices, ("createdAfter", "createdBefore"))] = iso(at)
+                if choices.below(2):
                     query["status"] = "active" if of == "statics" else charge.status
     step: Step = {"do": "list", "of": of, "query": query}
     if of == "children":
@@ -103,26 +114,26 @@ def _list(dice: Dice, model: Model, around: Scene) -> Step | None:
             return None
         step["static"] = static.label
         if static.project != "default":
-            step["by"] = "rival"
+            step["by"] = "second"
         return step
-    return by_anybody(dice, step)
+    return by_either_project(choices, step)
 
 
-def _wallet(dice: Dice, model: Model, around: Scene) -> Step | None:
-    return by_anybody(dice, {"do": "wallet"})
+def _wallet(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    return by_either_project(choices, {"do": "wallet"})
 
 
-def _terms(dice: Dice, model: Model, around: Scene) -> Step | None:
-    static = some_static(dice, model)
-    return None if static is None else {"do": "terms", "static": static.label, "address": bool(dice.below(2))}
+def _terms(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    static = random_static(choices, model)
+    return None if static is None else {"do": "terms", "static": static.label, "address": bool(choices.below(2))}
 
 
-def _invoice(dice: Dice, model: Model, around: Scene) -> Step | None:
-    static = some_static(dice, model)
-    if static is None or len(model.book.charges) > 16:
+def _invoice(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    static = random_static(choices, model)
+    if static is None or len(model.ledger.charges) > 16:
         return None
     amounts = [str(static.min_msat), str(static.max_msat)]
-    if chance(dice, 4):
+    if one_in(choices, 4):
         amounts = [
             str(static.min_msat - 1),
             str(static.max_msat + 1),
@@ -135,10 +146,10 @@ def _invoice(dice: Dice, model: Model, around: Scene) -> Step | None:
             "01000",
             "+1000",
         ]
-    step: Step = {"do": "invoice", "static": static.label, "as": around.label("c"), "amount": pick(dice, amounts)}
-    match dice.below(12):
+    step: Step = {"do": "invoice", "static": static.label, "as": config.label("c"), "amount": pick(choices, amounts)}
+    match choices.below(12):
         case 9:
-            step["comment"] = pick(dice, strategies.COMMENTS)
+            step["comment"] = pick(choices, bodies.COMMENTS)
         case 10:
             step["twice"] = True
         case 11:
@@ -146,45 +157,48 @@ def _invoice(dice: Dice, model: Model, around: Scene) -> Step | None:
     return step
 
 
-def _verify(dice: Dice, model: Model, around: Scene) -> Step | None:
-    children = [one for one in model.book.charges.values() if one.parent or chance(dice, 4)]
+def _verify(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    children = [one for one in model.ledger.charges.values() if one.parent or one_in(choices, 4)]
     if not children:
         return None
-    step: Step = {"do": "verify", "charge": pick(dice, children).label}
-    static = some_static(dice, model)
-    return {**step, "static": static.label} if static is not None and chance(dice, 4) else step
+    step: Step = {"do": "verify", "charge": pick(choices, children).label}
+    static = random_static(choices, model)
+    return {**step, "static": static.label} if static is not None and one_in(choices, 4) else step
 
 
-def _once(dice: Dice, model: Model, around: Scene) -> Step | None:
-    kind = "charge" if dice.below(3) else "static"
+def _idempotent(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    kind = "charge" if choices.below(3) else "static"
     tea = [{"amount": "1000", "description": "tea"}, {"description": "tea", "amount": "1000"}]
     tips = [{"minAmount": "1000", "maxAmount": "2000", "description": "tips"}]
     tips.append({"minAmount": "2000", "maxAmount": "1000", "description": "tips"})
     bodies = [*tea, {"amount": "1001", "description": "tea"}, {"amount": "1", "description": "tea"}]
-    body = pick(dice, bodies if kind == "charge" else tips)
-    key = pick(dice, ("k1", "k2", "x" * 255, "x" * 256, "two words", ""))
-    step = by_anybody(dice, {"do": f"create_{kind}", "as": around.label(kind[0]), "body": body, "once": key})
-    around.once.append(step)
+    body = pick(choices, bodies if kind == "charge" else tips)
+    key = pick(choices, ("k1", "k2", "x" * 255, "x" * 256, "two words", ""))
+    step = by_either_project(
+        choices, {"do": f"create_{kind}", "as": config.label(kind[0]), "body": body, "idempotency_key": key}
+    )
+    config.idempotent_steps.append(step)
     return step
 
 
-def _once_more(dice: Dice, model: Model, around: Scene) -> Step | None:
-    if not around.once:
+def _repeat_idempotent(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    if not config.idempotent_steps:
         return None
-    before = {**pick(dice, around.once)}
-    if chance(dice, 4) and before.pop("by", None) is None:
-        before["by"] = "rival"
-    return {**before, "as": around.label(before["as"][0])}
+    step = pick(choices, config.idempotent_steps).copy()
+    if one_in(choices, 4) and step.pop("by", None) is None:
+        step["by"] = "second"
+    step["as"] = config.label(step["as"][0])
+    return step
 
 
-ASKING: Mapping[str, Rule] = {
+REQUEST_GENERATORS: Mapping[str, StepGenerator] = {
     "create_charge": _create_charge,
     "short_charge": _short_charge,
-    "bad_charge": _bad_charge,
+    "invalid_charge": _invalid_charge,
     "create_static": _create_static,
     "create_slots": _create_slots,
     "patch_slots": _patch_slots,
-    "bad_static": _bad_static,
+    "invalid_static": _invalid_static,
     "patch": _patch,
     "get": _get,
     "list": _list,
@@ -192,6 +206,6 @@ ASKING: Mapping[str, Rule] = {
     "terms": _terms,
     "invoice": _invoice,
     "verify": _verify,
-    "once": _once,
-    "once_more": _once_more,
+    "idempotent": _idempotent,
+    "repeat_idempotent": _repeat_idempotent,
 }

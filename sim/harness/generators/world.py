@@ -1,43 +1,46 @@
-"""Rules for the world: how far time goes next, how receivers answer, and what goes wrong."""
+"""Step generators for the sandbox: time, receivers, faults, secrets, keys, restarts and odd requests."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from leyden.harness.generators.choices import Dice, pick
+from leyden.harness.generators.choices import Choices, pick
+from leyden.harness.generators.run_config import RunConfig, StepGenerator
 from leyden.harness.model.faults import FAULTS, HOLDING
 from leyden.harness.model.model import Model
-from leyden.harness.model.requests import odd_names
-from leyden.harness.model.rules import PAUSES_MS
-from leyden.harness.runs.run_config import Rule, Scene, Step
+from leyden.harness.model.requests import odd_request_names
+from leyden.harness.model.rules import BACKOFF_MS
+from leyden.harness.steps import Step
 
 HOSTS = ("r1.inbox", "r2.inbox", "r3.inbox")
-_ODD = odd_names()
+_ODD_REQUESTS = odd_request_names()
 
 
-def _advance(dice: Dice, model: Model, around: Scene) -> Step | None:
-    spans = (1, 999, 1_000, 5_000, 14_999, 15_000, 60_000, 600_000, 86_400_000, sum(PAUSES_MS) * 13 // 10)
-    return {"do": "advance", "by": pick(dice, spans)}
+def _advance(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    spans = (1, 999, 1_000, 5_000, 14_999, 15_000, 60_000, 600_000, 86_400_000, sum(BACKOFF_MS) * 13 // 10)
+    return {"do": "advance", "by": pick(choices, spans)}
 
 
-def _advance_to(dice: Dice, model: Model, around: Scene) -> Step | None:
-    ahead = [("expiry", one.label) for one in model.book.charges.values() if one.expires_at > model.now]
-    ahead += [("expiry", one.label) for one in model.book.statics.values() if (one.expires_at or 0) > model.now]
+def _advance_to(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    ahead = [("expiry", one.label) for one in model.ledger.charges.values() if one.expires_at > model.now]
+    ahead += [
+        ("expiry", one.label) for one in model.ledger.static_charges.values() if (one.expires_at or 0) > model.now
+    ]
     ahead += [("retry", one.charge.label) for one in model.outbox.deliveries if one.due_at is not None]
     if not ahead:
         return None
-    return {"do": "advance", "to": list(pick(dice, ahead)), "offset": pick(dice, (-1, 0, 0, 1))}
+    return {"do": "advance", "to": list(pick(choices, ahead)), "offset": pick(choices, (-1, 0, 0, 1))}
 
 
-def _forget(dice: Dice, model: Model, around: Scene) -> Step | None:
-    ends = [at for at in model.ends() if at > model.now]
+def _advance_to_retention_end(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    ends = [at for at in model.retention_ends() if at > model.now]
     if not ends:
         return None
-    return {"do": "advance", "by": max(0, pick(dice, ends) - model.now + pick(dice, (-1, 0, 1)))}
+    return {"do": "advance", "by": max(0, pick(choices, ends) - model.now + pick(choices, (-1, 0, 1)))}
 
 
-SAYINGS: tuple[Any, ...] = (
+REPLIES: tuple[Any, ...] = (
     200, 204, 299, 300, 302, 400, 404, 410, 429, 500, 503, "timeout", "reset", "refused", "unresolved", "tls",
     "protocol", "empty", "endless", "huge", "commit_then_500",
     {"status": 503, "headers": {"Retry-After": "6"}}, {"status": 429, "headers": {"Retry-After": "99999"}},
@@ -47,62 +50,62 @@ SAYINGS: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def _receiver(dice: Dice, model: Model, around: Scene) -> Step | None:
-    step: Step = {"do": "receiver", "host": pick(dice, HOSTS)}
-    if dice.below(2):
-        return {**step, "always": pick(dice, SAYINGS)}
-    return {**step, "answers": [pick(dice, SAYINGS) for _ in range(1 + dice.below(3))]}
+def _receiver(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    step: Step = {"do": "receiver", "host": pick(choices, HOSTS)}
+    if choices.below(2):
+        return {**step, "always": pick(choices, REPLIES)}
+    return {**step, "answers": [pick(choices, REPLIES) for _ in range(1 + choices.below(3))]}
 
 
-def _fault(dice: Dice, model: Model, around: Scene) -> Step | None:
-    kind = pick(dice, FAULTS)
+def _fault(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    kind = pick(choices, FAULTS)
     step: Step = {"do": "fault", "kind": kind}
     if kind in HOLDING:
-        step["count"] = 1 + dice.below(3)  # some of these are about several messages
-    elif dice.below(2):
-        step["attempt"] = 1 + dice.below(2)
-    if dice.below(2):
-        step["event"] = pick(dice, ("charge.completed", "charge.expired", "charge.error"))
+        step["count"] = 1 + choices.below(3)  # reorder and burst concern several deliveries
+    elif choices.below(2):
+        step["attempt"] = 1 + choices.below(2)
+    if choices.below(2):
+        step["event"] = pick(choices, ("charge.completed", "charge.expired", "charge.error"))
     return step
 
 
-def _limit(dice: Dice, model: Model, around: Scene) -> Step | None:
-    operation = pick(dice, ("createCharge", "createStaticCharge", "updateStaticCharge"))
-    return {"do": "fault", "kind": "rate_limit", "operation": operation, "count": 1 + dice.below(2)}
+def _rate_limit(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    operation = pick(choices, ("createCharge", "createStaticCharge", "updateStaticCharge"))
+    return {"do": "fault", "kind": "rate_limit", "operation": operation, "count": 1 + choices.below(2)}
 
 
-def _rotate(dice: Dice, model: Model, around: Scene) -> Step | None:
+def _rotate_secret(choices: Choices, model: Model, config: RunConfig) -> Step | None:
     return {"do": "rotate"}
 
 
-def _spare_key(dice: Dice, model: Model, around: Scene) -> Step | None:
+def _rotate_key(choices: Choices, model: Model, config: RunConfig) -> Step | None:
     return {"do": "spare_key"}
 
 
-def _replay(dice: Dice, model: Model, around: Scene) -> Step | None:
-    told = [one.charge.label for one in model.outbox.deliveries]
-    return {"do": "replay", "charge": pick(dice, told)} if told else None
+def _replay(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    charges = [one.charge.label for one in model.outbox.deliveries]
+    return {"do": "replay", "charge": pick(choices, charges)} if charges else None
 
 
-def _restart(dice: Dice, model: Model, around: Scene) -> Step | None:
+def _restart(choices: Choices, model: Model, config: RunConfig) -> Step | None:
     return {"do": "restart"}
 
 
-def _odd(dice: Dice, model: Model, around: Scene) -> Step | None:
-    operation, kind = pick(dice, _ODD)
+def _odd_request(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    operation, kind = pick(choices, _ODD_REQUESTS)
     return {"do": "odd", "operation": operation, "kind": kind}
 
 
-WORLD: Mapping[str, Rule] = {
+WORLD_GENERATORS: Mapping[str, StepGenerator] = {
     "advance": _advance,
     "advance_to": _advance_to,
-    "forget": _forget,
+    "advance_to_retention_end": _advance_to_retention_end,
     "receiver": _receiver,
     "fault": _fault,
-    "limit": _limit,
-    "rotate": _rotate,
-    "spare_key": _spare_key,
+    "rate_limit": _rate_limit,
+    "rotate_secret": _rotate_secret,
+    "rotate_key": _rotate_key,
     "replay": _replay,
     "restart": _restart,
-    "odd": _odd,
+    "odd_request": _odd_request,
 }

@@ -1,7 +1,7 @@
-"""Callbacks as promised: one message for each thing told, tried on schedule until the receiver has heard it.
+"""Expected callbacks: one delivery for each final state, with retries until the receiver accepts it.
 
-The pauses are drawn by the service within bounds [callback-delivery]; what it drew is asked of `luck` and must lie
-within them. Everything else is decided here.
+The service chooses the delay before a retry at random within bounds [callback-delivery]. A `DueTimeObserver` returns
+the time that it chose and checks the bounds. Everything else is computed here.
 """
 
 from __future__ import annotations
@@ -14,12 +14,20 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from leyden.harness.model.faults import COPYING, HOLDING, SENDING, Fault, Faults
-from leyden.harness.model.records import Attempt, Charge, Delivery, Received
-from leyden.harness.model.rules import ATTEMPT_MS, IN_FLIGHT, JITTER, PAUSES_MS, RETRY_AFTER_TIMES, Reading, iso
-from leyden.harness.model.time import CALLBACK, Timeline
+from leyden.harness.model.records import Attempt, Charge, Delivery, ReceivedRequest
+from leyden.harness.model.rules import (
+    ATTEMPT_TIMEOUT_MS,
+    BACKOFF_MS,
+    JITTER,
+    MAX_IN_FLIGHT,
+    RETRY_AFTER_FACTOR,
+    Interpretation,
+    iso,
+)
+from leyden.harness.model.timeline import CALLBACK, Timeline
 
-# What a word from a receiver means: the error that the sender sees, and whether the receiver saw the post.
-WORDS = {
+# The replies that are words: the error or the status for the sender, and whether the receiver gets the request.
+FAILURE_REPLIES = {
     "timeout": ("timeout", True),
     "reset": ("reset", True),
     "refused": ("refused", False),
@@ -32,54 +40,55 @@ WORDS = {
     "commit_then_500": (500, True),
 }
 
-Luck = Callable[[Delivery, int, int, int], int]
+# (delivery, attempt number, earliest and latest time in ms) -> the time of the attempt in ms
+DueTimeObserver = Callable[[Delivery, int, int, int], int]
 
 
 @dataclass(slots=True)
 class Receiver:
-    """How a receiver was told to answer: the next posts so, and then always so."""
+    """The script of a receiver, `answers` for the next requests and then `always`, and the requests that it got."""
 
     answers: list[Any] = field(default_factory=list)
     always: Any = 200
-    received: list[Received] = field(default_factory=list)
+    received: list[ReceivedRequest] = field(default_factory=list)
 
 
 class Outbox:
-    """Every message, and what each receiver must have got."""
+    """All deliveries, and the requests that each receiver must have got."""
 
     def __init__(
         self,
-        time: Timeline,
-        reading: Reading,
-        luck: Luck,
+        timeline: Timeline,
+        interpretation: Interpretation,
+        observe_due_time: DueTimeObserver,
         changed: Callable[[Charge], None],
-        signing: Callable[[str], list[str]],
+        signing_secrets: Callable[[str], list[str]],
     ) -> None:
-        self._time = time
-        self._reading = reading
-        self._luck = luck
+        self._timeline = timeline
+        self._interpretation = interpretation
+        self._observe_due_time = observe_due_time
         self._changed = changed
-        self._signing = signing
-        self.pauses_ms = PAUSES_MS[:1] if reading.no_retries else PAUSES_MS
+        self._signing_secrets = signing_secrets
+        self.backoff_ms = BACKOFF_MS[:1] if interpretation.no_retries else BACKOFF_MS
         self.deliveries: list[Delivery] = []
         self.receivers: dict[str, Receiver] = {}
         self.faults = Faults()
-        self.heard_at: dict[str, None] = {}
+        self.receivers_reached: dict[str, None] = {}
         self.reached: list[tuple[str, ...]] = []
         self.blocked: Callable[[str], bool] = lambda url: False
-        self._flying = 0
+        self._in_flight = 0
         self._sending = False
         self._waiting: deque[tuple[Delivery, int]] = deque()
         self._closed: set[tuple[object, str]] = set()
 
-    def tell(self, charge: Charge, event: str) -> None:
-        """Something became of the Charge: one message, due at once, unless its endpoint said 410 before."""
-        now = self._time.now
+    def notify(self, charge: Charge, event: str) -> None:
+        """Create the delivery about a final state. It is due now; it is stopped if its endpoint has answered 410."""
+        now = self._timeline.now
         url = charge.callback_url
         if not url:
             return
         body = charge.update()
-        if self._reading.callback_envelope:
+        if self._interpretation.callback_envelope:
             body = {"type": event, "timestamp": iso(now), "sequence": 1, "data": body}
         endpoint: object = charge.parent or charge
         delivery = charge.delivery = Delivery(charge, endpoint, url, event, body, now, now)
@@ -87,155 +96,155 @@ class Outbox:
         if (endpoint, url) in self._closed:
             self._end(delivery, "stopped")
         else:
-            self._arm(delivery)
+            self._schedule(delivery)
 
     def replay(self, delivery: Delivery) -> bool:
-        """Send it once more, now; False while an attempt is under way [replay]."""
-        if delivery.awaited:
+        """Send a delivery again, now [replay]. Returns False while an attempt is in flight."""
+        if delivery.is_in_flight:
             return False
-        delivery.status, delivery.due_at = "pending", self._time.now
+        delivery.status, delivery.due_at = "pending", self._timeline.now
         delivery.replayed_from = len(delivery.attempts)
         self._changed(delivery.charge)
-        self._arm(delivery)
+        self._schedule(delivery)
         return True
 
     def restart(self) -> None:
-        """The service stops and starts: an attempt whose answer nobody heard is lost, and due again at once."""
-        now = self._time.now
-        self._flying = 0
+        """The service restarts: an attempt in flight is lost, and its delivery is due again now."""
+        now = self._timeline.now
+        self._in_flight = 0
         self._waiting.clear()
         for delivery in self.deliveries:
             if delivery.status != "pending":
                 continue
-            if delivery.awaited:
+            if delivery.is_in_flight:
                 lost = delivery.attempts[-1]
                 lost.ended_at, lost.error, delivery.due_at = now, "lost", now
                 self.reached.append(("delivery", delivery.event, "lost"))
-                if self._shut(delivery):
+                if self._is_closed(delivery):
                     self._end(delivery, "stopped")
                     continue
             self._changed(delivery.charge)
-            self._arm(delivery)
+            self._schedule(delivery)
 
-    # One attempt
+    # Attempts
 
-    def _arm(self, delivery: Delivery) -> None:
-        if (delivery, delivery.round) in self._waiting:
-            return  # it is due already, and keeps its place among those that wait for others to be answered
-        delivery.round += 1
-        round_ = delivery.round
+    def _schedule(self, delivery: Delivery) -> None:
+        if (delivery, delivery.schedule_version) in self._waiting:
+            return  # it is due already and keeps its place in the queue
+        delivery.schedule_version += 1
+        version = delivery.schedule_version
         assert delivery.due_at is not None
-        self._time.at(delivery.due_at, CALLBACK, lambda: self._due(delivery, round_))
+        self._timeline.schedule(delivery.due_at, CALLBACK, lambda: self._due(delivery, version))
 
-    def _due(self, delivery: Delivery, round_: int) -> None:
-        if delivery.round == round_ and delivery.status == "pending" and not delivery.awaited:
-            self._waiting.append((delivery, round_))
+    def _due(self, delivery: Delivery, version: int) -> None:
+        if delivery.schedule_version == version and delivery.status == "pending" and not delivery.is_in_flight:
+            self._waiting.append((delivery, version))
             self._send_waiting()
 
     def _send_waiting(self) -> None:
         if self._sending:
-            return  # an answer came at once: whoever is sending goes on with the next
+            return  # a reply without latency: the loop below goes on with the next one
         self._sending = True
-        while self._waiting and self._flying < IN_FLIGHT:
-            delivery, round_ = self._waiting.popleft()
-            if delivery.round == round_ and delivery.status == "pending" and not delivery.awaited:
-                self._begin(delivery)
+        while self._waiting and self._in_flight < MAX_IN_FLIGHT:
+            delivery, version = self._waiting.popleft()
+            if delivery.schedule_version == version and delivery.status == "pending" and not delivery.is_in_flight:
+                self._start_attempt(delivery)
         self._sending = False
 
-    def _begin(self, delivery: Delivery) -> None:
-        now, number = self._time.now, len(delivery.attempts) + 1
+    def _start_attempt(self, delivery: Delivery) -> None:
+        now, number = self._timeline.now, len(delivery.attempts) + 1
         self._changed(delivery.charge)
         held = self.faults.held.pop(delivery, None)
-        if held is None and (holding := self.faults.strike(HOLDING, delivery, number)) is not None:
+        if held is None and (holding := self.faults.next_match(HOLDING, delivery, number)) is not None:
             self.reached.append(("fault", holding.kind))
-            until, freed = self.faults.hold(delivery, holding, now)
-            self._free(freed)
+            until, released = self.faults.hold(delivery, holding, now)
+            self._release(released)
             delivery.due_at = until
-            self._arm(delivery)
+            self._schedule(delivery)
             return
         assert delivery.due_at is not None
-        attempt = Attempt(number, delivery.due_at, now, self._signing(delivery.charge.project))
+        attempt = Attempt(number, delivery.due_at, now, self._signing_secrets(delivery.charge.project))
         delivery.due_at = None
         delivery.attempts.append(attempt)
-        self._flying += 1
-        fault = self.faults.strike(SENDING, delivery, number)
+        self._in_flight += 1
+        fault = self.faults.next_match(SENDING, delivery, number)
         if fault is not None:
             self.reached.append(("fault", fault.kind))
-        struck = fault or held
-        attempt.fault = None if struck is None else struck.kind
+        injected = fault or held
+        attempt.fault = None if injected is None else injected.kind
         if fault is not None and fault.kind == "drop":
-            self._later(delivery, attempt, ATTEMPT_MS, None, "timeout", None)
+            self._complete_later(delivery, attempt, ATTEMPT_TIMEOUT_MS, None, "timeout", None)
         elif self.blocked(delivery.url):
-            self._answered(delivery, attempt, None, "blocked", None)
+            self._complete(delivery, attempt, None, "blocked", None)
         else:
-            self._post(delivery, attempt, fault)
+            self._send(delivery, attempt, fault)
 
-    def _post(self, delivery: Delivery, attempt: Attempt, fault: Fault | None) -> None:
+    def _send(self, delivery: Delivery, attempt: Attempt, fault: Fault | None) -> None:
         kind = None if fault is None else fault.kind
-        status, error, latency_ms, wait = self._reply(delivery, attempt.number, kind)
+        status, error, latency_ms, retry_after = self._reply(delivery, attempt.number, kind)
         if latency_ms:
-            self._later(delivery, attempt, latency_ms, status, error, wait)
+            self._complete_later(delivery, attempt, latency_ms, status, error, retry_after)
         else:
-            self._answered(delivery, attempt, status, error, wait)
+            self._complete(delivery, attempt, status, error, retry_after)
         if fault is not None and fault.kind in COPYING:
-            number, renamed = attempt.number, fault.kind == "duplicate_new_id"
+            number, new_id = attempt.number, fault.kind == "duplicate_new_id"
 
-            def again() -> None:
+            def send_copy() -> None:
                 self._changed(delivery.charge)
-                self._reply(delivery, number, None, renamed=renamed, copy=True)
+                self._reply(delivery, number, None, new_id=new_id, copy=True)
 
             if fault.kind == "simultaneous":
-                again()
+                send_copy()
             else:
-                self._time.at(self._time.now + fault.delay_ms, CALLBACK, again)
-        self._free(self.faults.overtaken())
+                self._timeline.schedule(self._timeline.now + fault.delay_ms, CALLBACK, send_copy)
+        self._release(self.faults.released_by_send())
 
-    def _free(self, held: list[Delivery]) -> None:
+    def _release(self, held: list[Delivery]) -> None:
         for delivery in held:
             if delivery.status == "pending":
-                delivery.due_at = self._time.now
+                delivery.due_at = self._timeline.now
                 self._changed(delivery.charge)
-                self._arm(delivery)
+                self._schedule(delivery)
 
     def _reply(
-        self, delivery: Delivery, number: int, fault: str | None, *, renamed: bool = False, copy: bool = False
+        self, delivery: Delivery, number: int, fault: str | None, *, new_id: bool = False, copy: bool = False
     ) -> tuple[int | None, str | None, int, str | None]:
-        """What the receiver answers to a post: status or error, after how long, with which Retry-After."""
+        """The receiver's reply to a request: status or error, latency in ms, and Retry-After."""
         host = host_of(delivery.url)
         receiver = self.receivers.setdefault(host, Receiver())
-        said = receiver.answers.pop(0) if receiver.answers else receiver.always
-        status, error, latency_ms, wait, heard = understood(said)
-        if heard:
-            receiver.received.append(Received(self._time.now, delivery, number, fault, renamed, copy))
-            self.heard_at[host] = None
-        return status, error, latency_ms, wait
+        reply = receiver.answers.pop(0) if receiver.answers else receiver.always
+        status, error, latency_ms, retry_after, is_received = interpret_reply(reply)
+        if is_received:
+            receiver.received.append(ReceivedRequest(self._timeline.now, delivery, number, fault, new_id, copy))
+            self.receivers_reached[host] = None
+        return status, error, latency_ms, retry_after
 
-    def _later(
+    def _complete_later(
         self,
         delivery: Delivery,
         attempt: Attempt,
         latency_ms: int,
         status: int | None,
         error: str | None,
-        wait: str | None,
+        retry_after: str | None,
     ) -> None:
         attempt.latency_ms = latency_ms
 
-        def answer() -> None:
+        def complete() -> None:
             if attempt.ended_at is None:
-                self._answered(delivery, attempt, status, error, wait)
+                self._complete(delivery, attempt, status, error, retry_after)
 
-        self._time.at(self._time.now + latency_ms, CALLBACK, answer)
+        self._timeline.schedule(self._timeline.now + latency_ms, CALLBACK, complete)
 
-    def _answered(
-        self, delivery: Delivery, attempt: Attempt, status: int | None, error: str | None, wait: str | None
+    def _complete(
+        self, delivery: Delivery, attempt: Attempt, status: int | None, error: str | None, retry_after: str | None
     ) -> None:
-        self._flying -= 1
-        now = self._time.now
+        self._in_flight -= 1
+        now = self._timeline.now
         attempt.ended_at, attempt.status, attempt.error = now, status, error
         self._changed(delivery.charge)
         self.reached.append(("receiver", str(status or error)))
-        made = sum(one.error != "lost" for one in delivery.attempts[delivery.replayed_from or 0 :])
+        attempts = sum(one.error != "lost" for one in delivery.attempts[delivery.replayed_from or 0 :])
         if error == "blocked":
             self._end(delivery, "blocked")
         elif status is not None and 200 <= status <= 299:
@@ -243,19 +252,19 @@ class Outbox:
         elif status == 410:
             self._end(delivery, "stopped")
             self._close(delivery)
-        elif made >= len(self.pauses_ms):
+        elif attempts >= len(self.backoff_ms):
             self._end(delivery, "exhausted")
-        elif self._shut(delivery):
+        elif self._is_closed(delivery):
             self._end(delivery, "stopped")
         else:
-            pause = self.pauses_ms[made]
-            low, high = round(pause * (1 - JITTER)), round(pause * (1 + JITTER))
-            asked_ms = waited_ms(wait, now) if wait is not None and status in {429, 503} else None
-            if asked_ms is not None:
-                self.reached.append(("receiver", f"retry-after {'honoured' if asked_ms > pause else 'kept'}"))
-                low = high = min(max(asked_ms, pause), RETRY_AFTER_TIMES * pause)
-            delivery.due_at = self._luck(delivery, len(delivery.attempts) + 1, now + low, now + high)
-            self._arm(delivery)
+            delay_ms = self.backoff_ms[attempts]
+            low, high = round(delay_ms * (1 - JITTER)), round(delay_ms * (1 + JITTER))
+            after_ms = retry_after_ms(retry_after, now) if retry_after is not None and status in {429, 503} else None
+            if after_ms is not None:
+                self.reached.append(("receiver", f"retry-after {'longer' if after_ms > delay_ms else 'shorter'}"))
+                low = high = min(max(after_ms, delay_ms), RETRY_AFTER_FACTOR * delay_ms)
+            delivery.due_at = self._observe_due_time(delivery, len(delivery.attempts) + 1, now + low, now + high)
+            self._schedule(delivery)
         self._send_waiting()
 
     def _end(self, delivery: Delivery, status: str) -> None:
@@ -263,24 +272,24 @@ class Outbox:
         self.reached.append(("delivery", delivery.event, status))
         self._changed(delivery.charge)
 
-    def _shut(self, delivery: Delivery) -> bool:
+    def _is_closed(self, delivery: Delivery) -> bool:
         return (delivery.endpoint, delivery.url) in self._closed and delivery.replayed_from is None
 
     def _close(self, delivery: Delivery) -> None:
-        """410: nothing more to this URL for this resource, which is the Static Charge for its payments."""
+        """After 410 this URL gets no more callbacks about this resource: the Charge, or the Static Charge of it."""
         self._closed.add((delivery.endpoint, delivery.url))
         for other in self.deliveries:
-            if other.status == "pending" and not other.awaited and self._shut(other):
+            if other.status == "pending" and not other.is_in_flight and self._is_closed(other):
                 self._end(other, "stopped")
 
 
 def host_of(url: str) -> str:
-    """The receiver that a callback URL belongs to: its host, without `.localhost`."""
+    """The name of the receiver of a callback URL: its host without `.localhost`."""
     return (urlsplit(url).hostname or "").rstrip(".").removesuffix(".localhost")
 
 
-def waited_ms(text: str, now_ms: int) -> int | None:
-    """How long a Retry-After asks to be left alone: seconds or a date (RFC 9110, 10.2.3). None when it says nothing."""
+def retry_after_ms(text: str, now_ms: int) -> int | None:
+    """The delay of a Retry-After in seconds or as a date (RFC 9110, 10.2.3); None if it is neither."""
     if text.isascii() and text.isdigit() and len(text) <= 10:
         return 1_000 * int(text)
     try:
@@ -290,17 +299,18 @@ def waited_ms(text: str, now_ms: int) -> int | None:
     return 1_000 * max(0, until_s - now_ms // 1_000)
 
 
-def understood(said: Any) -> tuple[int | None, str | None, int, str | None, bool]:
-    """What a receiver's saying means for the sender: status, error, latency in ms, Retry-After as sent, heard."""
-    wait = None
+def interpret_reply(reply: Any) -> tuple[int | None, str | None, int, str | None, bool]:
+    """A scripted reply as the sender sees it: status, error, latency in ms, Retry-After, and whether the receiver gets
+    the request."""
+    retry_after = None
     latency_ms = 0
-    if isinstance(said, Mapping):
-        latency_ms = round(1_000 * said.get("delay", 0))
-        text = said.get("headers", {}).get("Retry-After")
-        wait = text if text is not None and waited_ms(text, 0) is not None else None
-        said = said.get("status", 200)
-    meaning, heard = WORDS.get(said, (said, True))
-    status, error = (meaning, None) if isinstance(meaning, int) else (None, meaning)
-    if error == "timeout" or latency_ms >= ATTEMPT_MS:
-        return None, "timeout", ATTEMPT_MS, None, heard
-    return status, error, latency_ms, wait, heard
+    if isinstance(reply, Mapping):
+        latency_ms = round(1_000 * reply.get("delay", 0))
+        text = reply.get("headers", {}).get("Retry-After")
+        retry_after = text if text is not None and retry_after_ms(text, 0) is not None else None
+        reply = reply.get("status", 200)
+    result, is_received = FAILURE_REPLIES.get(reply, (reply, True))
+    status, error = (result, None) if isinstance(result, int) else (None, result)
+    if error == "timeout" or latency_ms >= ATTEMPT_TIMEOUT_MS:
+        return None, "timeout", ATTEMPT_TIMEOUT_MS, None, is_received
+    return status, error, latency_ms, retry_after, is_received

@@ -1,6 +1,6 @@
-"""Charges, Static Charges and payments as promised: what becomes of each, row by row of the lifecycle tables.
+"""Charges, Static Charges and payments by the rows of the lifecycle tables.
 
-Every decision is noted in `reached` as the row that made it: resource, state, trigger, guard, and what followed.
+Each row that applies is recorded in `reached`: resource, state, trigger, guard, and the new state or the refusal.
 """
 
 from __future__ import annotations
@@ -8,33 +8,37 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from leyden.harness.model.callbacks import Outbox
-from leyden.harness.model.records import Charge, Payment, Static
-from leyden.harness.model.rules import Reading
-from leyden.harness.model.time import EXPIRY, SETTLEMENT, Timeline
+from leyden.harness.model.records import Charge, Payment, StaticCharge
+from leyden.harness.model.rules import Interpretation
+from leyden.harness.model.timeline import EXPIRY, SETTLEMENT, Timeline
 
-Cell = tuple[str, ...]
+CoverageItem = tuple[str, ...]
 
 
-class Book:
-    """Every Charge and Static Charge, and the payments that were tried."""
+class ModelLedger:
+    """All Charges, Static Charges, payments and balances."""
 
     def __init__(
-        self, time: Timeline, reading: Reading, outbox: Outbox, changed: Callable[[Charge | Static], None]
+        self,
+        timeline: Timeline,
+        interpretation: Interpretation,
+        outbox: Outbox,
+        changed: Callable[[Charge | StaticCharge], None],
     ) -> None:
-        self._time = time
-        self._reading = reading
+        self._timeline = timeline
+        self._interpretation = interpretation
         self._outbox = outbox
         self._changed = changed
         self.charges: dict[str, Charge] = {}
-        self.statics: dict[str, Static] = {}
+        self.static_charges: dict[str, StaticCharge] = {}
         self.payments: dict[str, Payment] = {}
         self.balances: dict[str, int] = {}
-        self.reached: list[Cell] = []
+        self.reached: list[CoverageItem] = []
 
     @property
-    def things(self) -> list[Charge | Static]:
-        """Every Charge, then every Static Charge."""
-        return [*self.charges.values(), *self.statics.values()]
+    def resources(self) -> list[Charge | StaticCharge]:
+        """All Charges, then all Static Charges."""
+        return [*self.charges.values(), *self.static_charges.values()]
 
     def _row(self, resource: str, state: str, trigger: str, when: str, then: str) -> None:
         self.reached.append(("row", resource, state, trigger, when, then))
@@ -45,14 +49,14 @@ class Book:
         """A new Charge: pending, with an invoice."""
         self.charges[charge.label] = charge
         self._row("Charge", "(creation)", "created", "", "pending")
-        self._time.at(charge.expires_at, EXPIRY, lambda: self._expire(charge))
+        self._timeline.schedule(charge.expires_at, EXPIRY, lambda: self._expire(charge))
 
-    def open_static(self, static: Static) -> None:
+    def open_static(self, static: StaticCharge) -> None:
         """A new Static Charge: active, with an LNURL."""
-        self.statics[static.label] = static
+        self.static_charges[static.label] = static
         self._row("StaticCharge", "(creation)", "created", "", "active")
         if static.expires_at is not None:
-            self._time.at(static.expires_at, EXPIRY, lambda: self._expire_static(static))
+            self._timeline.schedule(static.expires_at, EXPIRY, lambda: self._expire_static(static))
 
     def _expire(self, charge: Charge) -> None:
         if charge.status == "pending":
@@ -60,12 +64,12 @@ class Book:
             charge.status = "expired"
             self._cancel(charge)
             if charge.parent is None:
-                self._outbox.tell(charge, "charge.expired")
+                self._outbox.notify(charge, "charge.expired")
             self._changed(charge)
         else:
             self._refused(charge, "expiry_reached")
 
-    def _expire_static(self, static: Static) -> None:
+    def _expire_static(self, static: StaticCharge) -> None:
         self._row("StaticCharge", static.status, "expiry_reached", "", "expired")
         static.status = "expired"
         self._changed(static)
@@ -73,25 +77,25 @@ class Book:
             self._cancel(child)
 
     def _refused(self, charge: Charge, trigger: str) -> None:
-        words = {"completed": "already_completed", "expired": "already_expired", "error": "already_failed"}
-        self._row("Charge", charge.status, trigger, "", words[charge.status])
+        refusals = {"completed": "already_completed", "expired": "already_expired", "error": "already_failed"}
+        self._row("Charge", charge.status, trigger, "", refusals[charge.status])
 
     def restart(self) -> None:
-        """The service sets its timers anew: what has expired before does not expire again."""
+        """The service restarts and sets its timers again: what has expired does not expire again."""
         for charge in self.charges.values():
             if charge.status == "expired":
                 self._refused(charge, "expiry_reached")
-        for static in self.statics.values():
+        for static in self.static_charges.values():
             if static.status == "expired":
                 self._row("StaticCharge", "expired", "expiry_reached", "", "static_charge_expired")
 
-    # Money
+    # Payments
 
     def send(self, payment: Payment, delay_ms: int) -> None:
-        """A payment is begun: it arrives after the delay, and at once without one."""
+        """Start a payment, which arrives after the delay."""
         self.payments[payment.label] = payment
         if delay_ms:
-            self._time.at(self._time.now + delay_ms, SETTLEMENT, lambda: self._arrive(payment))
+            self._timeline.schedule(self._timeline.now + delay_ms, SETTLEMENT, lambda: self._arrive(payment))
         else:
             self._arrive(payment)
 
@@ -101,21 +105,21 @@ class Book:
         if payment.status != "in_flight":
             return
         self.reached.append(("payment", payment.outcome, charge.invoice))
-        if payment.outcome == "fail" or not self._takes(charge, payment):
+        if payment.outcome == "fail" or not self._accepts(charge, payment):
             self._resolve(payment, "failed")
         elif payment.outcome == "hold":
             payment.status, charge.invoice, charge.held = "held", "held", payment
         else:
             self._settle(charge, payment)
 
-    def _takes(self, charge: Charge, payment: Payment) -> bool:
-        """Whether the invoice accepts what arrives: in time, with its secret, and not too little or too much."""
-        now, parent = self._time.now, charge.parent
-        late = now > charge.expires_at if self._reading.payable_at_expiry else now >= charge.expires_at
+    def _accepts(self, charge: Charge, payment: Payment) -> bool:
+        """Whether the invoice accepts the payment: before the expiry, with its secret, and with a valid amount."""
+        now, parent = self._timeline.now, charge.parent
+        late = now > charge.expires_at if self._interpretation.payable_at_expiry else now >= charge.expires_at
         if charge.invoice != "open":
             if charge.status != "pending":
                 self._refused(charge, "payment_settled")
-            if parent is not None and parent.status == "disabled" and not self._reading.count_on_settle:
+            if parent is not None and parent.status == "disabled" and not self._interpretation.count_on_settle:
                 self._row("StaticCharge", "disabled", "payment_settled", "", "slots_used")
             elif parent is not None and parent.status == "expired":
                 self._row("StaticCharge", "expired", "payment_settled", "", "static_charge_expired")
@@ -135,22 +139,22 @@ class Book:
             self._row("StaticCharge", parent.status, "payment_settled", free, parent.status)
             parent.slots += 1
             self._changed(parent)
-        when = "at_or_before_expiry" if self._reading.payable_at_expiry else "before_expiry"
+        when = "at_or_before_expiry" if self._interpretation.payable_at_expiry else "before_expiry"
         self._row("Charge", "pending", "payment_settled", when, "completed")
         charge.status, charge.invoice, charge.held = "completed", "settled", None
-        charge.confirmed_at = self._time.now
+        charge.confirmed_at = self._timeline.now
         self.balances[charge.project] = self.balances.get(charge.project, 0) + payment.amount_msat
         self._resolve(payment, "succeeded")
-        self._outbox.tell(charge, "charge.completed")
+        self._outbox.notify(charge, "charge.completed")
         self._changed(charge)
         if parent is not None and parent.full and parent.status == "active":
             self.disable(parent)
 
     def _resolve(self, payment: Payment, status: str) -> None:
-        payment.status, payment.resolved_at = status, self._time.now
+        payment.status, payment.resolved_at = status, self._timeline.now
 
     def _cancel(self, charge: Charge) -> None:
-        """The invoice is closed; what it held goes back to the payer."""
+        """Cancel the invoice; a held payment fails."""
         if charge.invoice in {"open", "held"}:
             charge.invoice = "cancelled"
             self._changed(charge)
@@ -159,67 +163,65 @@ class Book:
                 charge.held = None
 
     def settle_held(self, payment: Payment) -> bool:
-        """The receiver takes a held payment; False when it holds none."""
+        """Settle a held payment. Returns False if it is not held."""
         if payment.status != "held":
             return False
         self._settle(payment.charge, payment)
         return True
 
     def cancel_held(self, payment: Payment) -> bool:
-        """The receiver's node fails a held payment: its Charge goes to error. False when it holds none."""
+        """Cancel a held payment: its Charge goes to error. Returns False if it is not held."""
         if payment.status != "held":
             return False
         return self.fail(payment.charge)
 
     def fail(self, charge: Charge) -> bool:
-        """The node can no longer honour the invoice [charge-error]. False when that changes nothing."""
+        """The node can no longer settle the invoice [charge-error]. Returns False if that changes nothing."""
         if charge.status != "pending":
             self._refused(charge, "invoice_failed")
             return False
         if charge.invoice == "cancelled":
-            return False  # the link is used up or over: there is no invoice left to lose, and the Charge will expire
+            return False  # the Static Charge has ended: its invoice is cancelled already, and the Charge will expire
         self._row("Charge", "pending", "invoice_failed", "", "error")
         charge.status = "error"
         self._cancel(charge)
         if charge.parent is None:
-            self._outbox.tell(charge, "charge.error")
+            self._outbox.notify(charge, "charge.error")
         self._changed(charge)
         return True
 
     # Slots
 
-    def free_for_invoice(self, static: Static) -> bool:
-        """Whether the Static Charge hands out another invoice now."""
+    def can_issue_invoice(self, static: StaticCharge) -> bool:
+        """Whether the Static Charge issues an invoice now."""
         if static.status != "active":
-            words = {"disabled": "slots_used", "expired": "static_charge_expired"}
-            self._row("StaticCharge", static.status, "invoice_requested", "", words[static.status])
+            refusals = {"disabled": "slots_used", "expired": "static_charge_expired"}
+            self._row("StaticCharge", static.status, "invoice_requested", "", refusals[static.status])
             return False
-        spoken_for = static.slots
-        if self._reading.reserve_on_issue:
-            spoken_for += sum(
-                child.status == "pending" and child.invoice in {"open", "held"} for child in static.children
-            )
-        if static.allowed is not None and spoken_for >= static.allowed:
+        used = static.slots
+        if self._interpretation.reserve_on_issue:
+            used += sum(child.status == "pending" and child.invoice in {"open", "held"} for child in static.children)
+        if static.allowed is not None and used >= static.allowed:
             self._row("StaticCharge", "active", "invoice_requested", "", "no_slot_left")
             return False
-        free = "slot_unreserved" if self._reading.reserve_on_issue else "slot_free"
+        free = "slot_unreserved" if self._interpretation.reserve_on_issue else "slot_free"
         self._row("StaticCharge", "active", "invoice_requested", free, "active")
         return True
 
-    def disable(self, static: Static) -> None:
-        """The last slot is gone: no other invoice may be paid [last-slot], unless that is read otherwise."""
+    def disable(self, static: StaticCharge) -> None:
+        """The last slot is used: no other invoice can be paid [last-slot], except with `count-on-settle`."""
         self._row("StaticCharge", "active", "slots_filled", "", "disabled")
         static.status = "disabled"
         self._changed(static)
-        if not self._reading.count_on_settle:
+        if not self._interpretation.count_on_settle:
             for child in static.children:
                 self._cancel(child)
 
-    def recount(self, static: Static, *, asked: bool) -> None:
-        """After a change: closed when no slot is free, open when one is. `asked` says that slots were in the change."""
+    def update_status(self, static: StaticCharge, *, slots_given: bool) -> None:
+        """Disable or reopen after a change. `slots_given`: the change contained `allowedSlots`."""
         if static.full and static.status == "active":
             self.disable(static)
-        elif static.full and asked:
+        elif static.full and slots_given:
             self._row("StaticCharge", "disabled", "slots_reopened", "", "no_slot_left")
         elif static.full:
             self._row("StaticCharge", "disabled", "slots_filled", "", "slots_used")
@@ -230,8 +232,8 @@ class Book:
             static.status = "active"
             self._changed(static)
 
-    def unchangeable(self, static: Static) -> bool:
-        """Whether the Static Charge has expired, after which nothing about it changes [static-updates]."""
+    def rejects_changes(self, static: StaticCharge) -> bool:
+        """Whether the Static Charge has expired and can no longer be changed [static-updates]."""
         if static.status != "expired":
             return False
         for trigger in ("slots_filled", "slots_reopened"):

@@ -1,4 +1,4 @@
-"""Faults as they are asked for [faults]: which attempt each strikes, and how long a message waits for it."""
+"""Injected faults [faults]: which attempt each applies to, and how long it holds a delivery."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from leyden.harness.model.records import Delivery
 
-# How long a fault waits if it is not told.
+# The default delay of a fault.
 FAULT_DELAYS_MS = {
     "delay": 3_600_000,
     "reorder": 3_600_000,
@@ -15,7 +15,7 @@ FAULT_DELAYS_MS = {
     "duplicate_new_id": 1_000,
     "redeliver": 86_400_000,
 }
-HOLDING = ("delay", "reorder", "burst")  # the message waits before it is sent
+HOLDING = ("delay", "reorder", "burst")  # the delivery is held before it is sent
 COPYING = ("duplicate", "duplicate_new_id", "simultaneous", "redeliver")
 TAMPERING = (
     "truncated_body",
@@ -37,7 +37,7 @@ FAULTS = (*HOLDING, *SENDING)
 
 @dataclass(slots=True, eq=False)
 class Fault:
-    """Something that is to go wrong, `left` times. `until` is the instant at which a burst goes, once it has begun."""
+    """A fault that applies `left` more times. `until` is the time at which a burst is sent, if it holds a delivery."""
 
     kind: str
     left: int
@@ -48,11 +48,11 @@ class Fault:
 
     @property
     def delay_ms(self) -> int:
-        """How long it waits, where time plays a part in it."""
+        """The delay of this kind; 0 if it has none."""
         return FAULT_DELAYS_MS.get(self.kind, 0)
 
-    def fits(self, delivery: Delivery, number: int) -> bool:
-        """Whether it is meant for this attempt, and has not yet struck as often as it was to."""
+    def matches(self, delivery: Delivery, number: int) -> bool:
+        """Whether it applies to this attempt."""
         return (
             self.left > 0
             and self.event in (None, delivery.event)
@@ -62,31 +62,31 @@ class Fault:
 
 
 class Faults:
-    """What was asked for, the oldest first, and the messages that wait because of it."""
+    """The injected faults, oldest first, and the deliveries that they hold."""
 
     def __init__(self) -> None:
-        self.asked: list[Fault] = []
+        self.injected: list[Fault] = []
         self.held: dict[Delivery, Fault] = {}
 
-    def strike(self, kinds: tuple[str, ...], delivery: Delivery, number: int) -> Fault | None:
-        """The oldest of these kinds that fits the attempt: it strikes."""
-        for fault in self.asked:
-            if fault.kind in kinds and fault.fits(delivery, number):
+    def next_match(self, kinds: tuple[str, ...], delivery: Delivery, number: int) -> Fault | None:
+        """The oldest fault of these kinds that applies to the attempt; it is counted as applied."""
+        for fault in self.injected:
+            if fault.kind in kinds and fault.matches(delivery, number):
                 fault.left -= 1
                 return fault
         return None
 
     def hold(self, delivery: Delivery, fault: Fault, now_ms: int) -> tuple[int, list[Delivery]]:
-        """A message waits: until when, and who else need wait no longer. A burst goes at one instant, and at once when
-        it is as large as it was to be."""
-        until, freed = now_ms + fault.delay_ms, []
+        """Hold a delivery. Returns the time until which it is held, and the other deliveries that are released: a burst
+        is sent at one time, and now if it is complete."""
+        until, released = now_ms + fault.delay_ms, []
         if fault.kind == "burst":
             until = fault.until = max(now_ms, until if fault.until is None else fault.until)
             if not fault.left:
-                until, freed = now_ms, [one for one, by in self.held.items() if by is fault]
+                until, released = now_ms, [one for one, by in self.held.items() if by is fault]
         self.held[delivery] = fault
-        return until, freed
+        return until, released
 
-    def overtaken(self) -> list[Delivery]:
-        """Another message was sent: who was only held back for that."""
+    def released_by_send(self) -> list[Delivery]:
+        """The deliveries held by `reorder`: they are released when another one is sent."""
         return [one for one, by in self.held.items() if by.kind == "reorder"]

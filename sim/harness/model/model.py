@@ -1,7 +1,6 @@
-"""The reference model: the service's rules in a few hundred lines, so that somebody knows what is right before looking.
+"""The reference model: computes the expected result of each step before the service does it.
 
-Each method is one step of `leyden.harness.executors.executors`. It changes the model and returns what the service must
-answer.
+Each method belongs to a step of `leyden.harness.executors`. It changes the model and returns the expected response.
 """
 
 from __future__ import annotations
@@ -11,117 +10,119 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from leyden.harness.model.callbacks import Luck, Outbox
-from leyden.harness.model.charges import Book
-from leyden.harness.model.records import Charge, Payment, Static
+from leyden.harness.model.callbacks import DueTimeObserver, Outbox
+from leyden.harness.model.charges import ModelLedger
+from leyden.harness.model.records import Charge, Payment, StaticCharge
 from leyden.harness.model.rules import (
-    KEPT_MS,
+    DEFAULT_EXPIRY_S,
     LINK_EXPIRY_S,
-    LONGEST_COMMENT,
-    USUAL_EXPIRY_S,
-    Reading,
-    given,
-    has_half_character,
-    is_key,
-    pointed,
-    wrong_in_changes,
-    wrong_in_charge,
-    wrong_in_static,
+    MAX_COMMENT,
+    RETENTION_MS,
+    Interpretation,
+    changes_error,
+    charge_body_error,
+    has_decimal_point,
+    has_lone_surrogate,
+    is_idempotency_key,
+    number_or_none,
+    static_body_error,
 )
-from leyden.harness.model.time import Timeline
+from leyden.harness.model.timeline import Timeline
 
 Body = Mapping[str, Any]
 
 
 @dataclass(slots=True)
-class Promise:
-    """What must be answered: the status, for a refusal its `code`, and the entry or row that says so (`because`).
+class ExpectedResponse:
+    """The expected response: its status, the `code` of an error, and the `rule`, an entry of DECISIONS.md.
 
-    `points` is the place of a field that is wrong, which a 400 must name. `made` is the record that a 200 shows;
-    `refused_link` a wallet's request that gets LNURL's ERROR. `replays` is the exact body of an earlier answer;
-    `remember` is to be given the body of this one.
+    `pointer` is the JSON pointer of the invalid field, which a 400 must name. `record` is what a 200 shows;
+    `lnurl_error` means the status ERROR of LNURL. `replays` is the exact body of an earlier response; `record_body`
+    takes the body of this one.
     """
 
     status: int
     code: str = ""
-    because: str = ""
-    points: str = ""
-    made: Charge | Static | Payment | None = None
-    refused_link: bool = False
+    rule: str = ""
+    pointer: str = ""
+    record: Charge | StaticCharge | Payment | None = None
+    lnurl_error: bool = False
     replays: bytes | None = None
-    remember: Callable[[bytes], None] | None = None
+    record_body: Callable[[bytes], None] | None = None
 
 
 class Model:
-    """What the service should be like now. `luck` tells what it drew where the rules leave it to chance."""
+    """The expected state of the service. `observe_due_time` returns the times that the service chooses at random."""
 
-    def __init__(self, reading: Reading, start_ms: int, luck: Luck) -> None:
-        self.reading = reading
-        self.time = Timeline(start_ms)
-        self.touched: dict[Charge | Static, None] = {}
-        self.outbox = Outbox(self.time, reading, luck, self._touch, self.signing)
-        self.book = Book(self.time, reading, self.outbox, self._touch)
+    def __init__(self, interpretation: Interpretation, start_ms: int, observe_due_time: DueTimeObserver) -> None:
+        self.interpretation = interpretation
+        self.timeline = Timeline(start_ms)
+        self.changed: dict[Charge | StaticCharge, None] = {}
+        self.outbox = Outbox(self.timeline, interpretation, observe_due_time, self._mark_changed, self.signing_secrets)
+        self.ledger = ModelLedger(self.timeline, interpretation, self.outbox, self._mark_changed)
         self.secrets: dict[str, list[tuple[str, int | None]]] = {}
         self.limits: list[tuple[str | None, int]] = []
-        self._kept: dict[tuple[str, str, str], tuple[str, int, bytes]] = {}
+        self._responses: dict[tuple[str, str, str], tuple[str, int, bytes]] = {}
 
     @property
     def now(self) -> int:
-        """The present, in ms since 1970."""
-        return self.time.now
+        """The present time, in ms since 1970."""
+        return self.timeline.now
 
-    def _touch(self, thing: Charge | Static) -> None:
-        self.touched[thing] = None
+    def _mark_changed(self, resource: Charge | StaticCharge) -> None:
+        self.changed[resource] = None
 
     def reached(self) -> list[tuple[str, ...]]:
-        """The rows and outcomes that decided something since this was last asked."""
-        cells = [*self.book.reached, *self.outbox.reached]
-        self.book.reached.clear()
+        """The coverage items reached since the last call."""
+        items = [*self.ledger.reached, *self.outbox.reached]
+        self.ledger.reached.clear()
         self.outbox.reached.clear()
-        return cells
+        return items
 
-    # At the door
+    # Requests
 
     def limited(self, operation: str) -> bool:
-        """Whether a fault asked for this request to be refused with 429."""
-        for place, (wanted, left) in enumerate(self.limits):
-            if wanted in (None, operation) and left:
-                self.limits[place] = (wanted, left - 1)
+        """Whether a fault refuses this request with 429; the fault is counted as applied."""
+        for index, (limited, left) in enumerate(self.limits):
+            if limited in (None, operation) and left:
+                self.limits[index] = (limited, left - 1)
                 return True
         return False
 
-    def _once(self, project: str, operation: str, key: str | None, body: Body, judge: Callable[[], Promise]) -> Promise:
-        """Answer as before for a key that is remembered; otherwise judge, and remember [idempotency]."""
+    def _idempotent(
+        self, project: str, operation: str, key: str | None, body: Body, respond: Callable[[], ExpectedResponse]
+    ) -> ExpectedResponse:
+        """The earlier response to the same Idempotency-Key, or a new one, which is kept [idempotency]."""
         if key is None:
-            return judge()
+            return respond()
         name, print_ = (project, operation, key), json.dumps(body, sort_keys=True)
-        kept = self._kept.get(name)
-        if kept is not None and self.now < kept[1] + KEPT_MS:
-            if kept[0] != print_:
-                return Promise(409, "idempotency_key_reused", "idempotency")
-            return Promise(0, because="idempotency", replays=kept[2])
-        promise, at = judge(), self.now
+        known = self._responses.get(name)
+        if known is not None and self.now < known[1] + RETENTION_MS:
+            if known[0] != print_:
+                return ExpectedResponse(409, "idempotency_key_reused", "idempotency")
+            return ExpectedResponse(0, rule="idempotency", replays=known[2])
+        expected_response, at = respond(), self.now
 
-        def remember(answer: bytes) -> None:
-            self._kept[name] = (print_, at, answer)
+        def record_body(response: bytes) -> None:
+            self._responses[name] = (print_, at, response)
 
-        promise.remember = remember
-        return promise
+        expected_response.record_body = record_body
+        return expected_response
 
     # Charges
 
-    def create_charge(self, label: str, project: str, body: Body, key: str | None) -> Promise:
-        """POST /v0/charges, past the checks of key, media type and JSON."""
-        if key is not None and not is_key(key):
-            return Promise(400, "invalid_request", "idempotency")
-        wrong = ("", "statuses") if has_half_character(body) else wrong_in_charge(body, self.reading)
-        if wrong is not None:
-            return Promise(400, "invalid_request", wrong[1], wrong[0] and f"/{wrong[0]}")
-        if pointed(body, ("expiresIn", "amount")):
-            return Promise(409, "not_possible", "statuses")
-        return self._once(project, "createCharge", key, body, lambda: self._new_charge(label, project, body))
+    def create_charge(self, label: str, project: str, body: Body, key: str | None) -> ExpectedResponse:
+        """POST /v0/charges with a valid API key, media type and JSON body."""
+        if key is not None and not is_idempotency_key(key):
+            return ExpectedResponse(400, "invalid_request", "idempotency")
+        error = ("", "statuses") if has_lone_surrogate(body) else charge_body_error(body, self.interpretation)
+        if error is not None:
+            return ExpectedResponse(400, "invalid_request", error[1], error[0] and f"/{error[0]}")
+        if has_decimal_point(body, ("expiresIn", "amount")):
+            return ExpectedResponse(409, "not_possible", "statuses")
+        return self._idempotent(project, "createCharge", key, body, lambda: self._new_charge(label, project, body))
 
-    def _new_charge(self, label: str, project: str, body: Body) -> Promise:
+    def _new_charge(self, label: str, project: str, body: Body) -> ExpectedResponse:
         created_at = self.now // 1_000 * 1_000
         charge = Charge(
             label=label,
@@ -131,104 +132,110 @@ class Model:
             internal_id=body.get("internalId"),
             callback_url=body.get("callbackUrl"),
             created_at=created_at,
-            expires_at=created_at + 1_000 * (given(body.get("expiresIn")) or USUAL_EXPIRY_S),
+            expires_at=created_at + 1_000 * (number_or_none(body.get("expiresIn")) or DEFAULT_EXPIRY_S),
         )
-        self.book.open(charge)
-        self._touch(charge)
-        return Promise(200, because="paths", made=charge)
+        self.ledger.open(charge)
+        self._mark_changed(charge)
+        return ExpectedResponse(200, rule="paths", record=charge)
 
     # Static Charges
 
-    def create_static(self, label: str, project: str, body: Body, key: str | None) -> Promise:
+    def create_static(self, label: str, project: str, body: Body, key: str | None) -> ExpectedResponse:
         """POST /v0/static-charges."""
-        if key is not None and not is_key(key):
-            return Promise(400, "invalid_request", "idempotency")
-        wrong = ("", "statuses") if has_half_character(body) else wrong_in_static(body, self.reading)
-        if wrong is not None:
-            return Promise(400, "invalid_request", wrong[1], wrong[0] and f"/{wrong[0]}")
-        if pointed(body, ("expiresIn", "allowedSlots", "minAmount", "maxAmount")):
-            return Promise(409, "not_possible", "statuses")
-        return self._once(project, "createStaticCharge", key, body, lambda: self._new_static(label, project, body))
+        if key is not None and not is_idempotency_key(key):
+            return ExpectedResponse(400, "invalid_request", "idempotency")
+        error = ("", "statuses") if has_lone_surrogate(body) else static_body_error(body, self.interpretation)
+        if error is not None:
+            return ExpectedResponse(400, "invalid_request", error[1], error[0] and f"/{error[0]}")
+        if has_decimal_point(body, ("expiresIn", "allowedSlots", "minAmount", "maxAmount")):
+            return ExpectedResponse(409, "not_possible", "statuses")
+        return self._idempotent(
+            project, "createStaticCharge", key, body, lambda: self._new_static(label, project, body)
+        )
 
-    def _new_static(self, label: str, project: str, body: Body) -> Promise:
+    def _new_static(self, label: str, project: str, body: Body) -> ExpectedResponse:
         identifier = body.get("identifier") or None
-        # Fields that contradict each other and a name that is taken: which is found first is nobody's business.
+        # If the bounds are crossed and the name is in use, either error is right.
         crossed = int(body["minAmount"]) > int(body["maxAmount"])
         if identifier is not None and self.named(identifier.partition("@")[0]) is not None:
-            return Promise(409, "" if crossed else "conflict", "identifier")
+            return ExpectedResponse(409, "" if crossed else "conflict", "identifier")
         if crossed:
-            return Promise(409, "not_possible", "amounts")
-        seconds = given(body.get("expiresIn"))
-        static = Static(
+            return ExpectedResponse(409, "not_possible", "amounts")
+        seconds = number_or_none(body.get("expiresIn"))
+        static = StaticCharge(
             label=label,
             project=project,
             min_msat=int(body["minAmount"]),
             max_msat=int(body["maxAmount"]),
             description=body["description"],
             success_message=body.get("successMessage"),
-            allowed=given(body.get("allowedSlots")),
+            allowed=number_or_none(body.get("allowedSlots")),
             internal_id=body.get("internalId"),
             callback_url=body.get("callbackUrl"),
             identifier=body.get("identifier"),
             created_at=self.now,
             expires_at=None if seconds is None else self.now + 1_000 * seconds,
         )
-        self.book.open_static(static)
-        self._touch(static)
-        return Promise(200, because="paths", made=static)
+        self.ledger.open_static(static)
+        self._mark_changed(static)
+        return ExpectedResponse(200, rule="paths", record=static)
 
-    def named(self, user: str) -> Static | None:
+    def named(self, user: str) -> StaticCharge | None:
         """The Static Charge with this Lightning address, of whichever project [identifier]."""
-        statics = self.book.statics.values()
-        return next((one for one in statics if one.identifier and one.identifier.partition("@")[0] == user), None)
+        static_charges = self.ledger.static_charges.values()
+        return next(
+            (one for one in static_charges if one.identifier and one.identifier.partition("@")[0] == user), None
+        )
 
-    def change_static(self, static: Static, project: str, body: Body) -> Promise:
+    def change_static(self, static: StaticCharge, project: str, body: Body) -> ExpectedResponse:
         """PATCH /v0/static-charges/{id} [static-updates]."""
-        wrong = ("", "statuses") if has_half_character(body) else wrong_in_changes(body, self.reading)
-        if wrong is not None:
-            return Promise(400, "invalid_request", "static-updates", wrong[0] and f"/{wrong[0]}")
-        if pointed(body, ("allowedSlots", "minAmount", "maxAmount")):
-            return Promise(409, "not_possible", "statuses")
+        error = ("", "statuses") if has_lone_surrogate(body) else changes_error(body, self.interpretation)
+        if error is not None:
+            return ExpectedResponse(400, "invalid_request", "static-updates", error[0] and f"/{error[0]}")
+        if has_decimal_point(body, ("allowedSlots", "minAmount", "maxAmount")):
+            return ExpectedResponse(409, "not_possible", "statuses")
         if static.project != project:
-            return Promise(404, "not_found", "statuses")
-        if self.book.unchangeable(static):
-            return Promise(409, "conflict", "static-updates")
-        least, most = int(body.get("minAmount", static.min_msat)), int(body.get("maxAmount", static.max_msat))
-        allowed = given(body["allowedSlots"]) if "allowedSlots" in body else static.allowed
-        if least > most or ("allowedSlots" in body and allowed is not None and allowed < static.slots):
-            return Promise(409, "not_possible", "static-updates")
-        static.min_msat, static.max_msat, static.allowed = least, most, allowed
+            return ExpectedResponse(404, "not_found", "statuses")
+        if self.ledger.rejects_changes(static):
+            return ExpectedResponse(409, "conflict", "static-updates")
+        low, high = int(body.get("minAmount", static.min_msat)), int(body.get("maxAmount", static.max_msat))
+        allowed = number_or_none(body["allowedSlots"]) if "allowedSlots" in body else static.allowed
+        if low > high or ("allowedSlots" in body and allowed is not None and allowed < static.slots):
+            return ExpectedResponse(409, "not_possible", "static-updates")
+        static.min_msat, static.max_msat, static.allowed = low, high, allowed
         if "description" in body:
             static.description, static.metadata = body["description"], None
         static.success_message = body.get("successMessage", static.success_message)
         static.internal_id = body.get("internalId", static.internal_id)
         static.callback_url = body.get("callbackUrl", static.callback_url)
-        self._touch(static)
-        self.book.recount(static, asked="allowedSlots" in body)
-        return Promise(200, because="static-updates", made=static)
+        self._mark_changed(static)
+        self.ledger.update_status(static, slots_given="allowedSlots" in body)
+        return ExpectedResponse(200, rule="static-updates", record=static)
 
-    # Wallets
+    # LNURL
 
-    def terms(self, static: Static) -> Promise:
-        """A wallet reads the link [lnurl-pay]."""
-        if not self.book.free_for_invoice(static):
-            return Promise(200, because="lnurl-pay", refused_link=True)
-        return Promise(200, because="lnurl-pay", made=static)
+    def terms(self, static: StaticCharge) -> ExpectedResponse:
+        """A wallet reads the LNURL [lnurl-pay]."""
+        if not self.ledger.can_issue_invoice(static):
+            return ExpectedResponse(200, rule="lnurl-pay", lnurl_error=True)
+        return ExpectedResponse(200, rule="lnurl-pay", record=static)
 
-    def ask_invoice(self, label: str, static: Static, amount: str | None, comment: str, twice: bool) -> Promise:
-        """A wallet asks for an invoice: a Charge of its own, if everything fits [lnurl-pay, child-charges]."""
-        if not self.book.free_for_invoice(static):
-            return Promise(200, because="lnurl-pay", refused_link=True)
+    def request_invoice(
+        self, label: str, static: StaticCharge, amount: str | None, comment: str, twice: bool
+    ) -> ExpectedResponse:
+        """A wallet requests an invoice, which creates a Charge [lnurl-pay, child-charges]."""
+        if not self.ledger.can_issue_invoice(static):
+            return ExpectedResponse(200, rule="lnurl-pay", lnurl_error=True)
         digits = amount is not None and amount.isascii() and amount.isdigit() and amount[0] != "0"
-        fits = digits and static.min_msat <= int((amount or "0")[:12]) <= static.max_msat
-        if twice or not fits or len(comment) > LONGEST_COMMENT:
-            return Promise(200, because="lnurl-pay", refused_link=True)
+        matches = digits and static.min_msat <= int((amount or "0")[:12]) <= static.max_msat
+        if twice or not matches or len(comment) > MAX_COMMENT:
+            return ExpectedResponse(200, rule="lnurl-pay", lnurl_error=True)
         created_at = self.now // 1_000 * 1_000
         seconds = LINK_EXPIRY_S
         if static.expires_at is not None:
             seconds = min(seconds, (static.expires_at - created_at) // 1_000)
         if seconds < 1:
-            return Promise(200, because="lnurl-pay", refused_link=True)
+            return ExpectedResponse(200, rule="lnurl-pay", lnurl_error=True)
         charge = Charge(
             label=label,
             project=static.project,
@@ -242,36 +249,36 @@ class Model:
             metadata=static.metadata,
         )
         static.children.append(charge)
-        self.book.open(charge)
-        self._touch(charge)
-        return Promise(200, because="child-charges", made=charge)
+        self.ledger.open(charge)
+        self._mark_changed(charge)
+        return ExpectedResponse(200, rule="child-charges", record=charge)
 
     # Payments, faults, time
 
-    def pay(self, label: str, charge: Charge, outcome: str, amount: int | None, delay_ms: int) -> Promise:
-        """Somebody pays an invoice, well or badly [scripted-payments]."""
-        asked = charge.amount_msat
+    def pay(self, label: str, charge: Charge, outcome: str, amount: int | None, delay_ms: int) -> ExpectedResponse:
+        """A payment of an invoice with this outcome [scripted-payments]."""
+        invoiced = charge.amount_msat
         if amount is None:
-            amount = asked - 1 if outcome == "underpay" else asked
+            amount = invoiced - 1 if outcome == "underpay" else invoiced
         payment = Payment(label, charge, amount, outcome, self.now)
-        self.book.send(payment, delay_ms)
-        return Promise(200, because="scripted-payments", made=payment)
+        self.ledger.send(payment, delay_ms)
+        return ExpectedResponse(200, rule="scripted-payments", record=payment)
 
     def advance_to(self, when_ms: int) -> None:
-        """Time passes; an instant that has passed changes nothing."""
-        self.time.run_to(max(when_ms, self.now))
+        """Advance the time; a time in the past changes nothing."""
+        self.timeline.run_to(max(when_ms, self.now))
 
-    def signing(self, project: str) -> list[str]:
-        """The secrets that sign the project's callbacks now, the newest first [callback-signature]."""
+    def signing_secrets(self, project: str) -> list[str]:
+        """The secrets that sign the project's callbacks now, newest first [callback-signature]."""
         return [secret for secret, until in self.secrets.get(project, ()) if until is None or self.now < until]
 
-    def ends(self) -> list[int]:
-        """The instants at which something is forgotten: answers kept for a key, and secrets that were replaced."""
-        kept = [at + KEPT_MS for _, at, _ in self._kept.values()]
-        return kept + [until for known in self.secrets.values() for _, until in known if until is not None]
+    def retention_ends(self) -> list[int]:
+        """The times at which the retention of responses and of rotated secrets ends."""
+        ends = [at + RETENTION_MS for _, at, _ in self._responses.values()]
+        return ends + [until for known in self.secrets.values() for _, until in known if until is not None]
 
     def rotate(self, project: str, secret: str) -> None:
-        """Another secret from now on; those before it go on signing for a day."""
-        until = self.now + KEPT_MS
+        """Rotate the webhook secret; the earlier ones sign for another day."""
+        until = self.now + RETENTION_MS
         before = self.secrets.get(project, [])
         self.secrets[project] = [(secret, None), *((old, until if end is None else end) for old, end in before)]

@@ -1,7 +1,7 @@
-"""What the model remembers of each thing, and how the service must show it.
+"""The records of the model, and how the service must show each.
 
-What only the service can choose (an id, an invoice, a preimage) is None until it is seen for the first time, and held
-from then on.
+Values that the service chooses (an id, an invoice, a preimage) are None until a response shows them; from then on they
+must not change.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from leyden.harness.model.rules import iso
 
 
 @dataclass(slots=True, eq=False)
-class Static:
-    """A Static Charge, by the label that the steps call it."""
+class StaticCharge:
+    """A Static Charge; `label` is its name in the steps."""
 
     label: str
     project: str
@@ -41,7 +41,7 @@ class Static:
         return self.allowed is not None and self.slots >= self.allowed
 
     def resource(self) -> dict[str, Any]:
-        """What GET answers as `data`."""
+        """The `data` of the response to GET."""
         return {
             "id": self.id,
             "unit": "msats",
@@ -63,7 +63,7 @@ class Static:
 
 @dataclass(slots=True, eq=False)
 class Charge:
-    """A Charge. `invoice` is what its node would say: open, held, settled or cancelled."""
+    """A Charge. `invoice` is the state of its invoice at the node: open, held, settled or cancelled."""
 
     label: str
     project: str
@@ -73,7 +73,7 @@ class Charge:
     callback_url: str | None
     created_at: int
     expires_at: int
-    parent: Static | None = None
+    parent: StaticCharge | None = None
     status: str = "pending"
     confirmed_at: int | None = None
     invoice: str = "open"
@@ -86,7 +86,7 @@ class Charge:
     delivery: Delivery | None = None
 
     def resource(self) -> dict[str, Any]:
-        """What GET answers as `data`."""
+        """The `data` of the response to GET."""
         expires_at = iso(self.expires_at)
         return {
             "id": self.id,
@@ -104,7 +104,7 @@ class Charge:
         }
 
     def update(self) -> dict[str, Any]:
-        """What a callback about the Charge as it is now must carry [callback-body]."""
+        """The body of a callback about the Charge in its present state [callback-body]."""
         body: dict[str, Any] = {
             "id": self.id,
             "unit": "msats",
@@ -126,7 +126,7 @@ class Charge:
 
 @dataclass(slots=True, eq=False)
 class Payment:
-    """Somebody's attempt to pay. `status` is in_flight, held, succeeded or failed, as the control plane says it."""
+    """A payment. `status` is in_flight, held, succeeded or failed, as the control plane shows it."""
 
     label: str
     charge: Charge
@@ -140,7 +140,7 @@ class Payment:
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """One POST of a message. `fault` is the kind that struck it."""
+    """One attempt of a delivery. `fault` is the kind of the fault that applied to it."""
 
     number: int
     due_at: int
@@ -155,7 +155,7 @@ class Attempt:
 
 @dataclass(slots=True, eq=False)
 class Delivery:
-    """One message and its attempts. `status` is pending, delivered, exhausted, stopped or blocked."""
+    """One callback and its attempts. `status` is pending, delivered, exhausted, stopped or blocked."""
 
     charge: Charge
     endpoint: object
@@ -167,23 +167,26 @@ class Delivery:
     status: str = "pending"
     attempts: list[Attempt] = field(default_factory=list)
     replayed_from: int | None = None
-    round: int = 0
+    schedule_version: int = 0
     id: str | None = None
     text: str | None = None
 
     @property
-    def awaited(self) -> bool:
-        """Whether an attempt was sent and not yet answered."""
+    def is_in_flight(self) -> bool:
+        """Whether an attempt has no reply yet."""
         return bool(self.attempts) and self.attempts[-1].ended_at is None
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
-    """A post that a receiver must have got: which message, when, and as which attempt."""
+class ReceivedRequest:
+    """A callback request that a receiver must have got: at which time, of which delivery, as which attempt.
+
+    `copy` is a duplicate by a fault, `new_id` one with another webhook-id.
+    """
 
     at: int
     delivery: Delivery
     number: int
     fault: str | None
-    renamed: bool = False
+    new_id: bool = False
     copy: bool = False

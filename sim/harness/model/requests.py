@@ -1,6 +1,6 @@
-"""The door as promised: the operations, and the requests that are refused before anybody looks at what they ask.
+"""The operations, and the odd requests: invalid or unusual ones whose result does not depend on the state.
 
-Everything here follows from the routes of the specification and the entries [statuses], [errors] and [lnurl-pay].
+Written from the routes of the specification and the entries [statuses], [errors] and [lnurl-pay].
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ JSON_TYPE = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation: how it is asked, whether it needs a key, a sound body for it, and how it refuses."""
+    """An operation: its route, whether it needs an API key, and a valid body. `wallet`: it belongs to LNURL."""
 
     name: str
     method: str
@@ -26,7 +26,7 @@ class Operation:
 
     @property
     def plain_path(self) -> str:
-        """The path with names that nothing has."""
+        """The path with ids that do not exist."""
         path = self.path.replace("{id}", UNKNOWN_ID).replace("{user}", "nobody")
         return path.replace("{paymentHash}", "0" * 64)
 
@@ -54,9 +54,8 @@ OPERATIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Odd:
-    """A request that is wrong in one way, or seldom seen and right, and what must come of it. `key` is own, no,
-    wrong, empty or capitals."""
+class OddRequest:
+    """An invalid or unusual request and its expected response. `key` is own, no, wrong, empty or capitals."""
 
     method: str
     path: str
@@ -65,7 +64,7 @@ class Odd:
     key: str = "own"
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
-    answers: tuple[tuple[str, str], ...] = ()
+    response_headers: tuple[tuple[str, str], ...] = ()
     wallet_error: bool = False
 
 
@@ -96,7 +95,7 @@ _ACCEPTS = {
     "accept-nothing": "application/json;q=0",
     "accept-images": "image/*, text/plain;q=0.5",
 }
-_SOUND = {
+_VALID = {
     "accept-anything": (("Accept", "*/*"),),
     "accept-application": (("Accept", "text/html;q=0.9, application/*;q=0.1"),),
     "accept-json-only": (("Accept", "*/*;q=0, Application/JSON"),),
@@ -128,15 +127,15 @@ _ALLOWED = {
 }
 
 
-def odd_names() -> list[tuple[str, str]]:
-    """Every odd request there is, as (operation, kind)."""
+def odd_request_names() -> list[tuple[str, str]]:
+    """All odd requests as (operation, kind)."""
     found = []
     for name, one in OPERATIONS.items():
         if one.secured:
             found += [(name, "no-key"), (name, "wrong-key"), (name, "empty-key"), (name, "too-many")]
             found += [(name, "no-key-and-no-json")] if one.body is not None else []
         if name in {"listCharges", "getWallet"}:
-            found += [(name, kind) for kind in (*_SOUND, "head")]
+            found += [(name, kind) for kind in (*_VALID, "head")]
         if one.path in _ALLOWED and one.method == "GET":
             found.append((name, "options"))
         found += [(name, kind) for kind in (*_ACCEPTS, "too-large")]
@@ -153,44 +152,46 @@ def odd_names() -> list[tuple[str, str]]:
     return found
 
 
-def odd(operation: str, kind: str) -> Odd:
-    """One odd request. Raises `KeyError` for a kind that does not go with the operation."""
+def odd_request(operation: str, kind: str) -> OddRequest:
+    """The odd request of this kind. Raises `KeyError` for a kind that the operation does not have."""
     one = OPERATIONS[operation]
     method, path = one.method, one.plain_path
     body = b"" if one.body is None else one.body.encode()
     typed: tuple[tuple[str, str], ...] = () if one.body is None else (("Content-Type", JSON_TYPE),)
     if kind in {"no-key", "wrong-key", "empty-key"}:
         challenge = (("www-authenticate", ""),)
-        return Odd(method, path, 401, "unauthorized", kind[:-4], typed, body, challenge)
+        return OddRequest(method, path, 401, "unauthorized", kind[:-4], typed, body, challenge)
     if kind == "no-key-and-no-json":
-        # Whoever has no key is told that first, and nothing of how the rest is read.
-        return Odd(method, path, 401, "unauthorized", "no", typed, b"{", (("www-authenticate", ""),))
-    if kind in _SOUND:
-        return Odd(method, path, 200, headers=_SOUND[kind], key="own" if kind != "key-in-capitals" else "capitals")
+        # A missing key is reported before anything else about the request.
+        return OddRequest(method, path, 401, "unauthorized", "no", typed, b"{", (("www-authenticate", ""),))
+    if kind in _VALID:
+        return OddRequest(
+            method, path, 200, headers=_VALID[kind], key="own" if kind != "key-in-capitals" else "capitals"
+        )
     if kind == "head":
-        return Odd("HEAD", path, 200)
+        return OddRequest("HEAD", path, 200)
     if kind == "options":
-        return Odd("OPTIONS", path, 204, key="no", answers=(("allow", _ALLOWED[one.path]),))
-    if kind == "too-many":  # sound in itself, and asked for just when a fault refuses it
-        return Odd(method, path, 429, "too_many_requests", headers=typed, body=body)
+        return OddRequest("OPTIONS", path, 204, key="no", response_headers=(("allow", _ALLOWED[one.path]),))
+    if kind == "too-many":  # a valid request that the fault `rate_limit` refuses
+        return OddRequest(method, path, 429, "too_many_requests", headers=typed, body=body)
     if kind in _ACCEPTS:
-        return Odd(method, path, 406, "not_acceptable", headers=(*typed, ("Accept", _ACCEPTS[kind])), body=body)
+        return OddRequest(method, path, 406, "not_acceptable", headers=(*typed, ("Accept", _ACCEPTS[kind])), body=body)
     if kind == "too-large":
-        return Odd(method, path, 413, "payload_too_large", headers=typed, body=b" " * (BODY_LIMIT + 1))
+        return OddRequest(method, path, 413, "payload_too_large", headers=typed, body=b" " * (BODY_LIMIT + 1))
     if kind in _BODIES and one.body is not None:
-        return Odd(method, path, 400, "invalid_request", headers=typed, body=_BODIES[kind])
+        return OddRequest(method, path, 400, "invalid_request", headers=typed, body=_BODIES[kind])
     if kind in _TYPES and one.body is not None:
-        return Odd(method, path, 415, "unsupported_media_type", headers=_TYPES[kind], body=body)
+        return OddRequest(method, path, 415, "unsupported_media_type", headers=_TYPES[kind], body=body)
     if kind in _QUERIES:
-        return Odd(method, f"{path}?{_QUERIES[kind]}", 400, "invalid_request")
+        return OddRequest(method, f"{path}?{_QUERIES[kind]}", 400, "invalid_request")
     if kind == "unknown-id" and one.wallet:
-        return Odd(method, path, 200, wallet_error=True)
+        return OddRequest(method, path, 200, wallet_error=True)
     if kind == "unknown-id":
-        return Odd(method, path, 404, "not_found", headers=typed, body=body)
+        return OddRequest(method, path, 404, "not_found", headers=typed, body=body)
     if kind == "no-id":
-        return Odd(method, path.replace(UNKNOWN_ID, "17"), 404, "not_found", headers=typed, body=body)
+        return OddRequest(method, path.replace(UNKNOWN_ID, "17"), 404, "not_found", headers=typed, body=body)
     if kind in ELSEWHERE:
-        return Odd(*ELSEWHERE[kind], 404, "not_found")
+        return OddRequest(*ELSEWHERE[kind], 404, "not_found")
     if kind == "method":
-        return Odd("DELETE", path, 405, "method_not_allowed", answers=(("allow", _ALLOWED[one.path]),))
+        return OddRequest("DELETE", path, 405, "method_not_allowed", response_headers=(("allow", _ALLOWED[one.path]),))
     raise KeyError(kind)

@@ -1,4 +1,4 @@
-"""Exports: a case as a pytest file, a script of curl commands, or a notebook, for whoever is to see it happen."""
+"""Exports: a case as a pytest file, as a script of curl commands, or as a notebook."""
 
 from __future__ import annotations
 
@@ -8,99 +8,101 @@ import shlex
 from collections.abc import Callable, Mapping
 from pprint import pformat
 
+from leyden.harness.constants import API_KEY
 from leyden.harness.model.rules import iso
-from leyden.harness.options import KEY
 from leyden.harness.runs.cases import Case, play
-from leyden.harness.runs.run import Request
+from leyden.harness.session.session import Request
 from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document, dumps
 from leyden.server.errors import LeydenError
 
 
 class ExportError(LeydenError, ValueError):
-    """A case that cannot be said in the form asked for."""
+    """A case that cannot be exported in this format; the text says which one to use."""
 
 
 def as_pytest(case: Case) -> str:
-    """A file for pytest: it fails with the story while the promise is broken, and passes when it is kept."""
+    """A pytest file, which fails with the report of the violation as long as it occurs."""
     document = pformat(case.document(), width=116, sort_dicts=False)
-    story = "\n".join(f"# {line}".rstrip() for line in case.tell().splitlines())
+    report = "\n".join(f"# {line}".rstrip() for line in case.describe().splitlines())
     return (
-        f'"""{_one_line(case)}"""\n\n{story}\n\n'
+        f'"""{_one_line(case)}"""\n\n{report}\n\n'
         "from leyden.harness.runs.cases import read_case, replay\n\n"
         f"CASE = {document}\n\n\n"
-        "def test_the_promise_is_kept():\n"
+        "def test_there_is_no_violation():\n"
         "    replay(read_case(CASE)).check()\n\n\n"
-        "def test_the_steps_lead_to_the_same_journal():\n"
+        "def test_the_journal_is_the_same():\n"
         "    replayed = replay(read_case(CASE))\n"
-        '    assert replayed.journal_hash == CASE["journalHash"]\n'
+        '    assert reresult.journal_hash == CASE["journalHash"]\n'
     )
 
 
 def as_curl(case: Case) -> str:
-    """A shell script: the requests, one after another, to a fresh `leyden serve` at $LEYDEN, and what they answer.
+    """A shell script that sends the requests to a fresh `leyden serve` at $LEYDEN and prints the responses.
 
-    The last one is the one whose answer broke the promise; for a case without a finding it asks for the journal's hash.
-    Raises `ExportError` for a case that needs more than one server's HTTP, such as a restart.
+    The last request shows the violation; in a case without one it reads the journal's hash. Raises `ExportError` for
+    a case with a restart.
     """
     if case.restarts:
-        raise ExportError("this case stops and starts the service, which curl cannot: export it as pytest or notebook")
-    played = play(case)
-    requests = [*played.requests]
-    if played.revealed is not None and played.revealed[0] not in requests[-1:]:
-        requests.append(played.revealed[0])
+        raise ExportError("this case restarts the service, which curl cannot do: export it as pytest or notebook")
+    result = play(case)
+    requests = [*result.requests]
+    if result.revealed is not None and result.revealed[0] not in requests[-1:]:
+        requests.append(result.revealed[0])
     overlays = "".join(f" --overlay {name}" for name in case.overlays)
     serve = (
-        f"leyden serve --port 8402 --rate 0 --seed {case.seed} --start {iso(case.start_ms)} --api-key {KEY}"
+        f"leyden serve --port 8402 --rate 0 --seed {case.seed} --start {iso(case.start_ms)} --api-key {API_KEY}"
         f" --public-url http://localhost{overlays}"
     )
     lines = ["#!/bin/sh", f"# {_one_line(case)}", "#", "# First, in another terminal:", f"#   {serve}", "#"]
-    lines += [f"# {line}".rstrip() for line in case.tell().splitlines()]
+    lines += [f"# {line}".rstrip() for line in case.describe().splitlines()]
     lines += ["", "set -eu", 'LEYDEN="${LEYDEN:-http://127.0.0.1:8402}"', ""]
     for request in requests:
         lines += [_curl(request), "echo"]
     if case.expectation is None:
-        lines += ["", "# The proof: the journal's hash is " + str(case.journal_hash), _curl(_hash_request()), "echo"]
+        lines += ["", "# The hash of the journal must be " + str(case.journal_hash), _curl(_hash_request()), "echo"]
     return "\n".join(lines) + "\n"
 
 
 def as_notebook(case: Case) -> str:
-    """A notebook (nbformat 4): the story, a world of the same seed, a cell for each request, the proof at the end."""
-    played = play(case)
-    told = case.tell().replace("<", "&lt;")
+    """A notebook (nbformat 4): the report, a sandbox with the same seed, a cell for each request, and the violation or
+    the journal's hash at the end."""
+    result = play(case)
+    report = case.describe().replace("<", "&lt;")
     cells = [
-        Cell(MARKDOWN, f"# {_one_line(case)}\n\n```text\n{told}\n```"),
+        Cell(MARKDOWN, f"# {_one_line(case)}\n\n```text\n{report}\n```"),
         Cell(
             CODE,
-            "from leyden.harness.runs.adapters import InProcess\n\n"
-            "world = InProcess()\n"
-            f"world.begin({case.seed}, {case.start_ms}, {list(case.overlays)!r}, disk={case.disk})\n\n\n"
+            "from leyden.harness.targets.target import InProcess\n\n"
+            "target = InProcess()\n"
+            f"target.begin({case.seed}, {case.start_ms}, {list(case.overlays)!r}, disk={case.disk})\n\n\n"
             "def send(method, path, headers, body=b''):\n"
-            "    answer = world.send(method, path, headers, body)\n"
-            "    print(answer.status, answer.body.decode('utf-8', 'replace')[:2000])",
+            "    response = target.send(method, path, headers, body)\n"
+            "    print(response.status, response.body.decode('utf-8', 'replace')[:2000])",
         ),
     ]
     if case.disk:
         cells.append(Cell(CODE, _replay_code(case)))
     else:
-        cells += [Cell(CODE, _python(request)) for request in played.requests]
-        if played.revealed is not None:
-            cells.append(Cell(MARKDOWN, "This is the answer that should have been another one."))
-            cells.append(Cell(CODE, _python(played.revealed[0])))
+        cells += [Cell(CODE, _python(request)) for request in result.requests]
+        if result.revealed is not None:
+            cells.append(Cell(MARKDOWN, "The response to this request violates the contract."))
+            cells.append(Cell(CODE, _python(result.revealed[0])))
         else:
-            proof = f"assert world.journal_hash() == {case.journal_hash!r}\nprint('the same journal')"
-            cells.append(Cell(CODE, proof))
-    cells.append(Cell(CODE, "world.end()"))
+            check = f"assert target.journal_hash() == {case.journal_hash!r}\nprint('the journal is the same')"
+            cells.append(Cell(CODE, check))
+    cells.append(Cell(CODE, "target.end()"))
     return dumps(document(cells))
 
 
-FORMS: Mapping[str, Callable[[Case], str]] = {"pytest": as_pytest, "curl": as_curl, "notebook": as_notebook}
+EXPORTS: Mapping[str, Callable[[Case], str]] = {"pytest": as_pytest, "curl": as_curl, "notebook": as_notebook}
 
 
 def _one_line(case: Case) -> str:
     if case.expectation is None:
-        return f"A case of {len(case.steps)} steps in which every promise is kept."
-    fact = case.expectation
-    return f"A case of {len(case.steps)} steps: {fact['check']}, {fact['clause']}.".replace('"', "'")
+        return f"A case of {len(case.steps)} steps without a violation."
+    return f"A case of {len(case.steps)} steps: {case.expectation['check']}, {case.expectation['ruleId']}.".replace(
+        '"', "'"
+    )
 
 
 def _curl(request: Request) -> str:
@@ -119,17 +121,17 @@ def _curl(request: Request) -> str:
     if plain:
         parts.append(f"--data-binary {shlex.quote(text)}")
         return " ".join(part for part in (*parts, target) if part)
-    # A body that a command line cannot carry comes through a pipe.
+    # A body that cannot be an argument is read from a pipe.
     packed = base64.b64encode(request.body).decode()
     return f"echo {packed} | base64 -d | " + " ".join(part for part in (*parts, "--data-binary @-", target) if part)
 
 
 def _header(name: str, value: str) -> str:
-    return f"{name}: {value}" if value else f"{name};"  # curl's way to send an empty header
+    return f"{name}: {value}" if value else f"{name};"  # the way to send an empty header with curl
 
 
 def _hash_request() -> Request:
-    return Request("GET", "/sandbox/v1", (("apikey", KEY),), b"")
+    return Request("GET", "/sandbox/v1", (("apikey", API_KEY),), b"")
 
 
 def _python(request: Request) -> str:
@@ -142,5 +144,5 @@ def _replay_code(case: Case) -> str:
     return (
         "import json\n\nfrom leyden.harness.runs.cases import read_case, replay\n\n"
         f"case = read_case(json.loads({document!r}))\nreplayed = replay(case)\n"
-        "print(replayed.played.fact or 'every promise was kept')\nassert replayed.same_finding"
+        "print(reresult.result.fact or 'every promise was kept')\nassert reresult.same_finding"
     )

@@ -1,4 +1,4 @@
-"""Cases: a run in one file, small enough to read, exact enough to happen again anywhere."""
+"""Cases: a run in one JSON file that can be run again anywhere."""
 
 from __future__ import annotations
 
@@ -7,32 +7,39 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
-from leyden.harness.checks.violations import Broken
-from leyden.harness.model.charges import Cell
+from leyden.harness.checks.violations import ContractViolation
+from leyden.harness.model.charges import CoverageItem
 from leyden.harness.model.rules import instant, iso
-from leyden.harness.reports.describe import sentence, story
-from leyden.harness.runs.adapters import Answer, InProcess, Target
-from leyden.harness.runs.run import Request, Run, Step
+from leyden.harness.runs.describe import describe_step, describe_violation
+from leyden.harness.runs.external import ExternalRun
+from leyden.harness.runs.run import Run
+from leyden.harness.session.session import Request
+from leyden.harness.steps import Step
+from leyden.harness.targets.served import ExternalService
+from leyden.harness.targets.target import InProcess, Response, Target
 from leyden.server.errors import LeydenError
 from leyden.world.config import packaged_contract
 
-FORMAT = 1
+FORMAT = 2
+# Format 1 had other names.
+_EXPECTATION_KEYS_1 = {"clause": "ruleId", "promised": "expected", "seen": "observed"}
+_STEP_KEYS_1 = {"once": "idempotency_key"}
 
 
 class CaseError(LeydenError, ValueError):
-    """A case file that cannot be read or replayed; the text says why."""
+    """A case file that cannot be read or run; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Steps from a fresh world. `start_ms` is its first instant, `disk` whether it is kept in a directory.
+    """Steps from a fresh start at `start_ms`; with `disk` the data is kept in a directory.
 
-    `expectation` is the finding (`Broken.fact()`) or None when every promise was kept. `journal_hash` is that of a
-    sandbox in process to which the steps' own requests were sent and nothing else.
+    `expectation` is the violation (`ContractViolation.as_dict()`), or None if there is none. `journal_hash` is that of
+    a sandbox in process which got the requests of the steps and no others.
     """
 
     steps: tuple[Step, ...]
@@ -47,7 +54,7 @@ class Case:
 
     @property
     def restarts(self) -> bool:
-        """Whether the service is stopped and started on the way."""
+        """Whether a step restarts the service."""
         return any("restart" in (step["do"], step.get("between", {}).get("do")) for step in self.steps)
 
     def document(self) -> dict[str, Any]:
@@ -66,7 +73,7 @@ class Case:
         }
 
     def dumps(self) -> str:
-        """The case as a text, one step a line."""
+        """The case as JSON text, one line for each step."""
         document = self.document()
         steps = ",\n".join(f"    {json.dumps(step)}" for step in document["steps"])
         lines = [
@@ -75,15 +82,15 @@ class Case:
         ]
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
-    def tell(self, replay: str = "") -> str:
-        """The finding as a story; for a case without one, the steps."""
+    def describe(self, replay: str = "") -> str:
+        """The violation as a report that ends with the command `replay`; without a violation, the steps."""
         if self.expectation is None:
-            return "\n".join(f"{number}. {sentence(step)}" for number, step in enumerate(self.steps, 1))
-        return story(self.steps, self.expectation, overlays=self.overlays, replay=replay)
+            return "\n".join(f"{number}. {describe_step(step)}" for number, step in enumerate(self.steps, 1))
+        return describe_violation(self.steps, self.expectation, overlays=self.overlays, replay=replay)
 
 
 def read_case(source: str | Path | Mapping[str, Any]) -> Case:
-    """A case from a file or from its JSON document. Raises `CaseError` with what is wrong."""
+    """Read a case from a file or from its JSON document, in this format or in format 1. Raises `CaseError`."""
     if isinstance(source, Mapping):
         document: Any = source
     else:
@@ -91,88 +98,103 @@ def read_case(source: str | Path | Mapping[str, Any]) -> Case:
             document = json.loads(Path(source).read_text())
         except (OSError, ValueError) as error:
             raise CaseError(f"{source} is no case: {error}") from None
-    if not isinstance(document, Mapping) or document.get("leydenCase") != FORMAT:
-        raise CaseError(f"{str(source)[:100]} is no case of format {FORMAT}: it has no leydenCase")
+    if not isinstance(document, Mapping) or document.get("leydenCase") not in (1, FORMAT):
+        raise CaseError(f"{str(source)[:100]} is no case: its leydenCase is not 1 or {FORMAT}, the known formats")
     try:
+        steps, expectation = document["steps"], document["expectation"]
+        if document["leydenCase"] == 1:
+            steps = [_step_of_format_1(step) for step in steps]
+            expectation = expectation and {_EXPECTATION_KEYS_1.get(key, key): text for key, text in expectation.items()}
         return Case(
-            steps=tuple(document["steps"]),
+            steps=tuple(steps),
             seed=document["seed"],
             start_ms=instant(document["start"]),
             overlays=tuple(document["overlays"]),
             disk=document["disk"],
             name=document["name"],
             spec_hash=document["specHash"],
-            expectation=document["expectation"],
+            expectation=expectation,
             journal_hash=document["journalHash"],
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise CaseError(f"a case lacks {error} or has it in another form: write it as `leyden fuzz` does") from None
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CaseError(f"the case lacks {error}, or its value is invalid: write it as `leyden fuzz` does") from None
+
+
+def _step_of_format_1(step: Mapping[str, Any]) -> Step:
+    renamed = {_STEP_KEYS_1.get(key, key): value for key, value in step.items()}
+    if renamed.get("by") == "rival":
+        renamed["by"] = "second"
+    if "between" in renamed:
+        renamed["between"] = _step_of_format_1(renamed["between"])
+    return cast("Step", renamed)
 
 
 def spec_hash(overlays: Sequence[str]) -> str:
-    """The hash of the specification as these overlays make it, so that a case knows what it was about."""
+    """The hash of the specification with these overlays."""
     document = packaged_contract("charges", tuple(overlays)).document
     return hashlib.sha256(orjson.dumps(document, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 @dataclass(slots=True)
-class Played:
-    """What became of a case: the finding if there was one, the requests that the steps made, and what came last.
+class CaseResult:
+    """The result of a case.
 
-    `revealed` is the request, of ours or of a step, whose answer broke the promise. `skipped` counts steps that pointed
-    at nothing.
+    `requests` are those of the steps, without those that only check. `revealed` is the request and the response in
+    which the violation was observed. `done` and `skipped` count the steps; a step is skipped if what it refers to does
+    not exist.
     """
 
     case: Case
-    broken: Broken | None
+    violation: ContractViolation | None
     requests: list[Request]
-    revealed: tuple[Request, Answer] | None
-    seen: dict[Cell, None]
+    revealed: tuple[Request, Response] | None
+    reached: dict[CoverageItem, None]
     unchecked: dict[str, None] = field(default_factory=dict)
     skipped: int = 0
     done: int = 0
 
     @property
-    def fact(self) -> Mapping[str, str] | None:
-        """The finding as plain texts."""
-        return None if self.broken is None else self.broken.fact()
+    def expectation(self) -> Mapping[str, str] | None:
+        """The violation as texts."""
+        return None if self.violation is None else self.violation.as_dict()
 
 
-def play(case: Case, target: Target | None = None) -> Played:
-    """Do the steps of a case and check everything, to its end or to the first promise that is broken."""
+def play(case: Case, target: Target | None = None) -> CaseResult:
+    """Do the steps of a case with all checks, up to the first violation."""
     target = target or InProcess()
     run: Run | None = None
     skipped = 0
-    broken = None
+    violation = None
     try:
-        run = run_on(target, seed=case.seed, start_ms=case.start_ms, overlays=case.overlays, disk=case.disk)
+        run = start_run(target, seed=case.seed, start_ms=case.start_ms, overlays=case.overlays, disk=case.disk)
         for step in case.steps:
             skipped += not run.do(step)
-        run.finish()
-    except Broken as error:
-        broken = error
+        run.final_checks()
+    except ContractViolation as error:
+        violation = error
     finally:
         target.end()
+    return result_of(case, run, violation, skipped)
+
+
+def start_run(target: Target, *, seed: int, start_ms: int, overlays: Sequence[str] = (), disk: bool = False) -> Run:
+    """Start a run: an `ExternalRun` for an `ExternalService`. Raises `ContractViolation` like `Run`."""
+    if isinstance(target, ExternalService):
+        return ExternalRun(target, seed=seed, start_ms=start_ms, overlays=overlays, disk=disk)
+    return Run(target, seed=seed, start_ms=start_ms, overlays=overlays, disk=disk)
+
+
+def result_of(case: Case, run: Run | None, violation: ContractViolation | None, skipped: int = 0) -> CaseResult:
+    """The result of a run; `run` is None if the violation was found at its start."""
     if run is None:
-        return Played(case, broken, [], None, {}, skipped=skipped)
-    revealed = run.last if broken is not None else None
-    return Played(case, broken, run.requests, revealed, run.seen, run.unchecked, skipped, run.done)
+        return CaseResult(case, violation, [], None, {}, skipped=skipped)
+    revealed = run.last if violation is not None else None
+    return CaseResult(case, violation, run.requests, revealed, run.reached, run.unchecked, skipped, run.done)
 
 
-def run_on(target: Target, **world: Any) -> Run:
-    """A run of the kind that goes with the target."""
-    from leyden.harness.runs.served import AnyService
-
-    if isinstance(target, AnyService):
-        from leyden.harness.runs.external import ForeignRun
-
-        return ForeignRun(target, **world)
-    return Run(target, **world)
-
-
-def bare_hash(case: Case, requests: Sequence[Request]) -> str | None:
-    """The journal's hash after the steps' requests and nothing else. A case with restarts has none: a journal begins
-    anew with the process."""
+def journal_hash_of(case: Case, requests: Sequence[Request]) -> str | None:
+    """The journal's hash after these requests and no others. None for a case with restarts, because each process
+    starts a new journal."""
     if case.restarts:
         return None
     target = InProcess()
@@ -181,51 +203,53 @@ def bare_hash(case: Case, requests: Sequence[Request]) -> str | None:
         for request in requests:
             target.send(*request)
         return target.journal_hash()
-    except Exception:  # a service that falls over has no journal to compare
+    except Exception:  # the service raised an exception: there is no journal to compare
         return None
     finally:
         target.end()
 
 
-def recorded(case: Case, played: Played, target: Target | None = None) -> Case:
-    """The case with what was found and, if that was in process, the proof that it can be found again."""
+def with_result(case: Case, result: CaseResult, target: Target | None = None) -> Case:
+    """The case with its violation and, if the target was in process, with its journal hash."""
     in_process = target is None or isinstance(target, InProcess)
     return replace(
         case,
         spec_hash=spec_hash(case.overlays),
-        expectation=played.fact,
-        journal_hash=bare_hash(case, played.requests) if in_process else None,
+        expectation=result.expectation,
+        journal_hash=journal_hash_of(case, result.requests) if in_process else None,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
-    """A case that was played again: what it found this time, and whether the journal is the same."""
+class ReplayResult:
+    """The result of a case that was run again, and the hash of its journal."""
 
     case: Case
-    played: Played
+    result: CaseResult
     journal_hash: str | None
 
     @property
     def same_journal(self) -> bool:
-        """Whether the steps led to the very same journal."""
+        """Whether the journal is the same as in the case."""
         return self.journal_hash == self.case.journal_hash
 
     @property
-    def same_finding(self) -> bool:
-        """Whether the same promise was broken, or again none."""
-        before, now = self.case.expectation, self.played.fact
+    def same_violation(self) -> bool:
+        """Whether the check and the rule of the violation are the same, or there is again none."""
+        before, now = self.case.expectation, self.result.expectation
         if before is None or now is None:
             return before is None and now is None
-        return (before["check"], before["clause"]) == (now["check"], now["clause"])
+        return (before["check"], before["ruleId"]) == (now["check"], now["ruleId"])
 
     def check(self) -> None:
-        """Raise `AssertionError` with the story while a promise is broken."""
-        if self.played.fact is not None:
-            raise AssertionError(story(self.case.steps, self.played.fact, overlays=self.case.overlays))
+        """Raise `AssertionError` with the report if there is a violation."""
+        if self.result.expectation is not None:
+            raise AssertionError(
+                describe_violation(self.case.steps, self.result.expectation, overlays=self.case.overlays)
+            )
 
 
-def replay(case: Case, target: Target | None = None) -> Replayed:
-    """Play a case again: once with all checks, and once bare, for the journal."""
-    played = play(case, target)
-    return Replayed(case, played, bare_hash(case, played.requests))
+def replay(case: Case, target: Target | None = None) -> ReplayResult:
+    """Run a case again: once with all checks, and once with only its own requests, for the journal."""
+    result = play(case, target)
+    return ReplayResult(case, result, journal_hash_of(case, result.requests))

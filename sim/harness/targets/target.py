@@ -1,4 +1,4 @@
-"""Adapters: the ways to a service under test. In process, a served Leyden, or anybody's, by its base URL."""
+"""Targets: the services under test. This file has the protocol and the sandbox in process."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import Any, Protocol
 import orjson
 
 from leyden.callbacks.replies import said_from
-from leyden.harness.options import KEY
+from leyden.harness.constants import API_KEY
 from leyden.sandbox import Sandbox
 from leyden.server.contract.types import Contract
 from leyden.world.loopback import send_request
 
-RIVAL_KEY = "rival"
-PROJECT, RIVAL = "default", "rival"
+SECOND_API_KEY = "second"
+PROJECT, SECOND_PROJECT = "default", "second"
 
 Headers = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back. Header names are in lower case."""
+class Response:
+    """A response. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -34,7 +34,7 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """The body, parsed; None when it is not JSON."""
+        """The JSON value of the body; None if it is not JSON."""
         try:
             return orjson.loads(self.body)
         except orjson.JSONDecodeError:
@@ -44,9 +44,9 @@ class Answer:
 class Target(Protocol):
     """A service under test.
 
-    `shared` says that its keys open one world, with one clock; `controlled` that it has Leyden's control plane;
-    `restarts` that it can be stopped and started with its data; `network` that callbacks really leave it. `keys` are
-    the projects' keys by the model's name for the project.
+    `shared`: its API keys belong to projects of one sandbox with one clock. `controlled`: it has Leyden's control
+    plane. `restarts`: it can be stopped and started on its data. `network`: it sends callbacks over the network.
+    `keys` has the API keys by the model's name of the project.
     """
 
     name: str
@@ -58,31 +58,31 @@ class Target(Protocol):
     base_url: str
 
     def begin(self, seed: int, start_ms: int, overlays: Sequence[str], *, disk: bool = False) -> None:
-        """A fresh world. Raises a `LeydenError` when this target cannot be made so."""
+        """Start anew. Raises a `LeydenError` if the target cannot start with these overlays."""
 
-    def send(self, method: str, target: str, headers: Headers, body: bytes) -> Answer:
-        """One request, answered, and everything done that is due at once."""
+    def send(self, method: str, target: str, headers: Headers, body: bytes) -> Response:
+        """Send a request and return its response, after the target has done what is due now."""
 
     def restart(self, scripts: Mapping[str, Any]) -> None:
-        """Stop and start the service on its data. `scripts` is what its built-in receivers were told and have still to
-        do, by name: a target whose receivers forget it tells them again, before anything happens."""
+        """Stop the service and start it on its data. `scripts` has the remaining script of each built-in receiver, by
+        its name; receivers that lose theirs get it again before anything else happens."""
 
     def journal_hash(self) -> str | None:
-        """The proof of a reproduction, where there is one."""
+        """The hash of the journal; None where there is no journal."""
 
     def end(self) -> None:
-        """The world is no longer needed."""
+        """Free what the target uses."""
 
 
 class InProcess:
-    """A sandbox of its own for each run, in this process: milliseconds to make, thousands of steps a second."""
+    """A sandbox in this process, a new one for each run. It starts in milliseconds."""
 
     name = "in process"
     shared = True
     controlled = True
     restarts = True
     network = False
-    keys: Mapping[str, str] = {PROJECT: KEY, RIVAL: RIVAL_KEY}
+    keys: Mapping[str, str] = {PROJECT: API_KEY, SECOND_PROJECT: SECOND_API_KEY}
     base_url = "http://localhost"
 
     def __init__(self, spec: str | Path | Contract | None = None) -> None:
@@ -93,47 +93,48 @@ class InProcess:
 
     @property
     def sandbox(self) -> Sandbox:
-        """The sandbox of the run that was begun last."""
+        """The sandbox of the present run."""
         assert self._sandbox is not None, "begin() comes first"
         return self._sandbox
 
     def begin(self, seed: int, start_ms: int, overlays: Sequence[str], *, disk: bool = False) -> None:
-        """A fresh sandbox, in memory or, for restarts, in a directory of its own."""
+        """Create a new sandbox, in memory or, with `disk`, in a temporary directory."""
         self.end()
-        logging.getLogger("leyden").disabled = True  # a defect that is found is told in our own words
+        logging.getLogger("leyden").disabled = True  # the harness reports a defect itself
         self._folder = Path(tempfile.mkdtemp(prefix="leyden-harness-")) if disk else None
         self._overlays = tuple(overlays)
         self._sandbox = Sandbox(
             seed, start_ms, data=None if self._folder is None else self._folder / "data",
-            spec=self._spec, overlays=self._overlays, api_key=KEY,
+            spec=self._spec, overlays=self._overlays, api_key=API_KEY,
         )  # fmt: skip
         with self._sandbox.world.exclusive():
-            self._sandbox.world.service.projects.add(RIVAL, RIVAL_KEY)
+            self._sandbox.world.service.projects.add(SECOND_PROJECT, SECOND_API_KEY)
 
-    def send(self, method: str, target: str, headers: Headers, body: bytes) -> Answer:
-        """One request through the loopback."""
+    def send(self, method: str, target: str, headers: Headers, body: bytes) -> Response:
+        """Send a request through the loopback transport."""
         world = self.sandbox.world
         raw = tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers)
-        answer = send_request(world.app, method, target, raw, body)
+        response = send_request(world.app, method, target, raw, body)
         world.catch_up()
-        named = {name.decode("latin-1"): value.decode("latin-1") for name, value in answer.headers}
-        return Answer(answer.status, named, answer.body)
+        names_and_values = {name.decode("latin-1"): value.decode("latin-1") for name, value in response.headers}
+        return Response(response.status, names_and_values, response.body)
 
     def restart(self, scripts: Mapping[str, Any]) -> None:
         """Close the directory and open it again."""
-        assert self._folder is not None, "only a world on disk is there after it was closed"
+        assert self._folder is not None, "a restart needs a run with disk=True"
         self.sandbox.close()
         self._sandbox = Sandbox(
-            data=self._folder / "data", spec=self._spec, overlays=self._overlays, api_key=KEY
+            data=self._folder / "data", spec=self._spec, overlays=self._overlays, api_key=API_KEY
         )  # fmt: skip
         world = self._sandbox.world
         for name, script in scripts.items():
-            told = world.receivers.receiver(name)
-            told.always(said_from(script["always"])).answers([said_from(one) for one in script["answers"]])
+            world.receivers.receiver(name).always(said_from(script["always"])).answers(
+                [said_from(one) for one in script["answers"]]
+            )
         world.catch_up()
 
     def journal_hash(self) -> str | None:
-        """The hash of the sandbox's journal."""
+        """The hash of the journal of the present sandbox."""
         return self.sandbox.world.journal.hash
 
     def end(self) -> None:

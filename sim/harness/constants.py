@@ -1,0 +1,19 @@
+"""Names and defaults that the command line and the engines share. Nothing heavy is imported here."""
+
+from __future__ import annotations
+
+API_KEY = "leyden"
+NO_KEY = "nobody"  # in the place of an API key that was not given: no target accepts it
+ENGINES = ("conformance", "random-walk", "state-machine", "schemathesis")
+DEFAULT_ENGINES = ("conformance", "random-walk", "state-machine")
+DEFAULT_SECONDS = 10.0
+OVERLAYS = (
+    "strict",
+    "lenient",
+    "payable-at-expiry",
+    "no-retries",
+    "callback-envelope",
+    "reserve-on-issue",
+    "count-on-settle",
+)
+EXPORT_FORMATS = ("pytest", "curl", "notebook")

@@ -1,0 +1,106 @@
+"""Descriptions: a step as a sentence, a violation as a report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from leyden.harness.checks.violations import CHECKS, one_line
+from leyden.harness.steps import Step
+from leyden.server.contract.load import default_spec
+
+
+def describe_step(step: Step) -> str:
+    """What a step does, in one sentence."""
+    label = step.get("as", "")
+    who = " with the second project's API key" if step.get("by") == "second" else ""
+    if "idempotency_key" in step:
+        who += f", with the Idempotency-Key {one_line(step['idempotency_key'], 40)}"
+    match step["do"]:
+        case "create_charge":
+            return f"create the Charge {label}{who}: {one_line(step['body'], 200)}"
+        case "create_static":
+            return f"create the Static Charge {label}{who}: {one_line(step['body'], 200)}"
+        case "patch":
+            return f"change {step['static']}{who}: {one_line(step['body'], 200)}"
+        case "get":
+            return f"read {step['what']}{who}"
+        case "list":
+            of = f"the Charges of {step.get('static')}" if step["of"] == "children" else f"all {step['of']}"
+            return f"list {of}{who}{', ' + one_line(step['query']) if step.get('query') else ''}"
+        case "wallet":
+            return f"read the balance{who}"
+        case "terms":
+            return f"read the LNURL of {step['static']}{' by its Lightning address' if step.get('address') else ''}"
+        case "invoice":
+            comment = f" with a comment of {len(step['comment'])} characters" if step.get("comment") else ""
+            return f"request an invoice of {step['static']} for {step.get('amount', 'no amount')}{comment}: {label}"
+        case "verify":
+            return f"verify by LNURL whether {step['charge']} was paid"
+        case "pay":
+            outcome = step.get("outcome", "settle")
+            result = {"settle": "", "hold": ", held by the receiver", "fail": ", without a route"}
+            amount = f" with {step['amount']} msat" if "amount" in step else ""
+            delay = f", arriving after {step['delay']} ms" if step.get("delay") else ""
+            return f"pay {step['charge']}{amount}{result.get(outcome, f', {outcome}')}{delay}: {label}"
+        case "settle" | "cancel":
+            return f"{step['do']} the held payment {step['payment']}"
+        case "fail":
+            return f"let the invoice of {step['charge']} fail at the node"
+        case "advance" if "to" in step:
+            offset = step.get("offset", 0)
+            when = "to" if not offset else f"to {abs(offset)} ms {'before' if offset < 0 else 'after'}"
+            instant = "expiry" if step["to"][0] == "expiry" else "next callback attempt"
+            return f"advance the clock {when} the {instant} of {step['to'][1]}"
+        case "advance":
+            return f"advance the clock by {step.get('by', 0) / 1_000:g} s"
+        case "receiver":
+            first = f"{one_line(step['answers'], 120)}, then " if step.get("answers") else ""
+            return f"let the receiver {step['host']} answer with {first}{step.get('always', 200)}"
+        case "fault":
+            rest = ", ".join(f"{name} {value}" for name, value in step.items() if name not in {"do", "kind"})
+            return f"inject the fault {step['kind']}{f' ({rest})' if rest else ''}"
+        case "spare_key":
+            return "create a second API key, use it, and rotate it"
+        case "rotate":
+            return "rotate the webhook secret"
+        case "replay":
+            return f"replay the delivery about {step['charge']}"
+        case "restart":
+            return "stop the service and start it on its data"
+        case "odd":
+            return f"send an odd request: {step['operation']}, {step['kind']}"
+    return one_line(dict(step))
+
+
+def describe_violation(
+    steps: Sequence[Step], expectation: Mapping[str, str], *, overlays: Sequence[str] = (), replay: str = ""
+) -> str:
+    """The report of a violation: its steps, the rule, what was expected and observed, and the command to replay it."""
+    lines = [f"Contract violation ({expectation['check']}: {CHECKS[expectation['check']]})"]
+    if overlays:
+        lines.append(f"Overlays: {', '.join(overlays)}")
+    lines += ["", "Steps"]
+    lines += [f"  {number}. {describe_step(step)}" for number, step in enumerate(steps, 1)]
+    lines += ["", f"Rule: {expectation['ruleId']}"]
+    text = rule_text(expectation["ruleId"])
+    lines += [f"  {text}"] if text else []
+    lines += [
+        "",
+        f"Checked: {expectation['where']}",
+        f"Expected: {expectation['expected']}",
+        f"Observed: {expectation['observed']}",
+    ]
+    if replay:
+        lines += ["", f"Replay: {replay}"]
+    return "\n".join(lines)
+
+
+def rule_text(rule_id: str) -> str:
+    """The first paragraph of the entry of DECISIONS.md with this id; empty for a row of a lifecycle table."""
+    entry = rule_id.removeprefix("DECISIONS ")
+    if entry == rule_id:
+        return ""
+    text = default_spec().with_name("DECISIONS.md").read_text()
+    found = re.search(rf"^## {re.escape(entry)}\n\n(.+?)\n\n", text, flags=re.MULTILINE | re.DOTALL)
+    return "" if found is None else " ".join(found[1].split())

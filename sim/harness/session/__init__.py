@@ -1,0 +1,1 @@
+"""Sessions: a target and the reference model side by side, and the comparison of the two."""

@@ -1,0 +1,254 @@
+"""A session: one target with the reference model beside it, and the requests that are sent to the target."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from leyden.harness.checks import responses as checks
+from leyden.harness.checks.violations import ContractViolation
+from leyden.harness.model.callbacks import host_of
+from leyden.harness.model.charges import CoverageItem
+from leyden.harness.model.model import ExpectedResponse, Model
+from leyden.harness.model.records import Charge, Delivery, StaticCharge
+from leyden.harness.model.requests import OPERATIONS
+from leyden.harness.model.rules import Interpretation, instant, iso
+from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, Response, Target
+
+_JSON = (("Content-Type", "application/json"),)
+_DELIVERY = "DECISIONS callback-delivery"
+
+
+class Request(NamedTuple):
+    """A request as it is sent."""
+
+    method: str
+    path: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
+class Session:
+    """A target from its start, and the model. Everything that checks raises `ContractViolation`.
+
+    `reached` has the coverage items, `unchecked` names what cannot be checked at this target, `requests` are those of
+    the steps. `delivery_cache` is valid for one step; `checked_requests` counts the checked callbacks by receiver.
+    """
+
+    def __init__(
+        self, target: Target, *, seed: int = 0, start_ms: int = 0, overlays: Sequence[str] = (), disk: bool = False
+    ) -> None:
+        self.target = target
+        target.begin(seed, start_ms, overlays, disk=disk)
+        self.disk = disk
+        self.model = Model(Interpretation.of(list(overlays)), start_ms, self.observe_due_time)
+        self.reached: dict[CoverageItem, None] = {}
+        self.unchecked: dict[str, None] = {}
+        self.problems: dict[str, Any] = {}
+        self.node: bytes | None = None
+        self.ids: dict[str, object] = {}
+        self.hashes: dict[str, Charge] = {}
+        self.delivery_cache: dict[str, list[Any]] = {}
+        self.checked_requests: dict[str, int] = {}
+        self.done = 0
+        self.requests: list[Request] = []
+        self.last: tuple[Request, Response] | None = None
+        self._records = False
+        if target.network:
+            self.model.outbox.blocked = lambda url: not host_of(url).endswith("inbox")
+        if target.controlled:
+            self._read_secrets()
+
+    # Requests
+
+    def request(
+        self,
+        operation: str,
+        path: str,
+        *,
+        key: str | None = PROJECT,
+        body: Any = None,
+        headers: Sequence[tuple[str, str]] = (),
+    ) -> Response:
+        """Send a request to the charge service. `key` is the name of a project, or any API key, or None."""
+        sent = list(headers)
+        if key is not None:
+            sent.append(("apikey", self.target.keys.get(key, key)))
+        raw = b""
+        if body is not None:
+            sent += _JSON
+            raw = encoded(body)
+        one = OPERATIONS[operation]
+        response = self.send(one.method, path, sent, raw)
+        self.reached[("response", operation, str(response.status))] = None
+        if one.wallet and response.headers.get("access-control-allow-origin") != "*":
+            raise ContractViolation(
+                "lifecycle", "DECISIONS lnurl-pay", f"{operation}: CORS", "*", dict(response.headers)
+            )
+        return response
+
+    def control(self, method: str, path: str, body: Any = None, *, project: str = PROJECT) -> Response:
+        """Send a request to the control plane."""
+        headers = [("apikey", self.target.keys[project]), *(_JSON if body is not None else ())]
+        return self.send(method, f"/sandbox/v1{path}", headers, b"" if body is None else encoded(body))
+
+    def send(self, method: str, path: str, headers: Sequence[tuple[str, str]], body: bytes) -> Response:
+        """Send a request; it is recorded if it belongs to a step and does not only check."""
+        request = Request(method, path, tuple(headers), body)
+        if self._records:
+            self.requests.append(request)
+        self.last = (request, Response(0, {}, b""))
+        response = self.target.send(method, path, headers, body)
+        self.last = (request, response)
+        return response
+
+    def control_ok(self, method: str, path: str, body: Any = None, *, project: str = PROJECT) -> Any:
+        """The JSON of the control plane's response, whose status must be 200."""
+        response = self.control(method, path, body, project=project)
+        if response.status != 200:
+            raise ContractViolation(
+                "lifecycle", "DECISIONS control-plane", f"{method} {path}", 200, response.body.decode()
+            )
+        return response.json
+
+    def check_response(self, expected: ExpectedResponse, response: Response, where: str) -> Any:
+        """Compare a response with the expected one. Returns the `data` of a success, else None."""
+        rule_id = f"DECISIONS {expected.rule}"
+        replayed = response.headers.get("idempotent-replayed")
+        if expected.replays is not None:
+            if replayed != "true" or response.body != expected.replays:
+                first = expected.replays.decode("utf-8", "replace")
+                again = f"{response.body.decode('utf-8', 'replace')} (Idempotent-Replayed: {replayed})"
+                raise ContractViolation("echo", rule_id, f"{where}: replay", first, again)
+            self.reached[("policy", "idempotency", "replayed")] = None
+            return None
+        if replayed is not None:
+            raise ContractViolation(
+                "echo", rule_id, f"{where}: Idempotent-Replayed", "(absent on a first response)", replayed
+            )
+        if expected.status >= 400:
+            body = checks.problem(response, expected.status, expected.code, rule_id, where)
+            if expected.pointer and expected.pointer not in [one["pointer"] for one in body["errors"]]:
+                raise ContractViolation(
+                    "errors_are_problems", "DECISIONS statuses", f"{where}: pointer", expected.pointer, body["errors"]
+                )
+            if expected.record_body is not None:
+                expected.record_body(response.body)
+            return None
+        data = checks.success(response, rule_id, where)
+        if expected.record_body is not None:
+            expected.record_body(response.body)
+        return data
+
+    # Values that the service chooses
+
+    def bind_charge(self, charge: Charge, data: Any, where: str) -> None:
+        """Take the id and the invoice of a new Charge from its first response, and check the rest."""
+        if not isinstance(data, dict) or not isinstance(data.get("invoice"), dict):
+            raise ContractViolation("echo", "DECISIONS client-fields", where, "a Charge", data)
+        charge.id = checks.identifier(data.get("id"), self.ids, where)
+        self.ids[charge.id] = charge
+        charge.request = data["invoice"].get("request")
+        checks.same(charge.resource(), data, "echo", "DECISIONS client-fields", where)
+        found = checks.invoice(charge, charge.request, self.node, self.hashes, where)
+        self.node, charge.payment_hash = found.payee, found.payment_hash.hex()
+        self.hashes[charge.payment_hash] = charge
+
+    def bind_static(self, static: StaticCharge, data: Any, where: str) -> None:
+        """Take the id and the LNURL of a new Static Charge from its first response, and check the rest."""
+        if not isinstance(data, dict) or not isinstance(data.get("invoice"), dict):
+            raise ContractViolation("echo", "DECISIONS paths", where, "a Static Charge", data)
+        static.id = checks.identifier(data.get("id"), self.ids, where)
+        self.ids[static.id] = static
+        static.link = data["invoice"].get("request")
+        checks.same(static.resource(), data, "echo", "DECISIONS client-fields", where)
+        checks.lnurl(static, static.link, self.target.base_url, where)
+
+    def _read_secrets(self) -> None:
+        for project in self.projects:
+            found = self.control_ok("GET", "/webhook-secret", project=project)
+            if not checks.is_valid_secret(found["current"]):
+                raise ContractViolation(
+                    "callback_contract", "DECISIONS callback-signature", "secret", "24 to 64 bytes", found
+                )
+            self.model.secrets[project] = [(found["current"], None)]
+
+    def observe_due_time(self, delivery: Delivery, number: int, low: int, high: int) -> int:
+        """The time of an attempt, which the service chooses; it must be in [low, high]."""
+        where = f"callback {delivery.event} of {delivery.charge.label}, attempt {number}"
+        bounds = iso(low) if low == high else f"due from {iso(low)} to {iso(high)}"
+        records, self._records = self._records, False
+        row = self.delivery_row(delivery)
+        self._records = records
+        sent = row["attempts"][number - 1 : number]
+        text = sent[0]["dueAt"] if sent else row["dueAt"]
+        due_at = None if text is None else instant(text)
+        if due_at is None or not low <= due_at <= high:
+            raise ContractViolation(
+                "callback_contract", "DECISIONS callback-delivery", where, bounds, text or "no further attempt"
+            )
+        return due_at
+
+    # Checks
+
+    def check_resource(self, resource: Charge | StaticCharge) -> None:
+        """Read a resource and compare every member."""
+        operation, path = read_operation(resource)
+        response = self.request(operation, path, key=resource.project)
+        where = f"{resource.label} ({operation})"
+        data = checks.success(response, "the lifecycle tables", where)
+        expected = resource.resource()
+        if data != expected:
+            status_differs = isinstance(data, dict) and data.get("status") != expected["status"]
+            rule_id = _last_row(self.model, resource) if status_differs else "DECISIONS client-fields"
+            checks.same(expected, data, "lifecycle" if status_differs else "echo", rule_id, where)
+
+    def delivery_rows(self, charge: Charge) -> list[Any]:
+        """The deliveries about a Charge as the control plane shows them, read once in a step."""
+        assert charge.id is not None
+        rows = self.delivery_cache.get(charge.id)
+        if rows is None:
+            rows = self.delivery_cache[charge.id] = self.control_ok("GET", f"/deliveries?chargeId={charge.id}")
+        return rows
+
+    def delivery_row(self, delivery: Delivery) -> dict[str, Any]:
+        """The row of one expected delivery."""
+        rows = self.delivery_rows(delivery.charge)
+        found: list[dict[str, Any]] = [row for row in rows if row["event"] == delivery.event]
+        if not found:
+            where, events = f"callbacks of {delivery.charge.label}", [row["event"] for row in rows]
+            raise ContractViolation("callback_contract", _DELIVERY, where, f"one {delivery.event}", events)
+        return found[0]
+
+    @property
+    def projects(self) -> tuple[str, ...]:
+        """The projects of this session. A served Leyden has a separate sandbox for each API key, so there it is one."""
+        return (PROJECT, SECOND_PROJECT) if self.target.shared else (PROJECT,)
+
+
+def encoded(body: Any) -> bytes:
+    """A JSON value as bytes; lone surrogates are escaped."""
+    try:
+        return orjson.dumps(body)
+    except (TypeError, orjson.JSONEncodeError):
+        return json.dumps(body).encode("ascii")
+
+
+def read_operation(resource: Charge | StaticCharge) -> tuple[str, str]:
+    """The operation that reads a resource, and its path."""
+    if isinstance(resource, StaticCharge):
+        return "getStaticChargeDetails", f"/v0/static-charges/{resource.id}"
+    return "getChargeDetails", f"/v0/charges/{resource.id}"
+
+
+def _last_row(model: Model, resource: Charge | StaticCharge) -> str:
+    """The last row of the lifecycle table that the model applied to a resource of this type."""
+    name = "Charge" if isinstance(resource, Charge) else "StaticCharge"
+    rows = [item for item in model.ledger.reached if item[0] == "row" and item[1] == name]
+    if not rows:
+        return f"the lifecycle table of {name}"
+    _, _, state, trigger, when, then = rows[-1]
+    return f"{name}: {state}, {trigger}{f' ({when})' if when else ''} -> {then}"

@@ -1,0 +1,43 @@
+"""The steps of a case: JSON objects that the generators make and the executors carry out."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+# `do` names the executor, whose docstring says which of the other members the step has. `as` is the label of what the
+# step creates (c1, s1, p1); later steps refer to it by `charge`, `static`, `payment` or `what`.
+Step = TypedDict(
+    "Step",
+    {
+        "do": str,
+        "as": str,
+        "by": Any,  # of a request: "second", the second project's API key; of advance: ms
+        "idempotency_key": str,
+        "body": dict[str, Any],
+        "charge": str,
+        "static": str,
+        "payment": str,
+        "what": str,
+        "of": str,  # charges, statics or children
+        "query": dict[str, Any],
+        "between": "Step",
+        "address": bool,
+        "amount": Any,  # of a payment in msat; of an invoice as the wallet sends it
+        "comment": str,
+        "twice": bool,
+        "extra": bool,
+        "outcome": str,
+        "delay": int,  # ms
+        "to": list[str],  # expiry or retry, and a label
+        "offset": int,  # ms
+        "host": str,
+        "answers": list[Any],
+        "always": Any,
+        "kind": str,
+        "count": int,
+        "event": str,
+        "attempt": int,
+        "operation": str,
+    },
+    total=False,
+)

@@ -1,0 +1,1 @@
+"""Targets: the services that the harness tests, in process or over HTTP."""

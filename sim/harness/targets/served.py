@@ -1,0 +1,160 @@
+"""Targets over HTTP: a served Leyden, and another implementation with an adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from typing import Any, Protocol
+
+import httpx2
+
+from leyden.harness.constants import API_KEY, NO_KEY
+from leyden.harness.model.rules import iso
+from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, Headers, Response
+from leyden.server.errors import LeydenError
+from leyden.server.system.clock import random_seed
+
+
+class TargetError(LeydenError):
+    """A target that cannot be used with these options; the text says what to do."""
+
+
+class ServedLeyden:
+    """A `leyden serve` with its control plane and a paused clock (`--rate 0`).
+
+    Each run resets the sandbox of `key`, a project's API key, so its data is lost. `second_api_key` is that of another
+    project, if there is one.
+    """
+
+    shared = False
+    controlled = True
+    restarts = False
+    network = True
+
+    def __init__(self, base_url: str, key: str = API_KEY, second_api_key: str = NO_KEY) -> None:
+        self.name = base_url
+        self._url = base_url.rstrip("/")
+        self.keys: Mapping[str, str] = {PROJECT: key, SECOND_PROJECT: second_api_key}
+        self._client: httpx2.Client | None = None
+        self.base_url = self._url
+
+    def begin(self, seed: int, start_ms: int, overlays: Sequence[str], *, disk: bool = False) -> None:
+        """Reset the sandbox. Raises `TargetError` if its overlays or its clock are not as required."""
+        headers = [("apikey", self.keys[PROJECT]), ("Content-Type", "application/json")]
+        body = f'{{"seed":{seed},"start":"{iso(start_ms)}"}}'.encode()
+        response = self.send("POST", "/sandbox/v1/reset", headers, body)
+        state = response.json
+        if response.status != 200 or not isinstance(state, dict):
+            raise TargetError(
+                f"{self._url} cannot be reset ({response.status}): give the URL of a served Leyden and its API key"
+            )
+        if sorted(state["overlays"]) != sorted(overlays):
+            needed, actual = ", ".join(overlays) or "none", ", ".join(state["overlays"]) or "none"
+            raise TargetError(
+                f"{self._url} is served with the overlays {actual}, this run needs {needed}: give them with --overlay"
+            )
+        if state["rate"]:
+            raise TargetError(f"the clock of {self._url} is not paused: serve it with --rate 0")
+        self.base_url = state["publicUrl"]
+
+    def send(self, method: str, target: str, headers: Headers, body: bytes) -> Response:
+        """Send a request over HTTP."""
+        self._client = self._client or _client()
+        return _send(self._client, method, self._url + target, headers, body)
+
+    def restart(self, scripts: Mapping[str, Any]) -> None:
+        """Not possible. Raises `TargetError`."""
+        raise TargetError("a served Leyden cannot be restarted from here: use a sandbox in process")
+
+    def journal_hash(self) -> str | None:
+        """The hash of the journal, read from the control plane."""
+        state = self.send("GET", "/sandbox/v1", [("apikey", self.keys[PROJECT])], b"").json
+        return str(state["journalHash"])
+
+    def end(self) -> None:
+        """Close the connection. The next run resets the sandbox."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+class Adapter(Protocol):
+    """What a QA team writes for its own system. Methods that it cannot have are left out.
+
+    An attribute `callback_url`, if there is one, replaces the callback URLs of the cases.
+    """
+
+    def pay(self, request: str) -> None:
+        """Pay a BOLT11 invoice in full."""
+
+    def advance(self, seconds: float) -> None:
+        """Advance the clock of the service."""
+
+    def inbox(self, url: str) -> Sequence[tuple[Mapping[str, str], str]]:
+        """The callbacks to this URL so far, as (headers, body), oldest first."""
+
+
+class ExternalService:
+    """Another implementation, by its base URL. What cannot be controlled is not checked, and the report says so.
+
+    `adapter` is an object with any of the methods of `Adapter`. The service's time is that of its `Date` header.
+    """
+
+    shared = False
+    controlled = False
+    restarts = False
+    network = True
+
+    def __init__(self, base_url: str, key: str, second_api_key: str = NO_KEY, *, adapter: object | None = None) -> None:
+        self.name = base_url
+        self.base_url = base_url.rstrip("/")
+        self.keys: Mapping[str, str] = {PROJECT: key, SECOND_PROJECT: second_api_key}
+        self.adapter = adapter
+        self.now_ms: int | None = None
+        self._nonce = f"{random_seed():x}"
+        self._runs = 0
+        self._client: httpx2.Client | None = None
+
+    def nonce(self) -> str:
+        """A text that no run has used before, for Idempotency-Keys."""
+        self._runs += 1
+        return f"-{self._nonce}-{self._runs}"
+
+    def begin(self, seed: int, start_ms: int, overlays: Sequence[str], *, disk: bool = False) -> None:
+        """Nothing: the service keeps its state."""
+
+    def send(self, method: str, target: str, headers: Headers, body: bytes) -> Response:
+        """Send a request over HTTP."""
+        self._client = self._client or _client()
+        response = _send(self._client, method, self.base_url + target, headers, body)
+        if "date" in response.headers:
+            self.now_ms = round(parsedate_to_datetime(response.headers["date"]).timestamp() * 1_000)
+        return response
+
+    def restart(self, scripts: Mapping[str, Any]) -> None:
+        """Not possible. Raises `TargetError`."""
+        raise TargetError("this service cannot be restarted from here")
+
+    def journal_hash(self) -> str | None:
+        """None: there is no journal."""
+        return None
+
+    def end(self) -> None:
+        """Close the connection."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+def _client() -> httpx2.Client:
+    return httpx2.Client(timeout=30, trust_env=False)
+
+
+def _send(client: httpx2.Client, method: str, url: str, headers: Headers, body: bytes) -> Response:
+    try:
+        response = client.request(method, url, headers=[*headers], content=body)
+    except httpx2.HTTPError as error:
+        raise TargetError(f"{url} does not respond: {error}") from None
+    return Response(
+        response.status_code, {name.lower(): value for name, value in response.headers.items()}, response.content
+    )
