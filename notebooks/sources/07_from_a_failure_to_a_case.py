@@ -10,7 +10,8 @@ import json
 
 import pandas as pd
 
-from leyden.harness.engines.random_walk import minimal, random_walk
+from leyden.harness.engines.random_walk import random_walk
+from leyden.harness.engines.shrink import shrink
 from leyden.harness.reports.exports import as_pytest
 from leyden.harness.targets.target import InProcess
 from leyden.harness.runs.cases import read_case, replay
@@ -47,11 +48,11 @@ print(f"The world of seed {number}, after {len(walked.case.steps)} steps: {walke
 # %% [markdown]
 # ## Smaller
 #
-# Found; but the world in which it happened is full of things that have nothing to do with it. `minimal` takes steps
+# Found; but the world in which it happened is full of things that have nothing to do with it. `shrink` takes steps
 # away, and makes those that stay plainer, as long as the same promise is broken.
 
 # %%
-case, result = minimal(walked, flawed)
+case, result = shrink(walked.case, flawed, walked.violation)
 print(case.describe())
 
 # %% [markdown]
@@ -86,7 +87,7 @@ print(text[text.index('  "seed"') :])
 # %%
 received = read_case(json.loads(text))
 again = replay(received, flawed)
-again.same_finding, again.same_journal
+again.same_violation, again.same_journal
 
 # %% [markdown]
 # For those who would rather have a test, the same case is a file for pytest. It fails until the flaw is mended.
@@ -105,10 +106,10 @@ pd.DataFrame(
     [
         {
             "service": name,
-            "promise": "kept" if observed.result.fact is None else "broken",
-            "finding again": observed.same_finding,
+            "promise": "kept" if replayed.result.expectation is None else "broken",
+            "finding again": replayed.same_violation,
         }
-        for name, observed in (("with the flaw", again), ("as specified", mended))
+        for name, replayed in (("with the flaw", again), ("as specified", mended))
     ]
 ).set_index("service")
 

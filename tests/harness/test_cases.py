@@ -1,4 +1,4 @@
-"""Cases: a run in a file that happens again anywhere, as it is, as pytest, as curl commands and as a notebook."""
+"""Cases are run again from a file, from a pytest file, from a curl script and from a notebook."""
 
 from __future__ import annotations
 
@@ -18,109 +18,109 @@ import pytest
 import leyden.server.charges.charges
 from leyden.harness.conformance.conformance import conformance_cases
 from leyden.harness.reports.exports import ExportError, as_curl, as_notebook, as_pytest
+from leyden.harness.runs.cases import Case, CaseError, play, read_case, replay, with_result
 from leyden.harness.targets.target import InProcess
-from leyden.harness.runs.cases import Case, CaseError, play, read_case, with_result, replay
 from tests.support.served import served_leyden
 
-STORY = {case.name: case for case in conformance_cases()}
-KEPT = STORY["tour: the secret changes under way"]
-LINK = STORY["tour: 410 ends it for this link only"]
+CASES = {case.name: case for case in conformance_cases()}
+PASSING = CASES["conformance: the secret is rotated between attempts"]
+STATIC = CASES["conformance: 410 stops the callbacks of one Static Charge"]
 
 
 @pytest.fixture
 def trimmed(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A service whose callbacks trim descriptions."""
-    told = leyden.server.charges.charges.charge_update
+    original = leyden.server.charges.charges.charge_update
 
     def update(row: Any) -> dict[str, Any]:
-        return {**told(row), "description": row["description"].strip()}
+        return {**original(row), "description": row["description"].strip()}
 
     monkeypatch.setattr(leyden.server.charges.charges, "charge_update", update)
     return monkeypatch
 
 
-def _finding() -> Case:
+def _violation() -> Case:
     body = {"amount": "1000", "description": " tea ", "callbackUrl": "http://r1.inbox.localhost/hook"}
     case = Case(({"do": "create_charge", "as": "c1", "body": body}, {"do": "pay", "as": "p1", "charge": "c1"}))
     return with_result(case, play(case))
 
 
-def _proved(case: Case) -> Case:
+def _with_hash(case: Case) -> Case:
     return with_result(case, play(case))
 
 
 def test_a_case_is_read_as_it_was_written(tmp_path: Path) -> None:
-    case = _proved(KEPT)
+    case = _with_hash(PASSING)
     file = tmp_path / "case.json"
     file.write_text(case.dumps())
     assert read_case(file) == case
     assert json.loads(file.read_text())["start"] == "2030-01-01T00:00:00.500Z"
 
 
-@pytest.mark.parametrize("case", [KEPT, LINK], ids=lambda case: case.name)
-def test_a_case_leads_to_the_same_journal_every_time(case: Case) -> None:
-    replayed = replay(_proved(case))
+@pytest.mark.parametrize("case", [PASSING, STATIC], ids=lambda case: case.name)
+def test_a_case_has_the_same_journal_every_time(case: Case) -> None:
+    replayed = replay(_with_hash(case))
     assert replayed.same_journal
-    assert replayed.same_finding
-    other = replay(replace(_proved(case), seed=2))
+    assert replayed.same_violation
+    other = replay(replace(_with_hash(case), seed=2))
     assert not other.same_journal
 
 
-def test_restarts_have_no_journal_of_their_own() -> None:
-    case = _proved(STORY["tour: restart: everything goes on"])
+def test_a_case_with_restarts_has_no_journal_hash() -> None:
+    case = _with_hash(CASES["conformance: restart: everything continues"])
     assert case.journal_hash is None
-    assert replay(case).same_finding
+    assert replay(case).same_violation
 
 
-class Remembering(InProcess):
-    """A service in process of which one knows at the end what happened in it, but for the requests themselves."""
+class Recording(InProcess):
+    """A sandbox in process whose journal entries, without the requests, can be read after its end."""
 
-    happened: list[Any]
+    entries: list[Any]
 
     def end(self) -> None:
         if self._sandbox is not None:
             entries = self.sandbox.world.journal.entries()
-            self.happened = [(one.at_ms, *one[2:]) for one in entries if one.kind != "request"]
+            self.entries = [(one.at_ms, *one[2:]) for one in entries if one.kind != "request"]
         super().end()
 
 
-def test_looking_changes_nothing() -> None:
-    """From the requests of the steps alone the same follows as with everything looked at in between."""
-    looked, alone = Remembering(), Remembering()
-    result = play(KEPT, looked)
-    alone.begin(KEPT.seed, KEPT.start_ms, KEPT.overlays)
+def test_checks_change_nothing() -> None:
+    """The requests of the steps alone have the same effects as with all checks between them."""
+    checked, unchecked = Recording(), Recording()
+    result = play(PASSING, checked)
+    unchecked.begin(PASSING.seed, PASSING.start_ms, PASSING.overlays)
     for request in result.requests:
-        alone.send(*request)
-    alone.end()
-    assert alone.happened == looked.happened
-    assert len(alone.happened) > len(result.requests) >= len(KEPT.steps)
+        unchecked.send(*request)
+    unchecked.end()
+    assert unchecked.entries == checked.entries
+    assert len(unchecked.entries) > len(result.requests) >= len(PASSING.steps)
 
 
 @pytest.mark.parametrize(
     ("text", "why"), [("", "no case"), ("{}", "leydenCase"), ('{"leydenCase": 1}', "lacks"), ("[]", "format")]
 )
-def test_a_file_that_is_no_case_is_refused(text: str, why: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_case_is_rejected(text: str, why: str, tmp_path: Path) -> None:
     file = tmp_path / "case.json"
     file.write_text(text)
     with pytest.raises(CaseError, match=why):
         read_case(file)
 
 
-def test_the_pytest_file_fails_with_the_story_until_the_promise_is_kept(
+def test_the_pytest_file_fails_with_the_report_as_long_as_the_violation_occurs(
     trimmed: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     space: dict[str, Any] = {}
-    exec(compile(as_pytest(_finding()), "test_case.py", "exec"), space)
-    with pytest.raises(AssertionError, match="What was promised"):
-        space["test_the_promise_is_kept"]()
-    space["test_the_steps_lead_to_the_same_journal"]()
+    exec(compile(as_pytest(_violation()), "test_case.py", "exec"), space)
+    with pytest.raises(AssertionError, match="Contract violation"):
+        space["test_there_is_no_violation"]()
+    space["test_the_journal_is_the_same"]()
     trimmed.undo()
-    space["test_the_promise_is_kept"]()
+    space["test_there_is_no_violation"]()
 
 
 def test_the_pytest_file_is_run_by_pytest(tmp_path: Path) -> None:
-    file = tmp_path / "test_kept.py"
-    file.write_text(as_pytest(_proved(KEPT)))
+    file = tmp_path / "test_passing.py"
+    file.write_text(as_pytest(_with_hash(PASSING)))
     root = Path(__file__).parents[2]
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(file)]
     done = subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=120, check=False)
@@ -128,39 +128,41 @@ def test_the_pytest_file_is_run_by_pytest(tmp_path: Path) -> None:
 
 
 def _cells(notebook: str) -> list[str]:
-    ledger = nbformat.reads(notebook, as_version=4)
-    nbformat.validate(ledger)
-    return [item.source for item in ledger.items if item.cell_type == "code"]
+    book = nbformat.reads(notebook, as_version=4)
+    nbformat.validate(book)
+    return [cell.source for cell in book.cells if cell.cell_type == "code"]
 
 
-def test_the_notebook_shows_the_same_answer(trimmed: pytest.MonkeyPatch) -> None:
-    case = _finding()
-    said = io.StringIO()
+def test_the_notebook_shows_the_same_response(trimmed: pytest.MonkeyPatch) -> None:
+    case = _violation()
+    output = io.StringIO()
     space: dict[str, Any] = {}
-    with contextlib.redirect_stdout(said):
+    with contextlib.redirect_stdout(output):
         for source in _cells(as_notebook(case)):
             exec(source, space)
-    last = said.getvalue().splitlines()[-1]
+    last = output.getvalue().splitlines()[-1]
     assert '"description":"tea"' in last.replace("\\", "")
 
 
-@pytest.mark.parametrize("case", [KEPT, STORY["tour: restart: what was said stays said"]], ids=lambda case: case.name)
-def test_the_notebook_proves_that_a_kept_case_is_the_same(case: Case) -> None:
+@pytest.mark.parametrize(
+    "case", [PASSING, CASES["conformance: restart: 410, secrets and failures are kept"]], ids=lambda case: case.name
+)
+def test_the_notebook_of_a_passing_case_checks_the_journal_hash(case: Case) -> None:
     space: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()):
-        for source in _cells(as_notebook(_proved(case))):
+        for source in _cells(as_notebook(_with_hash(case))):
             exec(source, space)
 
 
 def test_the_same_case_is_the_same_notebook() -> None:
-    assert as_notebook(_proved(LINK)) == as_notebook(_proved(LINK))
+    assert as_notebook(_with_hash(STATIC)) == as_notebook(_with_hash(STATIC))
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="install curl to run the scripts that call it")
-@pytest.mark.parametrize("case", [KEPT, LINK, STORY["tour: lists"]], ids=lambda case: case.name)
-def test_the_script_leads_to_the_same_journal_over_http(case: Case, tmp_path: Path) -> None:
-    proved = _proved(case)
-    script = as_curl(proved)
+@pytest.mark.parametrize("case", [PASSING, STATIC, CASES["conformance: lists"]], ids=lambda case: case.name)
+def test_the_script_has_the_same_journal_over_http(case: Case, tmp_path: Path) -> None:
+    with_hash = _with_hash(case)
+    script = as_curl(with_hash)
     [serve] = [line for line in script.splitlines() if "leyden serve" in line]
     options = serve.split("leyden serve ")[1].replace("--port 8402 ", "").split()
     with served_leyden(*options) as client:
@@ -169,14 +171,14 @@ def test_the_script_leads_to_the_same_journal_over_http(case: Case, tmp_path: Pa
             timeout=120, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1])["journalHash"] == proved.journal_hash
+    assert json.loads(done.stdout.splitlines()[-1])["journalHash"] == with_hash.journal_hash
 
 
-def test_a_body_that_no_command_line_carries_comes_through_a_pipe() -> None:
+def test_a_body_that_cannot_be_an_argument_is_read_from_a_pipe() -> None:
     odd = Case(({"do": "odd", "operation": "createCharge", "kind": "body-not-utf8"},))
-    assert "base64 -d | curl" in as_curl(_proved(odd))
+    assert "base64 -d | curl" in as_curl(_with_hash(odd))
 
 
-def test_a_restart_cannot_be_said_in_curl() -> None:
+def test_a_restart_cannot_be_exported_to_curl() -> None:
     with pytest.raises(ExportError, match="notebook"):
-        as_curl(STORY["tour: restart: everything goes on"])
+        as_curl(CASES["conformance: restart: everything continues"])

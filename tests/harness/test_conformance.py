@@ -1,4 +1,4 @@
-"""The tour: past every row, refusal, outcome and bound; every promise is kept, and no declared cell is left."""
+"""The conformance run reaches every declared coverage item, and the service has no violation."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import json
 
 import pytest
 
-from leyden.harness.conformance.conformance import run_conformance, conformance_cases
+from leyden.harness.conformance.conformance import conformance_cases, run_conformance
 from leyden.harness.reports.coverage import Coverage, declared, out_of_reach
-from leyden.harness.targets.target import InProcess
 from leyden.harness.runs.cases import Case, play
+from leyden.harness.targets.target import InProcess
 
 
 @pytest.fixture(scope="module")
-def toured() -> Coverage:
-    coverage = Coverage()
+def coverage() -> Coverage:
+    reached = Coverage()
     violations = []
     for result in run_conformance(InProcess()):
-        coverage.add("tour", result.case.name, result.reached, done=result.done)
+        reached.add("conformance", result.case.name, result.reached, done=result.done)
         if result.violation is not None:
             violations.append(f"{result.case.name}: {result.violation}")
     assert violations == []
-    return coverage
+    return reached
 
 
-def test_every_cell_that_the_specification_declares_is_reached(toured: Coverage) -> None:
-    assert toured.missing() == []
-    assert toured.surprising() == [], "these were thought to be out of reach: take them off that list"
+def test_every_declared_item_is_reached(coverage: Coverage) -> None:
+    assert coverage.missing() == []
+    assert coverage.unexpected() == [], "these can be reached: remove them from OUT_OF_REACH"
 
 
 def test_what_is_out_of_reach_is_declared_and_has_a_reason() -> None:
@@ -35,46 +35,46 @@ def test_what_is_out_of_reach_is_declared_and_has_a_reason() -> None:
     assert any(out_of_reach(item) for item in items)
 
 
-def test_each_cell_names_the_case_that_reached_it_first(toured: Coverage) -> None:
+def test_each_item_names_the_first_case_that_reached_it(coverage: Coverage) -> None:
     item = ("row", "Charge", "pending", "payment_settled", "", "too_late")
-    assert toured.reached[item]["tour"].startswith("tour: ")
-    assert "too_late" in toured.text()
-    page = toured.html()
+    assert coverage.reached[item]["conformance"].startswith("conformance: ")
+    assert "too_late" in coverage.text()
+    page = coverage.html()
     assert page.count("<table>") == 6
-    assert 'class="never"' not in page
-    document = json.loads(toured.json())
+    assert 'class="missing"' not in page
+    document = json.loads(coverage.json())
     assert document["reached"] == document["declared"]
-    assert {one["kind"] for one in document["cells"]} == {item[0] for item in declared()}
+    assert {one["kind"] for one in document["items"]} == {item[0] for item in declared()}
 
 
-def test_a_cell_that_nothing_reached_says_never() -> None:
+def test_an_item_that_was_not_reached_is_shown_so() -> None:
     coverage = Coverage()
-    coverage.add("walk", "walk-1", [("policy", "restart", "went on")], done=3)
+    coverage.add("random-walk", "random-walk-1", [("policy", "restart", "resumed")], done=3)
     assert coverage.counted()[0] == 1
-    assert "never" in coverage.text()
-    assert 'class="never"' in coverage.html()
+    assert "not reached" in coverage.text()
+    assert 'class="missing"' in coverage.html()
     assert ("policy", "replay", "sent again") in coverage.missing()
 
 
-def test_two_engines_stand_side_by_side() -> None:
-    mine, theirs = Coverage(), Coverage()
-    item = ("policy", "restart", "went on")
-    mine.add("walk", "walk-1", [item])
-    theirs.add("tour", "tour: restart", [item])
-    mine.merge(theirs)
-    assert mine.reached[item] == {"walk": "walk-1", "tour": "tour: restart"}
-    assert mine.engines == ["walk", "tour"]
+def test_the_coverage_of_two_engines_is_merged() -> None:
+    one, other = Coverage(), Coverage()
+    item = ("policy", "restart", "resumed")
+    one.add("random-walk", "random-walk-1", [item])
+    other.add("conformance", "conformance: restart", [item])
+    one.merge(other)
+    assert one.reached[item] == {"random-walk": "random-walk-1", "conformance": "conformance: restart"}
+    assert one.engines == ["random-walk", "conformance"]
 
 
-def test_the_tour_is_the_same_every_time() -> None:
+def test_the_conformance_cases_are_the_same_every_time() -> None:
     assert [case.steps for case in conformance_cases()] == [case.steps for case in conformance_cases()]
 
 
-def test_a_list_of_a_thousand_and_one_has_a_second_page_at_the_most_that_a_page_holds() -> None:
+def test_a_list_of_1001_has_a_second_page_at_the_largest_limit() -> None:
     many = [
         {"do": "create_charge", "as": f"c{n}", "body": {"amount": "1000", "description": "tea"}} for n in range(1_001)
     ]
-    looks = [{"do": "list", "of": "charges", "query": query} for query in ({}, {"limit": 1_000}, {"limit": 999})]
-    result = play(Case((*many, *looks)))
+    reads = [{"do": "list", "of": "charges", "query": query} for query in ({}, {"limit": 1_000}, {"limit": 999})]
+    result = play(Case((*many, *reads)))
     assert result.violation is None, str(result.violation)
-    assert result.done == len(many) + len(looks)
+    assert result.done == len(many) + len(reads)

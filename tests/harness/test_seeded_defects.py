@@ -1,4 +1,4 @@
-"""The defect gallery: each defect is really there when it is planted, is nowhere else, and breaks a promise made."""
+"""Each seeded defect is detected when it is planted and only then, and it violates an existing rule."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from tests.seeded_defects.seams import Through, attribute, gate, handler, part, 
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
-def test_a_defect_shows_when_it_is_planted_and_only_then(defect: Defect) -> None:
-    assert defect.probe(Sandbox) is False, "the clean service has it"
+def test_a_defect_is_detected_when_it_is_planted_and_only_then(defect: Defect) -> None:
+    assert defect.probe(Sandbox) is False, "detected without being planted"
     with planted(defect):
-        assert defect.probe(Sandbox) is True, "planted, and not seen"
-        assert defect.probe(Sandbox) is True, "planted, and seen in the first sandbox only"
-    assert defect.probe(Sandbox) is False, "it stayed behind"
+        assert defect.probe(Sandbox) is True, "planted and not detected"
+        assert defect.probe(Sandbox) is True, "planted and detected in the first sandbox only"
+    assert defect.probe(Sandbox) is False, "detected after the context has ended"
 
 
-def test_every_defect_has_a_name_of_its_own() -> None:
+def test_every_defect_has_a_unique_name() -> None:
     assert [name for name, count in Counter(defect.name for defect in DEFECTS).items() if count > 1] == []
     assert [defect.name for defect in CATALOGUE.values()] == list(CATALOGUE)
 
 
-def test_there_are_several_of_every_kind_and_many_in_all() -> None:
+def test_there_are_several_defects_of_every_kind() -> None:
     counts = Counter(defect.kind for defect in DEFECTS)
     assert set(counts) == set(KINDS)
     assert min(counts.values()) >= 4
@@ -42,9 +42,9 @@ def test_there_are_several_of_every_kind_and_many_in_all() -> None:
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
-def test_a_story_is_one_sentence_and_the_promise_it_breaks_was_made(defect: Defect) -> None:
-    assert re.fullmatch(r"[^\n]{20,160}[.]", defect.story)
-    form, _, where = defect.breaks.partition(": ")
+def test_a_description_is_one_sentence_and_the_violated_rule_exists(defect: Defect) -> None:
+    assert re.fullmatch(r"[^\n]{20,160}[.]", defect.description)
+    form, _, where = defect.violates.partition(": ")
     contract = packaged_contract("charges")
     if form == "decision":
         assert f"\n## {where}\n" in files("leyden.specs").joinpath("DECISIONS.md").read_text()
@@ -59,13 +59,13 @@ def test_a_story_is_one_sentence_and_the_promise_it_breaks_was_made(defect: Defe
 
 
 @pytest.mark.parametrize("name", ["description-too-long", "paid-charge-expires", "no-retry"])
-def test_a_defective_service_shows_the_true_document(name: str) -> None:
-    with Sandbox() as clean, planted(CATALOGUE[name]), Sandbox() as bent:
-        assert bent.ask("GET", "/openapi.json") == clean.ask("GET", "/openapi.json")
-        assert bent.world.config.contract is clean.world.config.contract
+def test_a_defective_service_serves_the_unchanged_document(name: str) -> None:
+    with Sandbox() as clean, planted(CATALOGUE[name]), Sandbox() as defective:
+        assert defective.ask("GET", "/openapi.json") == clean.ask("GET", "/openapi.json")
+        assert defective.world.config.contract is clean.world.config.contract
 
 
-def test_a_sandbox_made_before_keeps_its_contract_and_its_ports() -> None:
+def test_an_earlier_sandbox_keeps_its_contract_and_its_ports() -> None:
     with Sandbox() as clean, planted(CATALOGUE["expires-early"]), planted(CATALOGUE["amount-with-leading-zeros"]):
         assert send(clean, "POST", CHARGES, {"amount": "01000", "description": ""}).status == 400
         charge = new_charge(clean, expiresIn=60)
@@ -80,7 +80,7 @@ def test_two_defects_can_be_planted_at_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["told-before-it-is-so", "ids-repeated", "invoice-used-twice"])
-def test_a_planted_run_can_be_repeated_to_the_byte(name: str) -> None:
+def test_a_run_with_a_defect_is_deterministic(name: str) -> None:
     def run() -> str:
         with Sandbox(seed=3) as sandbox:
             for amount in ("1000", "2000", "2000"):
@@ -93,10 +93,10 @@ def test_a_planted_run_can_be_repeated_to_the_byte(name: str) -> None:
 
 
 class Renamed(Through):
-    """Something put before a part that no longer does what is bent here."""
+    """A wrapper around a part whose changed method no longer exists."""
 
     def no_longer_there(self) -> None:
-        """Nothing."""
+        """No effect."""
 
 
 @pytest.mark.parametrize(
@@ -115,18 +115,18 @@ class Renamed(Through):
         (spec(row("Charge", "pending", "expiry_reached", to="lost")), ContractError),
     ],
 )
-def test_a_place_that_is_gone_is_said_aloud(plant: Any, error: type[Exception]) -> None:
-    defect = seeded("state", "Nothing.", breaks="", plant=plant)(lambda make: make() is None)
+def test_code_that_no_longer_exists_is_reported(plant: Any, error: type[Exception]) -> None:
+    defect = seeded("state", "No effect.", violates="", plant=plant)(lambda make: make() is None)
     with pytest.raises(error), planted(defect):
         defect.probe(Sandbox)
 
 
-def test_the_table_names_each_defect_with_its_promise(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["expires-late", "races", "--stories"]) == 0
-    said = capsys.readouterr().out
-    assert "| expires-late " in said
-    assert CATALOGUE["expires-late"].story in said
-    assert sum(line.count("| races ") for line in said.splitlines()) >= 4
+def test_the_table_names_each_defect_with_its_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["expires-late", "races", "--descriptions"]) == 0
+    output = capsys.readouterr().out
+    assert "| expires-late " in output
+    assert CATALOGUE["expires-late"].description in output
+    assert sum(line.count("| races ") for line in output.splitlines()) >= 4
     with pytest.raises(SystemExit):
         main(["expires-lately"])
     assert "expires-lately" in capsys.readouterr().err

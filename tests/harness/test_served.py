@@ -1,4 +1,4 @@
-"""The harness over HTTP: against a served Leyden, where callbacks may not go everywhere; and Schemathesis, watched."""
+"""The harness over HTTP, with a served Leyden and with another implementation; and the Schemathesis engine."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from openapi_spec_validator import validate
 
 from leyden.harness.conformance.conformance import conformance_cases
 from leyden.harness.engines import schemathesis_engine
-from leyden.harness.engines.campaign import CampaignConfig, run_campaign
+from leyden.harness.engines.campaign import run_campaign
 from leyden.harness.engines.random_walk import random_walk
+from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.runs.cases import Case, play, spec_hash
 from leyden.harness.targets.served import ExternalService, ServedLeyden, TargetError
 from leyden.world.config import packaged_contract
@@ -19,22 +20,22 @@ from leyden.world.merged_openapi import LEVERS, merged
 from tests.support.served import Client, served_leyden
 from tests.support.small_spec import small
 
-FROZEN = ("--rate", "0", "--api-key", "leyden", "--api-key", "rival")
+FROZEN = ("--rate", "0", "--api-key", "leyden", "--api-key", "second")
 SOME = (
     "slots",
     "410",
     "held and",
     "lists",
-    "no more than eight",
-    "the secret",
-    "closed and opened",
-    "keys and refusals",
+    "at most eight",
+    "secret",
+    "disabled and reopened",
+    "Idempotency-Keys and errors",
 )
 
 
-def test_a_served_leyden_keeps_the_same_promises() -> None:
+def test_a_served_leyden_has_no_violation() -> None:
     with served_leyden(*FROZEN) as client:
-        target = ServedLeyden(client.url, second_api_key="rival")
+        target = ServedLeyden(client.url, second_api_key="second")
         for case in conformance_cases():
             if any(word in case.name for word in SOME) and not case.disk:
                 result = play(case, target)
@@ -48,16 +49,18 @@ def test_a_served_leyden_keeps_the_same_promises() -> None:
         assert ("delivery", "charge.error", "blocked") in result.reached
 
 
-def test_without_another_projects_key_all_else_is_checked() -> None:
+def test_without_a_second_api_key_everything_else_is_checked() -> None:
     with served_leyden("--rate", "0") as client:
         make = partial(ServedLeyden, client.url)
-        report = run_campaign(CampaignConfig(engines=("tour", "walk", "machine"), examples=3, make=make), lambda: 0)
+        report = run_campaign(
+            CampaignConfig(engines=("conformance", "random-walk", "state-machine"), examples=3, make=make), lambda: 0
+        )
     assert report.violations == []
-    assert "that projects do not see each other: give another project's key" in report.coverage.unchecked
+    assert "isolation of projects: give --second-api-key" in report.coverage.unchecked
 
 
 class Adapter:
-    """What a QA team would write for its own system; here it is one Leyden that plays somebody else's service."""
+    """What a QA team would write for its own system. Here a Leyden stands for that system."""
 
     callback_url = "http://inbox.localhost/hook"
 
@@ -72,60 +75,62 @@ class Adapter:
         return [(post["headers"], post["body"]) for post in posts]
 
 
-def test_any_service_is_checked_as_far_as_it_can_be() -> None:
+def test_another_implementation_is_checked_as_far_as_its_adapter_allows() -> None:
     with served_leyden("--rate", "1", "--start", "2030-01-01T00:00:00Z") as client:
         target = ExternalService(client.url, "leyden", adapter=Adapter(client))
-        observed, unchecked = set(), set()
+        reached, unchecked = set(), set()
         for case in conformance_cases():
-            if any(word in case.name for word in ("slots", "bodies of a charge, from 0", "addresses", "own address")):
+            if any(word in case.name for word in ("slots", "bodies of a charge, from 0", "addresses", "own URL")):
                 result = play(case, target)
                 assert result.violation is None, f"{case.name}: {result.violation}"
-                observed |= set(result.reached)
+                reached |= set(result.reached)
                 unchecked |= set(result.unchecked)
-        assert ("row", "StaticCharge", "active", "slots_filled", "", "disabled") in observed
+        assert ("row", "StaticCharge", "active", "slots_filled", "", "disabled") in reached
         assert any("advance" in what for what in unchecked)
         walked = random_walk(1, target, overlays=())
         assert walked.violation is None
 
 
-def test_a_service_that_breaks_its_word_is_found_from_outside() -> None:
-    """An overlay makes the service read its contract in another way than it is held to."""
+def test_a_violation_of_another_implementation_is_found() -> None:
+    """The service has an overlay that the run does not have."""
     with served_leyden("--rate", "1", "--overlay", "strict") as client:
         target = ExternalService(client.url, "leyden")
         body = {"amount": "1000", "description": "tea", "internalId": ""}
         result = play(Case(({"do": "create_charge", "as": "c1", "body": body},)), target)
         assert result.violation is not None
-        assert "promised 200, seen 400" in str(result.violation)
+        assert "expected 200, observed 400" in str(result.violation)
 
 
-def test_a_target_that_is_not_as_asked_is_refused() -> None:
+def test_a_target_with_other_options_is_rejected() -> None:
     with served_leyden("--rate", "1", "--overlay", "strict") as client:
         target = ServedLeyden(client.url)
         with pytest.raises(TargetError, match="--overlay"):
             target.begin(1, 1_893_456_000_000, ())
         with pytest.raises(TargetError, match="--rate 0"):
             target.begin(1, 1_893_456_000_000, ("strict",))
-    with pytest.raises(TargetError, match="does not answer"):
+    with pytest.raises(TargetError, match="does not respond"):
         target.begin(1, 1_893_456_000_000, ("strict",))
 
 
-def test_a_served_leyden_is_tried_under_the_reading_that_it_has() -> None:
+def test_a_served_leyden_is_tested_with_its_own_overlays() -> None:
     with served_leyden(*FROZEN) as client:
-        make = partial(ServedLeyden, client.url, second_api_key="rival")
-        report = run_campaign(CampaignConfig(engines=("machine", "walk"), examples=6, make=make), lambda: 0)
+        make = partial(ServedLeyden, client.url, second_api_key="second")
+        report = run_campaign(
+            CampaignConfig(engines=("state-machine", "random-walk"), examples=6, make=make), lambda: 0
+        )
         assert report.violations == []
-        assert report.coverage.runs["walk"] == 6
+        assert report.coverage.runs["random-walk"] == 6
     with served_leyden(*FROZEN, "--overlay", "no-retries", "--overlay", "payable-at-expiry") as client:
-        make = partial(ServedLeyden, client.url, second_api_key="rival")
-        readings = ("no-retries", "payable-at-expiry")
-        report = run_campaign(CampaignConfig(engines=("tour",), overlays=readings, make=make), lambda: 0)
+        make = partial(ServedLeyden, client.url, second_api_key="second")
+        overlays = ("no-retries", "payable-at-expiry")
+        report = run_campaign(CampaignConfig(engines=("conformance",), overlays=overlays, make=make), lambda: 0)
         assert report.violations == []
-        assert report.coverage.runs["tour"] == sum(len(list(conformance_cases(overlay))) for overlay in readings)
+        assert report.coverage.runs["conformance"] == sum(len(list(conformance_cases(overlay))) for overlay in overlays)
 
 
-def test_no_key_is_given_out_twice_although_a_reset_brings_the_same_luck() -> None:
+def test_no_api_key_is_issued_twice_although_a_reset_repeats_the_random_numbers() -> None:
     with served_leyden(*FROZEN) as client:
-        target = ServedLeyden(client.url, second_api_key="rival")
+        target = ServedLeyden(client.url, second_api_key="second")
         assert [play(Case(({"do": "spare_key"},)), target).violation for _ in range(3)] == [None] * 3
 
 
@@ -142,8 +147,8 @@ def test_the_merged_document_has_the_service_whole_and_the_levers_once() -> None
     validate(merged(small(), sandbox))
 
 
-def test_schemathesis_finds_nothing_and_gets_beyond_creation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chance that Schemathesis draws past its seed decides how soon."""
+def test_schemathesis_finds_no_violation_and_reaches_every_charge_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How soon depends on random numbers that Schemathesis draws without its seed."""
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 1)
     monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 50)
     wanted, reached = {"pending", "completed", "expired", "error"}, set()
@@ -152,40 +157,43 @@ def test_schemathesis_finds_nothing_and_gets_beyond_creation(monkeypatch: pytest
         reached |= {item[-1] for item in part.reached if item[0] == "row"}
         if wanted <= reached:
             return
-    pytest.fail(f"never reached: {wanted - reached}")
+    pytest.fail(f"not reached: {wanted - reached}")
 
 
-def test_schemathesis_is_watched_over_http_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schemathesis_checks_the_invariants_over_http_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 1)
     monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 20)
     with served_leyden(*FROZEN) as client:
-        order = CampaignConfig(examples=1, seed=4, make=lambda: ServedLeyden(client.url, second_api_key="rival"))
-        parts = list(schemathesis_engine.run_schemathesis(order))
+        config = CampaignConfig(examples=1, seed=4, make=lambda: ServedLeyden(client.url, second_api_key="second"))
+        parts = list(schemathesis_engine.run_schemathesis(config))
     assert [part.found for part in parts if part.found is not None] == []
     assert sum(part.cases for part in parts) > 50
     assert {"pending"} < {item[-1] for item in parts[-1].reached if item[0] == "row"}
     assert not parts[-1].unchecked
 
 
-def test_schemathesis_tries_any_service_and_says_what_it_could_not_see(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schemathesis_tests_another_implementation_and_reports_what_it_could_not_check(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 1)
     monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 5)
     document = spec_hash(())
     with served_leyden("--rate", "1", "--no-control") as client:
         report = run_campaign(
-            CampaignConfig(engines=("schemathesis",), examples=1, make=lambda: ExternalService(client.url, "leyden")), lambda: 0
+            CampaignConfig(engines=("schemathesis",), examples=1, make=lambda: ExternalService(client.url, "leyden")),
+            lambda: 0,
         )
     assert report.violations == []
     assert report.coverage.steps["schemathesis"] > 20
     assert any("callbacks" in what for what in report.coverage.unchecked)
-    assert any("another project" in what for what in report.coverage.unchecked)
-    assert spec_hash(()) == document, "Schemathesis wrote into the specification that everybody else reads"
+    assert any("isolation" in what for what in report.coverage.unchecked)
+    assert spec_hash(()) == document, "Schemathesis changed the shared document"
 
 
-def test_schemathesis_finds_over_http_what_is_broken_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schemathesis_finds_a_violation_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 10)
     with served_leyden("--rate", "0", "--overlay", "callback-envelope") as client:
-        # Held to another reading than it has.
+        # The service does not have the overlay `strict`.
         target = ExternalService(client.url, "leyden")
         target.controlled = True
         for part in schemathesis_engine.run_schemathesis(
@@ -193,16 +201,16 @@ def test_schemathesis_finds_over_http_what_is_broken_there(monkeypatch: pytest.M
         ):
             if part.found is not None:
                 return
-    pytest.fail("nobody noticed that unknown fields are taken")
+    pytest.fail("that unknown fields are accepted was not found")
 
 
-def test_the_witness_sees_what_schemathesis_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_invariants_find_what_schemathesis_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     import leyden.server.charges.wire_model
 
-    one_line = leyden.server.charges.wire_model.charge_resource
+    original = leyden.server.charges.wire_model.charge_resource
 
     def resource(row: Any) -> dict[str, Any]:
-        return {**one_line(row), "description": row["description"][:5]}
+        return {**original(row), "description": row["description"][:5]}
 
     monkeypatch.setattr("leyden.server.charges.charges.charge_resource", resource)
     monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 10)
@@ -212,4 +220,4 @@ def test_the_witness_sees_what_schemathesis_does_not(monkeypatch: pytest.MonkeyP
             assert part.found.case.expectation is not None
             assert part.found.case.expectation["check"] == "echo"
             return
-    pytest.fail("nobody noticed that descriptions are cut")
+    pytest.fail("that descriptions are cut was not found")

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from leyden import Sandbox
-from leyden.harness.targets.target import InProcess
 from leyden.harness.runs.cases import play, read_case
+from leyden.harness.targets.target import InProcess
 
 ARCHIVE = Path(__file__).parents[1] / "vectors" / "format-1.zip"
 NETWORKS = {"direct": "direct", "network": "scale-free:40"}

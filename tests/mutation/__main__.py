@@ -1,8 +1,8 @@
-"""`python -m tests.mutation [MODULE ...]`: how many small changes of the service's own code go unnoticed, and which.
+"""`python -m tests.mutation [MODULE ...]`: the mutation score of the service's code, and the mutants that survive.
 
-Each mutant is given to the harness's tour, then to its walk, then to the tests written for its module, in a process of
-its own; the first that complains has killed it. What hardly shows in an answer (the store, invoices) is given to its
-tests first. On demand only: a mutant costs a few seconds, a survivor a minute.
+Each mutant is tested in its own process by the conformance run, by random walks, and by the tests of its module, until
+one of them kills it. Modules that have little effect on responses (the store, invoices) are tested by their own tests
+first. A mutant takes a few seconds, a survivor a minute, so this is run on demand only.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from typing import Any
 from tests.mutation.mutants import Mutant, mutants_of
 
 ROOT = Path(__file__).parent.parent.parent
-LONGEST_S = 180  # a mutant that hangs is noticed, too
+TIMEOUT_S = 180  # a mutant that hangs is killed
 WALKS = 60
 SURVIVED = "survived"
-# Brought in once, before any process is made; nothing of ours, which a mutant has to come before.
+# Imported once, before the processes are forked; no module of leyden, because the mutant must be imported first.
 HEAVY = ("coincurve", "httpx2", "hypothesis", "jsonschema_rs", "orjson", "pytest", "starlette.routing", "yaml")
 
-# The fast ones first. A server in a process of its own runs the text that is on the disk: such a test sees no mutant.
+# Fast tests first. No tests that start a server in its own process: it would run the unchanged source.
 _CHARGES = (
     "server/test_static_charges",
     "server/test_lists",
@@ -103,8 +103,8 @@ TESTS = {
 TESTS_FIRST = ("server/store/", "sim/lightning/bolt11/", "sim/world/persistence")
 
 
-class _Instead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Lets one module be imported from another text."""
+class _MutantImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports one module from another source text."""
 
     def __init__(self, module: str, source: str) -> None:
         # `sim/` is the package itself, `server/` a part of it.
@@ -122,37 +122,41 @@ class _Instead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self._source, self._path, "exec"), module.__dict__)
 
 
-def _given(module: str, source: str, writing: int) -> None:
-    """Set the engines on `module` with this text, one after the other until one complains. Each one's name goes into
-    the pipe before its turn, and `survived` when there is none left."""
-    assert "leyden" not in sys.modules, "nothing may be imported yet"
-    sys.meta_path.insert(0, _Instead(module, source))
-    engines = [("tour", _tour_complains), ("walk", _walk_complains), ("tests", lambda: _tests_complain(module))]
+def _test_mutant(module: str, source: str, writing: int) -> None:
+    """Test `module` with this source, by one engine after the other until one fails. The name of each is written to the
+    pipe before it starts, and `survived` at the end."""
+    assert "leyden" not in sys.modules, "leyden is already imported"
+    sys.meta_path.insert(0, _MutantImporter(module, source))
+    engines = [
+        ("conformance", _conformance_fails),
+        ("random-walk", _random_walk_fails),
+        ("tests", lambda: _tests_fail(module)),
+    ]
     if module.startswith(TESTS_FIRST):
         engines.insert(0, engines.pop())
-    for name, complains in engines:
+    for name, fails in engines:
         os.write(writing, f"{name}\n".encode())
-        if complains():
+        if fails():
             return
     os.write(writing, SURVIVED.encode())
 
 
-def _tour_complains() -> bool:
-    from leyden.harness.conformance.conformance import tour
+def _conformance_fails() -> bool:
+    from leyden.harness.conformance.conformance import run_conformance
     from leyden.harness.targets.target import InProcess
 
-    return any(played.broken is not None for played in tour(InProcess()))
+    return any(result.violation is not None for result in run_conformance(InProcess()))
 
 
-def _walk_complains() -> bool:
-    from leyden.harness.engines.random_walk import walk
+def _random_walk_fails() -> bool:
+    from leyden.harness.engines.random_walk import random_walk
     from leyden.harness.targets.target import InProcess
 
     target = InProcess()
-    return any(walk(seed, target).broken is not None for seed in range(WALKS))
+    return any(random_walk(seed, target).violation is not None for seed in range(WALKS))
 
 
-def _tests_complain(module: str) -> bool:
+def _tests_fail(module: str) -> bool:
     import pytest
 
     os.environ["LEYDEN_PROFILE"] = "verdict"
@@ -161,32 +165,32 @@ def _tests_complain(module: str) -> bool:
     return bool(files) and pytest.main([*quiet, *files]) != 0
 
 
-def judged(module: str, source: str) -> str:
-    """Who notices that `module` has this text: `tour`, `walk`, `tests`, `time` when it hangs, or nobody (`survived`).
+def killer_of(module: str, source: str) -> str:
+    """What kills the mutant of `module` with this source: `conformance`, `random-walk`, `tests`, `time` if it hangs, or
+    nothing (`survived`).
 
-    In a process of its own. A service that cannot even be imported, or falls over, is noticed like one that lies: by
-    the engine whose turn it was.
+    It runs in its own process. A mutant that cannot be imported or ends the process is killed by the present engine.
     """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
-        nowhere = os.open(os.devnull, os.O_RDWR)
+        null_device = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
-            os.dup2(nowhere, stream)
-        signal.alarm(LONGEST_S)
+            os.dup2(null_device, stream)
+        signal.alarm(TIMEOUT_S)
         try:
-            _given(module, source, writing)
+            _test_mutant(module, source, writing)
         finally:
             os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as pipe:
-        said = pipe.read().split()
+        names = pipe.read().split()
     _, ended = os.waitpid(child, 0)
-    return "time" if os.WIFSIGNALED(ended) and os.WTERMSIG(ended) == signal.SIGALRM else said[-1]
+    return "time" if os.WIFSIGNALED(ended) and os.WTERMSIG(ended) == signal.SIGALRM else names[-1]
 
 
-def _chosen(modules: Sequence[str], sample: int | None, seed: int) -> Iterator[Mutant]:
+def _select(modules: Sequence[str], sample: int | None, seed: int) -> Iterator[Mutant]:
     for module in modules:
         mutants = mutants_of(ROOT, module)
         if sample is not None and len(mutants) > sample:
@@ -195,40 +199,42 @@ def _chosen(modules: Sequence[str], sample: int | None, seed: int) -> Iterator[M
 
 
 def main() -> int:
-    """Judge the mutants and print the score and the survivors."""
+    """Test the mutants; print the score and the survivors."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=main.__doc__)
-    parser.add_argument("modules", nargs="*", metavar="MODULE", help="such as server/money.py; all that are known")
-    parser.add_argument("--sample", type=int, metavar="N", help="at most so many mutants of each module")
-    parser.add_argument("--seed", type=int, default=0, help="which ones are taken")
+    parser.add_argument(
+        "modules", nargs="*", metavar="MODULE", help="such as server/money.py (default: all with tests)"
+    )
+    parser.add_argument("--sample", type=int, metavar="N", help="the largest number of mutants of each module")
+    parser.add_argument("--seed", type=int, default=0, help="the random seed of the sample")
     parser.add_argument("--json", metavar="FILE", help="write every mutant and its killer")
     options = parser.parse_args()
     unknown = [module for module in options.modules if not (ROOT / module).is_file()]
     if unknown:
-        parser.error(f"there is no {unknown[0]}: name a file of this project, such as server/money.py")
+        parser.error(f"there is no {unknown[0]}: give a file of this project, such as server/money.py")
     for heavy in HEAVY:
         importlib.import_module(heavy)
-    began = time.monotonic()
+    started = time.monotonic()
     modules = options.modules or list(TESTS)
     for module in modules:
-        killer = judged(module, (ROOT / module).read_text())
+        killer = killer_of(module, (ROOT / module).read_text())
         if killer != SURVIVED:
-            parser.error(f"{module} is not sound as it stands: the {killer} complains of it; mend that first")
-    verdicts: list[tuple[Mutant, str]] = []
-    for mutant in _chosen(modules, options.sample, options.seed):
-        verdicts.append((mutant, judged(mutant.module, mutant.source())))
-        if verdicts[-1][1] == SURVIVED:
+            parser.error(f"{module} fails without a mutation ({killer}): repair that first")
+    results: list[tuple[Mutant, str]] = []
+    for mutant in _select(modules, options.sample, options.seed):
+        results.append((mutant, killer_of(mutant.module, mutant.source())))
+        if results[-1][1] == SURVIVED:
             print("survived ", mutant.name, flush=True)
-    for module in dict.fromkeys(mutant.module for mutant, _ in verdicts):
-        _tell(module, Counter(killer for mutant, killer in verdicts if mutant.module == module))
-    _tell("all", Counter(killer for _, killer in verdicts))
-    print(f"{time.monotonic() - began:.0f} s")
+    for module in dict.fromkeys(mutant.module for mutant, _ in results):
+        _print_score(module, Counter(killer for mutant, killer in results if mutant.module == module))
+    _print_score("all", Counter(killer for _, killer in results))
+    print(f"{time.monotonic() - started:.0f} s")
     if options.json:
-        rows = [{"mutant": mutant.name, "killer": killer} for mutant, killer in verdicts]
+        rows = [{"mutant": mutant.name, "killer": killer} for mutant, killer in results]
         Path(options.json).write_text(json.dumps(rows, indent=1))
     return 0
 
 
-def _tell(name: str, killers: Counter[str]) -> None:
+def _print_score(name: str, killers: Counter[str]) -> None:
     total = killers.total()
     share = 100 * (total - killers[SURVIVED]) / max(total, 1)
     by = ", ".join(f"{killer} {count}" for killer, count in sorted(killers.items()))

@@ -1,4 +1,4 @@
-"""Mutants: every small change of a source file that mutmut knows, but for those that no behaviour can depend on."""
+"""Mutants of a source file by mutmut, without those that cannot change its behaviour."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mutmut.mutation.file_mutation import Mutation, create_mutations
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One small change: in which module and line, what stood there and what stands there now."""
+    """A mutation: its module and line, the original code and the mutated code."""
 
     module: str
     line: int
@@ -24,27 +24,27 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        """Short, for a list."""
+        """One line for a list."""
         return f"{self.module}:{self.line}  {' '.join(self.was.split())[:60]}  ->  {' '.join(self.now.split())[:60]}"
 
     def source(self) -> str:
-        """The module's whole text with the change."""
+        """The source of the module with the mutation."""
         return self.tree.deep_replace(self.mutation.original_node, self.mutation.mutated_node).code  # type: ignore[arg-type]
 
 
 def mutants_of(root: Path, module: str) -> list[Mutant]:
-    """The mutants of a module (`server/money.py`), in the order of the source."""
+    """The mutants of a module (such as `server/money.py`), in the order of the source."""
     tree, mutations, _, _ = create_mutations(module, (root / module).read_text())
-    # mutmut has made a tree of its own; positions are asked of that very one.
+    # The positions belong to the tree that mutmut has made.
     lines = MetadataWrapper(tree, unsafe_skip_copy=True).resolve(PositionProvider)
     types, codecs = _types_and_codecs(tree)
     found = []
     for mutation in mutations:
         before, after = mutation.original_node, mutation.mutated_node
-        # What stands outside every function is names, types and slots: most changes of it change nothing.
-        if mutation.contained_by_top_level_function is None or _only_words(before) or before in types:
+        # Outside functions there are names, types and slots: most mutations of them have no effect.
+        if mutation.contained_by_top_level_function is None or _is_sentence(before) or before in types:
             continue
-        if _same_call(before, after) or (before in codecs and _capitals(before, after)):
+        if _same_call(before, after) or (before in codecs and _differs_in_case(before, after)):
             continue
         place = lines.get(before)
         was, now = (tree.code_for_node(node) for node in (before, after))
@@ -53,8 +53,8 @@ def mutants_of(root: Path, module: str) -> list[Mutant]:
     return found
 
 
-def _only_words(was: cst.CSTNode) -> bool:
-    """Whether it is a sentence: what it says is for people to read, and no test asks for its every word."""
+def _is_sentence(was: cst.CSTNode) -> bool:
+    """Whether it is a text for people, whose exact words no test checks."""
     if isinstance(was, cst.FormattedStringText | cst.FormattedString | cst.ConcatenatedString):
         return True
     return isinstance(was, cst.SimpleString) and " " in was.value
@@ -69,22 +69,22 @@ def _types_and_codecs(tree: cst.Module) -> tuple[set[cst.CSTNode], set[cst.CSTNo
     return types, codecs
 
 
-def _capitals(was: cst.CSTNode, now: cst.CSTNode) -> bool:
-    """Whether a codec is only named in capitals, which Python does not mind."""
+def _differs_in_case(was: cst.CSTNode, now: cst.CSTNode) -> bool:
+    """Whether two names of a codec differ in upper and lower case only."""
     strings = isinstance(was, cst.SimpleString) and isinstance(now, cst.SimpleString)
     return strings and was.value.upper() == now.value
 
 
 def _same_call(was: cst.CSTNode, now: cst.CSTNode) -> bool:
-    """Whether Python promises that both calls do the same, whatever they are given."""
+    """Whether both calls have the same effect by the definition of Python."""
     if not (isinstance(was, cst.Call) and isinstance(now, cst.Call)):
         return False
     before, after = ([arg.value for arg in call.args] for call in (was, now))
     if m.matches(was.func, m.Name("cast")):
-        # `typing.cast` gives back its second argument; the first is for the type checker.
+        # `typing.cast` returns its second argument; the first is for the type checker.
         return len(before) == len(after) == 2 and before[1].deep_equals(after[1])
     if m.matches(was.func, m.Attribute(attr=m.Name("from_bytes") | m.Name("to_bytes"))):
-        # "big" is how an integer's bytes are read and written when nothing is said (since Python 3.11).
+        # "big" is the default byte order (since Python 3.11).
         big = len(before) == 2 and m.matches(before[1], m.SimpleString('"big"'))
         return big and len(after) == 1 and before[0].deep_equals(after[0])
     return False

@@ -35,12 +35,12 @@ def test_the_tables_are_those_of_the_spec(name: str, table) -> None:
     assert kept, "run `leyden table --into README.md`"
 
 
-def test_the_coverage_is_that_of_the_tour() -> None:
+def test_the_coverage_is_that_of_the_conformance_run() -> None:
     coverage = Coverage()
     for result in run_conformance(InProcess()):
-        coverage.add("tour", result.case.name, result.reached)
+        coverage.add("conformance", result.case.name, result.reached)
     kept = replace_between_markers(README, "coverage", coverage.summary()) == README
-    assert kept, "run `leyden tour --report README.md`"
+    assert kept, "run `leyden conformance --report README.md`"
 
 
 STORIES = [(code, text) for (kind, code), (after, text) in pairwise(BLOCKS) if kind == "python" and after == "text"]

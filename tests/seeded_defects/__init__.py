@@ -1,1 +1,1 @@
-"""The defect gallery: a catalogue of things that can be wrong with a charge service, each of which can be planted."""
+"""Seeded defects: a catalogue of defects of a charge service that can be planted to test the harness."""

@@ -41,7 +41,7 @@ def _as_number(value: Any) -> Any:
         return value
 
 
-@seeded("input", "An amount with leading zeros is accepted.", breaks="decision: amounts", plant=amounts(_zeros))
+@seeded("input", "An amount with leading zeros is accepted.", violates="decision: amounts", plant=amounts(_zeros))
 def amount_with_leading_zeros(make: Make) -> bool:
     return charge_status(make, amount="0025000") == 200
 
@@ -49,7 +49,7 @@ def amount_with_leading_zeros(make: Make) -> bool:
 @seeded(
     "input",
     'The amount "0" is accepted, and the least amount is asked for.',
-    breaks="decision: amounts",
+    violates="decision: amounts",
     plant=amounts(lambda value: "1000" if value == "0" else value),
 )
 def amount_of_zero(make: Make) -> bool:
@@ -59,7 +59,7 @@ def amount_of_zero(make: Make) -> bool:
 @seeded(
     "input",
     "An amount with spaces, a sign, underscores or the digits of another script is accepted.",
-    breaks="decision: amounts",
+    violates="decision: amounts",
     plant=amounts(_as_number),
 )
 def amount_read_too_kindly(make: Make) -> bool:
@@ -69,7 +69,7 @@ def amount_read_too_kindly(make: Make) -> bool:
 @seeded(
     "input",
     "An amount sent as a JSON number is accepted.",
-    breaks="decision: amounts",
+    violates="decision: amounts",
     plant=amounts(lambda value: str(value) if type(value) is int else value),
 )
 def amount_as_number(make: Make) -> bool:
@@ -79,7 +79,7 @@ def amount_as_number(make: Make) -> bool:
 @seeded(
     "input",
     "An amount below one satoshi is accepted.",
-    breaks="spec: /components/schemas/RequestedAmount",
+    violates="spec: /components/schemas/RequestedAmount",
     plant=pattern("^(?:[1-9][0-9]{2,7}|[1-4][0-9]{8}|500000000)$"),
 )
 def amount_below_the_least(make: Make) -> bool:
@@ -89,7 +89,7 @@ def amount_below_the_least(make: Make) -> bool:
 @seeded(
     "input",
     "An amount of one millisatoshi above the greatest is accepted.",
-    breaks="spec: /components/schemas/RequestedAmount",
+    violates="spec: /components/schemas/RequestedAmount",
     plant=pattern("^(?:[1-9][0-9]{3,7}|[1-4][0-9]{8}|50000000[01])$"),
 )
 def amount_above_the_greatest(make: Make) -> bool:
@@ -99,7 +99,7 @@ def amount_above_the_greatest(make: Make) -> bool:
 @seeded(
     "input",
     "The greatest amount itself is refused.",
-    breaks="spec: /components/schemas/RequestedAmount",
+    violates="spec: /components/schemas/RequestedAmount",
     plant=amounts(lambda value: BROKEN if value == "500000000" else value),
 )
 def greatest_amount_refused(make: Make) -> bool:
@@ -109,7 +109,7 @@ def greatest_amount_refused(make: Make) -> bool:
 @seeded(
     "input",
     "`true` is taken for one second of `expiresIn`.",
-    breaks="decision: expires-in",
+    violates="decision: expires-in",
     plant=field("expiresIn", lambda value: int(value) if isinstance(value, bool) else value),
 )
 def expiry_of_true(make: Make) -> bool:
@@ -119,7 +119,7 @@ def expiry_of_true(make: Make) -> bool:
 @seeded(
     "input",
     "`true` is taken for one slot.",
-    breaks="decision: allowed-slots",
+    violates="decision: allowed-slots",
     plant=field("allowedSlots", lambda value: int(value) if isinstance(value, bool) else value),
 )
 def slots_of_true(make: Make) -> bool:
@@ -129,7 +129,7 @@ def slots_of_true(make: Make) -> bool:
 @seeded(
     "input",
     "A whole number written with a decimal point is accepted.",
-    breaks="decision: statuses",
+    violates="decision: statuses",
     plant=field("expiresIn", lambda value: int(value) if isinstance(value, float) and value.is_integer() else value),
 )
 def expiry_with_a_point(make: Make) -> bool:
@@ -139,7 +139,7 @@ def expiry_with_a_point(make: Make) -> bool:
 @seeded(
     "input",
     "An `expiresIn` of one second more than 30 days is accepted.",
-    breaks="decision: expires-in",
+    violates="decision: expires-in",
     plant=field("expiresIn", lambda value: 2_592_000 if value == 2_592_001 else value),
 )
 def expiry_too_long(make: Make) -> bool:
@@ -149,7 +149,7 @@ def expiry_too_long(make: Make) -> bool:
 @seeded(
     "input",
     "An `expiresIn` of exactly 30 days is refused.",
-    breaks="decision: expires-in",
+    violates="decision: expires-in",
     plant=field("expiresIn", lambda value: BROKEN if value == 2_592_000 else value),
 )
 def longest_expiry_refused(make: Make) -> bool:

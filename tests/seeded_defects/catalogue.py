@@ -1,4 +1,4 @@
-"""The catalogue: every defect, in the order in which the kinds are named."""
+"""The catalogue of all defects, ordered by kind."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def _created(asked: Asked, answered: Answered) -> None:
         answered.status = 201
 
 
-@seeded("contract", "Creation is answered with 201.", breaks="decision: paths", plant=answers(_created))
+@seeded("contract", "Creation is answered with 201.", violates="decision: paths", plant=answers(_created))
 def created_with_201(make: Make) -> bool:
     return charge_status(make) == 201
 
@@ -35,7 +35,7 @@ def _another_status(asked: Asked, answered: Answered) -> None:
 @seeded(
     "contract",
     "A body that breaks the schema is answered with 422, which no operation declares.",
-    breaks="decision: statuses",
+    violates="decision: statuses",
     plant=answers(_another_status),
 )
 def undeclared_status(make: Make) -> bool:
@@ -47,7 +47,7 @@ def _plain(asked: Asked, answered: Answered) -> None:
         answered.become(400, b"text/plain", b"Bad Request")
 
 
-@seeded("contract", "Errors are plain texts.", breaks="decision: errors", plant=answers(_plain))
+@seeded("contract", "Errors are plain texts.", violates="decision: errors", plant=answers(_plain))
 def error_as_plain_text(make: Make) -> bool:
     with make() as sandbox:
         return send(sandbox, "POST", CHARGES, {}).json is None
@@ -61,7 +61,7 @@ def _without_code(asked: Asked, answered: Answered) -> None:
 @seeded(
     "contract",
     "Errors lack the code that programs branch on.",
-    breaks="spec: /components/schemas/Problem/required",
+    violates="spec: /components/schemas/Problem/required",
     plant=answers(_without_code),
 )
 def error_without_code(make: Make) -> bool:
@@ -79,7 +79,7 @@ def _other_media(asked: Asked, answered: Answered) -> None:
 @seeded(
     "contract",
     "Errors are not sent as `application/problem+json`.",
-    breaks="decision: errors",
+    violates="decision: errors",
     plant=answers(_other_media),
 )
 def error_of_another_media_type(make: Make) -> bool:
@@ -96,7 +96,7 @@ def _falls_over(asked: Asked, answered: Answered) -> None:
 @seeded(
     "contract",
     "A description with an emoji is answered with 500.",
-    breaks="spec: /components/schemas/ChargeRequest/properties/description",
+    violates="spec: /components/schemas/ChargeRequest/properties/description",
     plant=answers(_falls_over),
 )
 def emoji_falls_over(make: Make) -> bool:
@@ -112,7 +112,7 @@ def _found_nothing(asked: Asked, answered: Answered) -> None:
 @seeded(
     "contract",
     "An unknown id is answered with 200 and no Charge.",
-    breaks="decision: statuses",
+    violates="decision: statuses",
     plant=answers(_found_nothing),
 )
 def unknown_id_answered_with_200(make: Make) -> bool:
@@ -128,7 +128,7 @@ def _without_success(asked: Asked, answered: Answered) -> None:
 @seeded(
     "contract",
     "The answers about Static Charges lack `success`.",
-    breaks="decision: envelope",
+    violates="decision: envelope",
     plant=answers(_without_success),
 )
 def envelope_without_success(make: Make) -> bool:
@@ -141,7 +141,7 @@ def _number(asked: Asked, answered: Answered) -> None:
         answered.rewrite(lambda body: body["data"].update(balance=int(body["data"]["balance"])))
 
 
-@seeded("contract", "The balance is a number.", breaks="decision: wallet", plant=answers(_number))
+@seeded("contract", "The balance is a number.", violates="decision: wallet", plant=answers(_number))
 def balance_as_number(make: Make) -> bool:
     with make() as sandbox:
         return send(sandbox, "GET", WALLET).json["data"]["balance"] == 0
@@ -156,7 +156,7 @@ def _accepts_anything(asked: Asked, answered: Answered) -> None:
 @seeded(
     "contract",
     "A body of another media type is answered as if it had been read.",
-    breaks="decision: statuses",
+    violates="decision: statuses",
     plant=answers(_accepts_anything),
 )
 def form_accepted(make: Make) -> bool:

@@ -1,4 +1,4 @@
-"""A defect: what is wrong, which promise it breaks, how it is planted, and how one sees that it is there."""
+"""A defect: its description, the rule that it violates, how it is planted, and the probe that detects it."""
 
 from __future__ import annotations
 
@@ -33,38 +33,37 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """One thing that is wrong, in one sentence (`story`).
+    """One defect of the service; `description` is one sentence.
 
-    `breaks` names one promise: `decision: amounts` (an entry of DECISIONS.md), `row: Charge pending expiry_reached` (a
+    `violates` names the rule: `decision: amounts` (an entry of DECISIONS.md), `row: Charge pending expiry_reached` (a
     row of an `x-lifecycle`), or `spec: /paths/...` (a JSON pointer into `charges.openapi.yaml`). While the context
-    that `plant` gives is open, every sandbox that is made has the defect. `probe` is given something to make sandboxes
-    with and tells whether it sees the defect in them.
+    manager of `plant` is active, every new sandbox has the defect. `probe` gets a function that creates sandboxes, and
+    returns whether it detects the defect in them.
     """
 
     name: str
     kind: str
-    story: str
-    breaks: str
+    description: str
+    violates: str
     plant: Plant
     probe: Probe
 
 
-def seeded(kind: str, story: str, *, breaks: str, plant: Plant) -> Callable[[Probe], Defect]:
-    """Make a defect of a probe: the function's name is the defect's, with hyphens."""
+def seeded(kind: str, description: str, *, violates: str, plant: Plant) -> Callable[[Probe], Defect]:
+    """A decorator that makes a defect of its probe. The name of the function, with hyphens, is that of the defect."""
 
     def make(probe: Probe) -> Defect:
-        return Defect(probe.__name__.replace("_", "-"), kind, story, breaks, plant, probe)
+        return Defect(probe.__name__.replace("_", "-"), kind, description, violates, plant, probe)
 
     return make
 
 
 @contextmanager
 def planted(defect: Defect) -> Iterator[Defect]:
-    """While inside, every `Sandbox(...)` that is made and used in this process has the defect.
+    """A context in which every `Sandbox(...)` that is created and used in this process has the defect.
 
-    The specification that the sandbox serves, and the one its receivers judge by, stay what they are: the service
-    breaks its word, it does not give another one. Raises (`AttributeError`, `LookupError`, `TypeError`) when the place
-    at which the service is bent is no longer there.
+    The specification that the sandbox serves does not change; only the service violates it. Raises `AttributeError`,
+    `LookupError` or `TypeError` if the code that the defect changes no longer exists.
     """
     with defect.plant():
         yield defect

@@ -35,7 +35,7 @@ class Doubling(Through):
 @seeded(
     "callbacks",
     "Every callback is sent twice.",
-    breaks="decision: callback-delivery",
+    violates="decision: callback-delivery",
     plant=port("transport", Doubling),
 )
 def sent_twice(make: Make) -> bool:
@@ -45,7 +45,7 @@ def sent_twice(make: Make) -> bool:
 @seeded(
     "callbacks",
     "Nobody is told of a payment.",
-    breaks="row: Charge pending payment_settled",
+    violates="row: Charge pending payment_settled",
     plant=told(lambda facts: facts["event"] != "charge.completed"),
 )
 def payment_not_told(make: Make) -> bool:
@@ -55,7 +55,7 @@ def payment_not_told(make: Make) -> bool:
 @seeded(
     "callbacks",
     "Nobody is told when a Charge expires.",
-    breaks="row: Charge pending expiry_reached",
+    violates="row: Charge pending expiry_reached",
     plant=spec(row("Charge", "pending", "expiry_reached", to="expired", effects=["cancel_invoice"])),
 )
 def expiry_not_told(make: Make) -> bool:
@@ -68,7 +68,7 @@ def expiry_not_told(make: Make) -> bool:
 @seeded(
     "callbacks",
     "Nobody is told when a Charge fails.",
-    breaks="row: Charge pending invoice_failed",
+    violates="row: Charge pending invoice_failed",
     plant=spec(row("Charge", "pending", "invoice_failed", to="error", effects=["cancel_invoice"])),
 )
 def failure_not_told(make: Make) -> bool:
@@ -90,7 +90,7 @@ def _told_at_once(made: Any, original: Callable[..., Any]) -> Callable[..., Any]
 @seeded(
     "callbacks",
     "A callback is sent when a Charge is created, before anything has happened to it.",
-    breaks="decision: callback-delivery",
+    violates="decision: callback-delivery",
     plant=handler("createCharge", _told_at_once),
 )
 def told_of_creation(make: Make) -> bool:
@@ -123,7 +123,7 @@ class TellsEarly(Through):
 @seeded(
     "callbacks",
     "A callback says that a Charge has expired while it can still be paid for a second.",
-    breaks="row: Charge pending expiry_reached",
+    violates="row: Charge pending expiry_reached",
     plant=both(
         port("clock", TellsEarly), told(lambda facts: facts["event"] != "charge.expired" or "endpoint_id" not in facts)
     ),
@@ -154,7 +154,7 @@ class TellsOfTheUnpaid(Through):
 @seeded(
     "callbacks",
     "A Static Charge's owner is told of every invoice that nobody paid.",
-    breaks="decision: callback-delivery",
+    violates="decision: callback-delivery",
     plant=port("clock", TellsOfTheUnpaid),
 )
 def unpaid_invoice_told(make: Make) -> bool:
@@ -170,7 +170,7 @@ def unpaid_invoice_told(make: Make) -> bool:
 @seeded(
     "callbacks",
     "The first attempt is made ten seconds after the event instead of at once.",
-    breaks="decision: callback-delivery",
+    violates="decision: callback-delivery",
     plant=spec(delivery(attempts=["10s", *SCHEDULE[1:]])),
 )
 def sent_late(make: Make) -> bool:
@@ -180,7 +180,7 @@ def sent_late(make: Make) -> bool:
 @seeded(
     "callbacks",
     "A callback that the receiver refused is not sent again.",
-    breaks="decision: callback-delivery",
+    violates="decision: callback-delivery",
     plant=spec(overlays=("no-retries",)),
 )
 def no_retry(make: Make) -> bool:
@@ -190,7 +190,7 @@ def no_retry(make: Make) -> bool:
 @seeded(
     "callbacks",
     "All attempts follow each other after five seconds.",
-    breaks="decision: callback-delivery",
+    violates="decision: callback-delivery",
     plant=spec(delivery(attempts=[0, *["5s"] * 9])),
 )
 def no_backoff(make: Make) -> bool:
@@ -201,7 +201,7 @@ def no_backoff(make: Make) -> bool:
 @seeded(
     "callbacks",
     "A receiver that never answers well gets the message without end.",
-    breaks="decision: callback-delivery",
+    violates="decision: callback-delivery",
     plant=spec(delivery(attempts=[*SCHEDULE, *["24h"] * 90])),
 )
 def no_end(make: Make) -> bool:
@@ -211,7 +211,7 @@ def no_end(make: Make) -> bool:
 @seeded(
     "callbacks",
     "The message is given up after nine attempts instead of ten.",
-    breaks="decision: callback-delivery",
+    violates="decision: callback-delivery",
     plant=spec(delivery(attempts=SCHEDULE[:-1])),
 )
 def given_up_too_soon(make: Make) -> bool:
@@ -221,7 +221,7 @@ def given_up_too_soon(make: Make) -> bool:
 @seeded(
     "callbacks",
     "Pauses are spread by much more than a fifth.",
-    breaks="decision: callback-delivery",
+    violates="decision: callback-delivery",
     plant=spec(delivery(jitter=0.9)),
 )
 def pauses_spread_too_far(make: Make) -> bool:
@@ -236,7 +236,7 @@ def pauses_spread_too_far(make: Make) -> bool:
 @seeded(
     "callbacks",
     "A receiver that asks with `Retry-After` to be left alone longer is not.",
-    breaks="decision: callback-delivery",
+    violates="decision: callback-delivery",
     plant=heard(lambda answer: changed(answer, headers={})),
 )
 def retry_after_ignored(make: Make) -> bool:
@@ -246,7 +246,7 @@ def retry_after_ignored(make: Make) -> bool:
 @seeded(
     "callbacks",
     "`Retry-After` is honoured however long it is, so a receiver can put a message off for ever.",
-    breaks="decision: callback-delivery",
+    violates="decision: callback-delivery",
     plant=spec(delivery(retryAfterTimes=1_000)),
 )
 def retry_after_without_bound(make: Make) -> bool:
@@ -256,7 +256,7 @@ def retry_after_without_bound(make: Make) -> bool:
 @seeded(
     "callbacks",
     "An attempt may take a minute instead of 15 seconds.",
-    breaks="decision: callback-delivery",
+    violates="decision: callback-delivery",
     plant=spec(delivery(timeout="60s")),
 )
 def waits_too_long(make: Make) -> bool:
@@ -270,7 +270,7 @@ def _as(wrong: int, *statuses: int) -> Callable[[CallbackResponse], CallbackResp
 @seeded(
     "callbacks",
     "A redirect counts as received.",
-    breaks="decision: callback-delivery",
+    violates="decision: callback-delivery",
     plant=heard(_as(200, *range(300, 400))),
 )
 def redirect_counts(make: Make) -> bool:
@@ -280,7 +280,7 @@ def redirect_counts(make: Make) -> bool:
 @seeded(
     "callbacks",
     "Only 200 counts as received, so a receiver that answers 204 gets the message again.",
-    breaks="decision: callback-delivery",
+    violates="decision: callback-delivery",
     plant=heard(_as(500, *range(201, 300))),
 )
 def only_200_counts(make: Make) -> bool:
@@ -290,7 +290,7 @@ def only_200_counts(make: Make) -> bool:
 @seeded(
     "callbacks",
     "A receiver that answers 410 gets the message again.",
-    breaks="decision: callback-delivery",
+    violates="decision: callback-delivery",
     plant=heard(_as(500, 410)),
 )
 def sent_again_after_410(make: Make) -> bool:

@@ -41,7 +41,7 @@ def seen(name: str, alter: Callable[[Any], Any]) -> Plant:
 
 
 @seeded(
-    "echo", "Amounts are answered as numbers with a point.", breaks="decision: amounts", plant=seen("amount", float)
+    "echo", "Amounts are answered as numbers with a point.", violates="decision: amounts", plant=seen("amount", float)
 )
 def amount_as_float(make: Make) -> bool:
     return charge_shown(make)["amount"] != "25000"
@@ -50,7 +50,7 @@ def amount_as_float(make: Make) -> bool:
 @seeded(
     "echo",
     "The spaces around a description are lost.",
-    breaks="spec: /components/schemas/Charge/properties/description",
+    violates="spec: /components/schemas/Charge/properties/description",
     plant=said("description", str.strip),
 )
 def description_trimmed(make: Make) -> bool:
@@ -60,7 +60,7 @@ def description_trimmed(make: Make) -> bool:
 @seeded(
     "echo",
     "A description comes back with its marks escaped for HTML.",
-    breaks="spec: /components/schemas/Charge/properties/description",
+    violates="spec: /components/schemas/Charge/properties/description",
     plant=seen("description", html.escape),
 )
 def description_escaped(make: Make) -> bool:
@@ -70,7 +70,7 @@ def description_escaped(make: Make) -> bool:
 @seeded(
     "echo",
     "A description comes back with its letters composed, which is another text.",
-    breaks="spec: /components/schemas/Charge/properties/description",
+    violates="spec: /components/schemas/Charge/properties/description",
     plant=said("description", lambda text: unicodedata.normalize("NFC", text)),
 )
 def description_normalised(make: Make) -> bool:
@@ -80,7 +80,7 @@ def description_normalised(make: Make) -> bool:
 @seeded(
     "echo",
     "Characters beyond the first plane come back as question marks.",
-    breaks="spec: /components/schemas/Charge/properties/description",
+    violates="spec: /components/schemas/Charge/properties/description",
     plant=said("description", lambda text: "".join("?" if character > "\uffff" else character for character in text)),
 )
 def emoji_replaced(make: Make) -> bool:
@@ -90,7 +90,7 @@ def emoji_replaced(make: Make) -> bool:
 @seeded(
     "echo",
     "An `internalId` made of digits comes back as a number.",
-    breaks="spec: /components/schemas/Charge/properties/internalId",
+    violates="spec: /components/schemas/Charge/properties/internalId",
     plant=seen("internalId", lambda text: int(text) if text and text.isascii() and text.isdigit() else text),
 )
 def internal_id_as_number(make: Make) -> bool:
@@ -100,7 +100,7 @@ def internal_id_as_number(make: Make) -> bool:
 @seeded(
     "echo",
     "An `internalId` comes back in lower case.",
-    breaks="spec: /components/schemas/Charge/properties/internalId",
+    violates="spec: /components/schemas/Charge/properties/internalId",
     plant=said("internalId", str.lower),
 )
 def internal_id_lowered(make: Make) -> bool:
@@ -110,7 +110,7 @@ def internal_id_lowered(make: Make) -> bool:
 @seeded(
     "echo",
     'An empty text that was sent comes back as `null` instead of `""`.',
-    breaks="decision: not-given",
+    violates="decision: not-given",
     plant=seen("internalId", lambda text: text or None),
 )
 def empty_text_as_null(make: Make) -> bool:
@@ -125,7 +125,7 @@ def _without_nulls(resource: dict[str, Any]) -> None:
 @seeded(
     "echo",
     "Fields that are null are left out of the answer.",
-    breaks="spec: /components/schemas/Charge/required",
+    violates="spec: /components/schemas/Charge/required",
     plant=shown(_without_nulls),
 )
 def nulls_left_out(make: Make) -> bool:
@@ -135,7 +135,7 @@ def nulls_left_out(make: Make) -> bool:
 @seeded(
     "echo",
     "No `allowedSlots` are answered as 0 instead of `null`.",
-    breaks="decision: allowed-slots",
+    violates="decision: allowed-slots",
     plant=seen("allowedSlots", lambda slots: slots or 0),
 )
 def unlimited_as_zero(make: Make) -> bool:
@@ -145,7 +145,7 @@ def unlimited_as_zero(make: Make) -> bool:
 @seeded(
     "echo",
     "Moments are written in the local time of the server instead of UTC.",
-    breaks="decision: timestamps",
+    violates="decision: timestamps",
     plant=seen("createdAt", lambda moment: moment.replace("Z", "+01:00")),
 )
 def local_time(make: Make) -> bool:
@@ -155,14 +155,14 @@ def local_time(make: Make) -> bool:
 @seeded(
     "echo",
     "Moments are written without their milliseconds.",
-    breaks="decision: timestamps",
+    violates="decision: timestamps",
     plant=seen("expiresAt", lambda moment: moment and moment.replace(".000Z", "Z")),
 )
 def moments_without_milliseconds(make: Make) -> bool:
     return len(charge_shown(make)["expiresAt"]) == len("2030-01-01T00:00:00Z")
 
 
-@seeded("echo", "The unit is called sats.", breaks="decision: client-fields", plant=seen("unit", lambda unit: "sats"))
+@seeded("echo", "The unit is called sats.", violates="decision: client-fields", plant=seen("unit", lambda unit: "sats"))
 def wrong_unit(make: Make) -> bool:
     return charge_shown(make)["unit"] == "sats"
 
@@ -170,7 +170,7 @@ def wrong_unit(make: Make) -> bool:
 @seeded(
     "echo",
     "The link of an invoice lacks the scheme that opens a wallet.",
-    breaks="decision: client-fields",
+    violates="decision: client-fields",
     plant=seen("invoice", lambda invoice: {**invoice, "uri": invoice["request"]}),
 )
 def link_without_a_scheme(make: Make) -> bool:
@@ -180,7 +180,7 @@ def link_without_a_scheme(make: Make) -> bool:
 @seeded(
     "echo",
     "In a list a paid Charge has no `confirmedAt`, although by itself it has one.",
-    breaks="spec: /components/schemas/Charge/properties/confirmedAt",
+    violates="spec: /components/schemas/Charge/properties/confirmedAt",
     plant=shown(lambda resource: "confirmedAt" in resource and resource.update(confirmedAt=None), CHARGES),
 )
 def list_shows_another_charge(make: Make) -> bool:

@@ -1,11 +1,11 @@
-"""The harness put to the proof: each engine is set on each defect, and what it finds is timed and made small."""
+"""The engines of the harness search for each defect; the time and the size of the case are measured."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from statistics import median
@@ -13,25 +13,28 @@ from time import process_time_ns
 from typing import Any
 from unittest.mock import patch
 
-from leyden.harness.engines.campaign import Order, campaign
+from leyden.harness.constants import DEFAULT_ENGINES, ENGINES
+from leyden.harness.engines.campaign import run_campaign
+from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.engines.shrink import shrink
-from leyden.harness.constants import ENGINES
 from tests.seeded_defects.catalogue import CATALOGUE
 from tests.seeded_defects.defect import planted
 
-USUAL = ("tour", "walk", "machine")
-ALL = "all"  # the usual engines as `leyden fuzz` sets them on a service
+ALL = "all"  # the default engines in one campaign, as `leyden fuzz` runs them
 CHOICE = (*ENGINES, ALL)
-LIMIT_S = 15.0  # on one core, by the process's own time
+LIMIT_S = 15.0  # of processor time, on one core
 SMALL = 8  # steps
 
 Job = tuple[str, str, int, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Hunt:
-    """What came of one engine's search for one defect: the seconds of processor time until it was noticed, those until
-    its case was small and proved, and the steps of that case. Nothing found leaves `finder` empty."""
+class DefectSearch:
+    """The result of one engine's search for one defect.
+
+    `seconds` is the processor time until the first violation, `whole_seconds` that until its case was shrunk, `steps`
+    the size of the case. `finder` is the engine that found it, or empty.
+    """
 
     defect: str
     engine: str
@@ -44,71 +47,68 @@ class Hunt:
 
     @property
     def found(self) -> bool:
-        """Whether a promise was seen broken."""
+        """Whether there was a violation."""
         return self.finder != ""
 
 
-def hunt(defect: str | None, engine: str, seed: int, limit_s: float = LIMIT_S) -> Hunt:
-    """Set an engine on a service with this defect, or on the clean one. One world is made before the time begins."""
-    engines = USUAL if engine == ALL else (engine,)
-    campaign(Order(engines=("walk",), examples=1), _spent_ms)  # compiles the specification, loads what is lazy
-    order = Order(engines=engines, seed=seed, seconds=limit_s, stop_early=True)
-    begun = _spent_ms()
-    noticed: list[int] = []
-    with _noticing(noticed):
-        if defect is None:
-            report = campaign(order, _spent_ms)
-        else:
-            with planted(CATALOGUE[defect]):
-                report = campaign(order, _spent_ms)
-    ended = _spent_ms()
-    whole = (ended - begun) / 1_000
-    if not report.findings:
-        return Hunt(defect or "", engine, seed, "", whole, whole, 0, None)
-    first = report.findings[0]
-    seconds = ((noticed or [ended])[0] - begun) / 1_000
-    return Hunt(defect or "", engine, seed, first.engine, seconds, whole, len(first.case.steps), first.case.document())
+def search_defect(defect: str | None, engine: str, seed: int, limit_s: float = LIMIT_S) -> DefectSearch:
+    """Run an engine on a service with this defect, or without one for None. A first run is not timed."""
+    engines = DEFAULT_ENGINES if engine == ALL else (engine,)
+    # Compiles the specification and loads what is imported late.
+    run_campaign(CampaignConfig(engines=("random-walk",), examples=1), _processor_ms)
+    config = CampaignConfig(engines=engines, seed=seed, seconds=limit_s, stop_early=True)
+    started = _processor_ms()
+    found_at: list[int] = []
+    with _record_first_violation(found_at), nullcontext() if defect is None else planted(CATALOGUE[defect]):
+        report = run_campaign(config, _processor_ms)
+    ended = _processor_ms()
+    whole = (ended - started) / 1_000
+    if not report.violations:
+        return DefectSearch(defect or "", engine, seed, "", whole, whole, 0, None)
+    first = report.violations[0]
+    seconds = ((found_at or [ended])[0] - started) / 1_000
+    steps = len(first.case.steps)
+    return DefectSearch(defect or "", engine, seed, first.engine, seconds, whole, steps, first.case.document())
 
 
-def _spent_ms() -> int:
+def _processor_ms() -> int:
     return process_time_ns() // 1_000_000
 
 
 @contextmanager
-def _noticing(moments: list[int]) -> Iterator[None]:
-    """A finding is noticed when somebody begins to make its case smaller."""
+def _record_first_violation(times: list[int]) -> Iterator[None]:
+    """A violation is found when its case begins to be shrunk."""
 
     def timed(original: Callable[..., Any]) -> Callable[..., Any]:
-        def begun(*given: Any, **named: Any) -> Any:
-            moments.append(_spent_ms())
-            return original(*given, **named)
+        def shrink_and_record(*arguments: Any, **named: Any) -> Any:
+            times.append(_processor_ms())
+            return original(*arguments, **named)
 
-        return begun
+        return shrink_and_record
 
-    with (
-        patch("leyden.harness.engines.campaign.shrink", timed(shrink)),
-        patch("leyden.harness.engines.random_walk.shrink", timed(shrink)),
-    ):
+    with patch("leyden.harness.engines.campaign.shrink", timed(shrink)):
         yield
 
 
-def _hunt(job: Job) -> Hunt:
-    return hunt(*job)
+def _search(job: Job) -> DefectSearch:
+    return search_defect(*job)
 
 
-def hunts(asked: Sequence[tuple[str, str, int]], workers: int = 1, limit_s: float = LIMIT_S) -> Iterator[Hunt]:
-    """All of them, as they end: in this process, or in so many others, where each defect is planted by its name."""
-    jobs = [(*one, limit_s) for one in asked]
+def searches(
+    jobs: Sequence[tuple[str, str, int]], workers: int = 1, limit_s: float = LIMIT_S
+) -> Iterator[DefectSearch]:
+    """The results of all searches as they end, in this process or in several others."""
+    limited = [(*one, limit_s) for one in jobs]
     if workers == 1:
-        yield from map(_hunt, jobs)
+        yield from map(_search, limited)
         return
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        for done in as_completed([pool.submit(_hunt, job) for job in jobs]):
+        for done in as_completed([pool.submit(_search, job) for job in limited]):
             yield done.result()
 
 
-def table(found: Sequence[Hunt]) -> list[list[str]]:
-    """A row for each defect: the engine, on how many seeds it found it, its median and slowest time, the sizes."""
+def table(found: Sequence[DefectSearch]) -> list[list[str]]:
+    """A row for each defect and engine: the number of seeds with a violation, the times, and the sizes of the cases."""
     rows = [["defect", "kind", "engine", "found", "median s", "slowest s", "steps"]]
     for (defect, engine), some in _grouped(found).items():
         hits = [one for one in some if one.found]
@@ -119,8 +119,8 @@ def table(found: Sequence[Hunt]) -> list[list[str]]:
     return rows
 
 
-def summary(found: Sequence[Hunt]) -> list[str]:
-    """What the engines found, in sentences; the defects that an engine missed on some seed are named."""
+def summary(found: Sequence[DefectSearch]) -> list[str]:
+    """The totals of each engine, and the defects that it missed on some or on all seeds."""
     lines = []
     for engine in dict.fromkeys(one.engine for one in found):
         groups = {defect: some for (defect, by), some in _grouped(found).items() if by == engine}
@@ -138,26 +138,26 @@ def summary(found: Sequence[Hunt]) -> list[str]:
             small = sum(one.steps <= SMALL for one in hits)
             lines.append(
                 f"  median {median(times.values()):.2f} s, slowest {slowest.seconds:.2f} s ({slowest.defect}, seed "
-                f"{slowest.seed}); with the proof median {median(one.whole_seconds for one in hits):.2f} s, slowest "
+                f"{slowest.seed}); shrunk: median {median(one.whole_seconds for one in hits):.2f} s, slowest "
                 f"{max(one.whole_seconds for one in hits):.2f} s"
             )
             lines.append(f"  {small} of {len(hits)} cases ({small / len(hits):.0%}) have at most {SMALL} steps")
         some_seed = [
             f"{d} ({sum(one.found for one in groups[d])})" for d in groups if d not in whole and d not in never
         ]
-        lines += [f"  missed on some seed: {', '.join(some_seed)}"] if some_seed else []
+        lines += [f"  missed on some seeds: {', '.join(some_seed)}"] if some_seed else []
         lines += [f"  never found: {', '.join(never)}"] if never else []
     return lines
 
 
-def _grouped(found: Sequence[Hunt]) -> dict[tuple[str, str], list[Hunt]]:
+def _grouped(found: Sequence[DefectSearch]) -> dict[tuple[str, str], list[DefectSearch]]:
     names = list(CATALOGUE)
-    groups: dict[tuple[str, str], list[Hunt]] = {}
+    groups: dict[tuple[str, str], list[DefectSearch]] = {}
     for one in sorted(found, key=lambda one: (names.index(one.defect), CHOICE.index(one.engine), one.seed)):
         groups.setdefault((one.defect, one.engine), []).append(one)
     return groups
 
 
-def document(found: Sequence[Hunt]) -> str:
-    """Every hunt as JSON, with the minimal cases."""
+def document(found: Sequence[DefectSearch]) -> str:
+    """All results as JSON, with the shrunk cases."""
     return json.dumps([asdict(one) for one in found], indent=1) + "\n"

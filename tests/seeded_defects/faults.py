@@ -57,7 +57,7 @@ def _at_once(original: Callable[..., Any]) -> Callable[..., Any]:
 @seeded(
     "callbacks",
     "A message that is to be overtaken goes before the others all the same.",
-    breaks="decision: faults",
+    violates="decision: faults",
     plant=attribute(Faults, "defer_until", _at_once),
 )
 def reordered_in_order(make: Make) -> bool:
@@ -67,7 +67,7 @@ def reordered_in_order(make: Make) -> bool:
 @seeded(
     "callbacks",
     "A message that was overtaken goes on waiting for its whole hour.",
-    breaks="decision: faults",
+    violates="decision: faults",
     plant=_let_go(lambda held: [one for one in held if one["kind"] != "reorder"]),
 )
 def overtaken_and_still_held(make: Make) -> bool:
@@ -77,7 +77,7 @@ def overtaken_and_still_held(make: Make) -> bool:
 @seeded(
     "callbacks",
     "A burst leaves behind the message that waited longest.",
-    breaks="decision: faults",
+    violates="decision: faults",
     plant=_let_go(lambda held: held[held[0]["kind"] == "burst" :] if held else held),
 )
 def burst_without_its_first(make: Make) -> bool:
@@ -98,7 +98,7 @@ def _renamed(original: Callable[..., Any]) -> Callable[..., Any]:
 @seeded(
     "callbacks",
     "The messages of a burst come under other ids than their own.",
-    breaks="decision: faults",
+    violates="decision: faults",
     plant=attribute(Faults, "post", _renamed),
 )
 def burst_under_other_ids(make: Make) -> bool:

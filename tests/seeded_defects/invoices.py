@@ -46,7 +46,7 @@ def invoice_of(make: Make, **fields: Any) -> tuple[Any, dict[str, Any]]:
 @seeded(
     "invoice",
     "The invoice asks for whole satoshis and drops the rest of the amount.",
-    breaks="spec: /components/schemas/PaymentRequest",
+    violates="spec: /components/schemas/PaymentRequest",
     plant=ordered(lambda order: changed(order, amount_msat=order.amount_msat // 1_000 * 1_000)),
 )
 def invoice_in_whole_satoshis(make: Make) -> bool:
@@ -56,7 +56,7 @@ def invoice_in_whole_satoshis(make: Make) -> bool:
 @seeded(
     "invoice",
     "The invoice says something else than the Charge's description.",
-    breaks="decision: description",
+    violates="decision: description",
     plant=ordered(lambda order: changed(order, description=f"Payment of {order.amount_msat}")),
 )
 def invoice_of_another_description(make: Make) -> bool:
@@ -70,7 +70,7 @@ def _cut(order: Any) -> Any:
 @seeded(
     "invoice",
     "A description of more than 639 bytes is cut in the invoice instead of standing there as its hash.",
-    breaks="decision: description",
+    violates="decision: description",
     plant=ordered(_cut),
 )
 def long_description_cut(make: Make) -> bool:
@@ -80,7 +80,7 @@ def long_description_cut(make: Make) -> bool:
 @seeded(
     "invoice",
     "The invoice expires after an hour whatever the Charge's `expiresAt`.",
-    breaks="decision: timestamps",
+    violates="decision: timestamps",
     plant=ordered(lambda order: changed(order, expiry_s=3_600)),
 )
 def invoice_of_another_expiry(make: Make) -> bool:
@@ -90,7 +90,7 @@ def invoice_of_another_expiry(make: Make) -> bool:
 @seeded(
     "invoice",
     "The invoice's own timestamp is an hour before the Charge's `createdAt`.",
-    breaks="spec: /components/schemas/Charge/properties/createdAt",
+    violates="spec: /components/schemas/Charge/properties/createdAt",
     plant=ordered(lambda order: changed(order, timestamp_s=order.timestamp_s - 3_600)),
 )
 def invoice_of_another_time(make: Make) -> bool:
@@ -102,7 +102,7 @@ def invoice_of_another_time(make: Make) -> bool:
 @seeded(
     "invoice",
     "Two Charges over the same amount get the same invoice, so paying one pays the other.",
-    breaks="decision: invoices",
+    violates="decision: invoices",
     plant=port("node", Reusing),
 )
 def invoice_used_twice(make: Make) -> bool:
@@ -113,7 +113,7 @@ def invoice_used_twice(make: Make) -> bool:
 @seeded(
     "invoice",
     "The LNURL of a Static Charge changes with every payment, so what was printed goes stale.",
-    breaks="spec: /components/schemas/StaticCharge/properties/invoice",
+    violates="spec: /components/schemas/StaticCharge/properties/invoice",
     plant=attribute(
         StaticChargeService,
         "show",
@@ -145,7 +145,7 @@ def _elsewhere(original: Callable[..., Any]) -> Callable[..., Any]:
 @seeded(
     "invoice",
     "The LNURL of a Static Charge leads to where nothing is.",
-    breaks="decision: lnurl-pay",
+    violates="decision: lnurl-pay",
     plant=attribute(StaticChargeService, "pay_url", _elsewhere),
 )
 def lnurl_leads_nowhere(make: Make) -> bool:

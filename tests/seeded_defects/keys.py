@@ -50,7 +50,7 @@ class ChangesWithoutAKey(BorrowsAKey):
     method, path = "PATCH", STATICS + "/"
 
 
-@seeded("keys", "The balance is shown without a key.", breaks="decision: statuses", plant=app(BorrowsAKey))
+@seeded("keys", "The balance is shown without a key.", violates="decision: statuses", plant=app(BorrowsAKey))
 def wallet_without_a_key(make: Make) -> bool:
     with make() as sandbox:
         return send(sandbox, "GET", WALLET, key=None).status == 200
@@ -59,7 +59,7 @@ def wallet_without_a_key(make: Make) -> bool:
 @seeded(
     "keys",
     "A Static Charge can be changed without a key.",
-    breaks="decision: statuses",
+    violates="decision: statuses",
     plant=app(ChangesWithoutAKey),
 )
 def change_without_a_key(make: Make) -> bool:
@@ -75,7 +75,7 @@ def _anybody(original: Callable[..., Any]) -> Callable[..., Any]:
 @seeded(
     "keys",
     "A key that nobody holds opens the first project.",
-    breaks="decision: statuses",
+    violates="decision: statuses",
     plant=attribute(Projects, "project_for_key", _anybody),
 )
 def any_key_opens(make: Make) -> bool:
@@ -100,7 +100,7 @@ class NeverEnded(Through):
 @seeded(
     "keys",
     "A key that was replaced goes on opening the project.",
-    breaks="spec: /components/securitySchemes/apikey",
+    violates="spec: /components/securitySchemes/apikey",
     plant=gate("projects", NeverEnded),
 )
 def replaced_key_still_opens(make: Make) -> bool:
@@ -122,7 +122,7 @@ def _anyones_charge(original: Callable[..., Any]) -> Callable[..., Any]:
 @seeded(
     "keys",
     "A Charge of another project can be read by whoever knows its id.",
-    breaks="decision: statuses",
+    violates="decision: statuses",
     plant=attribute(ChargeService, "find", _anyones_charge),
 )
 def another_projects_charge(make: Make) -> bool:
@@ -142,7 +142,7 @@ def _anyones_static(original: Callable[..., Any]) -> Callable[..., Any]:
 @seeded(
     "keys",
     "A Static Charge of another project can be changed by whoever knows its id.",
-    breaks="decision: statuses",
+    violates="decision: statuses",
     plant=attribute(StaticChargeService, "find", _anyones_static),
 )
 def another_projects_static_charge(make: Make) -> bool:
@@ -164,7 +164,7 @@ def _tells(original: Callable[..., Any]) -> Callable[..., Any]:
 @seeded(
     "keys",
     "The 404 for another project's Charge differs from the one for an unknown id, and so tells that it exists.",
-    breaks="decision: statuses",
+    violates="decision: statuses",
     plant=attribute(ChargeService, "find", _tells),
 )
 def refusal_tells_what_exists(make: Make) -> bool:
@@ -189,7 +189,7 @@ def _lists_all(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
 @seeded(
     "keys",
     "The list of Charges shows those of all projects.",
-    breaks="decision: lists",
+    violates="decision: lists",
     plant=handler("listCharges", _lists_all),
 )
 def list_of_all_projects(make: Make) -> bool:
@@ -210,7 +210,7 @@ def _richest(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
 @seeded(
     "keys",
     "The balance counts what other projects have received.",
-    breaks="decision: wallet",
+    violates="decision: wallet",
     plant=handler("getWallet", _richest),
 )
 def balance_of_all_projects(make: Make) -> bool:

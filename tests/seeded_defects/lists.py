@@ -53,7 +53,7 @@ def _turned(asked: Asked, answered: Answered) -> None:
     answered.rewrite(turn)
 
 
-@seeded("lists", "The oldest stands first.", breaks="decision: lists", plant=answers(_turned))
+@seeded("lists", "The oldest stands first.", violates="decision: lists", plant=answers(_turned))
 def oldest_first(make: Make) -> bool:
     with three(make) as sandbox:
         return numbers(sandbox) == [0, 1, 2]
@@ -66,7 +66,7 @@ def _plus(by: int) -> Callable[[str], str]:
 @seeded(
     "lists",
     "A page holds one row more than was asked for.",
-    breaks="spec: /components/parameters/Limit",
+    violates="spec: /components/parameters/Limit",
     plant=queried("limit", _plus(1)),
 )
 def page_too_long(make: Make) -> bool:
@@ -100,7 +100,7 @@ def pages(make: Make) -> list[int]:
 @seeded(
     "lists",
     "The next page leaves out a row.",
-    breaks="spec: /components/parameters/After",
+    violates="spec: /components/parameters/After",
     plant=queried("after", _moved(-1)),
 )
 def page_skips_a_row(make: Make) -> bool:
@@ -110,7 +110,7 @@ def page_skips_a_row(make: Make) -> bool:
 @seeded(
     "lists",
     "The next page begins with the last row of the one before.",
-    breaks="spec: /components/parameters/After",
+    violates="spec: /components/parameters/After",
     plant=queried("after", _moved(1)),
 )
 def page_repeats_a_row(make: Make) -> bool:
@@ -128,7 +128,7 @@ def _one_more_page(asked: Asked, answered: Answered) -> None:
 @seeded(
     "lists",
     "The last page promises another one.",
-    breaks="spec: /components/schemas/Next",
+    violates="spec: /components/schemas/Next",
     plant=answers(_one_more_page),
 )
 def last_page_promises_more(make: Make) -> bool:
@@ -139,7 +139,7 @@ def last_page_promises_more(make: Make) -> bool:
 @seeded(
     "lists",
     "The filter by status is ignored.",
-    breaks="spec: /components/parameters/ChargeStatus",
+    violates="spec: /components/parameters/ChargeStatus",
     plant=queried("status", lambda status: None),
 )
 def status_filter_ignored(make: Make) -> bool:
@@ -150,7 +150,7 @@ def status_filter_ignored(make: Make) -> bool:
 @seeded(
     "lists",
     "`createdBefore` lets a Charge of that very moment through.",
-    breaks="spec: /components/parameters/CreatedBefore",
+    violates="spec: /components/parameters/CreatedBefore",
     plant=queried("createdBefore", lambda moment: moment.replace("00Z", "00.001Z")),
 )
 def created_before_includes_its_moment(make: Make) -> bool:
@@ -161,7 +161,7 @@ def created_before_includes_its_moment(make: Make) -> bool:
 @seeded(
     "lists",
     "`createdAfter` leaves out a Charge of that very moment.",
-    breaks="spec: /components/parameters/CreatedAfter",
+    violates="spec: /components/parameters/CreatedAfter",
     plant=queried("createdAfter", lambda moment: moment.replace("00Z", "00.001Z")),
 )
 def created_after_excludes_its_moment(make: Make) -> bool:
@@ -179,7 +179,7 @@ def _known(asked: Asked) -> None:
 @seeded(
     "lists",
     "A misspelt filter is ignored, and the list holds too much.",
-    breaks="decision: lists",
+    violates="decision: lists",
     plant=requests(_known, "GET", "/v0/"),
 )
 def misspelt_filter_ignored(make: Make) -> bool:
@@ -190,7 +190,7 @@ def misspelt_filter_ignored(make: Make) -> bool:
 @seeded(
     "lists",
     "The list of a Static Charge's Charges shows all Charges of the project.",
-    breaks="decision: child-charges",
+    violates="decision: child-charges",
     plant=handler("listStaticChargeCharges", lambda made, original: lambda call: made.handlers["listCharges"](call)),
 )
 def list_of_all_charges(make: Make) -> bool:

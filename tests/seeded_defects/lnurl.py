@@ -55,7 +55,7 @@ def given(make: Make, amount: str | int, *, comment: str = "", **fields: Any) ->
 @seeded(
     "slots",
     "A payer may pay one millisatoshi less than `minAmount`.",
-    breaks="spec: /components/schemas/StaticCharge/properties/minAmount",
+    violates="spec: /components/schemas/StaticCharge/properties/minAmount",
     plant=bounds(least=-1),
 )
 def paid_below_the_minimum(make: Make) -> bool:
@@ -65,7 +65,7 @@ def paid_below_the_minimum(make: Make) -> bool:
 @seeded(
     "slots",
     "A payer may pay one millisatoshi more than `maxAmount`.",
-    breaks="spec: /components/schemas/StaticCharge/properties/maxAmount",
+    violates="spec: /components/schemas/StaticCharge/properties/maxAmount",
     plant=bounds(most=1),
 )
 def paid_above_the_maximum(make: Make) -> bool:
@@ -75,7 +75,7 @@ def paid_above_the_maximum(make: Make) -> bool:
 @seeded(
     "slots",
     "A payment of exactly `maxAmount` is refused.",
-    breaks="spec: /components/schemas/StaticCharge/properties/maxAmount",
+    violates="spec: /components/schemas/StaticCharge/properties/maxAmount",
     plant=bounds(most=-1),
 )
 def maximum_itself_refused(make: Make) -> bool:
@@ -94,7 +94,7 @@ def _satoshis(asked: Asked, answered: Answered) -> None:
 @seeded(
     "lnurl",
     "The payRequest states its bounds in satoshis.",
-    breaks="spec: /components/schemas/PayRequest/properties/minSendable",
+    violates="spec: /components/schemas/PayRequest/properties/minSendable",
     plant=answers(_satoshis, "/lnurlp/"),
 )
 def bounds_in_satoshis(make: Make) -> bool:
@@ -114,7 +114,7 @@ def _first_said(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
 @seeded(
     "lnurl",
     "The payRequest goes on showing the bounds that it showed first, whatever is changed.",
-    breaks="decision: static-updates",
+    violates="decision: static-updates",
     plant=handler("getPayRequest", _first_said),
 )
 def stale_pay_request(make: Make) -> bool:
@@ -132,7 +132,7 @@ def _spaced(said: dict[str, Any]) -> dict[str, Any]:
 @seeded(
     "lnurl",
     "The metadata is shown with other spaces than those that the invoice commits to.",
-    breaks="spec: /components/schemas/PayRequest/properties/metadata",
+    violates="spec: /components/schemas/PayRequest/properties/metadata",
     plant=altered("getPayRequest", _spaced),
 )
 def metadata_written_anew(make: Make) -> bool:
@@ -147,7 +147,7 @@ def metadata_written_anew(make: Make) -> bool:
 @seeded(
     "lnurl",
     "The invoice of a Static Charge commits to its description and not to the metadata.",
-    breaks="decision: lnurl-pay",
+    violates="decision: lnurl-pay",
     plant=ordered(
         lambda order: (
             order
@@ -163,7 +163,7 @@ def invoice_commits_to_the_description(make: Make) -> bool:
 @seeded(
     "lnurl",
     "A link that takes any number of payments is called disposable.",
-    breaks="spec: /components/schemas/PayInvoice/properties/disposable",
+    violates="spec: /components/schemas/PayInvoice/properties/disposable",
     plant=altered("requestInvoice", lambda said: {**said, "disposable": True}),
 )
 def disposable_link(make: Make) -> bool:
@@ -177,7 +177,7 @@ def _without_action(said: dict[str, Any]) -> dict[str, Any]:
 @seeded(
     "lnurl",
     "The `successMessage` is never shown to the payer.",
-    breaks="spec: /components/schemas/PayInvoice/properties/successAction",
+    violates="spec: /components/schemas/PayInvoice/properties/successAction",
     plant=altered("requestInvoice", _without_action),
 )
 def success_message_lost(make: Make) -> bool:
@@ -195,7 +195,7 @@ def _any_comment(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
 @seeded(
     "lnurl",
     "A comment of more than 150 characters is accepted, and cut.",
-    breaks="decision: lnurl-pay",
+    violates="decision: lnurl-pay",
     plant=handler("requestInvoice", _any_comment),
 )
 def comment_too_long(make: Make) -> bool:
@@ -214,7 +214,7 @@ def _early_proof(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
 @seeded(
     "lnurl",
     "The proof of payment is handed out before anything was paid.",
-    breaks="spec: /components/schemas/PaymentProof/properties/preimage",
+    violates="spec: /components/schemas/PaymentProof/properties/preimage",
     plant=handler("verifyPayment", _early_proof),
 )
 def proof_before_payment(make: Make) -> bool:
@@ -231,7 +231,7 @@ def _as_problem(asked: Asked, answered: Answered) -> None:
 @seeded(
     "lnurl",
     "A wallet's wrong request is answered with 400, so the wallet drops the reason.",
-    breaks="decision: lnurl-pay",
+    violates="decision: lnurl-pay",
     plant=answers(_as_problem, "/lnurlp/"),
 )
 def refusal_with_400(make: Make) -> bool:
@@ -246,7 +246,7 @@ def _closed_to_browsers(asked: Asked, answered: Answered) -> None:
 @seeded(
     "lnurl",
     "Wallets in a browser are locked out: the answers allow no other origin.",
-    breaks="decision: lnurl-pay",
+    violates="decision: lnurl-pay",
     plant=answers(_closed_to_browsers, "/lnurlp/"),
 )
 def browsers_locked_out(make: Make) -> bool:
@@ -258,7 +258,7 @@ def browsers_locked_out(make: Make) -> bool:
 @seeded(
     "lnurl",
     "Two Static Charges may have the same Lightning address.",
-    breaks="decision: identifier",
+    violates="decision: identifier",
     plant=attribute(StaticChargeService, "user_exists", lambda original: lambda self, user: False),
 )
 def address_given_twice(make: Make) -> bool:
@@ -274,7 +274,7 @@ def address_given_twice(make: Make) -> bool:
 @seeded(
     "lnurl",
     "The terms behind a Lightning address do not name the address.",
-    breaks="spec: /components/schemas/PayRequest/properties/metadata",
+    violates="spec: /components/schemas/PayRequest/properties/metadata",
     plant=attribute(
         leyden.server.charges.static_charges,
         "pay_metadata",

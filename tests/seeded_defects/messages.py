@@ -26,7 +26,7 @@ from tests.seeded_defects.seams import attribute, changed, spec
 @seeded(
     "callbacks",
     "The callback of a paid Charge still says that it is pending.",
-    breaks="decision: callback-body",
+    violates="decision: callback-body",
     plant=data(lambda body: body.update(status="pending")),
 )
 def stale_status(make: Make) -> bool:
@@ -41,7 +41,7 @@ def _before(body: dict[str, Any]) -> None:
 @seeded(
     "callbacks",
     "The callback of a payment to a Static Charge shows the slots as they were before it.",
-    breaks="spec: /components/schemas/StaticChargeUpdate/properties/slots",
+    violates="spec: /components/schemas/StaticChargeUpdate/properties/slots",
     plant=data(_before),
 )
 def stale_slots(make: Make) -> bool:
@@ -53,7 +53,7 @@ def stale_slots(make: Make) -> bool:
 @seeded(
     "callbacks",
     "The callback names the amount in a field that nobody expects.",
-    breaks="spec: /components/schemas/ChargeUpdate/properties/amount",
+    violates="spec: /components/schemas/ChargeUpdate/properties/amount",
     plant=data(lambda body: body.update(amountMsat=body.pop("amount"))),
 )
 def wrong_field(make: Make) -> bool:
@@ -63,7 +63,7 @@ def wrong_field(make: Make) -> bool:
 @seeded(
     "callbacks",
     "The callback gives the amount in satoshis.",
-    breaks="decision: callback-body",
+    violates="decision: callback-body",
     plant=data(lambda body: body.update(amount=str(int(body["amount"]) // 1_000))),
 )
 def amount_in_satoshis(make: Make) -> bool:
@@ -73,7 +73,7 @@ def amount_in_satoshis(make: Make) -> bool:
 @seeded(
     "callbacks",
     "The callback of a paid Charge does not say when it was paid.",
-    breaks="spec: /components/schemas/ChargeUpdate/properties/confirmedAt",
+    violates="spec: /components/schemas/ChargeUpdate/properties/confirmedAt",
     plant=data(lambda body: body.pop("confirmedAt", None)),
 )
 def payment_time_not_told(make: Make) -> bool:
@@ -83,7 +83,7 @@ def payment_time_not_told(make: Make) -> bool:
 @seeded(
     "callbacks",
     "The `internalId` does not come back in the callback.",
-    breaks="spec: /components/schemas/ChargeUpdate/properties/internalId",
+    violates="spec: /components/schemas/ChargeUpdate/properties/internalId",
     plant=data(lambda body: body.update(internalId=None)),
 )
 def internal_id_not_told(make: Make) -> bool:
@@ -93,7 +93,7 @@ def internal_id_not_told(make: Make) -> bool:
 @seeded(
     "callbacks",
     "The event of a paid Charge has a name that nobody announced.",
-    breaks="decision: callback-delivery",
+    violates="decision: callback-delivery",
     plant=spec(delivery(events={"completed": "charge.paid", "expired": "charge.expired", "error": "charge.error"})),
 )
 def unknown_event(make: Make) -> bool:
@@ -111,7 +111,7 @@ def _first_url(original: Callable[..., Any]) -> Callable[..., Any]:
 @seeded(
     "callbacks",
     "All callbacks go to the URL of the first Charge that was told of.",
-    breaks="spec: /components/schemas/ChargeUpdate/properties/callbackUrl",
+    violates="spec: /components/schemas/ChargeUpdate/properties/callbackUrl",
     plant=attribute(Outbox, "enqueue", _first_url),
 )
 def told_to_another_url(make: Make) -> bool:
@@ -133,7 +133,7 @@ def _another_id(post: CallbackRequest, service: Any) -> CallbackRequest:
 @seeded(
     "callbacks",
     "Each attempt has an id of its own, so a receiver cannot know a message again.",
-    breaks="decision: callback-signature",
+    violates="decision: callback-signature",
     plant=posted(_another_id),
 )
 def new_id_on_retry(make: Make) -> bool:
@@ -154,7 +154,7 @@ def _other_bytes(post: CallbackRequest, service: Any) -> CallbackRequest:
 @seeded(
     "callbacks",
     "A message is written anew for each attempt, and its bytes are not the same.",
-    breaks="spec: /components/parameters/WebhookId",
+    violates="spec: /components/parameters/WebhookId",
     plant=posted(_other_bytes),
 )
 def new_bytes_on_retry(make: Make) -> bool:
@@ -169,7 +169,7 @@ def new_bytes_on_retry(make: Make) -> bool:
 @seeded(
     "callbacks",
     "Every attempt says that it is the first.",
-    breaks="spec: /components/parameters/LeydenAttempt",
+    violates="spec: /components/parameters/LeydenAttempt",
     plant=posted(lambda post, service: headers(post, leyden_attempt="1")),
 )
 def attempts_not_counted(make: Make) -> bool:
@@ -183,7 +183,7 @@ def attempts_not_counted(make: Make) -> bool:
 @seeded(
     "callbacks",
     "Callbacks are not signed.",
-    breaks="decision: callback-signature",
+    violates="decision: callback-signature",
     plant=posted(lambda post, service: headers(post, webhook_signature=None)),
 )
 def not_signed(make: Make) -> bool:
@@ -198,7 +198,7 @@ def _without_id(post: CallbackRequest, service: Any) -> CallbackRequest:
 @seeded(
     "callbacks",
     "The signature does not cover the message's id.",
-    breaks="decision: callback-signature",
+    violates="decision: callback-signature",
     plant=posted(_without_id),
 )
 def signature_of_something_else(make: Make) -> bool:
@@ -208,7 +208,7 @@ def signature_of_something_else(make: Make) -> bool:
 @seeded(
     "callbacks",
     "The timestamp is that of the Charge's creation, so a receiver takes the message for an old one.",
-    breaks="spec: /components/parameters/WebhookTimestamp",
+    violates="spec: /components/parameters/WebhookTimestamp",
     plant=posted(
         lambda post, service: sealed(
             headers(post, webhook_timestamp=str(parse_iso(orjson.loads(post.body)["createdAt"]) // 1_000)), service
@@ -246,7 +246,7 @@ def secrets(choose: Callable[[list[str]], list[str]]) -> Plant:
 @seeded(
     "callbacks",
     "After a change of secret only the old one signs until it ends.",
-    breaks="decision: callback-signature",
+    violates="decision: callback-signature",
     plant=secrets(lambda valid: valid[-1:]),
 )
 def new_secret_does_not_sign(make: Make) -> bool:
@@ -256,7 +256,7 @@ def new_secret_does_not_sign(make: Make) -> bool:
 @seeded(
     "callbacks",
     "After a change of secret the old one signs no more, and receivers have no time to change over.",
-    breaks="decision: callback-signature",
+    violates="decision: callback-signature",
     plant=secrets(lambda valid: valid[:1]),
 )
 def old_secret_ends_at_once(make: Make) -> bool:
@@ -266,7 +266,7 @@ def old_secret_ends_at_once(make: Make) -> bool:
 @seeded(
     "callbacks",
     "A secret that was changed goes on signing after its day.",
-    breaks="decision: callback-signature",
+    violates="decision: callback-signature",
     plant=spec(delivery(secretRotation="48h"), delivery("createStaticCharge", secretRotation="48h")),
 )
 def old_secret_never_ends(make: Make) -> bool:

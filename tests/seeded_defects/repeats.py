@@ -72,7 +72,7 @@ def post(sandbox: Any, body: Any = CHARGE, path: str = CHARGES, key: str = "leyd
 @seeded(
     "idempotency",
     "The same request sent twice creates two Charges.",
-    breaks="decision: idempotency",
+    violates="decision: idempotency",
     plant=gate("idempotency", Forgetful),
 )
 def repeated_request_done_twice(make: Make) -> bool:
@@ -83,7 +83,7 @@ def repeated_request_done_twice(make: Make) -> bool:
 @seeded(
     "idempotency",
     "Another body under a used Idempotency-Key gets the first answer instead of a refusal.",
-    breaks="decision: idempotency",
+    violates="decision: idempotency",
     plant=gate("idempotency", BlindToBody),
 )
 def another_body_under_a_key(make: Make) -> bool:
@@ -95,7 +95,7 @@ def another_body_under_a_key(make: Make) -> bool:
 @seeded(
     "idempotency",
     "An Idempotency-Key used for a Charge is refused for a Static Charge.",
-    breaks="decision: idempotency",
+    violates="decision: idempotency",
     plant=gate("idempotency", BlindToOperation),
 )
 def key_of_another_operation(make: Make) -> bool:
@@ -107,7 +107,7 @@ def key_of_another_operation(make: Make) -> bool:
 @seeded(
     "idempotency",
     "Two projects that choose the same Idempotency-Key get the same Charge.",
-    breaks="decision: idempotency",
+    violates="decision: idempotency",
     plant=gate("idempotency", BlindToProject),
 )
 def key_of_another_project(make: Make) -> bool:
@@ -118,7 +118,7 @@ def key_of_another_project(make: Make) -> bool:
 @seeded(
     "idempotency",
     "An Idempotency-Key is forgotten after an hour.",
-    breaks="decision: idempotency",
+    violates="decision: idempotency",
     plant=kept_for(3_600_000),
 )
 def key_forgotten_too_soon(make: Make) -> bool:
@@ -131,7 +131,7 @@ def key_forgotten_too_soon(make: Make) -> bool:
 @seeded(
     "idempotency",
     "An Idempotency-Key is still remembered after a day.",
-    breaks="decision: idempotency",
+    violates="decision: idempotency",
     plant=kept_for(25 * 3_600_000),
 )
 def key_remembered_too_long(make: Make) -> bool:
@@ -148,7 +148,7 @@ def _unmarked(asked: Asked, answered: Answered) -> None:
 @seeded(
     "idempotency",
     "A repeated answer is not marked as one.",
-    breaks="spec: /components/headers/IdempotentReplayed",
+    violates="spec: /components/headers/IdempotentReplayed",
     plant=answers(_unmarked),
 )
 def repetition_not_marked(make: Make) -> bool:
@@ -177,7 +177,7 @@ class KeepsRefusals(Bent):
 @seeded(
     "idempotency",
     "A request that broke the schema uses up its Idempotency-Key, so the mended one is refused too.",
-    breaks="decision: idempotency",
+    violates="decision: idempotency",
     plant=app(KeepsRefusals),
 )
 def refusal_uses_up_the_key(make: Make) -> bool:

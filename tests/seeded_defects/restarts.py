@@ -50,7 +50,7 @@ def _newest_gone(made: Service) -> None:
 @seeded(
     "restart",
     "The newest Charge is lost in a restart.",
-    breaks="spec: /paths/~1v0~1charges~1{id}/get",
+    violates="spec: /paths/~1v0~1charges~1{id}/get",
     plant=resumed(_newest_gone),
 )
 def row_lost(make: Make) -> bool:
@@ -64,7 +64,7 @@ def row_lost(make: Make) -> bool:
 @seeded(
     "restart",
     "A Charge that was pending before a restart never expires.",
-    breaks="row: Charge pending expiry_reached",
+    violates="row: Charge pending expiry_reached",
     plant=deaf(ChargeService, "resume"),
 )
 def expiry_forgotten(make: Make) -> bool:
@@ -78,7 +78,7 @@ def expiry_forgotten(make: Make) -> bool:
 @seeded(
     "restart",
     "A Static Charge with an `expiresIn` never expires after a restart.",
-    breaks="row: StaticCharge active expiry_reached",
+    violates="row: StaticCharge active expiry_reached",
     plant=deaf(StaticChargeService, "resume"),
 )
 def static_expiry_forgotten(make: Make) -> bool:
@@ -92,7 +92,7 @@ def static_expiry_forgotten(make: Make) -> bool:
 @seeded(
     "restart",
     "A callback that waited for its next attempt is forgotten in a restart.",
-    breaks="decision: callback-delivery",
+    violates="decision: callback-delivery",
     plant=deaf(Outbox, "resume"),
 )
 def delivery_forgotten(make: Make) -> bool:
@@ -116,7 +116,7 @@ def _keys_gone(made: Service) -> None:
 @seeded(
     "restart",
     "Idempotency-Keys are forgotten in a restart, so a repeated request is done twice.",
-    breaks="decision: idempotency",
+    violates="decision: idempotency",
     plant=resumed(_keys_gone),
 )
 def keys_forgotten(make: Make) -> bool:
@@ -132,7 +132,7 @@ def _empty_wallets(made: Service) -> None:
 @seeded(
     "restart",
     "The balance begins at nothing after a restart.",
-    breaks="decision: wallet",
+    violates="decision: wallet",
     plant=resumed(_empty_wallets),
 )
 def balance_forgotten(make: Make) -> bool:
@@ -146,7 +146,7 @@ def balance_forgotten(make: Make) -> bool:
 @seeded(
     "restart",
     "After a restart the same ids are given out again, and new Charges take the place of old ones.",
-    breaks="decision: ids",
+    violates="decision: ids",
     plant=deaf(RandomStreams, "restore"),
 )
 def ids_begin_anew(make: Make) -> bool:

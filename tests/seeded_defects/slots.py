@@ -54,7 +54,7 @@ def slots_after(make: Make, payments: int, **fields: Any) -> tuple[int, str]:
 @seeded(
     "slots",
     "A Static Charge takes one payment more than `allowedSlots`.",
-    breaks="row: StaticCharge active slots_filled",
+    violates="row: StaticCharge active slots_filled",
     plant=both(
         part("Lifecycle", leyden.server.charges.static_charges, guards=_one_more),
         attribute(StaticChargeService, "disable_if_full", _closes_after_one_more),
@@ -67,7 +67,7 @@ def one_slot_too_many(make: Make) -> bool:
 @seeded(
     "slots",
     "A Static Charge is disabled while one slot is left.",
-    breaks="row: StaticCharge active slots_filled",
+    violates="row: StaticCharge active slots_filled",
     plant=attribute(StaticChargeService, "disable_if_full", _closes_before_the_last),
 )
 def one_slot_too_few(make: Make) -> bool:
@@ -77,7 +77,7 @@ def one_slot_too_few(make: Make) -> bool:
 @seeded(
     "slots",
     "A Static Charge stays active when its last slot is used.",
-    breaks="row: StaticCharge active slots_filled",
+    violates="row: StaticCharge active slots_filled",
     plant=deaf(StaticChargeService, "disable_if_full"),
 )
 def never_disabled(make: Make) -> bool:
@@ -87,7 +87,7 @@ def never_disabled(make: Make) -> bool:
 @seeded(
     "slots",
     "Each payment takes two slots.",
-    breaks="decision: slots",
+    violates="decision: slots",
     plant=port("node", Repeating),
 )
 def slot_counted_twice(make: Make) -> bool:
@@ -97,7 +97,7 @@ def slot_counted_twice(make: Make) -> bool:
 @seeded(
     "slots",
     "A slot is taken when an invoice is asked for, so whoever asks without paying uses them up.",
-    breaks="decision: last-slot",
+    violates="decision: last-slot",
     plant=spec(overlays=("reserve-on-issue",)),
 )
 def slot_taken_without_payment(make: Make) -> bool:
@@ -114,7 +114,7 @@ def slot_taken_without_payment(make: Make) -> bool:
 @seeded(
     "slots",
     "More slots do not open a disabled Static Charge again.",
-    breaks="row: StaticCharge disabled slots_reopened",
+    violates="row: StaticCharge disabled slots_reopened",
     plant=spec(refusal("StaticCharge", "disabled", "slots_reopened")),
 )
 def not_reopened(make: Make) -> bool:
@@ -127,7 +127,7 @@ def not_reopened(make: Make) -> bool:
 @seeded(
     "slots",
     "A disabled Static Charge goes on handing out invoices.",
-    breaks="row: StaticCharge disabled invoice_requested",
+    violates="row: StaticCharge disabled invoice_requested",
     plant=spec(row("StaticCharge", "disabled", "invoice_requested", to="disabled", effects=["issue_invoice"])),
 )
 def disabled_hands_out_invoices(make: Make) -> bool:
@@ -143,7 +143,7 @@ def disabled_hands_out_invoices(make: Make) -> bool:
 @seeded(
     "races",
     "Two payers race for the last slot and both pay: the invoices still open are not cancelled.",
-    breaks="decision: last-slot",
+    violates="decision: last-slot",
     plant=spec(row("StaticCharge", "active", "slots_filled", to="disabled")),
 )
 def both_win_the_last_slot(make: Make) -> bool:
@@ -157,7 +157,7 @@ def both_win_the_last_slot(make: Make) -> bool:
 @seeded(
     "races",
     "Two payers race for the last slot, and both payments are counted.",
-    breaks="decision: slots",
+    violates="decision: slots",
     plant=spec(overlays=("count-on-settle",)),
 )
 def slots_above_the_allowed(make: Make) -> bool:
@@ -172,7 +172,7 @@ def slots_above_the_allowed(make: Make) -> bool:
 @seeded(
     "races",
     "A payment that is held when the Charge expires does not go back to the payer.",
-    breaks="row: Charge pending expiry_reached",
+    violates="row: Charge pending expiry_reached",
     plant=spec(row("Charge", "pending", "expiry_reached", to="expired", effects=["notify"])),
 )
 def held_payment_kept_at_expiry(make: Make) -> bool:
@@ -192,7 +192,7 @@ def _a_minute_more(facts: dict[str, Any]) -> dict[str, Any]:
 @seeded(
     "races",
     "An expiring Static Charge leaves its open invoices payable.",
-    breaks="row: StaticCharge active expiry_reached",
+    violates="row: StaticCharge active expiry_reached",
     plant=both(
         spec(row("StaticCharge", "active", "expiry_reached", to="expired")),
         attribute(
@@ -223,7 +223,7 @@ def _writes_back(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
 @seeded(
     "races",
     "A change of a Static Charge writes back the slots as they were when it was created, and undoes the count.",
-    breaks="decision: static-updates",
+    violates="decision: static-updates",
     plant=handler("updateStaticCharge", _writes_back),
 )
 def change_undoes_the_count(make: Make) -> bool:

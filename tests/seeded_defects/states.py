@@ -24,7 +24,7 @@ from tests.seeded_defects.seams import attribute, both, part, port, row, schema,
 @seeded(
     "state",
     "A payment is ignored: the Charge stays pending and then expires.",
-    breaks="row: Charge pending payment_settled",
+    violates="row: Charge pending payment_settled",
     plant=deaf(ChargeService, "invoice_settled"),
 )
 def payment_ignored(make: Make) -> bool:
@@ -37,7 +37,7 @@ def payment_ignored(make: Make) -> bool:
 @seeded(
     "state",
     "A Charge whose invoice the node lost stays pending.",
-    breaks="row: Charge pending invoice_failed",
+    violates="row: Charge pending invoice_failed",
     plant=deaf(ChargeService, "invoice_failed"),
 )
 def failure_ignored(make: Make) -> bool:
@@ -48,7 +48,7 @@ def failure_ignored(make: Make) -> bool:
 @seeded(
     "state",
     "A paid Charge expires all the same when its time comes.",
-    breaks="row: Charge completed expiry_reached",
+    violates="row: Charge completed expiry_reached",
     plant=spec(row("Charge", "completed", "expiry_reached", to="expired")),
 )
 def paid_charge_expires(make: Make) -> bool:
@@ -62,7 +62,7 @@ def paid_charge_expires(make: Make) -> bool:
 @seeded(
     "state",
     "A settlement that is reported twice completes the Charge twice, and is credited twice.",
-    breaks="row: Charge completed payment_settled",
+    violates="row: Charge completed payment_settled",
     plant=both(
         spec(row("Charge", "completed", "payment_settled", to="completed", effects=["notify"])), port("node", Repeating)
     ),
@@ -76,7 +76,7 @@ def completes_twice(make: Make) -> bool:
 @seeded(
     "state",
     "A failed Charge becomes expired when its time comes.",
-    breaks="row: Charge error expiry_reached",
+    violates="row: Charge error expiry_reached",
     plant=spec(row("Charge", "error", "expiry_reached", to="expired")),
 )
 def failed_charge_expires(make: Make) -> bool:
@@ -89,7 +89,7 @@ def failed_charge_expires(make: Make) -> bool:
 @seeded(
     "state",
     "An expired Charge can still be paid, and completes.",
-    breaks="row: Charge expired payment_settled",
+    violates="row: Charge expired payment_settled",
     plant=both(spec(row("Charge", "expired", "payment_settled", to="completed")), port("node", Patient)),
 )
 def expired_charge_completes(make: Make) -> bool:
@@ -103,7 +103,7 @@ def expired_charge_completes(make: Make) -> bool:
 @seeded(
     "state",
     "Each new id is given out twice, so a second Charge takes the place of the first.",
-    breaks="decision: ids",
+    violates="decision: ids",
     plant=part("ChargeService", new_id=every_id_twice),
 )
 def ids_repeated(make: Make) -> bool:
@@ -114,7 +114,7 @@ def ids_repeated(make: Make) -> bool:
 @seeded(
     "state",
     "An expired Static Charge opens again when it is changed.",
-    breaks="row: StaticCharge expired slots_reopened",
+    violates="row: StaticCharge expired slots_reopened",
     plant=spec(row("StaticCharge", "expired", "slots_reopened", to="active", when="slot_free")),
 )
 def expired_static_reopens(make: Make) -> bool:
@@ -127,7 +127,7 @@ def expired_static_reopens(make: Make) -> bool:
 @seeded(
     "state",
     "An overpayment is credited at the amount that was asked for, and the rest is lost.",
-    breaks="decision: wallet",
+    violates="decision: wallet",
     plant=port("node", Crediting),
 )
 def overpayment_lost(make: Make) -> bool:
@@ -142,7 +142,7 @@ def overpayment_lost(make: Make) -> bool:
 @seeded(
     "time",
     "A Charge expires a second before its `expiresAt`.",
-    breaks="row: Charge pending expiry_reached",
+    violates="row: Charge pending expiry_reached",
     plant=timer_moved(-1_000),
 )
 def expires_early(make: Make) -> bool:
@@ -155,7 +155,7 @@ def expires_early(make: Make) -> bool:
 @seeded(
     "time",
     "A Charge expires a second after its `expiresAt`.",
-    breaks="row: Charge pending expiry_reached",
+    violates="row: Charge pending expiry_reached",
     plant=timer_moved(1_000),
 )
 def expires_late(make: Make) -> bool:
@@ -168,7 +168,7 @@ def expires_late(make: Make) -> bool:
 @seeded(
     "time",
     "A Charge is still pending at the instant of its `expiresAt` and expires a millisecond later.",
-    breaks="decision: charge-expiry-instant",
+    violates="decision: charge-expiry-instant",
     plant=timer_moved(1),
 )
 def expires_a_millisecond_late(make: Make) -> bool:
@@ -181,7 +181,7 @@ def expires_a_millisecond_late(make: Make) -> bool:
 @seeded(
     "time",
     "A payment at the very instant of `expiresAt` completes the Charge.",
-    breaks="decision: charge-expiry-instant",
+    violates="decision: charge-expiry-instant",
     plant=spec(overlays=("payable-at-expiry",)),
 )
 def payable_at_expiry(make: Make) -> bool:
@@ -195,7 +195,7 @@ def payable_at_expiry(make: Make) -> bool:
 @seeded(
     "time",
     "A Charge cannot be paid in its last second.",
-    breaks="row: Charge pending payment_settled",
+    violates="row: Charge pending payment_settled",
     plant=port("node", Hasty),
 )
 def last_second_refused(make: Make) -> bool:
@@ -209,7 +209,7 @@ def last_second_refused(make: Make) -> bool:
 @seeded(
     "time",
     "A Charge without an `expiresIn` expires after an hour instead of ten minutes.",
-    breaks="decision: expires-in",
+    violates="decision: expires-in",
     plant=spec(schema("ChargeRequest", "expiresIn", default=3_600)),
 )
 def another_default_expiry(make: Make) -> bool:
@@ -219,7 +219,7 @@ def another_default_expiry(make: Make) -> bool:
 @seeded(
     "time",
     "A Static Charge with an `expiresIn` never expires.",
-    breaks="row: StaticCharge active expiry_reached",
+    violates="row: StaticCharge active expiry_reached",
     plant=timer_lost(leyden.server.charges.static_charges.TIMER),
 )
 def static_never_expires(make: Make) -> bool:
@@ -232,7 +232,7 @@ def static_never_expires(make: Make) -> bool:
 @seeded(
     "time",
     "An invoice of a Static Charge outlives the Static Charge.",
-    breaks="decision: static-expiry",
+    violates="decision: static-expiry",
     plant=attribute(
         ChargeService,
         "issue",
@@ -253,7 +253,7 @@ def invoice_outlives_its_static_charge(make: Make) -> bool:
 @seeded(
     "time",
     "The clock goes back: a later Charge has an earlier `createdAt`.",
-    breaks="spec: /components/schemas/Charge/properties/createdAt",
+    violates="spec: /components/schemas/Charge/properties/createdAt",
     plant=part("ChargeService", clock=Backwards),
 )
 def clock_goes_back(make: Make) -> bool:
@@ -267,7 +267,7 @@ def clock_goes_back(make: Make) -> bool:
 @seeded(
     "time",
     "`confirmedAt` is cut to the second, so a payment seems to come before it was sent.",
-    breaks="spec: /components/schemas/Charge/properties/confirmedAt",
+    violates="spec: /components/schemas/Charge/properties/confirmedAt",
     plant=port("node", Rounding),
 )
 def confirmed_at_rounded(make: Make) -> bool:

@@ -27,7 +27,7 @@ def longest(name: str, limit: int) -> Plant:
 @seeded(
     "input",
     "A description of 640 characters is accepted.",
-    breaks="decision: description",
+    violates="decision: description",
     plant=longest("description", 640),
 )
 def description_too_long(make: Make) -> bool:
@@ -37,7 +37,7 @@ def description_too_long(make: Make) -> bool:
 @seeded(
     "input",
     "The length of a description is counted in bytes, so one of 320 accented letters is refused.",
-    breaks="decision: description",
+    violates="decision: description",
     plant=field("description", lambda text: BROKEN if len(str(text).encode(errors="ignore")) > 639 else text),
 )
 def description_counted_in_bytes(make: Make) -> bool:
@@ -47,7 +47,7 @@ def description_counted_in_bytes(make: Make) -> bool:
 @seeded(
     "input",
     "An empty description is refused.",
-    breaks="decision: request-bodies",
+    violates="decision: request-bodies",
     plant=field("description", lambda text: BROKEN if text == "" else text),
 )
 def empty_description_refused(make: Make) -> bool:
@@ -57,7 +57,7 @@ def empty_description_refused(make: Make) -> bool:
 @seeded(
     "input",
     "An `internalId` of 256 characters is accepted.",
-    breaks="decision: text-lengths",
+    violates="decision: text-lengths",
     plant=longest("internalId", 256),
 )
 def internal_id_too_long(make: Make) -> bool:
@@ -67,7 +67,7 @@ def internal_id_too_long(make: Make) -> bool:
 @seeded(
     "input",
     "A `successMessage` of 144 characters, the most there may be, is refused.",
-    breaks="decision: text-lengths",
+    violates="decision: text-lengths",
     plant=field("successMessage", lambda text: BROKEN if isinstance(text, str) and len(text) == 144 else text),
 )
 def longest_message_refused(make: Make) -> bool:
@@ -77,7 +77,7 @@ def longest_message_refused(make: Make) -> bool:
 @seeded(
     "input",
     "A Charge without a description is accepted.",
-    breaks="decision: request-bodies",
+    violates="decision: request-bodies",
     plant=bodies(lambda body: body.setdefault("description", ""), CHARGES),
 )
 def description_missing(make: Make) -> bool:
@@ -88,7 +88,7 @@ def description_missing(make: Make) -> bool:
 @seeded(
     "input",
     "A Static Charge without a `maxAmount` is accepted.",
-    breaks="spec: /components/schemas/StaticChargeRequest/required",
+    violates="spec: /components/schemas/StaticChargeRequest/required",
     plant=bodies(lambda body: body.setdefault("maxAmount", "500000000"), STATICS),
 )
 def maximum_missing(make: Make) -> bool:
@@ -105,7 +105,7 @@ def _turned_round(body: dict[str, Any]) -> None:
 @seeded(
     "input",
     "A `minAmount` above `maxAmount` is accepted when a Static Charge is created.",
-    breaks="decision: amounts",
+    violates="decision: amounts",
     plant=bodies(_turned_round, STATICS),
 )
 def minimum_above_maximum(make: Make) -> bool:
@@ -115,7 +115,7 @@ def minimum_above_maximum(make: Make) -> bool:
 @seeded(
     "input",
     "A change of `minAmount` to more than `maxAmount` is accepted.",
-    breaks="decision: static-updates",
+    violates="decision: static-updates",
     plant=bodies(lambda body: "minAmount" in body and body.setdefault("maxAmount", "500000000"), method="PATCH"),
 )
 def minimum_changed_above_maximum(make: Make) -> bool:
@@ -127,7 +127,7 @@ def minimum_changed_above_maximum(make: Make) -> bool:
 @seeded(
     "input",
     "`null` for an `internalId` is refused, although it means that there is none.",
-    breaks="decision: not-given",
+    violates="decision: not-given",
     plant=field("internalId", lambda value: BROKEN if value is None else value),
 )
 def null_refused(make: Make) -> bool:
@@ -137,7 +137,7 @@ def null_refused(make: Make) -> bool:
 @seeded(
     "input",
     "An empty `callbackUrl` is refused, although it means that nobody is told.",
-    breaks="decision: not-given",
+    violates="decision: not-given",
     plant=field("callbackUrl", lambda value: BROKEN if value == "" else value),
 )
 def empty_url_refused(make: Make) -> bool:
@@ -147,7 +147,7 @@ def empty_url_refused(make: Make) -> bool:
 @seeded(
     "input",
     "A `callbackUrl` with user name and password is accepted.",
-    breaks="decision: callback-url",
+    violates="decision: callback-url",
     plant=field("callbackUrl", lambda url: re.sub("//[^/@]*@", "//", url) if isinstance(url, str) else url),
 )
 def url_with_a_password(make: Make) -> bool:
@@ -157,7 +157,7 @@ def url_with_a_password(make: Make) -> bool:
 @seeded(
     "input",
     "A request with a field that nobody knows is refused.",
-    breaks="decision: request-bodies",
+    violates="decision: request-bodies",
     plant=spec(schema("ChargeRequest", additionalProperties=False)),
 )
 def unknown_field_refused(make: Make) -> bool:
@@ -172,7 +172,7 @@ def _last_of_twins(asked: Asked) -> None:
 @seeded(
     "input",
     "A body in which a name stands twice is accepted, and the last one counts.",
-    breaks="decision: statuses",
+    violates="decision: statuses",
     plant=requests(_last_of_twins, "POST"),
 )
 def same_name_twice(make: Make) -> bool:

@@ -32,7 +32,7 @@ def as_pytest(case: Case) -> str:
         "    replay(read_case(CASE)).check()\n\n\n"
         "def test_the_journal_is_the_same():\n"
         "    replayed = replay(read_case(CASE))\n"
-        '    assert reresult.journal_hash == CASE["journalHash"]\n'
+        '    assert replayed.journal_hash == CASE["journalHash"]\n'
     )
 
 
@@ -144,5 +144,5 @@ def _replay_code(case: Case) -> str:
     return (
         "import json\n\nfrom leyden.harness.runs.cases import read_case, replay\n\n"
         f"case = read_case(json.loads({document!r}))\nreplayed = replay(case)\n"
-        "print(reresult.result.fact or 'every promise was kept')\nassert reresult.same_finding"
+        "print(replayed.result.expectation or 'no violation')\nassert replayed.same_violation"
     )
