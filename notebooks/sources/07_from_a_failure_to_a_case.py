@@ -13,8 +13,8 @@ import pandas as pd
 from leyden.harness.engines.random_walk import random_walk
 from leyden.harness.engines.shrink import shrink
 from leyden.harness.reports.exports import as_pytest
-from leyden.harness.targets.target import InProcess
 from leyden.harness.runs.cases import read_case, replay
+from leyden.harness.targets.target import InProcess
 from leyden.server.contract.load import load_contract
 
 # %% tags=["parameters"]
