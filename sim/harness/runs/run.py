@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import leyden.harness
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.constants import NO_KEY
 from leyden.harness.executors.executors import EXECUTORS
@@ -14,7 +13,7 @@ from leyden.harness.session.session import Session
 from leyden.harness.steps import Step
 from leyden.harness.targets.target import SECOND_PROJECT
 
-_HARNESS = Path(leyden.harness.__path__[0])
+_HARNESS = Path(__file__).parents[1]
 
 
 class Run(Session):
