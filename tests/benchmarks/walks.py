@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from leyden.lightning.engine.engine import Engine
-from leyden.lightning.engine.fast_path import latency_seed
 from leyden.lightning.engine.forwarding_checks import MAX_ACCEPTED_HTLCS
-from leyden.lightning.engine.network_conditions import NetworkConditions
+from leyden.lightning.engine.network_conditions import BACKWARD_HOPS, NetworkConditions, attempt_seed, table_index
 from leyden.lightning.failure_codes import EXPIRY_TOO_SOON, TEMPORARY_CHANNEL_FAILURE
 from leyden.lightning.routing.pathfinding import Route
 from leyden.lightning.topology.graph import Graph
@@ -116,7 +115,7 @@ def simpys(graph: Graph, sent: list[Route]) -> tuple[float, int, list[int]]:
         edges, amounts = route.edges, route.amounts
         place, code = 0, 0
         while place < len(edges):
-            draw = Engine.table_index(luck, place)
+            draw = table_index(luck, place)
             code = channels.lock(edges[place], amounts[place], draw, world.now)
             if code:
                 break
@@ -126,12 +125,12 @@ def simpys(graph: Graph, sent: list[Route]) -> tuple[float, int, list[int]]:
             yield world.timeout(1)
         while place:
             place -= 1
-            yield world.timeout(spans[source[edges[place]]][Engine.table_index(luck, place + 32) >> 4])
+            yield world.timeout(spans[source[edges[place]]][table_index(luck, place + BACKWARD_HOPS) >> 4])
             channels.unlock(edges[place], amounts[place], not code)
 
     def senders() -> Iterator[Any]:
         for number, route in enumerate(sent):
-            world.process(travel(route, latency_seed(number, 0)))
+            world.process(travel(route, attempt_seed(number, 0)))
             yield world.timeout(10)
 
     world.process(senders())

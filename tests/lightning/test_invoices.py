@@ -14,13 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from leyden.errors import PaymentError
 from leyden.lightning.bolt11.codec import Bolt11Error, decode
 from leyden.lightning.engine.htlc import (
-    INCORRECT_DETAILS,
-    MPP_TIMEOUT,
     Htlc,
     HtlcResolution,
     PaymentNotHeld,
     UnknownInvoice,
 )
+from leyden.lightning.failure_codes import INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, MPP_TIMEOUT
 from leyden.lightning.payer.payment_scripts import FAILURES, OUTCOMES
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.invoices import NodePolicy
@@ -211,7 +210,12 @@ CHECKS = [
 def test_each_fault_is_refused_with_one_code_and_its_own_reason(bench, spoil, why):
     payment_hash = bench.issue()
     fate = bench.invoices.receive_htlc(spoil(bench, bench.htlc(payment_hash)))
-    assert (fate.status, fate.code, fate.why, fate.preimage) == ("failed", INCORRECT_DETAILS, why, None)
+    assert (fate.status, fate.code, fate.why, fate.preimage) == (
+        "failed",
+        INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS,
+        why,
+        None,
+    )
     assert ": " in fate.reason
     assert bench.journal.entries(kind="htlc_refused")[-1].facts["why"] == why
     assert (bench.state(payment_hash), bench.settled) == ("OPEN", [])
@@ -237,7 +241,7 @@ def test_a_state_that_is_not_open_speaks_before_a_wrong_secret(bench):
     bench.send(held, hold=True)
     told = [bench.send(each, payment_secret="ff" * 32) for each in (settled, closed, held)]
     assert [fate.why for fate in told] == ["settled", "canceled", "accepted"]
-    assert {fate.code for fate in told} == {INCORRECT_DETAILS}
+    assert {fate.code for fate in told} == {INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS}
 
 
 @pytest.mark.parametrize(
@@ -307,8 +311,12 @@ def test_the_journal_tells_the_story(bench):
         ("invoice_issued", settled, {"amount_msat": AMOUNT}),
         ("invoice_issued", lost, {"amount_msat": AMOUNT}),
         ("htlc_waiting", settled, {"htlc": "h:1", "amount_msat": 60_000}),
-        ("htlc_refused", settled, {"htlc": "h:2", "why": "underpaid", "code": INCORRECT_DETAILS}),
-        ("htlc_failed_back", settled, {"htlc": "h:1", "why": "underpaid", "code": INCORRECT_DETAILS}),
+        ("htlc_refused", settled, {"htlc": "h:2", "why": "underpaid", "code": INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS}),
+        (
+            "htlc_failed_back",
+            settled,
+            {"htlc": "h:1", "why": "underpaid", "code": INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS},
+        ),
         ("invoice_accepted", settled, {"parts": 1}),
         ("invoice_settled", settled, {"received_msat": AMOUNT, "parts": 1}),
         ("invoice_canceled", lost, {"because": "gone"}),
@@ -446,7 +454,7 @@ def test_too_little_in_total_condemns_the_whole_set(bench):
     waiting = bench.send(payment_hash, 60_000, total_msat=AMOUNT)
     assert bench.send(payment_hash, 30_000, total_msat=AMOUNT - 1).why == "underpaid"
     assert [(fate.htlc_id, fate.code, fate.why) for fate in bench.fates] == [
-        (waiting.htlc_id, INCORRECT_DETAILS, "underpaid")
+        (waiting.htlc_id, INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, "underpaid")
     ]
     assert len(bench.clock) == 0
     assert bench.send(payment_hash).status == "settled"
@@ -473,7 +481,7 @@ def test_waiting_parts_go_back_when_the_invoice_is_closed(bench):
     bench.clock.advance(60_000)
     bench.node.cancel(payment_hash)
     assert [(fate.htlc_id, fate.code, fate.why) for fate in bench.fates] == [
-        (waiting.htlc_id, INCORRECT_DETAILS, "canceled")
+        (waiting.htlc_id, INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, "canceled")
     ]
     assert "expired at 2030-01-01T09:01:00.000Z" in bench.fates[0].reason
     assert (bench.state(payment_hash), len(bench.clock), bench.failed) == ("CANCELED", 0, [])
@@ -551,7 +559,7 @@ def test_scripts_that_end_at_once(bench, script, status, outcome, received_msat,
 def test_what_the_payer_saw_is_in_the_attempts(bench):
     payment = bench.pay(bench.issue(), outcome="underpay", parts=2)
     (attempt,) = payment["attempts"]  # a refusal by the receiver stops the payer
-    assert attempt["code"] == INCORRECT_DETAILS
+    assert attempt["code"] == INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS
     assert attempt["name"] == "incorrect_or_unknown_payment_details"
     assert (attempt["source"], attempt["retried"], attempt["learned"]) == ("final", False, "route was good")
     assert (attempt["why"], attempt["reason"]) == ("underpaid", payment["reason"])
@@ -769,7 +777,7 @@ def test_the_smallest_sums_can_be_sent(bench, asked, outcome, sent):
 
 
 def test_the_codes_are_the_standards():
-    assert (INCORRECT_DETAILS, MPP_TIMEOUT) == (0x400F, 23)  # BOLT 4: PERM|15 and 23
+    assert (INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, MPP_TIMEOUT) == (0x400F, 23)  # BOLT 4: PERM|15 and 23
 
 
 def test_timers_are_set_again_after_a_restart(bench):
@@ -855,9 +863,9 @@ class InvoicesAgainstAModel(RuleBasedStateMachine):
         why = self._why(model, secret, total_msat, amount_msat, blocks)
         assert fate.why == why
         if why:
-            assert (fate.status, fate.code) == ("failed", INCORRECT_DETAILS)
+            assert (fate.status, fate.code) == ("failed", INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS)
             if why == "underpaid":
-                self._empty(model, "failed", INCORRECT_DETAILS)
+                self._empty(model, "failed", INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS)
             return
         model["set"].append({"id": htlc.id, "amount": amount_msat, "total": total_msat, "hold": hold})
         if sum(part["amount"] for part in model["set"]) < total_msat:
@@ -890,7 +898,7 @@ class InvoicesAgainstAModel(RuleBasedStateMachine):
         elif deed == "give_back":
             if state == "OPEN" and model["set"]:
                 self.bench.invoices.fail_waiting_parts(payment_hash, "as asked")
-                self._empty(model, "failed", INCORRECT_DETAILS)
+                self._empty(model, "failed", INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS)
             else:
                 with pytest.raises(PaymentNotHeld):
                     self.bench.invoices.fail_waiting_parts(payment_hash, "as asked")
@@ -901,7 +909,7 @@ class InvoicesAgainstAModel(RuleBasedStateMachine):
             else:
                 assert node.fail_invoice(payment_hash, "lost") is open_before
             if open_before:
-                self._empty(model, "failed", INCORRECT_DETAILS)
+                self._empty(model, "failed", INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS)
                 model["state"] = "CANCELED"
                 expires_at = model["until"] + 1  # every invoice here lasts whole seconds from a whole second
                 model["late"] = self.bench.clock.now() >= expires_at - expires_at % 1_000

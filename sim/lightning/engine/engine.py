@@ -1,44 +1,56 @@
-"""Money on its way: HTLCs lock along a route, arrive or are turned back, and nothing is ever made or lost."""
+"""The network engine: HTLCs move hop by hop along their routes and back, and every channel keeps its capacity."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Any
 
 from leyden.lightning.engine.event_queue import EventQueue
-from leyden.lightning.engine.fast_path import RETURNING, STEP, Quick, hurry, latency_seed
-from leyden.lightning.engine.forwarding_checks import MAX_ACCEPTED_HTLCS, check_forward
+from leyden.lightning.engine.forwarding_checks import LEAST_BLOCKS, MAX_ACCEPTED_HTLCS, policy_failure
 from leyden.lightning.engine.htlc import FAILED, SETTLED
-from leyden.lightning.engine.network_conditions import IDEAL, TABLE_SIZE, NetworkConditions, SampledConditions
-from leyden.lightning.engine.shard import ALARM, BACKWARD, FORWARD, Alarm, Shard
+from leyden.lightning.engine.network_conditions import (
+    BACKWARD_HOPS,
+    HOP_STEP,
+    IDEAL,
+    INDEX_MASK,
+    NetworkConditions,
+    SampledConditions,
+    attempt_seed,
+)
+from leyden.lightning.engine.shard import BACKWARD, FORWARD, Alarm, Shard
 from leyden.lightning.engine.undo_log import UndoLog
-from leyden.lightning.failure_codes import PERMANENT_CHANNEL_FAILURE
+from leyden.lightning.failure_codes import CHANNEL_DISABLED, PERMANENT_CHANNEL_FAILURE, TEMPORARY_CHANNEL_FAILURE
 from leyden.lightning.routing.pathfinding import EdgePolicies, Route, Router
 from leyden.lightning.topology.graph import Graph
 from leyden.server.errors import LeydenError
 
-# What a receiver says of a shard: its fate (`leyden.lightning.engine.htlc`), the code when it failed, and why.
+# The receiver's decision on a shard: its status (`leyden.lightning.engine.htlc`), the code if it failed, the reason.
 ReceiverDecision = tuple[str, int, str]
-# What somebody else makes of a shard about to be passed on at a place: ("fail", code, why), ("drop", 0, why),
-# ("delay", ms, why), or None to let it be.
+# What an interceptor does at one hop: ("fail", code, reason), ("drop", 0, reason) or ("delay", ms, ""); None: nothing.
 InterceptHandler = Callable[[Shard, int], tuple[str, int, str] | None]
 
 _DELAYED = "delayed"
-_MASK = TABLE_SIZE - 1
 
 
 class ConservationError(LeydenError):
-    """A channel no longer adds up: a defect of the simulation, which stops rather than go on with wrong money."""
+    """The balances of a channel and its HTLCs no longer add up to its capacity: a defect of the simulation."""
 
 
 class Engine(UndoLog):
-    """The channels of one network and what is in flight on them, in whole milliseconds.
+    """The channels of one network and the HTLCs in flight on them. Times are milliseconds, amounts msat.
 
-    `arrived` is asked about a shard that reached the end of its route. `returned` is told when the answer is back at
-    the payer, `woken` of what `wake` asked for, `stirred` before the first change in a commit. `intercept` may change
-    what becomes of a shard at any place. Whoever drives moves time with `run`. With `trace` every shard keeps the
-    instants of its hops.
+    Per edge: `balance` (of its source), `initial_balance`, `slots` (HTLCs in flight); per channel: `capacity`,
+    `reserve`, `in_flight`. `on_arrival` decides on a shard that reached the end of its route, `on_return` is called
+    when its result reaches the payer, `on_alarm` for what `set_alarm` scheduled, `on_first_change` before the first
+    change in a commit. `intercept` may act on a shard at any hop. With `trace` each shard records its times.
     """
+
+    # All that a commit may change by assignment; items of lists and dictionaries are recorded one by one.
+    recorded_fields = (
+        "now", "event_count", "shard_count", "graph", "policies", "router", "balance", "initial_balance", "slots",
+        "in_flight", "capacity", "reserve", "closed",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -60,6 +72,7 @@ class Engine(UndoLog):
         self.on_arrival: Callable[[Shard], ReceiverDecision] = lambda shard: (SETTLED, 0, "")
         self.on_return: Callable[[Shard], None] = lambda shard: None
         self.on_alarm: Callable[[Shard], None] = lambda shard: None
+        self.on_first_change: Callable[[], None] | None = None
         self.intercept: InterceptHandler | None = None
         self.balance: list[int] = graph.local_msat.tolist()
         self.initial_balance: list[int] = self.balance.copy()
@@ -74,251 +87,58 @@ class Engine(UndoLog):
         self.shards: dict[int, Shard] = {}
         self.shard_count = 0
         self._height = self.next_block = 0
-        self.quick: Quick | None = None
-        self.on_first_change: Callable[[], None] | None = None
 
-    # Driving
+    # Time
 
     def next_event_ms(self) -> int | None:
-        """The instant of the next event; None when nothing is on its way."""
+        """The time of the next event; None when none is scheduled."""
         return self.queue.times[0] if self.queue.times else None
 
     def run(self, until_ms: int) -> None:
-        """Do everything due by `until_ms`, in order, and stand there.
+        """Process all events up to `until_ms`, in order, and set the time to it.
 
-        Raises `BrokenConservation` when a channel does not add up after an event.
+        Raises `ConservationError` when a channel does not add up after an event.
         """
         if self.recording:
             self.before_change()
-        dues = self.queue.times
-        if dues and dues[0] <= until_ms:
-            if self.recording or self.trace or self.intercept is not None:
-                self._run(until_ms)
-            else:
-                (self.quick or self._hurry()).run(until_ms)
+        times = self.queue.times
+        if times and times[0] <= until_ms:
+            self._process((), until_ms)
         if until_ms > self.now:
             self.now = until_ms
 
-    def _run(self, until_ms: int) -> None:
-        agenda = self.queue
-        while agenda.times and agenda.times[0] <= until_ms:
-            self.now = agenda.times[0]
-            for item in agenda.pop():
-                self.event_count += 1
-                if item.phase == ALARM:
-                    self.on_alarm(item.shard)
-                    continue
-                self.record_object(item)
-                if item.phase == FORWARD:
-                    self.forward(item, item.hop + 1)
-                else:
-                    self._unlock(item)
-
-    def spendable_msat(self, edge: int) -> int:
-        """What the source of an edge can send over it now, in msat."""
-        if self.policies.disabled[edge] or self.slots[edge] >= MAX_ACCEPTED_HTLCS:
-            return 0
-        return self.balance[edge] - self.reserve[edge >> 1]
-
-    def out_edges(self, node: int) -> list[int]:
-        """The edges that begin at a node, closed channels included."""
-        return self.router.out_edges(node)
+    def set_alarm(self, shard: Shard, after_ms: int) -> None:
+        """Call `on_alarm` with this shard after `after_ms`."""
+        self.queue.push(self.now + after_ms, Alarm(shard))
 
     def block_height(self) -> int:
-        """The present block."""
+        """The present block height."""
         if self.now >= self.next_block:
             self._height = self.conditions.height(self.now)
             self.next_block = self.conditions.block_time(self._height + 1)
         return self._height
 
-    def send(self, owner: Any, number: int, route: Route, final_expiry: int, luck: int = 0) -> Shard:
-        """Offer an HTLC to the first hop of a route; the last one expires at block `final_expiry`.
+    def reseed(self, seed: int, secret: Callable[[str], bytes]) -> None:
+        """Use another seed from now on for latencies, blocks, outages and stuck HTLCs; the past does not change."""
+        self.reseeds = (*self.reseeds, (self.now, seed))
+        seeds = [number for _, number in self.reseeds]
+        self.conditions = self.conditions.reseeded(self.now, lambda name: secret(f"{name} after {seeds}"))
+        self.next_block = 0
 
-        `luck` sets the payment apart from others: its latencies are the same whatever else the network carries.
-        """
-        if not (self.recording or self.trace or self.intercept is not None):
-            return (self.quick or self._hurry()).send(owner, number, route, final_expiry, luck)
-        self.before_change()
-        self.shard_count = made = self.shard_count + 1
-        shard = Shard(made, owner, number, latency_seed(luck, number), route, final_expiry)
-        self.record_item(self.shards, made)
-        self.shards[made] = shard
-        self.forward(shard, 0)
-        return shard
+    # Channels
 
-    def reseed(self, luck: int, secret: Callable[[str], bytes]) -> None:
-        """Other luck from now on: latencies, blocks, who is away and what sticks. The past stays as it was."""
-        self.reseeds = (*self.reseeds, (self.now, luck))
-        lucks = [number for _, number in self.reseeds]
-        self.conditions = self.conditions.reseeded(self.now, lambda name: secret(f"{name} after {lucks}"))
-        self.next_block, self.quick = 0, None
+    def spendable_msat(self, edge: int) -> int:
+        """What the source of an edge can send over it now."""
+        if self.policies.disabled[edge] or self.slots[edge] >= MAX_ACCEPTED_HTLCS:
+            return 0
+        return self.balance[edge] - self.reserve[edge >> 1]
 
-    def _hurry(self) -> Quick:
-        self.quick = hurry(self)
-        return self.quick
-
-    @staticmethod
-    def table_index(luck: int, place: int) -> int:
-        """The place in the tables for one message: `place` of a route on the way out, 32 more on the way back."""
-        return luck + place * STEP & _MASK
-
-    def resolve(self, shard: Shard, settled: bool, code: int = 0, why: str = "") -> None:
-        """The receiver's word on a shard that waited with it. Nothing happens when it was given already."""
-        if shard.settled is None:
-            self.before_change()
-            self.record_object(shard)
-            self._resolve(shard, len(shard.edges), settled, code, why)
-
-    def set_alarm(self, shard: Shard, after_ms: int) -> None:
-        """Call `woken` with this shard after a while."""
-        self.queue.push(self.now + after_ms, Alarm(shard))
-
-    # On the way out
-
-    def forward(self, shard: Shard, place: int) -> None:
-        """The node at `place` of the route has a shard: it offers the HTLC on the next edge, or takes it at the end."""
-        if self.intercept is not None and self._intercepted(shard, place):
-            return
-        edges = shard.edges
-        if place == len(edges):
-            self.apply_decision(shard, self.on_arrival(shard))
-            return
-        edge, carried = edges[place], shard.amounts[place]
-        terms, conditions, balance = self.policies, self.conditions, self.balance
-        target, channel = terms.target[edge], edge >> 1
-        rest = balance[edge] - carried
-        if (
-            rest < self.reserve[channel]
-            or self.slots[edge] >= MAX_ACCEPTED_HTLCS
-            or shard.checked_policies is not terms
-            or (place and shard.final_expiry - self.block_height() < 2)
-            or not (conditions.always_up or conditions.is_up(target, self.now))
-        ):
-            refused = check_forward(self, shard, place)
-            if refused is not None:
-                self._resolve(shard, place, False, *refused)
-                return
-        if self.recording:
-            self._record_channel(edge)
-        balance[edge] = rest
-        flying = self.in_flight[channel] = self.in_flight[channel] + carried
-        self.slots[edge] += 1
-        if rest < 0 or rest + balance[edge ^ 1] + flying != self.capacity[channel]:
-            self.raise_imbalance(channel)
-        shard.hop = place
-        if self.trace:
-            shard.times = (*shard.times, (self.now, None))
-        luck = shard.latency_seed + place * STEP & _MASK
-        if luck in conditions.stuck and place + 1 < len(edges):
-            self._drop(shard, place, f"{self.graph.names[target]} never answered")
-        else:
-            self.queue.push(self.now + conditions.latencies_ms[target][luck >> 4], shard)
-
-    def apply_decision(self, shard: Shard, verdict: ReceiverDecision) -> None:
-        """The receiver looked at a shard."""
-        fate, code, why = verdict
-        if fate in (SETTLED, FAILED):
-            self._resolve(shard, len(shard.edges), fate == SETTLED, code, why)
-        else:
-            shard.status = fate
-
-    def _drop(self, shard: Shard, place: int, why: str) -> None:
-        """The node after edge `place` never answers. Its peer closes the channel when the HTLC runs out, and reports
-        that (BOLT 5: a timed-out HTLC is claimed back on the chain; BOLT 4: the channel is gone)."""
-        expiry = shard.final_expiry + shard.cltv_offsets[place]
-        shard.settled, shard.code, shard.reporter_hop = False, PERMANENT_CHANNEL_FAILURE, place
-        shard.reason = f"{why}: its HTLC ran out at block {expiry}"
-        self._schedule_return(shard, place, max(self.conditions.block_time(expiry), self.now + 1))
-
-    def _intercepted(self, shard: Shard, place: int) -> bool:
-        if shard.status == _DELAYED:
-            shard.status = ""
-            return False
-        assert self.intercept is not None
-        found = self.intercept(shard, place)
-        if found is None:
-            return False
-        kind, number, why = found
-        if kind == "delay":
-            # The event that brought the shard here comes once more.
-            shard.status, shard.phase = _DELAYED, FORWARD
-            self.queue.push(self.now + number, shard)
-        elif kind == "drop" and place:
-            self._drop(shard, place - 1, why)
-        else:
-            self._resolve(shard, place, False, number, why)
-        return True
-
-    # Coming back
-
-    def _resolve(self, shard: Shard, place: int, settled: bool, code: int, why: str) -> None:
-        """The node at `place` of the route has the last word; it travels back from there."""
-        shard.settled, shard.code, shard.reporter_hop, shard.reason, shard.status = settled, code, place, why, ""
-        self._schedule_return(shard, place - 1, self.now + (self._return_latency_ms(shard, place - 1) if place else 1))
-
-    def _schedule_return(self, shard: Shard, place: int, due: int) -> None:
-        shard.phase, shard.hop = BACKWARD, place
-        self.queue.push(due, shard)
-
-    def _return_latency_ms(self, shard: Shard, place: int) -> int:
-        """How long an answer takes back over edge `place`."""
-        luck = shard.latency_seed + (place + RETURNING) * STEP & _MASK
-        return self.conditions.latencies_ms[self.policies.source[shard.edges[place]]][luck >> 4]
-
-    def _unlock(self, shard: Shard) -> None:
-        """The answer reaches the source of edge `place`, which undoes the HTLC or makes it good (-1: none was sent)."""
-        place = shard.hop
-        if place >= 0:
-            edge, carried = shard.edges[place], shard.amounts[place]
-            channel = edge >> 1
-            if self.recording:
-                self._record_channel(edge)
-            balance = self.balance
-            flying = self.in_flight[channel] = self.in_flight[channel] - carried
-            balance[edge ^ 1 if shard.settled else edge] += carried
-            self.slots[edge] -= 1
-            if flying < 0 or balance[edge] + balance[edge ^ 1] + flying != self.capacity[channel]:
-                self.raise_imbalance(channel)
-            if self.trace:
-                times = shard.times
-                shard.times = (*times[:place], (times[place][0], self.now), *times[place + 1 :])
-            shard.hop = place = place - 1
-            if place >= 0:
-                self.queue.push(self.now + self._return_latency_ms(shard, place), shard)
-                return
-        if self.recording:
-            self.record_item(self.shards, shard.id)
-        del self.shards[shard.id]
-        self.on_return(shard)
-
-    # Laws
-
-    def raise_imbalance(self, channel: int) -> None:
-        a, b, flying = self.balance[2 * channel], self.balance[2 * channel + 1], self.in_flight[channel]
-        raise ConservationError(
-            f"channel {channel}: {a} + {b} msat and {flying} in flight are not its {self.capacity[channel]}"
-        )
-
-    def audit(self) -> None:
-        """Add everything up anew: every channel, and what is in flight from the shards themselves.
-
-        Raises `BrokenConservation`.
-        """
-        flying, slots = [0] * len(self.in_flight), [0] * len(self.slots)
-        for shard in self.shards.values():
-            for place in range(shard.hop + 1):
-                edge = shard.edges[place]
-                flying[edge >> 1] += shard.amounts[place]
-                slots[edge] += 1
-        if flying != self.in_flight or slots != self.slots:
-            raise ConservationError("what the channels have in flight is not what the HTLCs on their way carry")
-        for channel, capacity in enumerate(self.capacity):
-            a, b = self.balance[2 * channel], self.balance[2 * channel + 1]
-            if a < 0 or b < 0 or a + b + flying[channel] != capacity:
-                self.raise_imbalance(channel)
+    def out_edges(self, node: int) -> list[int]:
+        """The edges that start at a node, those of closed channels included; read only."""
+        return self.router.out_edges(node)
 
     def move_balance(self, edge: int, amount_msat: int) -> int:
-        """Move balance from an edge's source to its target, as a payment would: at most what lies there. How much."""
+        """Move at most this amount from the source of an edge to its target; returns what was moved."""
         self.before_change()
         if self.recording:
             self._record_channel(edge)
@@ -327,25 +147,250 @@ class Engine(UndoLog):
         self.balance[edge ^ 1] += amount_msat
         return amount_msat
 
-    # Second thoughts
+    def audit(self) -> None:
+        """Add up every channel again, and the HTLCs in flight from the shards. Raises `ConservationError`."""
+        in_flight, slots = [0] * len(self.in_flight), [0] * len(self.slots)
+        for shard in self.shards.values():
+            for hop in range(shard.hop + 1):
+                edge = shard.edges[hop]
+                in_flight[edge >> 1] += shard.amounts[hop]
+                slots[edge] += 1
+        if in_flight != self.in_flight or slots != self.slots:
+            raise ConservationError("the channels' amounts in flight differ from those of the shards")
+        for channel, capacity in enumerate(self.capacity):
+            a, b = self.balance[2 * channel], self.balance[2 * channel + 1]
+            if a < 0 or b < 0 or a + b + in_flight[channel] != capacity:
+                self._raise_imbalance(channel)
+
+    def _raise_imbalance(self, channel: int) -> None:
+        a, b, in_flight = self.balance[2 * channel], self.balance[2 * channel + 1], self.in_flight[channel]
+        raise ConservationError(
+            f"channel {channel}: {a} + {b} msat and {in_flight} in flight are not its {self.capacity[channel]}"
+        )
+
+    # From the payer to the receiver
+
+    def send(self, owner: Any, number: int, route: Route, final_expiry: int, latency_seed: int = 0) -> Shard:
+        """Offer an HTLC on the first edge of a route; the last HTLC expires at block `final_expiry`.
+
+        The latencies depend on `latency_seed` and `number` alone, whatever else is in flight on the network.
+        """
+        id = self.shard_count + 1
+        if self.recording:
+            self.before_change()
+            self.record_item(self.shards, id)
+        self.shard_count = id
+        shard = Shard(id, owner, number, attempt_seed(latency_seed, number), route, final_expiry)
+        self.shards[id] = shard
+        self._process((shard,), -1)
+        return shard
+
+    def _process(self, events: tuple[Any, ...], until_ms: int) -> None:
+        """Process these events, which are due now, and then those of the queue up to `until_ms`.
+
+        All steps of an HTLC are in this one loop, and what they read is in local variables: the loop runs once for
+        every hop of every payment. No event replaces the graph, the policies or the conditions.
+        """
+        policies, conditions, queue = self.policies, self.conditions, self.queue
+        target, latencies_ms, stuck = policies.target, conditions.latencies_ms, conditions.stuck
+        balance, in_flight, slots = self.balance, self.in_flight, self.slots
+        capacity, reserve, always_up = self.capacity, self.reserve, conditions.always_up
+        times, events_at, now = queue.times, queue.events_at, self.now
+        least_expiry, next_block = self._height + LEAST_BLOCKS, self.next_block
+        recording, trace = self.recording, self.trace
+        special = recording or trace or self.intercept is not None
+        event_count = 0
+        while True:
+            if now >= next_block:
+                least_expiry, next_block = self.block_height() + LEAST_BLOCKS, self.next_block
+            for shard in events:
+                phase = shard.phase
+                if phase == FORWARD:
+                    # The node at `hop` has the HTLC and offers it on its next edge; the receiver decides.
+                    edges, hop = shard.edges, shard.hop + 1
+                    if special:
+                        self.record_object(shard)
+                        if self.intercept is not None and self._intercepted(shard, hop):
+                            continue
+                    if hop == len(edges):
+                        status, code, reason = self.on_arrival(shard)
+                        if status in (SETTLED, FAILED):
+                            self._resolve(shard, hop, status == SETTLED, code, reason)
+                        else:
+                            shard.status = status
+                        continue
+                    edge, amount = edges[hop], shard.amounts[hop]
+                    channel, node, remaining = edge >> 1, target[edge], balance[edge] - amount
+                    # A route that was checked against the policies in force needs no check of them at each hop.
+                    if (
+                        remaining < reserve[channel]
+                        or slots[edge] >= MAX_ACCEPTED_HTLCS
+                        or shard.checked_policies is not policies
+                        or (shard.final_expiry < least_expiry and hop)
+                        or not (always_up or conditions.is_up(node, now))
+                    ):
+                        failure = self._forwarding_failure(shard, hop)
+                        if failure is not None:
+                            self._resolve(shard, hop, False, *failure)
+                            continue
+                    if special:
+                        if recording:
+                            self._record_channel(edge)
+                        if trace:
+                            shard.times = (*shard.times, (now, None))
+                    balance[edge] = remaining
+                    locked = in_flight[channel] = in_flight[channel] + amount
+                    slots[edge] += 1
+                    if remaining + balance[edge ^ 1] + locked != capacity[channel]:
+                        self._raise_imbalance(channel)
+                    shard.hop = hop
+                    index = shard.latency_seed + hop * HOP_STEP & INDEX_MASK
+                    if index in stuck and hop + 1 < len(edges):
+                        self._drop(shard, hop, f"{self.graph.names[node]} never answered")
+                        continue
+                elif phase == BACKWARD:
+                    # The result reaches the source of edge `hop`: its HTLC is fulfilled or failed.
+                    edges, hop = shard.edges, shard.hop
+                    if special:
+                        self.record_object(shard)
+                    if hop >= 0:
+                        edge, amount = edges[hop], shard.amounts[hop]
+                        channel = edge >> 1
+                        if special:
+                            if recording:
+                                self._record_channel(edge)
+                            if trace:
+                                passed = shard.times
+                                shard.times = (*passed[:hop], (passed[hop][0], now), *passed[hop + 1 :])
+                        locked = in_flight[channel] = in_flight[channel] - amount
+                        balance[edge ^ 1 if shard.settled else edge] += amount
+                        slots[edge] -= 1
+                        if locked < 0 or balance[edge] + balance[edge ^ 1] + locked != capacity[channel]:
+                            self._raise_imbalance(channel)
+                        shard.hop = hop = hop - 1
+                    if hop < 0:  # it is back at the payer, or the payer itself refused
+                        if recording:
+                            self.record_item(self.shards, shard.id)
+                        del self.shards[shard.id]
+                        self.on_return(shard)
+                        continue
+                    node = target[edges[hop] ^ 1]
+                    index = shard.latency_seed + (hop + BACKWARD_HOPS) * HOP_STEP & INDEX_MASK
+                else:
+                    self.on_alarm(shard.shard)
+                    continue
+                # As `EventQueue.push` does, without the call.
+                at_ms = now + latencies_ms[node][index >> 4]
+                if at_ms in events_at:
+                    events_at[at_ms] += (shard,)
+                else:
+                    events_at[at_ms] = (shard,)
+                    heappush(times, at_ms)
+                if recording:
+                    queue.record(at_ms, None)
+            if not times or times[0] > until_ms:
+                self.event_count += event_count
+                return
+            now = self.now = heappop(times)
+            events = events_at.pop(now)
+            event_count += len(events)
+            if recording:
+                queue.record(now, events)
+
+    def _forwarding_failure(self, shard: Shard, hop: int) -> tuple[int, str] | None:
+        """The failure code and the reason with which the source of edge `hop` refuses; None when it forwards.
+
+        The payer (hop 0) is not bound by its own policy.
+        """
+        policies, names = self.policies, self.graph.names
+        edge, amount = shard.edges[hop], shard.amounts[hop]
+        target = names[policies.target[edge]]
+        channel = f"the channel from {names[policies.source[edge]]} to {target}"
+        if edge >> 1 in self.closed:
+            # BOLT 4: an unspecified permanent error of the outgoing channel, "e.g. channel recently closed".
+            return PERMANENT_CHANNEL_FAILURE, f"{channel} is closed"
+        if policies.disabled[edge]:
+            return CHANNEL_DISABLED, f"{channel} is disabled"
+        if hop:
+            failure = policy_failure(policies, shard, hop, self.block_height(), channel)
+            if failure is not None:
+                return failure
+        if not self.conditions.is_up(policies.target[edge], self.now):
+            # BOLT 4: a transient error of the outgoing channel; unknown_next_peer is for channels that do not exist.
+            return TEMPORARY_CHANNEL_FAILURE, f"{target} was offline"
+        spendable = self.balance[edge] - self.reserve[edge >> 1]
+        if amount > policies.htlc_max_msat[edge] or amount > spendable:
+            return TEMPORARY_CHANNEL_FAILURE, f"{channel} had {max(spendable, 0)} msat for {amount}"
+        if self.slots[edge] >= MAX_ACCEPTED_HTLCS:
+            return TEMPORARY_CHANNEL_FAILURE, f"{channel} had {MAX_ACCEPTED_HTLCS} HTLCs in flight"
+        return None
+
+    def _drop(self, shard: Shard, hop: int, reason: str) -> None:
+        """The node after edge `hop` never answers. Its peer closes the channel when the HTLC expires and reports that
+        (BOLT 5: an HTLC that timed out is claimed on the chain; BOLT 4: the channel is gone)."""
+        expiry = shard.final_expiry + shard.cltv_offsets[hop]
+        shard.settled, shard.code, shard.reporter_hop = False, PERMANENT_CHANNEL_FAILURE, hop
+        shard.reason = f"{reason}: its HTLC ran out at block {expiry}"
+        shard.phase, shard.hop = BACKWARD, hop
+        self.queue.push(max(self.conditions.block_time(expiry), self.now + 1), shard)
+
+    def _intercepted(self, shard: Shard, hop: int) -> bool:
+        if shard.status == _DELAYED:
+            shard.status = ""
+            return False
+        assert self.intercept is not None
+        action = self.intercept(shard, hop)
+        if action is None:
+            return False
+        kind, number, reason = action
+        if kind == "delay":
+            # The event that brought the shard to this hop is scheduled again.
+            shard.status, shard.phase = _DELAYED, FORWARD
+            self.queue.push(self.now + number, shard)
+        elif kind == "drop" and hop:
+            self._drop(shard, hop - 1, reason)
+        else:
+            self._resolve(shard, hop, False, number, reason)
+        return True
+
+    # From the node that answered back to the payer
+
+    def resolve(self, shard: Shard, settled: bool, code: int = 0, reason: str = "") -> None:
+        """Settle or fail a shard that the receiver kept waiting or held; nothing happens if it is resolved already."""
+        if shard.settled is None:
+            self.before_change()
+            self.record_object(shard)
+            self._resolve(shard, len(shard.edges), settled, code, reason)
+
+    def _resolve(self, shard: Shard, hop: int, settled: bool, code: int, reason: str) -> None:
+        """The node at `hop` settles or fails the shard, and the result starts back to the payer."""
+        shard.settled, shard.code, shard.reporter_hop, shard.reason, shard.status = settled, code, hop, reason, ""
+        shard.phase, shard.hop = BACKWARD, hop - 1
+        latency_ms = 1
+        if hop:
+            index = shard.latency_seed + (hop - 1 + BACKWARD_HOPS) * HOP_STEP & INDEX_MASK
+            latency_ms = self.conditions.latencies_ms[self.policies.source[shard.edges[hop - 1]]][index >> 4]
+        self.queue.push(self.now + latency_ms, shard)
+
+    # Commits
 
     def before_change(self) -> None:
         """Called before anything changes."""
         if self.recording and not self.saved:
-            self.saved = {name: self.__dict__[name] for name in ("now", "event_count", "shard_count")}
+            self.saved = {name: self.__dict__[name] for name in self.recorded_fields}
             self.queue.log = []
             if self.on_first_change is not None:
                 self.on_first_change()
 
     def commit(self) -> None:
-        """What changed stays."""
+        """Keep the changes made since `begin`."""
         super().commit()
         self.queue.log = None
 
     def rollback(self) -> None:
-        """Let everything be as it was at `begin`."""
+        """Restore the state at `begin`."""
         self.queue.rollback()
-        self.next_block, self.quick = 0, None
+        self.next_block = 0
         super().rollback()
 
     def _record_channel(self, edge: int) -> None:

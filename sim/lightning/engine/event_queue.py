@@ -1,17 +1,16 @@
-"""What is due when: the events of a network by instant, those of one instant in the order in which they were set."""
+"""The queue of the network's events, by time; events of one time keep the order in which they were scheduled."""
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappush
 from typing import Any
 
 
 class EventQueue:
-    """A heap of instants (ms), and for each instant what is due then.
+    """A heap of times (ms), and the events of each time.
 
-    Comparing whole numbers is all that the heap does: half the cost of a heap of tuples; and nearly always one thing is
-    due at a time, for which a tuple costs less than a list. While `log` is a list, changes are written to it so that
-    `rollback` can undo them.
+    A heap of integers costs half of a heap of tuples; nearly always a time has one event, for which a tuple costs less
+    than a list. While `log` is a list, changes are written to it for `rollback`.
     """
 
     __slots__ = ("events_at", "log", "times")
@@ -21,38 +20,33 @@ class EventQueue:
         self.times: list[int] = []
         self.log: list[tuple[int, tuple[Any, ...] | None]] | None = None
 
-    def push(self, due_ms: int, item: Any) -> None:
-        """Let `item` be due at an instant, after all else that is due then."""
-        slot = self.events_at.get(due_ms)
-        if slot is None:
-            self.events_at[due_ms] = (item,)
-            heappush(self.times, due_ms)
+    def push(self, at_ms: int, event: Any) -> None:
+        """Schedule an event at a time, after the others of that time."""
+        if at_ms in self.events_at:
+            self.events_at[at_ms] += (event,)
         else:
-            self.events_at[due_ms] = (*slot, item)
-        if self.log is not None:
-            self.log.append((due_ms, None))
+            self.events_at[at_ms] = (event,)
+            heappush(self.times, at_ms)
+        self.record(at_ms, None)
 
-    def pop(self) -> tuple[Any, ...]:
-        """What is due at the next instant. Raises `IndexError` when nothing is."""
-        due = heappop(self.times)
-        items = self.events_at.pop(due)
+    def record(self, at_ms: int, popped: tuple[Any, ...] | None) -> None:
+        """Write a push (None) or a pop to the log, if there is one."""
         if self.log is not None:
-            self.log.append((due, items))
-        return items
+            self.log.append((at_ms, popped))
 
     def changed_times(self) -> set[int]:
-        """The instants of which the log says something."""
-        return {due for due, _ in self.log or ()}
+        """The times in the log."""
+        return {at_ms for at_ms, _ in self.log or ()}
 
     def rollback(self) -> None:
-        """Undo what the log says, the latest first."""
-        slots = self.events_at
-        for due, popped in reversed(self.log or ()):
+        """Undo what is in the log, the latest change first."""
+        events_at = self.events_at
+        for at_ms, popped in reversed(self.log or ()):
             if popped is not None:
-                slots[due] = popped
-            elif len(slots[due]) > 1:
-                slots[due] = slots[due][:-1]
+                events_at[at_ms] = popped
+            elif len(events_at[at_ms]) > 1:
+                events_at[at_ms] = events_at[at_ms][:-1]
             else:
-                del slots[due]
-        self.times = list(slots)
+                del events_at[at_ms]
+        self.times = list(events_at)
         heapify(self.times)

@@ -12,12 +12,6 @@ from typing import Any, NamedTuple
 from leyden.server.errors import LeydenError
 from leyden.server.timestamps import to_iso
 
-# BOLT 4, "Failure Messages": PERM marks a failure that trying again cannot mend.
-PERM = 0x4000
-INCORRECT_DETAILS = PERM | 15
-MPP_TIMEOUT = 23
-CODE_NAMES = {INCORRECT_DETAILS: "incorrect_or_unknown_payment_details", MPP_TIMEOUT: "mpp_timeout"}
-
 # What becomes of an HTLC. `waiting` and `held` are not the end: waiting for the other parts, held for the word.
 WAITING, HELD, SETTLED, FAILED = "waiting", "held", "settled", "failed"
 

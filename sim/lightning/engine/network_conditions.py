@@ -1,4 +1,4 @@
-"""What no node decides: how fast messages travel, when blocks come, who is away, and which HTLC gets stuck."""
+"""The conditions of the network that no node decides: latencies, block times, nodes that are offline, stuck HTLCs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,31 @@ from leyden.world.rng import RandomStream
 
 FIRST_HEIGHT = 800_000
 
-# An HTLC's luck is a number below this; which of them stick is drawn in advance, and a latency for every sixteen: few
-# enough that they stay close to the processor.
+# Latencies and stuck HTLCs are drawn in advance: an index below this picks one. Sixteen indices share a latency, so
+# that the table stays in the processor's cache.
 TABLE_SIZE = 65_536
 _LATENCIES = TABLE_SIZE // 16
+INDEX_MASK = TABLE_SIZE - 1
+# Odd, so that the indices of one attempt do not repeat early; the way back has hops of its own.
+HOP_STEP, BACKWARD_HOPS = 40_503, 32
+
+
+def attempt_seed(payment_seed: int, attempt: int) -> int:
+    """The first index of an attempt of a payment. Low digits decide least in a product: those above are taken."""
+    return (payment_seed * 64 + attempt) * 2_654_435_761 >> 8 & INDEX_MASK
+
+
+def table_index(seed: int, hop: int) -> int:
+    """The index of one message of an attempt: `hop` of the route, plus `BACKWARD_HOPS` on the way back."""
+    return seed + hop * HOP_STEP & INDEX_MASK
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkConditions:
-    """How well the network works. Times are milliseconds, shares are of 1.
+    """The parameters of the network's conditions. Times are milliseconds, shares are between 0 and 1.
 
-    A hop takes a log-normal time; nodes are up and down in turns, exponentially long.
+    The latency of a hop is log-normal, `slow_factor` times longer to a slow node; an HTLC gets stuck at a hop with
+    probability `stuck_share`; nodes are up and down for exponentially distributed times; so is the time between blocks.
     """
 
     hop_median_ms: float = 120.0
@@ -40,12 +54,12 @@ IDEAL = NetworkConditions(slow_share=0.0, stuck_share=0.0, up_share=1.0)
 
 
 class SampledConditions:
-    """The weather of one world: each value depends on the seed and on what is asked about, never on who asked before,
-    so forks of equal luck share one of these.
+    """The conditions drawn for one network: a value depends on the seed and on what is asked, never on earlier calls.
+    So forks with the same seed share one of these.
 
-    `secret(name)` gives the 32 bytes that a named part of chance begins with; `start_ms` is the first instant.
-    `spans_ms[node][draw // 16]` is how long a message to a node takes, and a hop never answers when `draw in stuck`; a
-    draw is 0 to `TABLE` - 1.
+    `secret(name)` gives the 32 bytes of a named random stream; `start_ms` is the first instant. For an `index` from
+    `table_index`, `latencies_ms[node][index // 16]` is the latency of a message to a node, and the HTLC gets stuck if
+    `index in stuck`.
     """
 
     def __init__(
@@ -64,12 +78,13 @@ class SampledConditions:
         self._since = start_ms
         self._before = before
         table = np.random.default_rng(int.from_bytes(secret("latency"), "big"))
+        # Box and Muller: a normal distribution from uniform numbers, which stay the same from one numpy to the next.
         drawn = np.sqrt(-2.0 * np.log(1.0 - table.random(_LATENCIES))) * np.cos(2.0 * np.pi * table.random(_LATENCIES))
-        spans = parameters.hop_median_ms * np.exp(parameters.hop_sigma_log * drawn)
-        # Who is slow is no luck of the day.
+        latencies = parameters.hop_median_ms * np.exp(parameters.hop_sigma_log * drawn)
+        # A new seed does not change which nodes are slow.
         self._slow: Flags = table.random(nodes) < parameters.slow_share if before is None else before._slow
         fast_ms, slow_ms = (
-            np.maximum((spans * factor).astype(np.int64), 1).tolist() for factor in (1.0, parameters.slow_factor)
+            np.maximum((latencies * factor).astype(np.int64), 1).tolist() for factor in (1.0, parameters.slow_factor)
         )
         self.latencies_ms: list[list[int]] = [slow_ms if slow else fast_ms for slow in self._slow.tolist()]
         self.stuck: frozenset[int] = frozenset(
@@ -78,60 +93,56 @@ class SampledConditions:
         self._blocks: list[int] = [start_ms]
         self._mining = RandomStream("blocks", secret("blocks"))
         self._transitions: dict[int, tuple[RandomStream, list[int]]] = {}
+        # The last answer of `is_up` for each node, and from when until when it holds.
         self._up: list[bool] = [True] * nodes
         self._from: list[int] = [0] * nodes
         self._until: list[int] = [0] * nodes
 
     def reseeded(self, now_ms: int, secret: Callable[[str], bytes]) -> SampledConditions:
-        """The same past until now, and other luck from here on."""
-        twin = SampledConditions(self._nodes, now_ms, secret, self.parameters, before=self)
+        """The same past until now, and another seed from then on."""
+        other = SampledConditions(self._nodes, now_ms, secret, self.parameters, before=self)
         self.height(now_ms)
-        twin._blocks = self._blocks[: bisect_right(self._blocks, now_ms)]
-        return twin
-
-    def current(self) -> tuple[bool, list[bool], list[int], list[int]]:
-        """What `up` found last, for a loop that cannot afford the call: whether all nodes always are up, and for each
-        whether it was, from when and until when that is so."""
-        return self.always_up, self._up, self._from, self._until
+        other._blocks = self._blocks[: bisect_right(self._blocks, now_ms)]
+        return other
 
     def is_up(self, node: int, at_ms: int) -> bool:
         """Whether a node is reachable at an instant."""
         if self._from[node] <= at_ms < self._until[node] or self.always_up:
             return self._up[node]
-        turns = self._transitions_of(node, at_ms)
-        place = bisect_right(turns, at_ms)
-        self._from[node], self._until[node] = turns[place - 1] if place else at_ms, turns[place]
-        self._up[node] = place % 2 == 0
+        times = self._transitions_of(node, at_ms)
+        passed = bisect_right(times, at_ms)
+        self._from[node], self._until[node] = times[passed - 1] if passed else at_ms, times[passed]
+        self._up[node] = passed % 2 == 0
         return self._up[node]
 
     def _transitions_of(self, node: int, at_ms: int) -> list[int]:
-        """The instants at which a node goes and comes, beyond `at_ms`. The first turn is an up one, and begins before
-        the world does: who is away at the start came from somewhere."""
-        weather = self.parameters
+        """The times at which a node goes offline and comes back, to beyond `at_ms`. It starts up, at a time before the
+        first instant, so that some nodes are offline at the first instant."""
+        parameters = self.parameters
         found = self._transitions.get(node)
         if found is None:
             past: list[int] = []
             if self._before is not None:
-                past = [turn for turn in self._before._transitions_of(node, self._since) if turn <= self._since]
+                past = [time for time in self._before._transitions_of(node, self._since) if time <= self._since]
             found = self._transitions[node] = (RandomStream("offline", self._secret(f"offline {node}")), past)
-        stream, turns = found
-        while not turns or turns[-1] <= at_ms:
-            mean_up = weather.mean_down_ms * weather.up_share / (1.0 - weather.up_share)
-            before = turns[-1] if turns else self._since - 20 * int(weather.mean_down_ms)
+        stream, times = found
+        while not times or times[-1] <= at_ms:
+            mean_up = parameters.mean_down_ms * parameters.up_share / (1.0 - parameters.up_share)
+            before = times[-1] if times else self._since - 20 * int(parameters.mean_down_ms)
             if self._before is not None:
-                before = max(before, self._since)  # the time until the next turn has no memory
-            mean = mean_up if len(turns) % 2 == 0 else weather.mean_down_ms
-            turns.append(before + 1 + int(stream.exponential(mean)))
-        return turns
+                before = max(before, self._since)  # an exponential time to the next transition has no memory
+            mean = mean_up if len(times) % 2 == 0 else parameters.mean_down_ms
+            times.append(before + 1 + int(stream.exponential(mean)))
+        return times
 
     def height(self, at_ms: int) -> int:
-        """The number of the latest block at an instant."""
+        """The height of the latest block at an instant."""
         while self._blocks[-1] <= at_ms:
             self._mine()
         return FIRST_HEIGHT + bisect_right(self._blocks, at_ms) - 1
 
     def block_time(self, height: int) -> int:
-        """When this block comes, or came."""
+        """The time of the block at this height."""
         while len(self._blocks) <= height - FIRST_HEIGHT:
             self._mine()
         return self._blocks[max(0, height - FIRST_HEIGHT)]

@@ -40,7 +40,7 @@ def fork_engine(engine: Engine) -> Engine:
     twin.balance = engine.balance.copy()
     twin.in_flight, twin.slots = [0] * len(engine.in_flight), [0] * len(engine.slots)
     twin.queue, twin.shards = EventQueue(), {}
-    twin.intercept = twin.quick = twin.on_first_change = None
+    twin.intercept = twin.on_first_change = None
     return twin
 
 
@@ -108,7 +108,6 @@ def restore_network(
         engine.now = at
         engine.reseed(luck, secret)
     engine.now, engine.event_count, engine.shard_count = saved["now"], saved["events"], saved["made"]
-    engine.quick = None
     if isinstance(saved["balance"], dict):
         for edge, amount_msat in saved["balance"].items():
             engine.balance[edge] = amount_msat

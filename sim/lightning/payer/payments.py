@@ -8,16 +8,15 @@ from typing import Any
 from leyden.errors import PaymentError
 from leyden.lightning.bolt11.codec import decode
 from leyden.lightning.engine.htlc import (
-    CODE_NAMES,
     FAILED,
     HELD,
-    MPP_TIMEOUT,
     SETTLED,
     WAITING,
     Htlc,
     HtlcResolution,
     PaymentNotHeld,
 )
+from leyden.lightning.failure_codes import FAILURE_NAMES, MPP_TIMEOUT
 from leyden.lightning.payer.payment_scripts import FAILURES, amount_to_send, build_script, part_amount
 from leyden.lightning.receiver.node import DirectNode
 from leyden.server.ports import SETTLEMENT, USER, Clock, EventJournal, RandomSource
@@ -214,7 +213,7 @@ class Payments:
         if fate.status == FAILED:
             # BOLT 4: only the final node sends these two codes, so the route is known to be good.
             attempt.update(
-                source="final", code=fate.code, name=CODE_NAMES.get(fate.code or 0), learned="route was good"
+                source="final", code=fate.code, name=FAILURE_NAMES.get(fate.code or 0), learned="route was good"
             )
             attempt.update(why=fate.why, reason=fate.reason)
             row["next_part_at"] = None  # a refusal by the receiver itself is not mended by sending more

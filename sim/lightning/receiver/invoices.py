@@ -15,8 +15,6 @@ from typing import Any
 from leyden.lightning.engine.htlc import (
     FAILED,
     HELD,
-    INCORRECT_DETAILS,
-    MPP_TIMEOUT,
     SETTLED,
     WAITING,
     Htlc,
@@ -25,6 +23,7 @@ from leyden.lightning.engine.htlc import (
     UnknownInvoice,
     explain,
 )
+from leyden.lightning.failure_codes import INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, MPP_TIMEOUT
 from leyden.server.ports import EXPIRY, Clock, EventJournal, InvoiceParams, SettledInvoice
 from leyden.server.store.store import Store
 
@@ -183,7 +182,9 @@ class Invoices:
             return False
         row = {**row, "state": "CANCELED", "closed_at": self._clock.now(), "closed_because": because}
         self._journal.note("invoice_canceled", payment_hash, because=because)
-        self._fail_set(row, INCORRECT_DETAILS, "canceled", f"the receiver closed the invoice: {because}")
+        self._fail_set(
+            row, INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, "canceled", f"the receiver closed the invoice: {because}"
+        )
         return True
 
     def fail_waiting_parts(self, payment_hash: str, reason: str) -> None:
@@ -191,7 +192,7 @@ class Invoices:
         row = self._existing_row(payment_hash)
         if row["state"] != "OPEN" or not _held(row):
             raise PaymentNotHeld(f"no part of a payment waits at this invoice, which is {row['state']}")
-        self._fail_set(row, INCORRECT_DETAILS, "given_back", reason)
+        self._fail_set(row, INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, "given_back", reason)
 
     def resume(self) -> None:
         """Set the timers of the incomplete sets: for a store that was just opened."""
@@ -232,11 +233,13 @@ class Invoices:
 
     def _refuse(self, row: Row | None, htlc: Htlc, why: str) -> HtlcResolution:
         reason = explain(why, row, htlc, self._clock.now(), needed_cltv=self.min_cltv_expiry())
-        self._journal.note("htlc_refused", htlc.payment_hash, htlc=htlc.id, why=why, code=INCORRECT_DETAILS)
+        self._journal.note(
+            "htlc_refused", htlc.payment_hash, htlc=htlc.id, why=why, code=INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS
+        )
         if why == "underpaid" and row is not None and _held(row):
             # Too little in total condemns the whole set, the parts that already wait included.
-            self._fail_set(row, INCORRECT_DETAILS, why, reason)
-        return HtlcResolution(htlc.id, htlc.payment_hash, FAILED, INCORRECT_DETAILS, why, reason)
+            self._fail_set(row, INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, why, reason)
+        return HtlcResolution(htlc.id, htlc.payment_hash, FAILED, INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, why, reason)
 
     def _settle(self, row: Row, now: int, earlier: Sequence[Row]) -> None:
         """Store the settlement and report it; `earlier` are the parts whose senders still wait for an answer."""

@@ -128,17 +128,9 @@ def _can_forward(engine: Engine, edge: int, carried: int) -> bool:
 def _replace_graph(engine: Engine, graph: Graph) -> None:
     """Let the engine go by another map; everything that is replaced can be taken back."""
     engine.before_change()
-    if engine.recording:
-        for name in _REPLACED:
-            engine.saved.setdefault(name, engine.__dict__[name])
-    engine.graph, engine.quick = graph, None
+    engine.graph = graph
     engine.policies = EdgePolicies(graph)
     engine.router = Router(graph, engine.policies)
-
-
-_REPLACED = (
-    "graph", "policies", "router", "balance", "initial_balance", "slots", "in_flight", "capacity", "reserve", "closed",
-)  # fmt: skip
 
 
 def opened_since(engine: Engine, channels: int) -> list[list[int]]:
