@@ -1,8 +1,8 @@
-"""The application: the spec's operations, one by one, as Starlette routes.
+"""The application: the operations of the spec, one by one, as Starlette routes.
 
     for operation in contract.operations:  operationId -> handler,  path -> route,  schema -> check
 
-What the operations are is written in `specs/`; what they do, in the services; how a request reaches them, in the door.
+`specs/` defines the operations, the services implement them, `leyden.server.http.pipeline` processes their requests.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from leyden.server.contract.types import Contract
 from leyden.server.errors import MethodNotAllowed, NotFound
 from leyden.server.http.pipeline import BodyLimitMiddleware, Handler, PathEndpoint, PipelineContext, send_problem
 
-_FOUND = "leyden.route"
+_ROUTE = "leyden.route"
 
 
 class ApiMount(NamedTuple):
-    """A contract with its handlers, and where its own document is served. `documents` are served beside it, by their
-    paths, and made when they are asked for."""
+    """A contract with its handlers, and the paths of its OpenAPI document and of its documentation page.
+
+    `documents` are further JSON documents by path, made at each request.
+    """
 
     contract: Contract
     handlers: Mapping[str, Handler]
@@ -36,58 +38,60 @@ class ApiMount(NamedTuple):
     documents: Mapping[str, Callable[[], Mapping[str, Any]]] = MappingProxyType({})
 
 
-def operation_routes(part: ApiMount, gate: PipelineContext) -> list[Route]:
-    """One route per path of the contract; literal paths before templated ones, as OpenAPI asks."""
+def operation_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
+    """One route per path of the contract; paths without parameters first, as OpenAPI requires."""
     routes = []
-    for path, operations in part.contract.by_path().items():
+    for path, operations in mount.contract.by_path().items():
         bound = {
-            operation.method.upper(): (operation, part.handlers[operation.operation_id]) for operation in operations
+            operation.method.upper(): (operation, mount.handlers[operation.operation_id]) for operation in operations
         }
-        routes.append(Route(path, PathEndpoint(bound, gate, part.contract.depth_limit)))
+        routes.append(Route(path, PathEndpoint(bound, pipeline, mount.contract.depth_limit)))
     return sorted(routes, key=lambda route: "{" in route.path)
 
 
 class PublicPage:
-    """Something to read, for which nobody needs a key."""
+    """A page or document that needs no API key."""
 
-    def __init__(self, show: Callable[[], Response], gate: PipelineContext) -> None:
-        self._show = show
-        self._gate = gate
+    def __init__(self, render: Callable[[], Response], pipeline: PipelineContext) -> None:
+        self._render = render
+        self._pipeline = pipeline
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] not in {"GET", "HEAD"}:
-            problem = MethodNotAllowed("this is here to be read: use GET", headers={"Allow": "GET, HEAD"})
-            return await send_problem(send, problem, self._gate.next_request_id())
-        return await self._show()(scope, receive, send)
+            problem = MethodNotAllowed("this path is read-only: use GET", headers={"Allow": "GET, HEAD"})
+            return await send_problem(send, problem, self._pipeline.next_request_id())
+        return await self._render()(scope, receive, send)
 
 
-def document_routes(part: ApiMount, gate: PipelineContext) -> list[Route]:
-    """The served document, its page for people, and what is served beside it."""
+def document_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
+    """The routes of the OpenAPI document, its documentation page and the further documents."""
 
     def document(make: Callable[[], Mapping[str, Any]]) -> Response:
         return Response(orjson.dumps(make()), media_type="application/json")
 
     def docs() -> Response:
-        # Here and not above: most servers start without anybody reading their page.
+        # Imported here: most servers never show the page.
         from leyden.server.docs.page import docs_page
 
-        return HTMLResponse(docs_page(part.contract, part.document_path))
+        return HTMLResponse(docs_page(mount.contract, mount.document_path))
 
-    documents = {part.document_path: lambda: part.contract.document, **part.documents}
+    documents = {mount.document_path: lambda: mount.contract.document, **mount.documents}
     return [
-        *(Route(path, PublicPage(partial(document, make), gate)) for path, make in documents.items()),
-        Route(part.docs_path, PublicPage(docs, gate)),
+        *(Route(path, PublicPage(partial(document, make), pipeline)) for path, make in documents.items()),
+        Route(mount.docs_path, PublicPage(docs, pipeline)),
     ]
 
 
-def mount_routes(part: ApiMount, gate: PipelineContext) -> list[Route]:
-    """All routes of a part."""
-    return [*operation_routes(part, gate), *document_routes(part, gate)]
+def mount_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
+    """All routes of a mount."""
+    return [*operation_routes(mount, pipeline), *document_routes(mount, pipeline)]
 
 
 class LazyMount(NamedTuple):
-    """A part that is made when somebody first asks for something below `prefix`: most servers start without that, and
-    most sandboxes never are. `body_limit` is its contract's, in bytes."""
+    """A mount that is made at the first request below `prefix`: most sandboxes never need it.
+
+    `body_limit` is the limit of its contract in bytes.
+    """
 
     prefix: str
     body_limit: int
@@ -95,50 +99,50 @@ class LazyMount(NamedTuple):
 
 
 class _LazyRoutes(BaseRoute):
-    """The routes of a part that is made when it is first needed."""
+    """The routes of a `LazyMount`."""
 
-    def __init__(self, part: LazyMount, gate: PipelineContext) -> None:
-        self._part = part
-        self._gate = gate
-        self._routes: list[Route] | None = None
-        self._plain: dict[str, Route] = {}
+    def __init__(self, mount: LazyMount, pipeline: PipelineContext) -> None:
+        self._mount = mount
+        self._pipeline = pipeline
+        self._parametrised: list[Route] | None = None
+        self._literal: dict[str, Route] = {}
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        if not scope["path"].startswith(self._part.prefix):
+        if not scope["path"].startswith(self._mount.prefix):
             return Match.NONE, {}
-        if self._routes is None:
-            routes = mount_routes(self._part.make(), self._gate)
-            self._plain = {route.path: route for route in routes if "{" not in route.path}
-            self._routes = [route for route in routes if "{" in route.path]
-        plain = self._plain.get(scope["path"])
-        for route in self._routes if plain is None else (plain,):
-            match, found = route.matches(scope)
+        if self._parametrised is None:
+            routes = mount_routes(self._mount.make(), self._pipeline)
+            self._literal = {route.path: route for route in routes if "{" not in route.path}
+            self._parametrised = [route for route in routes if "{" in route.path]
+        literal = self._literal.get(scope["path"])
+        for route in self._parametrised if literal is None else (literal,):
+            match, child_scope = route.matches(scope)
             if match is Match.FULL:
-                return match, {**found, _FOUND: route}
+                return match, {**child_scope, _ROUTE: route}
         return Match.NONE, {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await scope[_FOUND].handle(scope, receive, send)
+        await scope[_ROUTE].handle(scope, receive, send)
 
 
-def build_app(first: ApiMount, later: Sequence[LazyMount], gate: PipelineContext) -> ASGIApp:
-    """Fold the parts into one application. The first part's page is where `/` leads.
+def build_app(main: ApiMount, lazy_mounts: Sequence[LazyMount], pipeline: PipelineContext) -> ASGIApp:
+    """The application: the mounts under one router. `/` redirects to the documentation page of `main`.
 
-    A router alone: every endpoint answers its own errors, so that nothing has to be caught around them.
+    It needs no error middleware: every endpoint answers its own errors.
     """
 
-    async def nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
-        problem = NotFound(f"there is nothing at this path: the routes are listed at {first.docs_path}")
-        await send_problem(send, problem, gate.next_request_id())
+    async def no_route(scope: Scope, receive: Receive, send: Send) -> None:
+        problem = NotFound(f"no operation has this path: the paths are listed at {main.docs_path}")
+        await send_problem(send, problem, pipeline.next_request_id())
 
-    limit = max(first.contract.body_limit, *(part.body_limit for part in later), 0)
+    limit = max(main.contract.body_limit, *(mount.body_limit for mount in lazy_mounts), 0)
     return Router(
         [
-            *(_LazyRoutes(part, gate) for part in later),
-            *mount_routes(first, gate),
-            Route("/", PublicPage(lambda: RedirectResponse(first.docs_path), gate)),
+            *(_LazyRoutes(mount, pipeline) for mount in lazy_mounts),
+            *mount_routes(main, pipeline),
+            Route("/", PublicPage(lambda: RedirectResponse(main.docs_path), pipeline)),
         ],
         redirect_slashes=False,
-        default=nothing_here,
-        middleware=[Middleware(BodyLimitMiddleware, gate=gate, limit=limit)],
+        default=no_route,
+        middleware=[Middleware(BodyLimitMiddleware, pipeline=pipeline, limit=limit)],
     )

@@ -1,4 +1,4 @@
-"""The service put together: the one place where its parts are introduced to each other and to the ports."""
+"""The composition root: the one place where the parts of the service are built and connected to the ports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,12 @@ from leyden.server.version import VERSION
 
 
 class Service:
-    """A charge service over the given ports. Raises `ContractError` when the spec asks for what no code does."""
+    """A charge service over the given ports.
+
+    `transaction` is entered around each request; by default it is a commit of the store. With `mock_unbound` an
+    operation without a handler returns its example. Raises `ContractError` when the spec has an operation, guard or
+    effect that no code implements.
+    """
 
     def __init__(
         self,
@@ -42,7 +47,7 @@ class Service:
         self.contract = contract
         self.store = store
         rules = {rule.name: rule for operation in contract.operations.values() for rule in operation.callbacks}
-        # One secret signs every callback of a project: it is kept as long as the most patient of them asks.
+        # One secret signs all callbacks of a project, so the longest rotation of all rules counts.
         rotation_ms = max((rule.delivery.rotation_ms for rule in rules.values()), default=0)
         self.projects = Projects(store, clock, secrets, rotation_ms)
         self.outbox = Outbox(
@@ -75,7 +80,7 @@ class Service:
         )
 
     def resume(self) -> None:
-        """Set every timer again from the stored rows: what fell due meanwhile fires at once, in order."""
+        """Set every timer from the stored rows. Timers that became due meanwhile fire at once, in order."""
         self.charges.resume()
         self.static_charges.resume()
         self.outbox.resume()

@@ -191,7 +191,7 @@ class ChargeService:
         """The project's Charge, or `NotFound`: an id of another project's is as unknown as one never given out."""
         row: dict[str, Any] | None = self.charges.row(charge_id)
         if row is None or row["project"] != project:
-            raise NotFound("there is nothing with this id for this key: check it and the apikey")
+            raise NotFound("this API key has no resource with this id: check the id and the key")
         return row
 
     def cancel_outstanding(self, static_charge_id: str) -> None:

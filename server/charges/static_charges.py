@@ -180,7 +180,7 @@ class StaticChargeService:
         """The project's Static Charge named in the path, or `NotFound`."""
         row: dict[str, Any] | None = self.static_charges.row(call.path["id"])
         if row is None or row["project"] != call.project:
-            raise NotFound("there is nothing with this id for this key: check it and the apikey")
+            raise NotFound("this API key has no resource with this id: check the id and the key")
         return row
 
     def by_user(self, user: str) -> dict[str, Any] | None:

@@ -1,9 +1,9 @@
-"""The door: every request passes the same checks in the same order before any handler sees it.
+"""The request pipeline: every request passes the same checks in the same order before its handler runs.
 
-    size -> route -> key -> media type -> Accept -> strict JSON -> parameters -> body -> idempotency -> handler
-         -> the answer held against the spec
+    size -> route -> API key -> media type -> Accept -> strict JSON -> parameters -> body -> idempotency -> handler
+         -> response checked against the spec
 
-Nothing waits on I/O here except for the request's own bytes, and for the disk when the store's policy says so.
+The pipeline waits only for the bytes of the request and, depending on the store's policy, for the disk.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ log = logging.getLogger("leyden")
 PROBLEM = "application/problem+json"
 
 _BODY, _HEADERS = "leyden.body", "leyden.headers"
-_DRAINED = 8 * 1024 * 1024
-# An answer is kept under its Idempotency-Key once the handler has judged the request; our own failures are not kept.
-_NOT_KEPT = frozenset({400, 401, 500, 507})
+_DRAIN_LIMIT_BYTES = 8 * 1024 * 1024
+# A response is stored under its Idempotency-Key when the handler has run; requests that did not reach the handler and
+# failures of the service are not stored.
+_NOT_STORED = frozenset({400, 401, 500, 507})
 
 Handler = Callable[[Request], Any]
 Headers = Iterable[tuple[bytes, bytes]]
@@ -49,11 +50,11 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 @dataclass(slots=True)
 class PipelineContext:
-    """What the door needs of the world behind it.
+    """The parts of the service that the pipeline uses, shared by all requests.
 
-    `transaction` is entered around all that a request reads and writes, which is then one commit. `wait_durable` is
-    awaited before an answer leaves: the store's policy. `rate_limit` names the refusal for an operation that is asked
-    for too often.
+    `transaction` is entered around everything that a handler reads and writes, which is then one commit.
+    `wait_durable` is awaited before a response is sent, as the store's policy requires. `rate_limit(operation_id)`
+    returns the problem for an operation that is called too often, or None. `request_count` numbers the requests.
     """
 
     transaction: Callable[[], AbstractContextManager[Any]]
@@ -66,32 +67,31 @@ class PipelineContext:
     request_count: int = 0
 
     def next_request_id(self) -> str:
-        """The next request's name, `req-1`, `req-2`, ...: counted, so that a run can be repeated to the byte."""
+        """`req-1`, `req-2`, ...: counted and not random, so that a run can be reproduced to the byte."""
         self.request_count += 1
         return f"req-{self.request_count}"
 
 
 class BodyLimitMiddleware:
-    """Reads the whole body before anything else and refuses one that is too long (413), by its announced length and by
-    its counted bytes."""
+    """Reads the whole body first and answers 413 if it is too long, by its Content-Length or by its counted bytes."""
 
-    def __init__(self, app: ASGIApp, gate: PipelineContext, limit: int) -> None:
+    def __init__(self, app: ASGIApp, pipeline: PipelineContext, limit: int) -> None:
         self._app = app
-        self._gate = gate
+        self._pipeline = pipeline
         self._limit = limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        sent = scope[_HEADERS] = headers_by_name(scope["headers"])
-        announced = sent.get(b"content-length", b"")
-        too_long = announced.isdigit() and int(announced) > self._limit
+        headers = scope[_HEADERS] = headers_by_name(scope["headers"])
+        content_length = headers.get(b"content-length", b"")
+        too_long = content_length.isdigit() and int(content_length) > self._limit
         read = 0
         chunks: list[bytes] = []
         more = True
-        # A body that is too long is still read for a while: a client that is busy sending would otherwise see a broken
-        # connection instead of the answer.
-        while more and read <= _DRAINED:
+        # A body that is too long is read up to a limit all the same: a client that is still sending would otherwise
+        # get a connection error instead of the response.
+        while more and read <= _DRAIN_LIMIT_BYTES:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return None
@@ -103,13 +103,13 @@ class BodyLimitMiddleware:
             more = message.get("more_body", False)
         if too_long:
             problem = PayloadTooLarge(f"the body is larger than {self._limit} bytes: send less")
-            return await send_problem(send, problem, self._gate.next_request_id())
+            return await send_problem(send, problem, self._pipeline.next_request_id())
         scope[_BODY] = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         return await self._app(scope, receive, send)
 
 
 class BoundOperation:
-    """An operation, who answers it, and the headers that all its answers have in common."""
+    """An operation with its handler and parser, and the headers of all its responses."""
 
     __slots__ = ("handler", "headers", "is_async", "operation", "parser", "response_rule")
 
@@ -125,86 +125,93 @@ class BoundOperation:
 
 
 class PathEndpoint:
-    """Everything that can be asked of one path."""
+    """The operations of one path. It answers their errors itself, and HEAD, OPTIONS and unknown methods."""
 
-    def __init__(self, bound: Mapping[str, tuple[Operation, Handler]], gate: PipelineContext, depth_limit: int) -> None:
+    def __init__(
+        self, bound: Mapping[str, tuple[Operation, Handler]], pipeline: PipelineContext, depth_limit: int
+    ) -> None:
         self._bound = {
             method: BoundOperation(operation, handler, depth_limit) for method, (operation, handler) in bound.items()
         }
         if "GET" in bound:
             self._bound["HEAD"] = self._bound["GET"]
         self._allow = ", ".join(sorted([*self._bound, "OPTIONS"])).encode()
-        self._gate = gate
-        self._open_to_browsers = any(operation.errors_as == "lnurl" for operation, _ in bound.values())
+        self._pipeline = pipeline
+        self._cors = any(operation.errors_as == "lnurl" for operation, _ in bound.values())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        gate = self._gate
+        pipeline = self._pipeline
         method = scope["method"]
-        offer = self._bound.get(method)
-        request_id = gate.next_request_id()
-        if offer is None:
+        bound = self._bound.get(method)
+        request_id = pipeline.next_request_id()
+        if bound is None:
             return await self._respond_without_operation(scope, send, request_id)
-        operation = offer.operation
-        headers = offer.headers.copy()
+        operation = bound.operation
+        headers = bound.headers.copy()
         try:
-            status, body = await self._handle(offer, scope, headers, request_id)
-            if gate.wait_durable is not None:
-                await _settle(gate.wait_durable, operation)
+            status, body = await self._handle(bound, scope, headers, request_id)
+            if pipeline.wait_durable is not None:
+                await _wait_durable(pipeline.wait_durable, operation)
         except Problem as problem:
             return await self._respond_problem(operation, problem, request_id, scope, send)
         except Exception as error:
             log.exception("%s failed on %s", operation.operation_id, request_id)
-            defect = InternalError(
-                f"{operation.operation_id} failed on a defect of Leyden's own: {type(error).__name__}"
-            )
+            defect = InternalError(f"{operation.operation_id} failed: a defect of Leyden, {type(error).__name__}")
             return await self._respond_problem(operation, defect, request_id, scope, send)
-        gate.journal.note("request", _subject(scope), status=status)
+        pipeline.journal.note("request", _subject(scope), status=status)
         media = JSON if status == 200 else PROBLEM
-        return await _send(send, status, body, media, headers, hide=method == "HEAD")
+        return await _send(send, status, body, media, headers, omit_body=method == "HEAD")
 
     async def _handle(
-        self, offer: BoundOperation, scope: Scope, headers: list[tuple[bytes, bytes]], request_id: str
+        self, bound: BoundOperation, scope: Scope, response_headers: list[tuple[bytes, bytes]], request_id: str
     ) -> tuple[int, bytes]:
-        gate, operation, handler, reader = self._gate, offer.operation, offer.handler, offer.parser
-        sent = scope[_HEADERS]
-        project = self._authenticate(sent) if operation.secured else ""
-        refusal = None if gate.rate_limit is None else gate.rate_limit(operation.operation_id)
-        if refusal is not None:
-            raise refusal
-        call = reader.parse_request(project, scope, sent, reader.parse_body(scope[_BODY], sent))
-        if offer.is_async:
-            return 200, _encode_checked(offer, await handler(call))
-        with gate.transaction():
-            key = call.header.get("Idempotency-Key")
+        """The status and the body of the response. Raises `Problem` for an error response."""
+        pipeline, operation, handler, parser = self._pipeline, bound.operation, bound.handler, bound.parser
+        headers = scope[_HEADERS]
+        project = self._authenticate(headers) if operation.secured else ""
+        problem = None if pipeline.rate_limit is None else pipeline.rate_limit(operation.operation_id)
+        if problem is not None:
+            raise problem
+        request = parser.parse_request(project, scope, headers, parser.parse_body(scope[_BODY], headers))
+        if bound.is_async:
+            return 200, _encode_checked(bound, await handler(request))
+        with pipeline.transaction():
+            key = request.header.get("Idempotency-Key")
             if key is None:
-                return 200, _encode_checked(offer, handler(call))
-            return self._handle_idempotent(offer, call, key, headers, request_id)
+                return 200, _encode_checked(bound, handler(request))
+            return self._handle_idempotent(bound, request, key, response_headers, request_id)
 
     def _handle_idempotent(
-        self, offer: BoundOperation, call: Request, key: str, headers: list[tuple[bytes, bytes]], request_id: str
+        self,
+        bound: BoundOperation,
+        request: Request,
+        key: str,
+        response_headers: list[tuple[bytes, bytes]],
+        request_id: str,
     ) -> tuple[int, bytes]:
-        """Run a handler at most once for its Idempotency-Key; a request seen before gets the answer given then."""
-        answers, operation = self._gate.idempotency, offer.operation
-        name = (call.project, operation.operation_id, key)
-        remembered = answers.recall(*name, call.raw_body)
-        if remembered is not None:
-            headers.append((b"idempotent-replayed", b"true"))
-            return remembered.status, remembered.body
+        """Run the handler at most once per Idempotency-Key; a repeated request gets the stored response."""
+        idempotency, operation = self._pipeline.idempotency, bound.operation
+        name = (request.project, operation.operation_id, key)
+        stored = idempotency.recall(*name, request.raw_body)
+        if stored is not None:
+            response_headers.append((b"idempotent-replayed", b"true"))
+            return stored.status, stored.body
         try:
-            status, body = 200, _encode_checked(offer, offer.handler(call))
+            status, body = 200, _encode_checked(bound, bound.handler(request))
         except Problem as problem:
-            # A handler raises before it writes, so keeping the refusal commits nothing else.
-            if problem.status in _NOT_KEPT or problem.status not in operation.responses:
+            # A handler raises before it writes, so this commit has nothing but the stored response.
+            if problem.status in _NOT_STORED or problem.status not in operation.responses:
                 raise
             status, body = problem.status, orjson.dumps(problem.to_document(request_id))
-        answers.remember(*name, call.raw_body, status, body)
+        idempotency.remember(*name, request.raw_body, status, body)
         return status, body
 
-    def _authenticate(self, sent: Mapping[bytes, bytes]) -> str:
-        key = sent.get(self._gate.api_key_header)
-        project = None if key is None else self._gate.projects.project_for_key(key.decode("latin-1"))
+    def _authenticate(self, headers: Mapping[bytes, bytes]) -> str:
+        """The project of the request's API key. Raises `Unauthorized`."""
+        key = headers.get(self._pipeline.api_key_header)
+        project = None if key is None else self._pipeline.projects.project_for_key(key.decode("latin-1"))
         if project is None:
-            name = self._gate.api_key_header.decode()
+            name = self._pipeline.api_key_header.decode()
             raise Unauthorized(
                 f"send your project's key in the header {name}", headers={"WWW-Authenticate": f'ApiKey header="{name}"'}
             )
@@ -213,23 +220,24 @@ class PathEndpoint:
     async def _respond_problem(
         self, operation: Operation, problem: Problem, request_id: str, scope: Scope, send: Send
     ) -> None:
-        hide = scope["method"] == "HEAD"
+        omit_body = scope["method"] == "HEAD"
         if operation.errors_as == "lnurl" and problem.status not in {406, 413, 500, 507}:
-            # LUD-06: wallets read the reason from a 200; other statuses make them drop it.
+            # LUD-06: wallets read the reason from a 200 response; with another status they ignore it.
             body = {"status": "ERROR", "reason": problem.detail}
-            self._gate.journal.note("request", _subject(scope), status=200, refused=problem.code)
+            self._pipeline.journal.note("request", _subject(scope), status=200, refused=problem.code)
             constants = [(name.encode(), value.encode()) for name, value in operation.responses[200].constants]
-            return await _send(send, 200, orjson.dumps(body), JSON, constants, hide=hide)
+            return await _send(send, 200, orjson.dumps(body), JSON, constants, omit_body=omit_body)
         if problem.status not in operation.responses:
-            log.error("%s answered %s, which the spec does not declare", operation.operation_id, problem.status)
+            log.error("%s raised the undeclared status %s", operation.operation_id, problem.status)
             problem = InternalError(f"{operation.operation_id} raised an undeclared {problem.status}: {problem.detail}")
-        self._gate.journal.note("request", _subject(scope), status=problem.status, refused=problem.code)
-        return await send_problem(send, problem, request_id, hide=hide)
+        self._pipeline.journal.note("request", _subject(scope), status=problem.status, refused=problem.code)
+        return await send_problem(send, problem, request_id, omit_body=omit_body)
 
     async def _respond_without_operation(self, scope: Scope, send: Send, request_id: str) -> None:
+        """Answer OPTIONS with 204, and a method that the path does not have with 405."""
         if scope["method"] == "OPTIONS":
             headers = [(b"allow", self._allow)]
-            if self._open_to_browsers:
+            if self._cors:
                 headers += [
                     (b"access-control-allow-origin", b"*"),
                     (b"access-control-allow-methods", self._allow),
@@ -237,44 +245,47 @@ class PathEndpoint:
                 ]
             return await _send(send, 204, b"", None, headers)
         allow = self._allow.decode()
-        problem = MethodNotAllowed(f"{scope['method'][:20]} is not offered here: use {allow}", headers={"Allow": allow})
-        self._gate.journal.note("request", _subject(scope), status=405, refused=problem.code)
+        problem = MethodNotAllowed(
+            f"this path has no method {scope['method'][:20]}: use {allow}", headers={"Allow": allow}
+        )
+        self._pipeline.journal.note("request", _subject(scope), status=405, refused=problem.code)
         return await send_problem(send, problem, request_id)
 
 
-async def _settle(settled: Callable[[], Awaitable[None]], operation: Operation) -> None:
+async def _wait_durable(wait_durable: Callable[[], Awaitable[None]], operation: Operation) -> None:
     try:
-        await settled()
+        await wait_durable()
     except StorageUnavailable:
-        # A reader waits too, so that it shows nothing that a power cut takes back. But a disk that fails must not hide
-        # what is there: only operations that write declare this problem.
+        # A read waits too, so that it shows nothing that a power cut could lose. But a failing disk must not prevent
+        # reading: only operations that write declare this problem.
         if StorageUnavailable.status in operation.responses:
             raise
 
 
-async def send_problem(send: Send, problem: Problem, request_id: str, *, hide: bool = False) -> None:
-    """Answer an RFC 9457 document."""
+async def send_problem(send: Send, problem: Problem, request_id: str, *, omit_body: bool = False) -> None:
+    """Send an RFC 9457 document."""
     headers = [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in problem.headers.items()]
-    await _send(send, problem.status, orjson.dumps(problem.to_document(request_id)), PROBLEM, headers, hide=hide)
+    body = orjson.dumps(problem.to_document(request_id))
+    await _send(send, problem.status, body, PROBLEM, headers, omit_body=omit_body)
 
 
 async def _send(
-    send: Send, status: int, body: bytes, media: str | None, headers: Headers, *, hide: bool = False
+    send: Send, status: int, body: bytes, media: str | None, headers: Headers, *, omit_body: bool = False
 ) -> None:
-    sent = [] if media is None else [(b"content-type", media.encode()), (b"content-length", b"%d" % len(body))]
-    sent += headers
-    await send({"type": "http.response.start", "status": status, "headers": sent})
-    await send({"type": "http.response.body", "body": b"" if hide else body})
+    all_headers = [] if media is None else [(b"content-type", media.encode()), (b"content-length", b"%d" % len(body))]
+    all_headers += headers
+    await send({"type": "http.response.start", "status": status, "headers": all_headers})
+    await send({"type": "http.response.body", "body": b"" if omit_body else body})
 
 
 def _subject(scope: Scope) -> str:
     return f"{scope['method']} {scope['path']}"[:200]
 
 
-def _encode_checked(offer: BoundOperation, body: Any) -> bytes:
-    """The answer's bytes, after it was held against the spec: a mismatch is our own defect, and said so."""
-    rule = offer.response_rule
+def _encode_checked(bound: BoundOperation, body: Any) -> bytes:
+    """The bytes of the response body. Raises `InternalError`, a defect of Leyden, when it does not match the spec."""
+    rule = bound.response_rule
     if rule is not None and not rule.validator.is_valid(body):
-        faults = find_errors(rule, body)
-        raise InternalError(f"{offer.operation.operation_id} answered against its own contract", field_errors=faults)
+        detail = f"{bound.operation.operation_id} returned a response that does not match the spec"
+        raise InternalError(detail, field_errors=find_errors(rule, body))
     return orjson.dumps(body)

@@ -1,4 +1,4 @@
-"""A request that got through the door: parsed, checked against the contract, and known to belong to a project."""
+"""A parsed request: authenticated, and checked against the spec."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 
 class Request(NamedTuple):
-    """What a handler is given.
+    """The argument of a handler.
 
-    `project` owns the key (empty for operations without one). `path`, `query` and `header` hold the declared
-    parameters with the spec's defaults; `body` the JSON object with defaults filled in, `submitted` the same object
-    as it was sent. Names are the wire's.
+    `project` is the project of the API key, empty for operations without one. `path`, `query` and `header` have the
+    declared parameters with the spec's defaults. `body` is the JSON object with the spec's defaults, `raw_body` the
+    same object as it was sent. Names are those of the spec.
     """
 
     project: str

@@ -1,6 +1,6 @@
-"""Reading a request: media type, Accept, strict JSON, parameters and body, each held against the spec.
+"""Request parsing: media type, Accept, strict JSON, parameters and body, each checked against the spec.
 
-What can be known of an operation before any request comes is worked out once, when its `Reader` is made.
+A `RequestParser` prepares at start-up what depends only on the operation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NO_PARAMETERS: Mapping[str, Any] = {}
 
 
 def headers_by_name(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """The headers by name; a repeated one is joined as RFC 9110 (5.2) says."""
+    """The headers by name; repeated ones are joined with a comma (RFC 9110, 5.2)."""
     found: dict[bytes, bytes] = {}
     for name, value in headers:
         found[name] = value if name not in found else found[name] + b", " + value
@@ -38,7 +38,7 @@ def headers_by_name(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes
 
 
 class RequestParser:
-    """Reads the requests of one operation."""
+    """Parses the requests of one operation."""
 
     def __init__(self, operation: Operation, depth_limit: int) -> None:
         self._operation = operation
@@ -46,116 +46,119 @@ class RequestParser:
         self._body = operation.body
         self._path = [(p.name, p.rule.validator) for p in operation.parameters if p.location == "path"]
         self._query = [parameter for parameter in operation.parameters if parameter.location == "query"]
-        self._names = {parameter.name for parameter in self._query}
+        self._query_names = {parameter.name for parameter in self._query}
         self._headers = [(p.name.lower().encode(), p) for p in operation.parameters if p.location == "header"]
-        # LUD-06 and others hang parameters of their own on every URL: what is not asked for is passed over.
-        self._lenient = operation.errors_as == "lnurl"
+        # LUD-06 and others add their own parameters to every URL: unknown parameters are ignored.
+        self._ignore_unknown = operation.errors_as == "lnurl"
         self._media = JSON.encode() if self._body is not None and JSON in self._body.media_types else None
 
-    def parse_body(self, raw: bytes, sent: Mapping[bytes, bytes]) -> dict[str, Any]:
-        """The body's JSON object, after its media type and Accept were found good; an absent optional one is empty.
+    def parse_body(self, body: bytes, headers: Mapping[bytes, bytes]) -> dict[str, Any]:
+        """The JSON object in the body, as it was sent; empty for an absent optional body.
 
-        Raises `UnsupportedMediaType`, `NotAcceptable`, or `InvalidRequest` for what is not strict JSON.
+        Raises `UnsupportedMediaType`, `NotAcceptable`, or `InvalidRequest` for a body that is not strict JSON.
         """
         rule = self._body
-        skipped = rule is None or (not raw and not rule.required)
-        if rule is not None and not skipped:
-            kind = sent.get(b"content-type", b"")
-            if kind != self._media:
-                media, _, parameters = kind.decode("latin-1").lower().partition(";")
+        no_body = rule is None or (not body and not rule.required)
+        if rule is not None and not no_body:
+            content_type = headers.get(b"content-type", b"")
+            if content_type != self._media:
+                media, _, parameters = content_type.decode("latin-1").lower().partition(";")
                 charset = parameters.partition("charset=")[2].strip().strip('"')
                 if media.strip() not in rule.media_types or charset not in {"", "utf-8"}:
                     raise UnsupportedMediaType(f"send the body as Content-Type: {rule.media_types[0]}")
-        accept = sent.get(b"accept")
+        accept = headers.get(b"accept")
         if accept is not None and accept != b"*/*" and not _accepts_json(accept.decode("latin-1")):
-            raise NotAcceptable(f"answers are {JSON}: accept that, or leave Accept out")
-        if skipped:
+            raise NotAcceptable(f"responses are {JSON}: accept that, or leave Accept out")
+        if no_body:
             return {}
-        value = parse(raw, depth_limit=self._depth_limit)
+        value = parse(body, depth_limit=self._depth_limit)
         if not isinstance(value, dict):
             detail = "the body must be a JSON object"
             raise InvalidRequest(detail, field_errors=[FieldError("", detail)])
         return value
 
     def parse_request(
-        self, project: str, scope: Scope, sent: Mapping[bytes, bytes], submitted: dict[str, Any]
+        self, project: str, scope: Scope, headers: Mapping[bytes, bytes], raw_body: dict[str, Any]
     ) -> Request:
-        """The request as its handler sees it: parameters read, and everything held against the spec.
+        """The request for the handler, with all parameters parsed and everything checked against the spec.
 
-        Raises `NotFound` for a malformed path parameter, `InvalidRequest` for whatever else breaks the spec.
+        Raises `NotFound` for a malformed path parameter, `InvalidRequest` for another violation of the schema, and
+        `SemanticConflict` for an integer with a decimal point.
         """
-        faults: list[FieldError] = []
+        errors: list[FieldError] = []
         path: Mapping[str, str] = scope["path_params"]
         for name, validator in self._path:
-            # A malformed id is answered as an unknown one: neither tells what exists.
+            # The same response as for an unknown id: the response does not reveal which ids exist.
             if not validator.is_valid(path[name]):
-                raise NotFound(f"there is nothing with this {name} for this key: check it and the apikey")
+                raise NotFound(f"this API key has no resource with this {name}: check the {name} and the key")
         query = _NO_PARAMETERS
         if self._query or scope["query_string"]:
-            query = self._parameters(scope["query_string"], faults)
+            query = self._parse_query(scope["query_string"], errors)
         header = _NO_PARAMETERS
-        for name_sent, parameter in self._headers:
-            raw = sent.get(name_sent)
-            if raw is not None or parameter.required or parameter.default is not None:
+        for header_name, parameter in self._headers:
+            value = headers.get(header_name)
+            if value is not None or parameter.required or parameter.default is not None:
                 header = {**header}
-                _take(parameter, None if raw is None else raw.decode("latin-1"), header, faults)
+                _parse_parameter(parameter, None if value is None else value.decode("latin-1"), header, errors)
         rule = self._body
-        body: Mapping[str, Any] = submitted
+        body: Mapping[str, Any] = raw_body
         if rule is not None:
-            faults = faults or find_errors(rule.rule, submitted)
-            if not faults:
-                body = body_with_defaults(rule, submitted)
-        if faults:
-            raise InvalidRequest(_first_of(faults), field_errors=faults)
-        if rule is not None and rule.rule.integers and (pointed := integers_with_point(rule.rule, submitted)):
-            raise SemanticConflict(_first_of(pointed), field_errors=pointed)
-        return Request(project, path, query, header, body, submitted)
+            errors = errors or find_errors(rule.rule, raw_body)
+            if not errors:
+                body = body_with_defaults(rule, raw_body)
+        if errors:
+            raise InvalidRequest(_summary(errors), field_errors=errors)
+        if rule is not None and rule.rule.integers and (not_whole := integers_with_point(rule.rule, raw_body)):
+            raise SemanticConflict(_summary(not_whole), field_errors=not_whole)
+        return Request(project, path, query, header, body, raw_body)
 
-    def _parameters(self, raw: bytes, faults: list[FieldError]) -> dict[str, Any]:
+    def _parse_query(self, query_string: bytes, errors: list[FieldError]) -> dict[str, Any]:
         query: dict[str, Any] = {}
-        if self._lenient and not self._query:
+        if self._ignore_unknown and not self._query:
             return query
-        given = self._given(raw, faults) if raw else {}
+        texts = self._query_texts(query_string, errors) if query_string else {}
         for parameter in self._query:
-            _take(parameter, given.get(parameter.name), query, faults)
+            _parse_parameter(parameter, texts.get(parameter.name), query, errors)
         return query
 
-    def _given(self, raw: bytes, faults: list[FieldError]) -> dict[str, str]:
-        given: dict[str, str] = {}
+    def _query_texts(self, query_string: bytes, errors: list[FieldError]) -> dict[str, str]:
+        texts: dict[str, str] = {}
         try:
-            pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
+            pairs = parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
         except (UnicodeDecodeError, ValueError):
-            faults.append(FieldError("query", "the query is not percent-encoded UTF-8, or has too many fields"))
-            return given
-        for name, value in pairs:
-            place = f"query.{name[:60]}"
-            if name in given:
-                faults.append(FieldError(place, f"{name[:60]} is given twice: give it once"))
-            elif name in self._names:
-                given[name] = value
-            elif not self._lenient:
-                faults.append(FieldError(place, f"there is no parameter {name[:60]} here: leave it out"))
-        return given
+            errors.append(FieldError("query", "the query is not percent-encoded UTF-8, or has too many fields"))
+            return texts
+        for name, text in pairs:
+            pointer = f"query.{name[:60]}"
+            if name in texts:
+                errors.append(FieldError(pointer, f"{name[:60]} is given twice: give it once"))
+            elif name in self._query_names:
+                texts[name] = text
+            elif not self._ignore_unknown:
+                errors.append(FieldError(pointer, f"{name[:60]} is not a parameter of this operation: leave it out"))
+        return texts
 
 
-def _take(parameter: Parameter, text: str | None, into: dict[str, Any], faults: list[FieldError]) -> None:
-    """Read one parameter of a query or of the headers."""
-    place = f"{parameter.location}.{parameter.name}"
+def _parse_parameter(parameter: Parameter, text: str | None, values: dict[str, Any], errors: list[FieldError]) -> None:
+    """Put the value of one query or header parameter into `values`, and its violations into `errors`."""
+    pointer = f"{parameter.location}.{parameter.name}"
     if text is None:
         if parameter.required:
-            faults.append(FieldError(place, f"{parameter.name} is missing"))
+            errors.append(FieldError(pointer, f"{parameter.name} is missing"))
         elif parameter.default is not None:
-            into[parameter.name] = parameter.default
+            values[parameter.name] = parameter.default
         return
     value = read_parameter(parameter, text)
-    found = find_errors(parameter.rule, value, place)
     expect = parameter.rule.schema.get("x-expect")
-    faults.extend(FieldError(fault.pointer, f"expected {expect}") if expect else fault for fault in found)
-    into[parameter.name] = value
+    errors.extend(
+        FieldError(error.pointer, f"expected {expect}") if expect else error
+        for error in find_errors(parameter.rule, value, pointer)
+    )
+    values[parameter.name] = value
 
 
 def _accepts_json(accept: str) -> bool:
-    """Whether an Accept header lets `application/json` through: the most specific range decides (RFC 9110, 12.5.1)."""
+    """Whether an Accept header allows `application/json`: the most specific range decides (RFC 9110, 12.5.1)."""
     best: tuple[int, bool] = (0, False)
     for part in accept.lower().split(","):
         media, *parameters = (piece.strip() for piece in part.split(";"))
@@ -167,6 +170,6 @@ def _accepts_json(accept: str) -> bool:
     return best[1]
 
 
-def _first_of(faults: Sequence[FieldError]) -> str:
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    return f"{faults[0].pointer or 'body'}: {faults[0].detail}{more}"
+def _summary(errors: Sequence[FieldError]) -> str:
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"{errors[0].pointer or 'body'}: {errors[0].detail}{more}"

@@ -1,7 +1,7 @@
-"""JSON, read so strictly that two readers cannot disagree about what was sent.
+"""Strict JSON (RFC 7493, I-JSON): every accepted text has exactly one meaning.
 
-RFC 8259 leaves duplicate names, lone surrogates and huge numbers to the reader; RFC 7493 (I-JSON) says what a careful
-one refuses. This reader refuses them all, and keeps big integers exact.
+RFC 8259 leaves duplicate names, lone surrogates and huge numbers to the parser. This parser rejects them, and keeps
+big integers exact.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import orjson
 from leyden.server.errors import FieldError, InvalidRequest
 
 _BODY = ""
-# Not float: orjson reads an integer beyond 64 bits as one, and so loses digits.
-_HARMLESS = frozenset({int, bool, type(None)})
+# Not float: orjson reads an integer beyond 64 bits as a float, and so loses digits.
+_EXACT_TYPES = frozenset({int, bool, type(None)})
 
 
-def _refuse(detail: str) -> InvalidRequest:
+def _error(detail: str) -> InvalidRequest:
     return InvalidRequest(detail, field_errors=[FieldError(_BODY, detail)])
 
 
 def _constant(name: str) -> NoReturn:
-    raise _refuse(f"{name} is not JSON: send a number or null")
+    raise _error(f"{name} is not JSON: send a number or null")
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for name, _ in pairs:
             if name in seen:
-                raise _refuse(f"the name {json.dumps(name)[:80]} stands twice in one object: send each name once")
+                raise _error(f"the object has the name {json.dumps(name)[:80]} twice: send each name once")
             seen.add(name)
     return found
 
@@ -41,7 +41,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant)
 
 
 def _deeper_than(text: str, limit: int) -> bool:
-    """Whether brackets outside strings nest deeper than `limit`: judged before parsing, in constant stack."""
+    """Whether brackets outside strings nest deeper than `limit`, found without parsing and without recursion."""
     depth = 0
     inside = escaped = False
     for character in text:
@@ -77,10 +77,10 @@ def _has_lone_surrogate(value: Any) -> bool:
     return False
 
 
-def _plain(body: bytes) -> dict[str, Any] | None:
-    """The object in a body that is visibly harmless: flat, without escapes, and with no name standing twice.
+def _parse_simple(body: bytes) -> dict[str, Any] | None:
+    """Fast path for most bodies: a flat object without escapes, floats and duplicate names.
 
-    None when that is not plain to see: the careful reader below then decides, and words the refusal.
+    None for any other body: `parse` then decides and words the error.
     """
     if b"\\" in body:
         return None
@@ -95,38 +95,37 @@ def _plain(body: bytes) -> dict[str, Any] | None:
         kind = type(item)
         if kind is str:
             quotes += 2
-        elif kind not in _HARMLESS:
+        elif kind not in _EXACT_TYPES:
             return None
-    # A name that stood twice, or was hidden in an object that stood under one, has left its quotation marks behind.
+    # A duplicate name, or one in a nested object that a duplicate replaced, leaves additional quotation marks.
     return value if body.count(b'"') == quotes else None
 
 
 def parse(body: bytes, *, depth_limit: int) -> Any:
-    """Read one JSON text in UTF-8.
+    """Parse one JSON text in UTF-8.
 
-    Raises `InvalidRequest` for an empty body, bytes that are not UTF-8, a byte order mark, anything JSON does not
-    allow, NaN and Infinity, a duplicate name, nesting beyond `depth_limit`, a number too long to read, and a
-    surrogate without its partner.
+    Raises `InvalidRequest` for an empty body, bytes that are not UTF-8, a byte order mark, invalid JSON, NaN and
+    Infinity, a duplicate name, nesting deeper than `depth_limit`, a number with too many digits, and a lone surrogate.
     """
-    plain = _plain(body)
-    if plain is not None:
-        return plain
+    simple = _parse_simple(body)
+    if simple is not None:
+        return simple
     if not body.strip():
-        raise _refuse("the body is empty: send a JSON object")
+        raise _error("the body is empty: send a JSON object")
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _refuse(f"the body is not UTF-8 (byte {error.start}): encode it as UTF-8") from None
-    # Only a body with more brackets than the limit can nest deeper than it; most bodies are spared the walk.
+        raise _error(f"the body is not UTF-8 (byte {error.start}): encode it as UTF-8") from None
+    # Only a body with more brackets than the limit can nest deeper; most bodies skip the check.
     if text.count("{") + text.count("[") > depth_limit and _deeper_than(text, depth_limit):
-        raise _refuse(f"the body nests deeper than {depth_limit} levels: flatten it")
+        raise _error(f"the body nests deeper than {depth_limit} levels: flatten it")
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        raise _refuse(f"the body is not JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
+        raise _error(f"the body is not JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
     except ValueError:
-        # int() refuses literals beyond sys.get_int_max_str_digits().
-        raise _refuse("a number in the body is too long: no field takes one of thousands of digits") from None
+        # int() rejects literals beyond sys.get_int_max_str_digits().
+        raise _error("a number in the body is too long: no field takes one of thousands of digits") from None
     if "\\u" in text and _has_lone_surrogate(value):
-        raise _refuse("a string in the body has half a surrogate pair: send whole characters")
+        raise _error("a string in the body has a lone surrogate: send complete surrogate pairs")
     return value

@@ -61,7 +61,7 @@ def reading(body: bytes) -> tuple[str, str]:
 def test_the_quick_look_never_changes_what_is_read(body: bytes) -> None:
     quick = reading(body)
     with pytest.MonkeyPatch.context() as careful:
-        careful.setattr(strict_json, "_plain", lambda body: None)
+        careful.setattr(strict_json, "_parse_simple", lambda body: None)
         assert reading(body) == quick
 
 
