@@ -1,4 +1,4 @@
-"""Differences: the rows and fields in which two worlds are not alike, one to a line."""
+"""Differences between two worlds, one row per field."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from leyden.world.world import World
 
 COLUMNS = ("table", "id", "field", "here", "there")
 
-# The journal says how a world came to be as it is; what is compared is how it is.
+# The present states are compared; the journal holds the past.
 _COMPARED = tuple(name for name in TABLES if name != "journal")
-# What differs whenever the clocks do.
-_PASSED_OVER = frozenset({("balances", "at")})
+# Fields that differ whenever the clocks do.
+_IGNORED = frozenset({("balances", "at")})
 
 
 def diff(here: World, there: World) -> pd.DataFrame:
     """One row for each field that differs: `table`, `id`, `field`, and its values `here` and `there`.
 
-    A row that only one of the worlds has is there with every field that says something, against None. Amounts are msat,
-    instants UTC timestamps. What has a key of several parts (`payment`, `attempt`) has them joined by a colon as `id`.
+    A row that only one world has is listed with all its fields that are not None. Amounts are msat, instants UTC
+    timestamps. The `id` of a row with a key of several columns (`payment`, `attempt`) is their values joined by colons.
     """
     found: list[tuple[str, str, str, Any, Any]] = []
     for name in _COMPARED:
@@ -36,7 +36,7 @@ def diff(here: World, there: World) -> pd.DataFrame:
                 continue
             for field, kind in table.columns:
                 values = mine.get(field), other.get(field)
-                if values[0] != values[1] and (name, field) not in _PASSED_OVER:
+                if values[0] != values[1] and (name, field) not in _IGNORED:
                     found.append((name, key, field, _shown(kind, values[0]), _shown(kind, values[1])))
     return pd.DataFrame(
         {

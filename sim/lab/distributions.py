@@ -1,11 +1,11 @@
-"""Distributions: what varies from one visitor to the next, written as you would say it.
+"""Distributions of what differs between customers, written as short texts.
 
-45s                        always the same
-uniform(1000, 50000)       anything between
-exp(2m)                    a waiting time with this mean
-lognorm(45s, 0.6)          half of them below 45 s; the logarithm's standard deviation is 0.6 unless said
-normal(60s, 5s)            mean and standard deviation; never below 0
-choice(1000:3, 5000:1)     three times in four 1000; without weights all are alike
+45s                        constant
+uniform(1000, 50000)       uniform between two values
+exp(2m)                    exponential with this mean
+lognorm(45s, 0.6)          log-normal with this median; standard deviation of the logarithm, 0.6 if left out
+normal(60s, 5s)            mean and standard deviation; negative values become 0
+choice(1000:3, 5000:1)     1000 with weight 3, 5000 with weight 1; all weights are 1 if left out
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from leyden.server.timestamps import parse_duration
 from leyden.world.traffic import BEHAVIOURS, Distribution
 
 Said = str | int | float | timedelta
-# A quantity's own words: how one value of it is read.
+# Reads one value of a quantity from its text.
 Reader = Callable[[str], Any]
 
-SPREAD = 0.6  # of a log-normal whose second number is left out
+SPREAD = 0.6  # of a log-normal without a second number
 
 _CALL = re.compile(r"\s*([a-z]+)\s*\((.*)\)\s*", re.DOTALL)
 _NUMBER = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?(?:e[0-9]+)?)(sat|msat)?")
@@ -54,7 +54,7 @@ def behaviour_distribution(said: str) -> Distribution:
 
     def behaviour(text: str) -> str:
         if text not in BEHAVIOURS:
-            raise DistributionError(f"behaviours: nobody {text!r}: they are {', '.join(BEHAVIOURS)}")
+            raise DistributionError(f"behaviours: there is no {text!r}: choose from {', '.join(BEHAVIOURS)}")
         return text
 
     return _words(said, "behaviours", behaviour)
@@ -67,7 +67,7 @@ def payer_law(said: int | str | Sequence[str]) -> Distribution:
         raise DistributionError("payers: give a number of wallets or their names, not a truth value")
     if isinstance(said, int):
         if said < 1:
-            raise DistributionError(f"payers: {said} wallets can pay nothing: give at least 1")
+            raise DistributionError(f"payers: {said} wallets cannot pay: give at least 1")
         return ["people", said]
     if not isinstance(said, str):
         said = f"choice({', '.join(said)})"
@@ -76,14 +76,14 @@ def payer_law(said: int | str | Sequence[str]) -> Distribution:
 
 def _law(said: Said, name: str, read: Reader) -> Distribution:
     if isinstance(said, bool) or not isinstance(said, (str, int, float, timedelta)):
-        raise DistributionError(f"{name}: {said!r} is no distribution: give a number or one of {_NAMES}")
+        raise DistributionError(f"{name}: {said!r} is not a distribution: give a number or one of {_NAMES}")
     if isinstance(said, timedelta):
         said = said.total_seconds()
     text = said if isinstance(said, str) else repr(said)
     call = _CALL.fullmatch(text)
     if call is None:
         if "(" in text:
-            raise DistributionError(f"{name}: {text!r} is no distribution: write one of {_NAMES}")
+            raise DistributionError(f"{name}: {text!r} is not a distribution: write one of {_NAMES}")
         return ["const", _read(text, name, read)]
     kind, parts = call[1], _parts(call[2])
     if kind == "choice":
@@ -92,7 +92,7 @@ def _law(said: Said, name: str, read: Reader) -> Distribution:
         low, high = _exactly(parts, 2, text, name, "uniform(low, high)")
         numbers = [_read(low, name, read), _read(high, name, read)]
         if numbers[0] > numbers[1]:
-            raise DistributionError(f"{name}: {text!r} runs from {low} down to {high}: write uniform({high}, {low})")
+            raise DistributionError(f"{name}: {text!r} goes from {low} down to {high}: write uniform({high}, {low})")
         return ["uniform", *numbers]
     if kind == "exp":
         (mean,) = _exactly(parts, 1, text, name, "exp(mean)")
@@ -110,24 +110,24 @@ def _law(said: Said, name: str, read: Reader) -> Distribution:
 
 def _words(said: str, name: str, read: Reader) -> Distribution:
     if not isinstance(said, str):
-        raise DistributionError(f"{name}: {said!r} is no name: write one, or choice(a:3, b:1)")
+        raise DistributionError(f"{name}: {said!r} is not a name: write one, or choice(a:3, b:1)")
     call = _CALL.fullmatch(said)
     if call is None:
         return ["const", read(said.strip())]
     if call[1] != "choice":
-        raise DistributionError(f"{name}: {said!r} draws no names: write choice(a:3, b:1)")
+        raise DistributionError(f"{name}: {said!r} has no names: write choice(a:3, b:1)")
     return _choice(_parts(call[2]), said, name, read)
 
 
 def _choice(parts: list[str], text: str, name: str, read: Reader) -> Distribution:
     if not parts:
-        raise DistributionError(f"{name}: {text!r} leaves nothing to choose: write choice(a:3, b:1)")
+        raise DistributionError(f"{name}: {text!r} has no values: write choice(a:3, b:1)")
     weighted = []
     for part in parts:
         value, colon, weight = part.partition(":")
         weighted.append([_read(value.strip(), name, read), _pure(weight.strip(), name) if colon else 1.0])
     if not sum(weight for _, weight in weighted):
-        raise DistributionError(f"{name}: every weight in {text!r} is 0: let one be more")
+        raise DistributionError(f"{name}: every weight in {text!r} is 0: give at least one above 0")
     return ["choice", weighted]
 
 
@@ -153,7 +153,7 @@ def _read(text: str, name: str, read: Reader) -> Any:
 def _msat(text: str) -> int:
     found = _NUMBER.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f'{text!r} is no amount: write msat as "250000", or "250sat"')
+        raise ValueError(f'{text!r} is not an amount: write msat as "250000", or "250sat"')
     return round(float(found[1].replace("_", "")) * (1_000 if found[2] == "sat" else 1))
 
 
@@ -169,7 +169,7 @@ def _span_ms(text: str, name: str) -> int:
 
 def _word(text: str, name: str) -> str:
     if not _WORD.fullmatch(text):
-        raise DistributionError(f"{name}: {text!r} is no name: use letters, digits, dots and dashes, at most 64")
+        raise DistributionError(f"{name}: {text!r} is not a name: use letters, digits, dots and dashes, at most 64")
     return text
 
 
@@ -177,7 +177,7 @@ def _pure(text: str, name: str) -> float:
     try:
         number = float(text)
     except ValueError:
-        raise DistributionError(f"{name}: {text!r} is no plain number") from None
+        raise DistributionError(f"{name}: {text!r} is not a plain number") from None
     if not (isfinite(number) and number >= 0):
         raise DistributionError(f"{name}: {text} must be 0 or more, and finite")
     return number

@@ -1,4 +1,4 @@
-"""`leyden lab`: the notebooks on your own desk, opened in JupyterLab."""
+"""`leyden lab`: copies of the notebooks, opened in JupyterLab."""
 
 from __future__ import annotations
 
@@ -15,35 +15,37 @@ from leyden.lab.packaged_notebooks import notebook_files
 
 
 def lab(options: argparse.Namespace) -> int:
-    """Copy, trust, open; the exit status is JupyterLab's. Raises `LabError`."""
+    """Copy the notebooks, trust them and open JupyterLab; return its exit status. Raises `LabError`."""
     require("leyden lab", "nbformat", "lab")
     folder = Path(options.folder)
-    notebooks, kept = copy_notebooks(folder)
-    told = [f"{len(notebooks)} notebooks in {folder}" + (f", and {len(kept)} that you have changed" if kept else "")]
-    told += [f"  {path.name} stays as you have it: move it away, and the next `leyden lab` brings it" for path in kept]
-    print("\n".join(told), flush=True)
+    notebooks, changed = copy_notebooks(folder)
+    lines = [f"{len(notebooks)} notebooks in {folder}" + (f", and {len(changed)} with your changes" if changed else "")]
+    lines += [f"  {path.name} keeps your changes: move it away to get the original again" for path in changed]
+    print("\n".join(lines), flush=True)
     trust(notebooks)
     if find_spec("jupyterlab") is None:
         raise LabError(
             'JupyterLab is missing: pip install "leyden[lab]", or in a checkout pip install ".[lab]". Any other editor '
-            f"of notebooks opens {folder} too"
+            f"of notebooks can open {folder} too"
         )
-    first = min(path.name for path in [*notebooks, *kept])
-    # This very Python, so that the kernel that it starts finds this very Leyden.
+    first = min(path.name for path in [*notebooks, *changed])
+    # With this Python, so that its kernel finds this installation of Leyden.
     command = [sys.executable, "-m", "jupyterlab", first, *(["--no-browser"] if options.no_browser else [])]
     with subprocess.Popen(command, cwd=folder) as jupyterlab:
         while True:
             try:
                 return jupyterlab.wait()
             except KeyboardInterrupt:
-                # It heard that too, and asks whether it was meant.
+                # JupyterLab gets the signal too, and asks for confirmation.
                 continue
 
 
 def copy_notebooks(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Bring the notebooks into a directory: those that are there as they were made, and those that its owner has
-    changed and that nobody touches. Raises `LabError` when the directory cannot be written."""
-    ours: list[Path] = []
+    """Copy the notebooks into a directory. Return the unchanged copies and those with changes, which are kept.
+
+    Raises `LabError` when the directory cannot be written.
+    """
+    unchanged: list[Path] = []
     changed: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -54,16 +56,16 @@ def copy_notebooks(folder: Path) -> tuple[list[Path], list[Path]]:
                 continue
             if not target.exists():
                 target.write_bytes(text)
-            ours.append(target)
+            unchanged.append(target)
     except OSError as error:
         raise LabError(f"{error.filename or folder}: {error.strerror}; choose another directory") from None
-    if not ours and not changed:
-        raise LabError("this Leyden came without its notebooks: install it again")
-    return ours, changed
+    if not unchanged and not changed:
+        raise LabError("this installation of Leyden has no notebooks: install it again")
+    return unchanged, changed
 
 
 def trust(paths: list[Path]) -> None:
-    """Sign notebooks with this user's own key: until then JupyterLab leaves drawings out of outputs that it finds."""
+    """Sign notebooks with the user's key: JupyterLab hides drawings in the outputs of untrusted notebooks."""
     from nbformat import read, sign
 
     opened: Any = read  # these functions have no types

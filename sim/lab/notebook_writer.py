@@ -1,4 +1,4 @@
-"""Notebooks, written: a world that somebody should see, as pages that tell it, make it anew and show it."""
+"""Notebooks of a sandbox: what happened, the program that creates it again, tables and drawings."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any, NamedTuple
 
 from leyden.extras import require
 from leyden.lab.action_log import ActionLog
+from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, states_entered
 from leyden.lab.drawings import timeline
 from leyden.lab.script_writer import script_of
+from leyden.server.callbacks.deliveries import DELIVERED, PENDING
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
 MARKDOWN, CODE = "markdown", "code"
-_MAX_CHARGES = 3  # charges that are told and drawn one by one
-_MAX_LINES = 60  # of what is told of each
+_MAX_CHARGES = 3  # charges with a timeline of their own
+_MAX_LINES = 60  # of each timeline
 
 _CHARGES = ["status", "amount_sat", "description", "created_at", "expires_at", "confirmed_at"]
 _STATIC = ["status", "slots", "allowed_slots", "description"]
@@ -34,33 +36,33 @@ class Cell(NamedTuple):
 def document(cells: Iterable[Cell]) -> Any:
     """Cells as a notebook (an `nbformat` node, format 4.5) without outputs.
 
-    A cell's id is its place, not chance: the same cells are the same file.
+    A cell's id is its number and not random: equal cells give an equal file.
     """
     require("a notebook", "nbformat", "lab")
     from nbformat import v4
 
-    made: Any = v4  # its functions have no types
-    written = []
+    untyped: Any = v4
+    nodes = []
     for number, cell in enumerate(cells, 1):
-        new = made.new_markdown_cell if cell.kind == MARKDOWN else made.new_code_cell
+        new = untyped.new_markdown_cell if cell.kind == MARKDOWN else untyped.new_code_cell
         node = new(cell.source, id=f"cell-{number:02d}")
         if cell.tags:
             node["metadata"]["tags"] = list(cell.tags)
-        written.append(node)
+        nodes.append(node)
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    return made.new_notebook(cells=written, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
+    return untyped.new_notebook(cells=nodes, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
 
 
 def dumps(node: Any) -> str:
-    """A notebook as the text of its file."""
+    """The text of a notebook file."""
     from nbformat import writes
 
-    said: Any = writes
-    return str(said(node)).rstrip("\n") + "\n"
+    untyped: Any = writes
+    return str(untyped(node)).rstrip("\n") + "\n"
 
 
 def as_notebook(world: World, action_log: ActionLog) -> str:
-    """A world as a notebook: what it is, the program that makes it anew, the proof, tables, pictures, a what-if.
+    """The text of a notebook: a summary, the program that creates the sandbox again, tables, drawings, a what-if.
 
     Raises `ActionLogError` when the action log is incomplete.
     """
@@ -74,20 +76,19 @@ def _cells(world: World, script: str) -> Iterator[Cell]:
     if chosen:
         yield Cell(MARKDOWN, _timelines(world, [row["id"] for row in chosen]))
     yield Cell(
-        MARKDOWN, "## The world, made anew\n\nThese lines make it from nothing; every id and invoice is the same."
+        MARKDOWN,
+        "## The sandbox, created again\n\nThis program creates it with the same ids and invoices.",
     )
     yield Cell(CODE, script.rstrip("\n") + "\n\nsb")
-    proof = (
-        f'assert sb.journal_hash == "{world.journal.hash}"\nprint("the same world, to the last byte of its journal")'
-    )
+    proof = f'assert sb.journal_hash == "{world.journal.hash}"\nprint("the same sandbox, with the same journal")'
     yield Cell(
-        MARKDOWN, "The journal's hash depends on everything that happened. If it is the same, this is that world."
+        MARKDOWN, "The journal's hash depends on all events. An equal hash proves that this is the same sandbox."
     )
     yield Cell(CODE, proof)
     yield Cell(MARKDOWN, "## Tables")
     for shown, names in _tables(world):
         yield Cell(CODE, f"sb.{shown}[{_list_literal(names)}]")
-    yield Cell(MARKDOWN, "## Pictures")
+    yield Cell(MARKDOWN, "## Drawings")
     for row in chosen:
         yield Cell(CODE, f'charge = sb.charges["{row["id"]}"]\ncharge.timeline()')
         yield Cell(CODE, "charge.sequence()")
@@ -100,33 +101,31 @@ def _cells(world: World, script: str) -> Iterator[Cell]:
         yield Cell(CODE, "sb.schedule()")
     yield Cell(
         MARKDOWN,
-        "## What if?\n\nA fork stands where this world stands and goes its own way: same luck, other decision. Put "
-        "yours between the two lines; the table is what it changed.",
+        "## What if?\n\nA fork is an independent copy with the same random numbers. Put a different action between the "
+        "lines; the table shows what it changed.",
     )
     yield Cell(CODE, 'other = sb.fork("what if")\nother.advance("1h")\nsb.diff(other)')
 
 
 def _introduction(world: World, count: int) -> str:
-    plan = world.config
+    config = world.config
     states: dict[str, int] = {}
     for row in world.service.charges.charges:
         states[row["status"]] = states.get(row["status"], 0) + 1
     counted = ", ".join(f"{number} {status}" for status, number in sorted(states.items()))
     failed = sum(row["status"] == "failed" for row in world.payments.rows)
     deliveries = list(world.service.outbox.deliveries())
-    unheard = sum(row["status"] not in ("pending", "delivered") for row in deliveries)
+    undelivered = sum(row["status"] not in (PENDING, DELIVERED) for row in deliveries)
     payments = len(world.payments.rows)
-    said = [
-        f"It began at {to_iso(plan.start_ms)} with seed {plan.seed} and stands at {to_iso(world.clock.now())}.",
-        f"It holds {_counted(count, 'charge')}{f': {counted}' if counted else ''}.",
+    lines = [
+        f"It started at {to_iso(config.start_ms)} with seed {config.seed}; it is now {to_iso(world.clock.now())}.",
+        f"It has {_counted(count, 'charge')}{f': {counted}' if counted else ''}.",
     ]
     if payments:
-        said.append(f"Wallets made {_counted(payments, 'payment')}, of which {failed or 'none'} failed.")
+        lines.append(f"Wallets made {_counted(payments, 'payment')}, of which {failed or 'none'} failed.")
     if deliveries:
-        said.append(
-            f"There was cause for {_counted(len(deliveries), 'callback')}, and {unheard or 'none'} was given up."
-        )
-    return "# A world to look at\n\n" + "\n".join(said)
+        lines.append(f"Of {_counted(len(deliveries), 'callback')}, {undelivered or 'none'} failed for good.")
+    return "# A sandbox\n\n" + "\n".join(lines)
 
 
 def _counted(number: int, what: str) -> str:
@@ -134,13 +133,13 @@ def _counted(number: int, what: str) -> str:
 
 
 def _timelines(world: World, ids: list[str]) -> str:
-    told = []
+    shown = []
     for charge_id in ids:
         lines = timeline(world, charge_id).text.splitlines()
         left = len(lines) - _MAX_LINES
-        told += [*lines[:_MAX_LINES], *([f"... and {left} lines more"] if left > 0 else []), ""]
-    # Indented, nothing in it can end the block, whatever a customer wrote.
-    text = "\n".join(f"    {_printable(line)}".rstrip() for line in told)
+        shown += [*lines[:_MAX_LINES], *([f"... and {left} lines more"] if left > 0 else []), ""]
+    # Indented, because text from customers cannot end an indented block.
+    text = "\n".join(f"    {_printable(line)}".rstrip() for line in shown)
     return f"## What happened\n\n{text}"
 
 
@@ -150,9 +149,12 @@ def _printable(line: str) -> str:
 
 
 def _interest(world: World, row: Any) -> tuple[int, int, int]:
-    """What went wrong comes first, then what was tried most, then what is newest."""
+    """The sort key of charges to show: failures first, then many payments, then the newest."""
     paid = list(world.payments.rows.find("payment_hash", row["payment_hash"]))
-    wrong = {"error": 3, "expired": 2, "pending": 1}.get(row["status"], 0)
+    table, status = world.service.contract.lifecycles["Charge"], row["status"]
+    ranks = {INVOICE_FAILED: 3, EXPIRY_REACHED: 2}
+    wrong = next((rank for trigger, rank in ranks.items() if status in states_entered(table, trigger)), 0)
+    wrong = wrong or int(status == table.initial)
     failed = sum(payment["status"] == "failed" for payment in paid)
     return (3 * failed + wrong if paid else wrong, len(paid), row["created_at"])
 

@@ -1,13 +1,13 @@
-"""The notebooks: pages that ask one question each, written from plain sources and run by a real kernel.
+"""The notebooks of the package: built from Python sources and executed by a Jupyter kernel.
 
-A source is Python with cell markers, as most editors know them:
+A source is Python with the usual cell markers:
 
-# %% [markdown]              the comment lines that follow are the text
+# %% [markdown]              the following comment lines are the text
 # %%                         code
 # %% tags=["parameters"]     code with tags
 
-`python -m leyden.lab.packaged_notebooks` says which notebooks are not what their sources make of them; with `--refresh`
-they are written anew. Run by a kernel, a source gives the same file to the byte.
+`python -m leyden.lab.packaged_notebooks` lists the notebooks that differ from the result of their source; `--refresh`
+writes them again. Equal sources give equal files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document, dumps
 
 REFRESH = "python -m leyden.lab.packaged_notebooks --refresh"
 _MARKER = re.compile(r"# %%(?: \[(markdown)\])?(?: tags=(\[.*\]))?")
-_CELL_SECONDS = 120  # a kernel that hangs is given up
+_CELL_SECONDS = 120  # the timeout of a cell
 
 
 def notebooks_folder() -> Path:
@@ -39,22 +39,22 @@ def notebooks_folder() -> Path:
 
 
 def notebook_files() -> list[Path]:
-    """Every notebook, in the order in which they are read."""
+    """All notebooks, in reading order."""
     return sorted(notebooks_folder().glob("*.ipynb"))
 
 
 def source_files() -> list[Path]:
-    """Every source, in the same order."""
+    """All sources, in the same order."""
     return sorted((notebooks_folder() / "sources").glob("*.py"))
 
 
 def notebook_of(source: Path) -> Path:
-    """The notebook that a source makes."""
+    """The path of the notebook of a source."""
     return source.parent.parent / f"{source.stem}.ipynb"
 
 
 def read_source(text: str) -> list[Cell]:
-    """The cells of a source. Raises `NotebookError` for a line that stands in none, or a marker that is none."""
+    """The cells of a source. Raises `NotebookError` for a line outside a cell and for an invalid marker."""
     cells: list[Cell] = []
     kind, tags, lines = "", (), []  # type: str, tuple[str, ...], list[str]
     for number, line in enumerate([*text.splitlines(), "# %%"], 1):
@@ -63,11 +63,11 @@ def read_source(text: str) -> list[Cell]:
             continue
         marker = _MARKER.fullmatch(line)
         if marker is None:
-            raise NotebookError(f"line {number}: {line!r} is no marker: write # %%, # %% [markdown] or # %% tags=[...]")
+            raise NotebookError(f"line {number}: {line!r} is not a marker: write # %%, # %% [markdown] or # %% tags=[]")
         if kind:
             cells.append(Cell(kind, _source(kind, lines, number), tags))
         elif "".join(lines).strip():
-            raise NotebookError(f"line {number}: something stands before the first cell: begin with # %% [markdown]")
+            raise NotebookError(f"line {number}: there is text before the first cell: start with # %% [markdown]")
         kind, tags, lines = marker[1] or CODE, tuple(json.loads(marker[2] or "[]")), []
     return cells
 
@@ -76,19 +76,18 @@ def _source(kind: str, lines: list[str], number: int) -> str:
     if kind == MARKDOWN:
         loose = [line for line in lines if line.strip() and not line.startswith("#")]
         if loose:
-            raise NotebookError(f"before line {number}: {loose[0]!r} in a text: let it begin with #")
+            raise NotebookError(f"before line {number}: {loose[0]!r} in a text cell: start the line with #")
         lines = [line.removeprefix("#").removeprefix(" ") for line in lines]
     text = "\n".join(lines).strip("\n")
     if not text:
-        raise NotebookError(f"before line {number}: a cell with nothing in it: take it out")
+        raise NotebookError(f"before line {number}: the cell is empty: remove it")
     return text
 
 
 def execute(node: Any) -> Any:
-    """A notebook run from its first cell to its last by a kernel of its own, with outputs that stay the same.
+    """Execute a notebook with a new kernel, and remove what differs between runs from its outputs.
 
-    Nothing is written but what its own code writes, and that into a directory which is gone afterwards. Raises
-    `NotebookError` when a cell fails or warns.
+    The kernel's working directory is temporary. Raises `NotebookError` when a cell fails or warns.
     """
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
@@ -102,19 +101,19 @@ def execute(node: Any) -> Any:
             extra_arguments=["--log-level=ERROR"],
             resources={"metadata": {"path": folder}},
         )
-        # Whatever this user's IPython does when it starts is no part of the notebook.
-        own = {**os.environ, "IPYTHONDIR": str(Path(folder) / ".ipython")}
+        # The notebook must not depend on this user's IPython configuration.
+        environment = {**os.environ, "IPYTHONDIR": str(Path(folder) / ".ipython")}
         try:
-            client.execute(env=own)
+            client.execute(env=environment)
         except CellExecutionError as error:
             [failed, *_] = [cell["source"] for cell in node["cells"] if _raised(cell)]
             raise NotebookError(f"a cell fails with {error.ename}: {error.evalue}\n\n{failed}") from None
     for cell in node["cells"]:
         for output in cell.get("outputs", ()):
             if output.get("name") == "stderr":
-                raise NotebookError(f"a cell warns, and nobody should have to read this:\n{output['text']}")
+                raise NotebookError(f"a cell writes to stderr:\n{output['text']}")
             output.get("metadata", {}).clear()
-    node["metadata"]["language_info"] = {"name": "python"}  # the kernel adds the version that it happens to be
+    node["metadata"]["language_info"] = {"name": "python"}  # without the version of the kernel's Python
     return node
 
 
@@ -123,22 +122,22 @@ def _raised(cell: Any) -> bool:
 
 
 def render(source: Path) -> str:
-    """The notebook that a source makes, run. Raises `NotebookError`."""
+    """The text of the executed notebook of a source. Raises `NotebookError`."""
     try:
         return dumps(execute(document(read_source(source.read_text(encoding="utf-8")))))
     except NotebookError as error:
         raise NotebookError(f"{source.name}: {error}") from None
 
 
-def differences(source: Path, made: str) -> str:
-    """How what was made from a source differs from the notebook that is kept: an empty text, or a diff to read.
+def differences(source: Path, rendered: str) -> str:
+    """The differences between the rendered notebook of a source and the stored one: a diff, or an empty text.
 
-    Compared is what can be read: the cells' texts and their outputs as plain text and as pictures. How pandas writes
-    its tables in HTML is its own affair, and changes with its versions.
+    The cells' texts and their outputs as plain text and SVG are compared. The HTML of tables is not: it changes with
+    the version of pandas.
     """
     path = notebook_of(source)
-    kept = path.read_text(encoding="utf-8") if path.exists() else '{"cells": []}'
-    lines = unified_diff(_readable(kept), _readable(made), f"{path.name}, as it is kept", "as it runs now", lineterm="")
+    stored = path.read_text(encoding="utf-8") if path.exists() else '{"cells": []}'
+    lines = unified_diff(_readable(stored), _readable(rendered), f"{path.name} as stored", "as rendered", lineterm="")
     return "\n".join(lines)
 
 
@@ -153,7 +152,7 @@ def _readable(text: str) -> list[str]:
             lines += _lines(data.get("text/plain", ""))
             if "image/svg+xml" in data:
                 drawn = "\n".join(_lines(data["image/svg+xml"])).encode()
-                lines.append(f"a picture of {len(drawn)} bytes, {sha256(drawn).hexdigest()[:16]}")
+                lines.append(f"an SVG of {len(drawn)} bytes, {sha256(drawn).hexdigest()[:16]}")
     return lines
 
 
@@ -168,27 +167,26 @@ def _selected_sources(names: Sequence[str]) -> Iterator[Path]:
     known = {source.stem: source for source in sources}
     for name in names:
         if Path(name).stem not in known:
-            raise NotebookError(f"{name!r} is none of the notebooks {', '.join(known)}")
+            raise NotebookError(f"{name!r} is not one of the notebooks {', '.join(known)}")
     return iter([known[Path(name).stem] for name in names] if names else sources)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Say which notebooks are not as their sources make them (1), or with `--refresh` write them (0)."""
+    """List the notebooks that differ from the result of their source (status 1); `--refresh` writes them."""
     parser = argparse.ArgumentParser(prog="python -m leyden.lab.packaged_notebooks", description=main.__doc__)
-    parser.add_argument("--refresh", action="store_true", help="run the sources and write the notebooks anew")
+    parser.add_argument("--refresh", action="store_true", help="execute the sources and write the notebooks")
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
     options = parser.parse_args(arguments)
     stale = 0
     try:
         for source in _selected_sources(options.names):
-            made = render(source)
-            found = differences(source, made)
+            rendered = render(source)
+            found = differences(source, rendered)
             if options.refresh:
-                notebook_of(source).write_text(made, encoding="utf-8", newline="\n")
+                notebook_of(source).write_text(rendered, encoding="utf-8", newline="\n")
             stale += bool(found)
-            print(
-                f"{notebook_of(source).name}: {'as it was' if not found else 'new' if options.refresh else 'differs'}"
-            )
+            state = "unchanged" if not found else "written" if options.refresh else "differs"
+            print(f"{notebook_of(source).name}: {state}")
             if found and not options.refresh:
                 print(f"{found}\n\nrefresh with: {REFRESH} {source.stem}")
     except NotebookError as error:

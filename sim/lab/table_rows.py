@@ -1,4 +1,4 @@
-"""What stands in each table: plain rows, a value for every column, before pandas makes a frame of them."""
+"""The columns and rows of each table, as plain values, before pandas makes a frame of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXT, MSAT, TIME, COUNT, FLAG, SHARE = "text", "msat", "time", "count", "flag", 
 
 _json = JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
-# States that no contract names: the simulation's own words, in the order in which they may follow one another.
+# States that the contract does not have, in the order in which they may follow each other.
 _STATES = {
     "payment": ("in_flight", "held", "succeeded", "failed"),
     "outcome": (
@@ -32,10 +32,10 @@ _STATES = {
 
 
 class Table(NamedTuple):
-    """A table: its columns as (name, kind), what sets its rows apart, and how they are found.
+    """A table: its columns as (name, kind), the columns of its key, and a function that lists its rows.
 
-    A kind is one of those above, or the name of a set of states (`states_of`). A column of kind `msat` has `_msat` at
-    the end of its name, and a `_sat` column beside it in a frame.
+    A kind is one of those above, or the name of a set of states (`states_of`). The name of a column of kind `msat` ends
+    with `_msat`; a frame has a `_sat` column beside it.
     """
 
     columns: tuple[tuple[str, str], ...]
@@ -44,7 +44,7 @@ class Table(NamedTuple):
 
 
 def states_of(world: World, kind: str) -> tuple[str, ...] | None:
-    """All the states that a column of this kind may show, in order; None for a kind without states."""
+    """All states of a column of this kind, in order; None for a kind without states."""
     lifecycle = world.config.contract.lifecycles.get(kind)
     return _STATES.get(kind) if lifecycle is None else lifecycle.states
 

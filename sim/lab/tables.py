@@ -1,9 +1,8 @@
-"""Tables: everything in a world as DataFrames, typed alike however many rows there are.
+"""Tables: everything in a world as DataFrames, with the same dtypes for any number of rows.
 
-In every table: the world's label is the column `world`; amounts are `Int64` millisatoshis (a float rounds large ones)
-with a float column in satoshis beside them; instants are UTC, to the millisecond; a state is a category among all that
-the contract has; rows stand in the order in which they came to be. A frame is a copy: what is done to it, and what
-happens in the world later, changes nothing in the other.
+In every table the column `world` is the world's label. Amounts are `Int64` millisatoshis (a float rounds large ones),
+with a float column in satoshis beside them. Instants are UTC, to the millisecond. A state is a category among all that
+the contract has. Rows are in order of creation. A frame is a copy, independent of the world.
 """
 
 from __future__ import annotations
@@ -21,49 +20,48 @@ _NOT_A_TIME = np.iinfo(np.int64).min
 
 
 def charges(world: World) -> pd.DataFrame:
-    """Every Charge, those of Static Charges included."""
+    """All Charges, those of Static Charges included."""
     return frame(world, "charges")
 
 
 def static_charges(world: World) -> pd.DataFrame:
-    """Every Static Charge; `slots` are the payments taken, `allowed_slots` missing where there is no limit."""
+    """All Static Charges; `slots` is the number of used slots, `allowed_slots` is missing when there is no limit."""
     return frame(world, "static_charges")
 
 
 def payments(world: World) -> pd.DataFrame:
-    """Every payment of every wallet. `reason` is what no payer is told, `script` what the payer was asked to do."""
+    """All payments of all wallets. `reason` is the cause that no payer sees, `script` the requested outcome."""
     return frame(world, "payments")
 
 
 def attempts(world: World) -> pd.DataFrame:
-    """Every attempt of every part of a payment. `hop` is where the answer came from (0: the payer itself), `code` and
-    `name` what the payer was told (BOLT 4), `retried` and `learned` what it made of that."""
+    """All attempts of all parts of a payment. `hop` is the origin of the failure (0: the payer itself), `code` and
+    `name` the failure that the payer sees (BOLT 4), `retried` and `learned` its reaction."""
     return frame(world, "attempts")
 
 
 def htlcs(world: World) -> pd.DataFrame:
-    """Every HTLC that was offered: the hops of the attempts, hop 0 being the payer's own channel."""
+    """All offered HTLCs: the hops of the attempts. Hop 0 is the payer's own channel."""
     return frame(world, "htlcs")
 
 
 def deliveries(world: World) -> pd.DataFrame:
-    """Every message for a receiver, and what became of it."""
+    """All messages for receivers, with their status."""
     return frame(world, "deliveries")
 
 
 def callbacks(world: World) -> pd.DataFrame:
-    """Every attempt to deliver a message: when, and either `http_status` or `error`."""
+    """All attempts to deliver a message, each with `http_status` or `error`."""
     return frame(world, "callbacks")
 
 
 def balances(world: World) -> pd.DataFrame:
-    """Who holds how much now: what each project's invoices received, what the shop's node did, and in a network each
-    side of each channel."""
+    """The present balances: of each project, of the shop's node, and in a network of each side of each channel."""
     return frame(world, "balances")
 
 
 def journal(world: World) -> pd.DataFrame:
-    """Everything that happened, in order; `facts` are JSON with sorted names."""
+    """All events, in order; `facts` is JSON with sorted names."""
     return frame(world, "journal")
 
 

@@ -1,4 +1,4 @@
-"""Traffic: a shop with customers in it, who come when they like and pay as they are."""
+"""Traffic: streams of simulated customers who arrive, see a Charge and pay it or not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FORMS = '"30/min", "every(2s)", "burst(20, 10m)", "daily(30/min, 8:1, 12:3, 22:
 
 
 class Traffic:
-    """One stream of visitors under way. Nothing comes until time moves."""
+    """One stream of customers. They arrive when time moves."""
 
     def __init__(self, world: World, traffic_id: str) -> None:
         self._world = world
@@ -32,21 +32,21 @@ class Traffic:
 
     @property
     def row(self) -> dict[str, Any]:
-        """Everything known about it, as the world keeps it."""
+        """The row of the stream in the world's store."""
         return dict(self._world.traffic.rows.existing(self.id))
 
     @property
     def arrived(self) -> int:
-        """How many have come so far."""
+        """The number of customers so far."""
         return int(self.row["arrived"])
 
     @property
     def refused(self) -> int:
-        """For how many the service made no charge; the journal's `visitor_refused` entries say why."""
+        """The number of customers whose Charge the service refused; the journal has the reasons."""
         return int(self.row["refused"])
 
     def stop(self) -> Traffic:
-        """Let no more come; those who are there go on."""
+        """Stop new arrivals; customers who have arrived continue."""
         with self._world.exclusive():
             self._world.traffic.stop(self.id)
         return self
@@ -54,8 +54,8 @@ class Traffic:
     def __repr__(self) -> str:
         row = self.row
         said = ", ".join(f"{name}={value!r}" for name, value in row["laws"]["said"].items())
-        following = "over" if row["next_at"] is None else f"the next at {to_iso(row['next_at'])}"
-        return f"Traffic({said}): {row['arrived']} came, {row['refused']} refused, {following}"
+        following = "ended" if row["next_at"] is None else f"the next at {to_iso(row['next_at'])}"
+        return f"Traffic({said}): {row['arrived']} arrived, {row['refused']} refused, {following}"
 
 
 def traffic(
@@ -73,24 +73,24 @@ def traffic(
     duration: str | float | timedelta | None = "1d",
     count: int | None = None,
 ) -> Traffic:
-    """Let visitors come to the shop from now on. Each is shown a Charge of its own and pays it over Lightning, or not.
+    """Start a stream of customers. Each one sees a Charge of its own and pays it over Lightning, or not.
 
-    `rate` says when they come: `30/min` by chance (Poisson), `every(2s)`, `burst(20, 10m)` (twenty at once every ten
-    minutes), `daily(30/min, 8:1, 12:3, 22:0)` (by chance, 30 a minute on the day's average, three times as busy from
-    12:00 UTC as from 8:00, nobody from 22:00).
-    `amount` is in msat. `think_time` is the time from seeing the Charge to paying it; who needs longer than their
-    `patience`, counted from the same moment, goes without paying, and a payment that still seeks its way then is given
-    up (`patience=None`: never). `expiresIn` is in seconds. All of these are distributions (`leyden.lab.distributions`).
-    `behaviours` are those of `leyden.world.traffic.BEHAVIOURS`, `pays` or for example `choice(pays:90, late:4, never:3,
-    twice:3)`. `payers` is a number of wallets or their names; each visitor comes with one of them.
+    `rate` is the arrival process: `30/min` (Poisson), `every(2s)`, `burst(20, 10m)` (twenty at once every ten minutes),
+    `daily(30/min, 8:1, 12:3, 22:0)` (Poisson, 30 a minute on average, three times as many from 12:00 UTC as from 8:00,
+    none from 22:00).
+    `amount` is in msat. `think_time` is the time from seeing the Charge to paying it. A customer leaves without paying
+    after `patience`, counted from the same instant, and gives up a payment that is still in flight then
+    (`patience=None`: never). `expiresIn` is in seconds. All of these are distributions (`leyden.lab.distributions`).
+    `behaviours` are those of `leyden.world.traffic.BEHAVIOURS`: `pays`, or for example `choice(pays:90, late:4,
+    never:3, twice:3)`. `payers` is a number of wallets or their names; each customer uses one of them.
 
-    Visitors come for `duration` (None: for ever, and then `run()` finds no end) and at most `count` of them. An amount
-    that the service does not take is refused and counted, as a real shop would find out.
-    All luck is drawn from the stream `traffic/<id>`: see `leyden.world.traffic.TrafficGenerator` for what stays the
-    same when the laws change. Raises `DistributionError` for a text that cannot be read.
+    Customers arrive for `duration` (None: without end, so `run()` never returns) and at most `count` of them. An amount
+    that the service refuses is counted as `refused`.
+    All random numbers come from the stream `traffic/<id>`; `leyden.world.traffic.TrafficGenerator` says what stays the
+    same when distributions change. Raises `DistributionError` for a text that cannot be read.
     """
     if count is not None and (type(count) is not int or count < 1):
-        raise DistributionError(f"count: {count!r} visitors cannot come: give a whole number from 1, or None")
+        raise DistributionError(f"count: {count!r} is not a number of customers: give a whole number from 1, or None")
     laws: dict[str, Any] = {
         "arrivals": arrivals_law(rate),
         "amount": msat_law(amount),
@@ -105,7 +105,7 @@ def traffic(
     }
     span_ms = None if duration is None else parse_duration(duration)
     if span_ms is not None and span_ms <= 0:
-        raise DistributionError(f"duration: {duration!r} is no time to come in: give more than 0, or None for ever")
+        raise DistributionError(f"duration: {duration!r} is too short: give more than 0, or None for no end")
     with world.exclusive():
         ends_at = None if span_ms is None else world.clock.now() + span_ms
         row = world.traffic.start(laws, ends_at=ends_at, most=count)
@@ -113,9 +113,9 @@ def traffic(
 
 
 def arrivals_law(said: str) -> Distribution:
-    """When visitors come, as the world keeps it. Raises `DistributionError` with the forms there are."""
+    """The arrival process as the world stores it. Raises `DistributionError` with the possible forms."""
     if not isinstance(said, str):
-        raise DistributionError(f"rate: {said!r} does not say per what: write for example {_FORMS}")
+        raise DistributionError(f"rate: {said!r} has no unit of time: write for example {_FORMS}")
     call = _CALL.fullmatch(said.strip())
     if call is None:
         return ["poisson", _gap_ms(said)]
@@ -143,27 +143,27 @@ def _span_ms(text: str) -> int:
     except ValueError as error:
         raise DistributionError(f"rate: {error}") from None
     if span_ms <= 0:
-        raise DistributionError(f"rate: {text!r} leaves no time between two visitors: give more than 0")
+        raise DistributionError(f"rate: {text!r} leaves no time between two customers: give more than 0")
     return span_ms
 
 
 def _daily(gap_ms: float, parts: list[str]) -> Distribution:
-    """The day's profile as steps: where each begins (ms of the day), and the visitors per ms from there."""
+    """The profile of a day as steps: the start of each (ms of the day), and the customers per ms from there."""
     weights: dict[int, float] = {}
     for part in parts:
         hour, _, weight = part.partition(":")
         try:
             weights[int(hour)] = float(weight)
         except ValueError:
-            raise DistributionError(f"rate: {part!r} is no hour with its weight: write for example 12:3") from None
+            raise DistributionError(f"rate: {part!r} is not an hour with a weight: write for example 12:3") from None
     if any(not 0 <= hour <= 23 for hour in weights) or not all(0 <= each < 1e9 for each in weights.values()):
         raise DistributionError("rate: hours are 0 to 23, their weights 0 or more")
     hours = sorted(weights)
-    # Before the first hour that is named, the last one's weight still holds: the day is a circle.
+    # The weight of the last hour also holds before the first one: days follow each other.
     steps = ([] if hours[0] == 0 else [(0, weights[hours[-1]])]) + [(hour * HOUR_MS, weights[hour]) for hour in hours]
     ends = [start for start, _ in steps[1:]] + [DAY_MS]
     total = sum(weight * (end - start) for (start, weight), end in zip(steps, ends, strict=True))
     if not total:
-        raise DistributionError("rate: every hour's weight is 0, so nobody would ever come: let one be more")
+        raise DistributionError("rate: every weight is 0, so no customer would arrive: give at least one above 0")
     scale = DAY_MS / total / gap_ms
     return ["daily", [start for start, _ in steps], [weight * scale for _, weight in steps]]

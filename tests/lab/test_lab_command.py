@@ -51,7 +51,7 @@ def test_what_its_owner_has_changed_stays_and_what_he_has_thrown_away_comes_agai
     assert main(["lab", str(tmp_path)]) == 1
     assert mine.read_text() == "mine"
     assert gone.read_bytes() == notebook_files()[1].read_bytes()
-    assert f"{NAMES[0]} stays as you have it" in capsys.readouterr().out
+    assert f"{NAMES[0]} keeps your changes" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("_no_jupyterlab")

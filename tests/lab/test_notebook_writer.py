@@ -41,7 +41,7 @@ def test_a_world_is_exported_and_its_notebook_runs(tmp_path: Path) -> None:
     nbformat.validate(node)
     done = execute(node)
     said = json.dumps(done["cells"])
-    assert "the same world, to the last byte of its journal" in said
+    assert "the same sandbox, with the same journal" in said
     assert said.count("image/svg+xml") >= 6
     assert "INCORRECT_PAYMENT_DETAILS" in said
 

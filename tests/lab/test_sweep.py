@@ -124,7 +124,12 @@ def test_a_run_that_fails_is_a_row_and_the_others_go_on() -> None:
 
 @pytest.mark.parametrize(
     ("answer", "words"),
-    [(None, "return a dict"), ([1], "return a dict"), ({"seed": 1}, "named like"), ({"x": 1}, "named like")],
+    [
+        (None, "return a dict"),
+        ([1], "return a dict"),
+        ({"seed": 1}, "has the name of another column"),
+        ({"x": 1}, "has the name of another column"),
+    ],
 )
 def test_an_answer_that_is_no_row_fails_its_run(answer: Any, words: str) -> None:
     df = sweep(lambda s: answer, grid(x=[1]), progress=False)

@@ -100,7 +100,7 @@ def test_traffic_that_is_stopped_leaves_those_who_are_there_alone(sandbox: Sandb
     sandbox.run()
     assert visitors.arrived == 2
     assert [charge.status for charge in sandbox.charges] == ["completed", "completed"]
-    assert "over" in repr(visitors)
+    assert "ended" in repr(visitors)
 
 
 # What they do
@@ -283,30 +283,30 @@ def test_amounts_are_msat_unless_said_otherwise(said: Any, law: list[Any]) -> No
         (span_law, "uniform(5s, 1s)", "write uniform(1s, 5s)"),
         (span_law, "exp(1s, 2s)", "write exp(mean)"),
         (span_law, "exp(-1s)", "negative"),
-        (span_law, "choice()", "nothing to choose"),
+        (span_law, "choice()", "has no values"),
         (span_law, "choice(1s:0)", "every weight"),
-        (span_law, "choice(1s:x)", "no plain number"),
-        (span_law, "exp(1s", "no distribution"),
-        (span_law, True, "no distribution"),
-        (span_law, None, "no distribution"),
-        (msat_law, "12 coins", "no amount"),
-        (msat_law, "-5", "no amount"),
-        (behaviour_distribution, "prays", "nobody 'prays'"),
-        (behaviour_distribution, "choice(pays, prays)", "nobody 'prays'"),
-        (behaviour_distribution, "exp(3)", "draws no names"),
+        (span_law, "choice(1s:x)", "not a plain number"),
+        (span_law, "exp(1s", "not a distribution"),
+        (span_law, True, "not a distribution"),
+        (span_law, None, "not a distribution"),
+        (msat_law, "12 coins", "not an amount"),
+        (msat_law, "-5", "not an amount"),
+        (behaviour_distribution, "prays", "there is no 'prays'"),
+        (behaviour_distribution, "choice(pays, prays)", "there is no 'prays'"),
+        (behaviour_distribution, "exp(3)", "has no names"),
         (payer_law, 0, "at least 1"),
         (payer_law, True, "not a truth value"),
-        (payer_law, ["a b"], "no name"),
+        (payer_law, ["a b"], "not a name"),
         (arrivals_law, "30", "30/min"),
-        (arrivals_law, 30, "does not say per what"),
+        (arrivals_law, 30, "has no unit of time"),
         (arrivals_law, "0/min", "cannot be read"),
         (arrivals_law, "30/fortnight", "is not a duration"),
         (arrivals_law, "every(0s)", "no time between"),
         (arrivals_law, "burst(0, 1m)", "cannot be read"),
         (arrivals_law, "daily(30/min)", "cannot be read"),
         (arrivals_law, "daily(30/min, 24:1)", "hours are 0 to 23"),
-        (arrivals_law, "daily(30/min, 8:0)", "nobody would ever come"),
-        (arrivals_law, "daily(30/min, noon)", "no hour"),
+        (arrivals_law, "daily(30/min, 8:0)", "no customer would arrive"),
+        (arrivals_law, "daily(30/min, noon)", "not an hour"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_the_way_to_write_it(read: Any, said: Any, words: str) -> None:

@@ -117,9 +117,9 @@ def test_a_source_is_cells_between_markers() -> None:
     ("text", "words"),
     [
         ("x = 1\n# %%\nx", "before the first cell"),
-        ("# %% [text]\n# x", "no marker"),
-        ("# %% [markdown]\nx = 1", "let it begin with #"),
-        ("# %%\n\n# %%\nx", "nothing in it"),
+        ("# %% [text]\n# x", "not a marker"),
+        ("# %% [markdown]\nx = 1", "start the line with #"),
+        ("# %%\n\n# %%\nx", "cell is empty"),
     ],
 )
 def test_a_source_that_is_none_is_refused_with_its_line(text: str, words: str) -> None:
@@ -144,13 +144,13 @@ def test_the_command_writes_what_is_new_and_says_what_differs(
     source.parent.mkdir()
     source.write_text("# %% [markdown]\n# # Why?\n\n# %%\nx = 1\n")
     monkeypatch.setattr(notebooks, "notebooks_folder", lambda: tmp_path)
-    monkeypatch.setattr(notebooks, "run", lambda node: node)
+    monkeypatch.setattr(notebooks, "execute", lambda node: node)
 
     assert main([]) == 1
     assert "08_why.ipynb: differs" in capsys.readouterr().out
     assert main(["--refresh"]) == 0
     assert main(["08_why.ipynb"]) == 0
-    assert capsys.readouterr().out == "08_why.ipynb: new\n08_why.ipynb: as it was\n"
+    assert capsys.readouterr().out == "08_why.ipynb: written\n08_why.ipynb: unchanged\n"
 
     source.write_text(source.read_text().replace("x = 1", "x = 2"))
     assert main([]) == 1

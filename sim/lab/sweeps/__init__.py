@@ -1,1 +1,1 @@
-"""Sweeps: one function run over a grid of scenarios."""
+"""Sweeps: one function executed over a grid of scenarios."""

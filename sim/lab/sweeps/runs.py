@@ -1,4 +1,4 @@
-"""One run of a sweep: what it is called, what luck it has, and its answer as a row."""
+"""One run of a sweep: its id, its seed, and its result as a row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from leyden.server.version import VERSION
 
-# The columns that every sweep has; the parameters and the metrics stand between the fourth and the fifth.
+# The columns of every sweep; parameters and metrics come between the fourth and the fifth.
 COLUMNS = ("run_id", "scenario", "replication", "seed", "status", "error", "wall_s", "version")
 
 OK, FAILED = "ok", "failed"
@@ -23,11 +23,11 @@ Row = dict[str, Any]
 
 
 class Scenario(SimpleNamespace):
-    """One combination of parameters, as attributes. A run's scenario has `seed` and `replication` besides."""
+    """One combination of parameters, as attributes. In a run it also has `seed` and `replication`."""
 
 
 class SweepRun(NamedTuple):
-    """One scenario in one replication. `params` are the values as they were given, `kept` as they are written down."""
+    """One replication of one scenario. `params` are the given values, `json_params` their JSON values."""
 
     run_id: str
     scenario: int
@@ -43,14 +43,16 @@ def seed_for(seed: int, replication: int) -> int:
 
 
 def function_key(fn: Callable[..., Any]) -> str:
-    """What the function is: its source text, or its code where there is none, with its defaults and what it has closed
-    over. A notebook's cell counts as source."""
+    """A text that identifies a function: its source (or its code, if there is none), its defaults and its closure.
+
+    A notebook's cell counts as source.
+    """
     bare = inspect.unwrap(fn)
     whole = getattr(bare, "func", bare)  # of a functools.partial
     code = getattr(whole, "__code__", None)
     try:
         text = textwrap.dedent(inspect.getsource(whole))
-    except (OSError, TypeError, SyntaxError, tokenize.TokenError):  # the last two: its file was changed since
+    except (OSError, TypeError, SyntaxError, tokenize.TokenError):  # the last two: its file has changed since
         text = repr((code.co_code.hex(), code.co_names, _without_code(code.co_consts))) if code else repr(whole)
     bound = [getattr(bare, name, None) for name in ("args", "keywords")]
     defaults = getattr(whole, "__defaults__", None), getattr(whole, "__kwdefaults__", None)
@@ -59,7 +61,7 @@ def function_key(fn: Callable[..., Any]) -> str:
 
 
 def _without_code(constants: tuple[Any, ...]) -> list[str]:
-    # A set is written in no particular order: another process would write it otherwise.
+    # The order of a set differs between processes.
     return [
         one.co_code.hex()
         if hasattr(one, "co_code")
@@ -77,14 +79,13 @@ def _filled(cell: Any) -> bool:
 
 
 def run_key(text: str, params: Mapping[str, Any], seed: int, version: str) -> str:
-    """16 hex digits that name a run by what its answer depends on."""
+    """16 hex digits that identify a run by everything that its result depends on."""
     listed = [[name, as_json(value)] for name, value in sorted(params.items())]
     return sha256(json.dumps([text, listed, seed, version]).encode()).hexdigest()[:16]
 
 
 def as_json(value: Any) -> Any:
-    """The value as JSON has it, the same before and after it was written down: NaN is None, what JSON does not know is
-    its text."""
+    """The value as JSON values: NaN becomes None, a value without a JSON form becomes its text."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, int):
@@ -96,14 +97,14 @@ def as_json(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [as_json(one) for one in value]
     if callable(getattr(value, "item", None)) and getattr(value, "ndim", None) == 0:
-        return as_json(value.item())  # a number of numpy's
+        return as_json(value.item())  # a numpy number
     if callable(value) and hasattr(value, "__code__"):
         return function_key(value)
     return str(value)
 
 
 def perform_run(fn: Callable[..., Any], run: SweepRun) -> Row:
-    """Make one run, wherever this is called: in a worker process or here. It never raises an `Exception`."""
+    """Perform one run, in any process. An exception becomes a failed row."""
     from leyden.server.system.clock import stopwatch
 
     elapsed_s = stopwatch()
@@ -115,7 +116,7 @@ def perform_run(fn: Callable[..., Any], run: SweepRun) -> Row:
             raise TypeError(f"the function returned {answer!r:.60}: return a dict of metrics")
         clash = sorted(set(map(str, answer)) & {*COLUMNS, *run.params})
         if clash:
-            raise ValueError(f"the metric {clash[0]} is named like another column: name it otherwise")
+            raise ValueError(f"the metric {clash[0]} has the name of another column: rename it")
         metrics = {str(name): as_json(value) for name, value in answer.items()}
     except Exception as raised:
         error = f"{type(raised).__name__}: {raised}"
@@ -123,7 +124,7 @@ def perform_run(fn: Callable[..., Any], run: SweepRun) -> Row:
 
 
 def row_of(run: SweepRun, metrics: Mapping[str, Any], error: str | None, wall_s: float | None) -> Row:
-    """What a run came to, as JSON values."""
+    """The row of a run, as JSON values."""
     return {
         "run_id": run.run_id,
         "scenario": run.scenario,

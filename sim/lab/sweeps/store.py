@@ -1,4 +1,4 @@
-"""The file of a sweep: a line for each run that was made, so that an interrupted sweep goes on where it stopped."""
+"""The file of a sweep: one line per completed run, so that an interrupted sweep can continue."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _FIELDS = {*COLUMNS, "params", "metrics"}
 
 
 class SweepStore:
-    """Rows by their `run_id`, one line of JSON each, written as they come.
+    """Rows by `run_id`, one line of JSON each, written when a run completes.
 
-    A last line that was cut off, because the program or the machine stopped in the middle of it, is taken away; any
-    other line that is no row raises `StoreError`: then the file is something else. Runs that failed are not in `rows`.
+    An incomplete last line, left by an interrupted program, is removed. Any other line that is not a row raises
+    `StoreError`. Failed runs are not in `rows`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -29,7 +29,7 @@ class SweepStore:
         self._file.truncate(whole)
 
     def _read(self) -> int:
-        """Read what is there; how many bytes of it are whole lines."""
+        """Read the file; return the number of bytes in complete lines."""
         if not self.path.exists():
             return 0
         data = self.path.read_bytes()
@@ -40,7 +40,7 @@ class SweepStore:
             except ValueError:
                 row = None
             if not isinstance(row, dict) or not row.keys() >= _FIELDS:
-                raise StoreError(f"{self.path}, line {number}, is no row of a sweep: give store= a file of its own")
+                raise StoreError(f"{self.path}, line {number}, is not a row of a sweep: give store= a file of its own")
             if row["status"] == OK:
                 self.rows[row["run_id"]] = row
             else:
@@ -48,7 +48,7 @@ class SweepStore:
         return whole
 
     def add(self, row: Row) -> None:
-        """Write one row down; when this returns the system has it."""
+        """Write one row and flush it to the operating system."""
         self._file.write(json.dumps(row).encode() + b"\n")
         self._file.flush()
 

@@ -1,4 +1,4 @@
-"""Sweeps: the same question asked of many worlds, one row for each answer, and a failure is a row too."""
+"""Sweeps: one function called for every scenario and replication, with one row per run, failed ones included."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ log = logging.getLogger("leyden")
 
 
 def grid(**params: Iterable[Any]) -> list[Scenario]:
-    """Every combination of the values, the last parameter varying fastest: `grid(amount=[10**6, 10**7])`.
+    """All combinations of the values, the last parameter varying fastest: `grid(amount=[10**6, 10**7])`.
 
-    Raises `SweepError` for a parameter without values, or one named like a column of the sweep's own.
+    Raises `SweepError` for a parameter without values, or with the name of a column of the sweep.
     """
     scenarios = [Scenario()]
     for name, values in params.items():
@@ -54,49 +54,48 @@ def sweep(
 ) -> pd.DataFrame:
     """Call `fn(scenario)` for every scenario and replication, and return one row per run, scenario by scenario.
 
-    `fn` makes its world from `scenario.seed` and returns a dict of metrics. It may be defined in a notebook. A run that
-    raises is a row with `status` "failed" and its `error`, and the first one is logged; `status` is "ok" otherwise.
+    `fn` creates its sandbox with `scenario.seed` and returns a dict of metrics. It may be defined in a notebook. A run
+    that raises is a row with `status` "failed" and its `error`, and the first one is logged; else `status` is "ok".
 
-    **Common random numbers.** `scenario.seed` depends on `seed` and the replication alone: replication 3 has the same
-    luck in every scenario, so that two scenarios differ by their parameters, and a difference needs fewer replications
-    to show. Compare them pairwise, replication by replication.
+    **Common random numbers.** `scenario.seed` depends on `seed` and the replication only: replication 3 has the same
+    random numbers in every scenario. Scenarios then differ by their parameters alone, and a difference shows with fewer
+    replications. Compare them pairwise, replication by replication.
 
     Runs go to `executor` (any `concurrent.futures.Executor`; `client.get_executor()` for a Dask cluster). Without one,
-    the first run is made here, and if what is left would take long, processes on this machine share it: `workers`, or
-    as many as there are cores. `workers=1` keeps everything here. The rows are the same wherever they are made, but
-    for `wall_s`.
+    the first run is done in this process; if the rest would take long, a pool of `workers` processes does it, one per
+    core by default. `workers=1` does all runs in this process. The rows are the same everywhere, except for `wall_s`.
 
-    `store` names a file that keeps each row as soon as it is there, as a line of JSON. A sweep that finds it goes on
-    where it was interrupted: runs of the same source text, parameters, seed and version of Leyden are read and not made
-    again, unless they failed. What `fn` reads from around it is not in its text: hand it over as a parameter.
+    `store` names a file that gets each row at once, as a line of JSON. A sweep with an existing file continues: runs
+    with equal source text, parameters, seed and version of Leyden are read from it, unless they failed. Global values
+    that `fn` reads are not part of its text: pass them as parameters.
 
-    `progress` shows a bar; None: only where somebody is watching, at a terminal or in a notebook.
+    `progress` shows a bar; None shows it at a terminal and in a notebook.
 
     Columns: `run_id, scenario, replication, seed`, the parameters, the metrics, `status, error, wall_s, version`.
-    Raises `SweepError` when there is nothing to run or a name is taken.
+    Raises `SweepError` when there is nothing to run or a name is taken. Needs the extra `lab`.
     """
     for package in ("pandas", "loky", "tqdm"):
         require("sweep()", package, "lab")
     runs = _runs(fn, scenarios, replications, seed)
-    kept = SweepStore(Path(store)) if store is not None else None
-    with kept if kept is not None else nullcontext():
+    file = SweepStore(Path(store)) if store is not None else None
+    with file if file is not None else nullcontext():
         rows: dict[int, Row] = {}
-        known = {} if kept is None else kept.rows
+        known = {} if file is None else file.rows
         for number, run in enumerate(runs):
             if (row := known.get(run.run_id)) is not None:
                 rows[number] = {**row, "scenario": run.scenario, "replication": run.replication}
         with _ProgressBar(progress, len(runs), len(rows)) as tick:
 
-            def made(number: int, row: Row) -> None:
+            def on_row(number: int, row: Row) -> None:
                 rows[number] = row
-                if kept is not None:
-                    kept.add(row)
+                if file is not None:
+                    file.add(row)
                 tick()
 
             from leyden.lab.sweeps.pools import perform_runs
 
             perform_runs(
-                fn, [(number, run) for number, run in enumerate(runs) if number not in rows], executor, workers, made
+                fn, [(number, run) for number, run in enumerate(runs) if number not in rows], executor, workers, on_row
             )
     ordered = [rows[number] for number in range(len(runs))]
     failed = [row for row in ordered if row["status"] != OK]
@@ -106,7 +105,7 @@ def sweep(
 
 
 def frame(rows: list[Row], parameters: list[list[str]]) -> pd.DataFrame:
-    """The rows as a table with columns of their own kinds: whole numbers stay whole where some are missing."""
+    """The rows as a DataFrame: whole numbers stay integers when some are missing."""
     import pandas as pd
 
     named = list(dict.fromkeys(name for names in parameters for name in names))
@@ -156,26 +155,26 @@ def _runs(
 
 
 def _with_unique_ids(runs: list[SweepRun]) -> list[SweepRun]:
-    """The runs with a name each: a scenario that is given twice runs twice, as its own row."""
+    """The runs with unique ids: a scenario that is given twice runs twice, as two rows."""
     seen: dict[str, int] = {}
-    apart = []
+    unique = []
     for run in runs:
         count = seen[run.run_id] = seen.get(run.run_id, 0) + 1
-        apart.append(run if count == 1 else run._replace(run_id=f"{run.run_id}-{count}"))
-    return apart
+        unique.append(run if count == 1 else run._replace(run_id=f"{run.run_id}-{count}"))
+    return unique
 
 
 def _check_names(params: Iterable[str]) -> None:
     taken = sorted(set(params) & {*COLUMNS, "params", "metrics"})
     if taken:
         raise SweepError(
-            f"{taken[0]} is a column of the sweep's own: name the parameter otherwise"
-            + (", and ask for other luck with sweep(..., seed=...)" if taken[0] == "seed" else "")
+            f"{taken[0]} is a column of every sweep: rename the parameter"
+            + (", and choose other random numbers with sweep(..., seed=...)" if taken[0] == "seed" else "")
         )
 
 
 class _ProgressBar:
-    """A progress bar while the runs are made; entering gives what to call for each one."""
+    """A progress bar; its context's value is a function to call after each run."""
 
     def __init__(self, wanted: bool | None, total: int, done: int) -> None:
         self._wanted = _is_interactive() if wanted is None else wanted
@@ -189,7 +188,7 @@ class _ProgressBar:
         import warnings
 
         with warnings.catch_warnings():
-            # Without ipywidgets tqdm says so, and draws its bar in text: that is good enough.
+            # Without ipywidgets tqdm warns and draws its bar as text.
             warnings.simplefilter("ignore")
             from tqdm.auto import tqdm
 
