@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.support.core_environment import build_wheel
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,12 +47,7 @@ def test_mypy_has_nothing_to_say(tmp_path: Path) -> None:
 
 def test_the_wheel_carries_the_package_and_nothing_else(tmp_path: Path) -> None:
     """All that is installed lies below `leyden/`: the specs, the pages and the notebooks among it."""
-    checkout = tmp_path / "checkout"
-    ignored = shutil.ignore_patterns("__pycache__", ".*", "*.egg-info", "build", "dist", "tests")
-    shutil.copytree(ROOT, checkout, ignore=ignored)
-    script = f"from setuptools.build_meta import build_wheel; print(build_wheel({str(tmp_path)!r}))"
-    done = subprocess.run([sys.executable, "-c", script], cwd=checkout, capture_output=True, text=True, check=True)
-    with zipfile.ZipFile(tmp_path / done.stdout.split()[-1]) as wheel:
+    with zipfile.ZipFile(build_wheel(tmp_path)) as wheel:
         packed = set(wheel.namelist())
     expected = {
         str(Path("leyden", into, path.relative_to(ROOT / folder)))
