@@ -39,11 +39,11 @@ PYTHON = [
 COMMANDS = [
     (("lab", "notebooks"), "leyden lab", "nbformat", "lab"),
     (("serve", "--port", "0", "--network", "scale-free:40"), "--network scale-free:40", "scipy", "network"),
-    (("fuzz",), "leyden fuzz --engines machine", "hypothesis", "qa"),
-    (("fuzz", "--engines", "machine"), "leyden fuzz --engines machine", "hypothesis", "qa"),
-    (("fuzz", "--engines", "walk,schemathesis"), "leyden fuzz --engines schemathesis", "schemathesis", "qa"),
+    (("fuzz",), "leyden fuzz --engines state-machine", "hypothesis", "qa"),
+    (("fuzz", "--engines", "state-machine"), "leyden fuzz --engines state-machine", "hypothesis", "qa"),
+    (("fuzz", "--engines", "random-walk,schemathesis"), "leyden fuzz --engines schemathesis", "schemathesis", "qa"),
     (
-        ("fuzz", "--engines", "walk", "--cluster", "tcp://127.0.0.1:9"),
+        ("fuzz", "--engines", "random-walk", "--cluster", "tcp://127.0.0.1:9"),
         "leyden fuzz --cluster",
         "distributed",
         "cluster",
@@ -144,7 +144,7 @@ def test_a_directory_of_a_network_names_the_extra(core: CoreEnvironment, tmp_pat
         (("--help",), 0, "receiver-check"),
         (("receiver-check", "http://127.0.0.1:9/hook"), 1, "Grade F"),
         (("listen", "http://127.0.0.1:9/hook", "--server", "http://127.0.0.1:9"), 1, "leyden serve"),
-        (("fuzz", "--engines", "walk", "--examples", "2"), 0, "2 "),
+        (("fuzz", "--engines", "random-walk", "--examples", "2"), 0, "2 "),
     ],
 )
 def test_the_other_commands_work_with_the_core(
