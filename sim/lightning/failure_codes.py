@@ -1,8 +1,8 @@
-"""Failure codes: the few words in which a node tells a payer that its money did not pass."""
+"""Failure codes of HTLCs (BOLT 4, "Failure Messages")."""
 
 from __future__ import annotations
 
-# BOLT 4, "Failure Messages": what the high bits of a code say about it.
+# The flags of a code: a channel update is enclosed, the node failed, the failure is permanent.
 UPDATE, NODE, PERM = 0x1000, 0x2000, 0x4000
 TEMPORARY_NODE_FAILURE = NODE | 2
 PERMANENT_NODE_FAILURE = PERM | NODE | 2
@@ -19,12 +19,12 @@ CHANNEL_DISABLED = UPDATE | 20
 EXPIRY_TOO_FAR = 21
 MPP_TIMEOUT = 23
 
-# Those that say nothing about the node that reports them.
+# Failures of a channel, not of the node that reports them.
 CHANNEL_FAILURES = frozenset(
     {TEMPORARY_CHANNEL_FAILURE, PERMANENT_CHANNEL_FAILURE, UNKNOWN_NEXT_PEER, CHANNEL_DISABLED}
 )
 
-# Those that only the receiver sends, and those that it never does (BOLT 4: "but a final node MUST NOT").
+# The codes that only the final node sends, and those that it never sends (BOLT 4: "but a final node MUST NOT").
 FINAL_NODE_CODES = frozenset(
     {INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, FINAL_INCORRECT_CLTV_EXPIRY, FINAL_INCORRECT_HTLC_AMOUNT, MPP_TIMEOUT}
 )

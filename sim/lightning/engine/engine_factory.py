@@ -1,4 +1,4 @@
-"""The depth of the network: from what was asked for (`scale-free:400`, your own map) to an engine ready to run."""
+"""Engines from a configuration: from a network's description (`scale-free:400`) or a graph, or from another engine."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from leyden.lightning.topology.graph import Graph
 def engine_for(
     network: str | Graph, start_ms: int, secret: Callable[[str], bytes], *, expected_fingerprint: str | None = None
 ) -> tuple[Engine, int]:
-    """The engine for a network and the number of the shop's node; `map_kept` is the fingerprint of the map on which a
-    directory was begun. Raises `GraphError` for what is no network, `StoreError` for another map.
+    """The engine for a network and the number of the shop's node; `expected_fingerprint` is that of the graph with
+    which the data directory was created. Raises `GraphError` for an invalid network, `StoreError` for another graph.
     """
     graph = network
     if isinstance(graph, str):
@@ -30,6 +30,6 @@ def engine_for(
 
 
 def forked_engine(payments: Payments) -> tuple[Engine, int]:
-    """The same for a world that is to go on where the one with these payments stands."""
+    """The same for a fork of the world that has these payments."""
     assert isinstance(payments, RoutedPayments)
     return fork_engine(payments.engine), payments.shop

@@ -1,4 +1,4 @@
-"""A shard: one part of a payment on one route, from the payer's first channel to the answer that comes back."""
+"""A shard: one part of a payment on one route, from the first HTLC to the result at the payer."""
 
 from __future__ import annotations
 
@@ -12,43 +12,27 @@ Times = tuple[tuple[int, int | None], ...]
 
 
 class Shard(Recorded):
-    """One part of a payment, locked on the edges up to `place` (-1: on none).
+    """One part of a payment, with HTLCs in flight on the edges up to `hop` (-1: on none).
 
-    Edge `n` of its route carries `amounts[n]` msat until block `final + blocks[n]`. `luck` picks its latencies. On the
-    way out `answer` is None, then whether it was settled; `code` and `reporter` (the place in the route of the node
-    that answered, 0 being the payer) come back with a failure, and `why`, which the payer is not told. `fate` is what
-    the receiver does with it while it keeps it. `times` are the
-    instants at which each hop was locked and unlocked, where the engine writes them down.
+    Edge `n` of its route carries `amounts[n]` msat until block `final_expiry + cltv_offsets[n]`. `latency_seed` picks
+    its latencies. `settled` is None until it is resolved; a failure has a `code`, a `reporter_hop` (the hop of the node
+    that failed it, 0 being the payer) and a `reason`, which the payer does not receive. `status` is what the receiver
+    does with it until then. `times` are the times at which each hop was locked and unlocked, if the engine traces.
     """
 
     __slots__ = (
-        "amounts",
-        "checked_policies",
-        "cltv_offsets",
-        "code",
-        "edges",
-        "final_expiry",
-        "hop",
-        "id",
-        "latency_seed",
-        "number",
-        "owner",
-        "phase",
-        "reason",
-        "reporter_hop",
-        "settled",
-        "status",
-        "times",
+        "amounts", "checked_policies", "cltv_offsets", "code", "edges", "final_expiry", "hop", "id", "latency_seed",
+        "number", "owner", "phase", "reason", "reporter_hop", "settled", "status", "times",
     )  # fmt: skip
     recorded_fields = ("hop", "phase", "settled", "code", "reporter_hop", "reason", "status", "times")
 
-    def __init__(self, id: int, owner: Any, number: int, luck: int, route: Route, final: int) -> None:
+    def __init__(self, id: int, owner: Any, number: int, latency_seed: int, route: Route, final_expiry: int) -> None:
         self.id = id
         self.owner = owner
         self.number = number
-        self.latency_seed = luck
+        self.latency_seed = latency_seed
         self.edges, self.amounts, self.cltv_offsets, self.checked_policies = route
-        self.final_expiry = final
+        self.final_expiry = final_expiry
         self.hop = -1
         self.phase = FORWARD
         self.settled: bool | None = None
@@ -58,12 +42,12 @@ class Shard(Recorded):
 
     @property
     def expiries(self) -> list[int]:
-        """The block at which each hop's HTLC runs out."""
+        """The block height at which the HTLC of each hop expires."""
         return [self.final_expiry + blocks for blocks in self.cltv_offsets]
 
 
 class Alarm:
-    """A reminder about a shard."""
+    """A scheduled call about a shard."""
 
     __slots__ = ("phase", "shard")
 

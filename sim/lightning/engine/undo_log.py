@@ -1,4 +1,4 @@
-"""Second thoughts: what changed in memory since a commit began can be taken back, at the cost of what changed."""
+"""The undo log: rolls back what a commit changed in memory, at a cost proportional to the changes."""
 
 from __future__ import annotations
 
@@ -8,64 +8,64 @@ _MISSING = object()
 
 
 class Recorded:
-    """Something of which only the fields named in `changing` change, and those by being set anew."""
+    """An object whose changes can be rolled back: only `recorded_fields` change, and only by assignment."""
 
     __slots__ = ()
     recorded_fields: ClassVar[tuple[str, ...]] = ()
 
     def saved_fields(self) -> tuple[Any, ...]:
-        """What `put_back` needs."""
+        """The values of the recorded fields, for `restore_fields`."""
         return tuple(getattr(self, name) for name in self.recorded_fields)
 
-    def restore_fields(self, mark: tuple[Any, ...]) -> None:
-        """Be again what `mark` saw."""
-        for name, value in zip(self.recorded_fields, mark, strict=True):
+    def restore_fields(self, values: tuple[Any, ...]) -> None:
+        """Set the recorded fields to these values."""
+        for name, value in zip(self.recorded_fields, values, strict=True):
             setattr(self, name, value)
 
 
 class UndoLog:
-    """A part of a world that remembers between `begin` and `commit`, as the store does, so that `rollback` can undo."""
+    """A state in memory that takes part in commits: `begin`, then `commit` or `rollback`, as the store does."""
 
     def __init__(self) -> None:
         self.recording = False
-        self.saved: dict[str, Any] = {}  # attributes to set back, a heap for example
+        self.saved: dict[str, Any] = {}  # the former values of the log's own attributes
         self._fields: dict[int, tuple[Recorded, tuple[Any, ...]]] = {}
         self._items: list[tuple[Any, Any, Any]] = []
 
     def begin(self) -> None:
-        """Remember what changes from now on."""
+        """Record changes from now on."""
         self.recording = True
 
     def commit(self) -> None:
-        """What changed stays."""
+        """Keep the changes."""
         self.recording = False
         if self._items or self._fields or self.saved:
             self.saved, self._fields, self._items = {}, {}, []
 
     def rollback(self) -> None:
-        """Let everything be as it was at `begin`."""
+        """Restore the state at `begin`."""
         for items, key, before in reversed(self._items):
             if before is _MISSING:
                 items.pop(key, None)
             else:
                 items[key] = before
-        for thing, mark in self._fields.values():
-            thing.restore_fields(mark)
+        for changed, values in self._fields.values():
+            changed.restore_fields(values)
         self.__dict__.update(self.saved)
         self.commit()
 
     def changed_items(self) -> list[tuple[Any, Any]]:
-        """Since `begin`: lists and dictionaries, each with a key at which it changed; some more than once."""
+        """The lists and dictionaries that changed since `begin`, each with a key; a pair may occur more than once."""
         return [(items, key) for items, key, _ in self._items]
 
     def changed_objects(self) -> list[Recorded]:
-        """Since `begin`: the things whose fields changed."""
-        return [thing for thing, _ in self._fields.values()]
+        """The objects whose fields changed since `begin`."""
+        return [changed for changed, _ in self._fields.values()]
 
-    def record_object(self, thing: Recorded) -> None:
-        """Called before the fields of `thing` change."""
-        if self.recording and id(thing) not in self._fields:
-            self._fields[id(thing)] = (thing, thing.saved_fields())
+    def record_object(self, changed: Recorded) -> None:
+        """Called before the fields of `changed` change."""
+        if self.recording and id(changed) not in self._fields:
+            self._fields[id(changed)] = (changed, changed.saved_fields())
 
     def record_item(self, items: Any, key: Any) -> None:
         """Called before an item of a list or a dictionary changes."""

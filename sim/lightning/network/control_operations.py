@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from leyden.errors import GraphError
+from leyden.lightning.engine.interceptors import InterceptorRow
 from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.channel_operations import close_channel, open_channel, rebalance
 from leyden.server.errors import LeydenError
@@ -117,7 +118,7 @@ class NetworkOperations:
         after_ms: int = 0,
         lasting_ms: int | None = None,
         **where: Any,
-    ) -> dict[str, Any]:
+    ) -> InterceptorRow:
         """Add an interceptor (see `leyden.lightning.engine.interceptors`), by the node's name and times counted from
         now.
 

@@ -1,4 +1,4 @@
-"""A network as it stands, written down: so that a fork or a later day goes on from the very same point."""
+"""Snapshots of a network as JSON values: forks and reopened directories continue from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leyden.lightning.routing.mission_control import MissionControl
 from leyden.lightning.routing.pathfinding import Route
 from leyden.lightning.topology.channel_operations import close_channel, open_channel, opened_since
 
-# Attribute: its name in the stored row.
+# The fields of a stored row: attribute, name in the row.
 _SESSION_FIELDS = {
     "id": "id", "payer": "payer", "target": "target", "amount_msat": "amount_msat", "fee_limit_msat": "fee_limit_msat",
     "latency_seed": "luck", "gives_up_at": "gives_up_at", "final_cltv_blocks": "final_blocks",
@@ -31,33 +31,35 @@ _SHARD_FIELDS = {
 
 
 def fork_engine(engine: Engine) -> Engine:
-    """An engine with the same channels, balances and weather, and nothing in flight yet: `stand` brings that.
+    """An engine with the same channels, balances and conditions and nothing in flight: `restore_network` adds that.
 
-    The map, its routes and the weather are shared: they are never changed, only replaced.
+    The graph, the router and the conditions are shared: they are replaced, never changed.
     """
-    twin = copy(engine)
-    UndoLog.__init__(twin)
-    twin.balance = engine.balance.copy()
-    twin.in_flight, twin.slots = [0] * len(engine.in_flight), [0] * len(engine.slots)
-    twin.queue, twin.shards = EventQueue(), {}
-    twin.intercept = twin.on_first_change = None
-    return twin
+    fork = copy(engine)
+    UndoLog.__init__(fork)
+    fork.balance = engine.balance.copy()
+    fork.in_flight, fork.slots = [0] * len(engine.in_flight), [0] * len(engine.slots)
+    fork.queue, fork.shards = EventQueue(), {}
+    fork.intercept = fork.on_first_change = None
+    return fork
 
 
-def dump_network(engine: Engine, orders: Mapping[Any, PaymentSession], lessons: MissionControl) -> dict[str, Any]:
-    """Everything about a network that time and payments changed, as JSON values. Costs a copy of the balances."""
+def dump_network(
+    engine: Engine, sessions: Mapping[Any, PaymentSession], mission_control: MissionControl
+) -> dict[str, Any]:
+    """The state of a network as JSON values, without the graph. Copies the balances."""
     return {
         **engine_row(engine),
         "balance": engine.balance.copy(),
-        "orders": [session_row(order) for order in orders.values()],
+        "orders": [session_row(session) for session in sessions.values()],
         "shards": [shard_row(shard) for shard in engine.shards.values()],
-        "agenda": [events_row(due, items) for due, items in sorted(engine.queue.events_at.items())],
-        "lessons": lessons.dump(),
+        "agenda": [events_row(at_ms, items) for at_ms, items in sorted(engine.queue.events_at.items())],
+        "lessons": mission_control.dump(),
     }
 
 
 def engine_row(engine: Engine) -> dict[str, Any]:
-    """Where an engine stands, without its channels and what is under way."""
+    """The time and the counters of an engine, and the channels opened and closed."""
     return {
         "now": engine.now,
         "events": engine.event_count,
@@ -68,17 +70,17 @@ def engine_row(engine: Engine) -> dict[str, Any]:
     }
 
 
-def session_row(order: PaymentSession) -> dict[str, Any]:
-    """An order under way."""
+def session_row(session: PaymentSession) -> dict[str, Any]:
+    """A payment session that has not ended."""
     return {
-        **{stored: getattr(order, name) for name, stored in _SESSION_FIELDS.items()},
-        "chances": sorted(order.policy_retries),
-        "waiting": [shard.id for shard in order.waiting],
+        **{stored: getattr(session, name) for name, stored in _SESSION_FIELDS.items()},
+        "chances": sorted(session.policy_retries),
+        "waiting": [shard.id for shard in session.waiting],
     }
 
 
 def shard_row(shard: Shard) -> dict[str, Any]:
-    """A shard under way."""
+    """A shard in flight."""
     return {
         **{stored: getattr(shard, name) for name, stored in _SHARD_FIELDS.items()},
         "owner": shard.owner.id,
@@ -86,53 +88,53 @@ def shard_row(shard: Shard) -> dict[str, Any]:
     }
 
 
-def events_row(due: int, items: tuple[Any, ...]) -> list[Any]:
-    """What is due at an instant, in order."""
-    return [due, [["alarm", item.shard.id] if isinstance(item, Alarm) else ["shard", item.id] for item in items]]
+def events_row(at_ms: int, items: tuple[Any, ...]) -> list[Any]:
+    """The events of one time, in order: each the word `shard` or `alarm` and the id of the shard."""
+    return [at_ms, [["alarm", item.shard.id] if isinstance(item, Alarm) else ["shard", item.id] for item in items]]
 
 
 def restore_network(
     engine: Engine, saved: Mapping[str, Any], secret: Callable[[str], bytes]
 ) -> tuple[dict[Any, PaymentSession], MissionControl]:
-    """Bring a fresh engine of the same map, or one made by `beside`, to where `saved` was written. Its `balance` is
-    that of every edge, or by edge where it is not the map's.
+    """Restore a new engine of the same graph, or one from `fork_engine`, to the state `saved`, whose `balance` is a
+    list by edge, or a dictionary of the edges that differ from the graph.
 
-    The orders under way, by their ids, and what their payers believe.
+    Returns the sessions that have not ended, by id, and what the payers learned.
     """
     for a, b, capacity, local, base, ppm in saved["opened"][engine.graph.channels - engine.initial_channels :]:
         open_channel(engine, a, b, capacity, local, base, ppm)
     for channel in saved["closed"]:
         if channel not in engine.closed:
             close_channel(engine, channel)
-    for at, luck in saved["reseeded"][len(engine.reseeds) :]:
+    for at, seed in saved["reseeded"][len(engine.reseeds) :]:
         engine.now = at
-        engine.reseed(luck, secret)
+        engine.reseed(seed, secret)
     engine.now, engine.event_count, engine.shard_count = saved["now"], saved["events"], saved["made"]
     if isinstance(saved["balance"], dict):
         for edge, amount_msat in saved["balance"].items():
             engine.balance[edge] = amount_msat
     else:
         engine.balance = list(saved["balance"])
-    orders = {}
+    sessions = {}
     for row in saved["orders"]:
-        order = PaymentSession(row["id"], row["payer"], row["target"], row["amount_msat"])
+        session = PaymentSession(row["id"], row["payer"], row["target"], row["amount_msat"])
         for name, stored in _SESSION_FIELDS.items():
-            setattr(order, name, row[stored])
-        order.policy_retries = frozenset(row["chances"])
-        orders[order.id] = order
+            setattr(session, name, row[stored])
+        session.policy_retries = frozenset(row["chances"])
+        sessions[session.id] = session
     for row in saved["shards"]:
         route = Route(row["edges"], row["amounts"], row["blocks"])
-        shard = Shard(row["id"], orders[row["owner"]], row["number"], row["luck"], route, row["final"])
+        shard = Shard(row["id"], sessions[row["owner"]], row["number"], row["luck"], route, row["final"])
         for name, stored in _SHARD_FIELDS.items():
             setattr(shard, name, row[stored])
         shard.times = tuple((offered, resolved) for offered, resolved in row["times"])
         engine.shards[shard.id] = shard
-        for place in range(shard.hop + 1):
-            engine.in_flight[shard.edges[place] >> 1] += shard.amounts[place]
-            engine.slots[shard.edges[place]] += 1
+        for hop in range(shard.hop + 1):
+            engine.in_flight[shard.edges[hop] >> 1] += shard.amounts[hop]
+            engine.slots[shard.edges[hop]] += 1
     for row in saved["orders"]:
-        orders[row["id"]].waiting = tuple(engine.shards[number] for number in row["waiting"])
-    for due, items in saved["agenda"]:
+        sessions[row["id"]].waiting = tuple(engine.shards[number] for number in row["waiting"])
+    for at_ms, items in saved["agenda"]:
         for kind, number in items:
-            engine.queue.push(due, Alarm(engine.shards[number]) if kind == "alarm" else engine.shards[number])
-    return orders, MissionControl.restore(engine, saved["lessons"], engine.capacity)
+            engine.queue.push(at_ms, Alarm(engine.shards[number]) if kind == "alarm" else engine.shards[number])
+    return sessions, MissionControl.restore(engine, saved["lessons"], engine.capacity)

@@ -232,7 +232,7 @@ class Invoices:
         return None
 
     def _refuse(self, row: Row | None, htlc: Htlc, why: str) -> HtlcResolution:
-        reason = explain(why, row, htlc, self._clock.now(), needed_cltv=self.min_cltv_expiry())
+        reason = explain(why, row, htlc, self._clock.now(), min_cltv=self.min_cltv_expiry())
         self._journal.note(
             "htlc_refused", htlc.payment_hash, htlc=htlc.id, why=why, code=INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS
         )
