@@ -1,4 +1,4 @@
-"""Payers: wallets that read what a shop shows them, BOLT11 or LNURL, and pay it as a careful wallet would."""
+"""Payment requests: a wallet's reading of BOLT11 and LNURL texts, and its checks of LNURL-pay (LUD-06)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Fetch = Callable[[str], Mapping[str, Any]]
 
 
 def request_kind(text: str) -> str:
-    """Tell `bolt11` from `lnurl` by the text a code holds, with or without `lightning:`.
+    """The kind of a payment request, `bolt11` or `lnurl`; it may have the scheme `lightning:`.
 
     Raises `PayerError` for anything else.
     """
@@ -39,46 +39,45 @@ def strip_scheme(text: str) -> str:
 def fetch_lnurl_invoice(
     lnurl: str, amount_msat: int | None, comment: str, fetch: Fetch, *, default_to_minimum: bool = False
 ) -> str:
-    """Walk LNURL-pay (LUD-06) and return the invoice, after every check that the standard asks of a wallet.
+    """Run LNURL-pay (LUD-06) and return the invoice, after the checks that the standard requires of a wallet.
 
-    `amount_msat` may be left out when minimum and maximum are the same, or when the least will do. `fetch` answers GET
-    on a URL with JSON.
-    Raises `PayerError` with the service's reason, or with the promise that the service did not keep.
+    `amount_msat` may be None if minimum and maximum are equal, or with `default_to_minimum`. `fetch` gets the JSON of a
+    URL. Raises `PayerError` with the service's reason, or with the check that failed.
     """
-    offer = _fetch(fetch, decode_lnurl(strip_scheme(lnurl)))
-    if offer.get("tag") != "payRequest":
-        raise PayerError(f"this LNURL is a {offer.get('tag')!r}, not a payRequest: only payments are known here")
-    least, most = offer["minSendable"], offer["maxSendable"]
+    pay_request = _fetch(fetch, decode_lnurl(strip_scheme(lnurl)))
+    if pay_request.get("tag") != "payRequest":
+        raise PayerError(f"this LNURL is a {pay_request.get('tag')!r}, not a payRequest: only payRequest is supported")
+    least, most = pay_request["minSendable"], pay_request["maxSendable"]
     if amount_msat is None:
         if least != most and not default_to_minimum:
-            raise PayerError(f"say how much to pay: amount from {least} to {most} msat")
+            raise PayerError(f"give an amount from {least} to {most} msat")
         amount_msat = least
-    # LUD-06: the range is not the wallet's to enforce on the service's behalf; out of range the service answers.
-    url = offer["callback"]
+    # The wallet does not check the range: the service answers an amount out of range with its reason.
+    url = pay_request["callback"]
     url += ("&" if urlsplit(url).query else "?") + f"amount={amount_msat}"
     if comment:
         url += f"&comment={quote(comment, safe='')}"
-    answer = _fetch(fetch, url)
-    invoice = decode(answer["pr"])
-    _check_invoice(invoice, offer, amount_msat)
-    return str(answer["pr"])
+    response = _fetch(fetch, url)
+    invoice = decode(response["pr"])
+    _check_invoice(invoice, pay_request, amount_msat)
+    return str(response["pr"])
 
 
 def _fetch(fetch: Fetch, url: str) -> Mapping[str, Any]:
-    answer = fetch(url)
-    # LUD-06 says ERROR and a reason; a service in trouble may answer a problem document (RFC 9457) instead.
-    if answer.get("status") not in (None, "OK"):
-        raise PayerError(str(answer.get("reason") or answer.get("detail") or "refused without a reason"))
-    return answer
+    response = fetch(url)
+    # LUD-06: ERROR and a reason. A service that fails may answer a problem document (RFC 9457) instead.
+    if response.get("status") not in (None, "OK"):
+        raise PayerError(str(response.get("reason") or response.get("detail") or "refused without a reason"))
+    return response
 
 
-def _check_invoice(invoice: Bolt11, offer: Mapping[str, Any], amount_msat: int) -> None:
-    # LUD-06, wallet's steps 7 and 8: the invoice commits to the metadata shown and asks for the amount agreed.
-    metadata = str(offer["metadata"])
+def _check_invoice(invoice: Bolt11, pay_request: Mapping[str, Any], amount_msat: int) -> None:
+    # LUD-06, wallet's steps 7 and 8: the invoice commits to the metadata shown and has the amount requested.
+    metadata = str(pay_request["metadata"])
     kinds = [entry[0] for entry in json.loads(metadata)]
     if kinds.count("text/plain") != 1:
-        raise PayerError("the offer's metadata must have exactly one text/plain entry")
+        raise PayerError("the payRequest's metadata must have exactly one text/plain entry")
     if invoice.description_hash != hashlib.sha256(metadata.encode()).digest():
-        raise PayerError("the invoice does not commit to the metadata that was shown: its h field is another hash")
+        raise PayerError("the invoice does not commit to the metadata shown: its h field is another hash")
     if invoice.amount_msat != amount_msat:
-        raise PayerError(f"the invoice asks for {invoice.amount_msat} msat, agreed were {amount_msat}")
+        raise PayerError(f"the invoice is for {invoice.amount_msat} msat, not the requested {amount_msat}")

@@ -1,4 +1,4 @@
-"""Scripts: what a payer may be told to do, from paying properly to sending the wrong sum with the wrong secret."""
+"""Payment scripts: what a payer does, from a correct payment to a wrong amount or a wrong payment secret."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from leyden.errors import PaymentError
 OUTCOMES = ("settle", "hold", "incomplete", "wrong_secret", "underpay", "overpay", "overpay_double", "fail")
 MAX_PARTS = 16
 
-# How a payment can end without ever reaching the receiver, and what a wallet says then.
+# The outcomes of a payment that never reaches the receiver, and the reason that the wallet shows.
 FAILURES = {
     "NO_ROUTE": "no route leads to the receiver with enough liquidity: pay less, or pay later",
     "INSUFFICIENT_BALANCE": "the payer's channels hold less than the amount: pay from another wallet",
-    "TIMEOUT": "the payer found no way in time: pay later",
+    "TIMEOUT": "the payer found no route in time: pay later",
     "ERROR": "the payer's node failed: look at it, not at the invoice",
 }
 
@@ -21,7 +21,7 @@ FAILURES = {
 def build_script(
     outcome: str, failure: str, sent_msat: int, parts: int, gap_ms: int, payment_secret: bytes
 ) -> dict[str, Any]:
-    """The script as JSON values, its parts counted and its secret chosen. Raises `PaymentError`."""
+    """The script as JSON values, with the number of parts and the payment secret. Raises `PaymentError`."""
     if outcome == "incomplete":
         parts = max(parts, 2)
     if not 1 <= parts <= min(MAX_PARTS, sent_msat):
@@ -40,22 +40,22 @@ def build_script(
     }
 
 
-def amount_to_send(outcome: str, asked_msat: int | None, given_msat: int | None) -> int:
-    """What is sent, in msat, under the script `outcome` for an invoice that asks `asked_msat` (None: any amount)."""
+def amount_to_send(outcome: str, invoice_msat: int | None, given_msat: int | None) -> int:
+    """The amount (msat) that the script `outcome` sends for an invoice of `invoice_msat` (None: any amount)."""
     if outcome not in OUTCOMES:
         raise PaymentError(f"outcome is one of {', '.join(OUTCOMES)}, not {outcome!r}")
-    if given_msat is None and asked_msat is None:
+    if given_msat is None and invoice_msat is None:
         raise PaymentError("this invoice names no amount: say how much to pay with amount_msat")
     if given_msat is None:
-        assert asked_msat is not None
-        extra = {"underpay": -1, "overpay": max(1, asked_msat // 2), "overpay_double": asked_msat + 1}
-        given_msat = asked_msat + extra.get(outcome, 0)
+        assert invoice_msat is not None
+        extra = {"underpay": -1, "overpay": max(1, invoice_msat // 2), "overpay_double": invoice_msat + 1}
+        given_msat = invoice_msat + extra.get(outcome, 0)
     if given_msat < 1:
         raise PaymentError(f"{given_msat} msat cannot be sent: at least 1 msat")
     return given_msat
 
 
 def part_amount(total_msat: int, parts: int, number: int) -> int:
-    """Part `number` of a sum in equal parts; the first ones carry the remainder."""
+    """The amount of part `number` of a total in equal parts; the first parts have the remainder."""
     share, rest = divmod(total_msat, parts)
     return share + (number < rest)

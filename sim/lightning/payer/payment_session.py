@@ -1,4 +1,4 @@
-"""Payers of the network: they split, try, learn and try again, until it arrives or there is no way left."""
+"""Payment sessions: each splits a payment into shards, finds routes and retries after failures (as in LND)."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from leyden.lightning.routing.pathfinding import SearchHint
 MIN_SHARD_MSAT = 10_000_000
 MPP_TIMEOUT_MS = 120_000
 FINAL_CLTV_BLOCKS = 80
-# A block may come while the payment travels: payers add some to what the invoice asks (LND: three).
-_BLOCKS_TO_SPARE = 3
+# Payers add some blocks to the invoice's final delta: a block may come meanwhile (LND: three).
+EXTRA_CLTV_BLOCKS = 3
 
 SUCCEEDED, TIMEOUT, NO_ROUTE = "SUCCEEDED", "TIMEOUT", "NO_ROUTE"
-_ALL = (SETTLED, 0, "")
-_NONE: frozenset[int] = frozenset()
+_SETTLED = (SETTLED, 0, "")
+_NO_EDGES: frozenset[int] = frozenset()
 INSUFFICIENT_BALANCE, REFUSED, ERROR = "INSUFFICIENT_BALANCE", "INCORRECT_PAYMENT_DETAILS", "ERROR"
 
 
 def fee_limit(amount_msat: int) -> int:
-    """The most that a payer spends on fees: as much as the amount up to 1,000 sat, then 5 % of it."""
+    """The most that a payer spends on fees: the amount itself up to 1,000 sat, above that 5 % of it."""
     return amount_msat if amount_msat <= 1_000_000 else amount_msat // 20
 
 
 class PaymentSession(Recorded):
-    """One payment under way. `outcome` is None until it has ended; `halted` is what it will end with if nothing that
-    is still in flight succeeds: no part is sent any more. `luck` sets its latencies apart from other orders'."""
+    """One payment. `outcome` is None until it has ended. `pending_outcome` is the outcome unless a shard in flight
+    succeeds; when it is set, no shard is sent any more. `policy_retries` are the edges whose policy failure was retried
+    once, `waiting` the shards at a receiver without invoices. `latency_seed` separates the latencies of sessions."""
 
     __slots__ = (
         "amount_msat", "attempt_count", "fee_limit_msat", "fees_msat", "final_cltv_blocks", "gives_up_at", "hint", "id",
@@ -51,31 +52,30 @@ class PaymentSession(Recorded):
         self.fee_limit_msat = fee_limit(amount_msat)
         self.latency_seed = id if isinstance(id, int) else crc32(str(id).encode())
         self.gives_up_at: int | None = None
-        self.final_cltv_blocks = FINAL_CLTV_BLOCKS + _BLOCKS_TO_SPARE
+        self.final_cltv_blocks = FINAL_CLTV_BLOCKS + EXTRA_CLTV_BLOCKS
         self.max_parts, self.max_attempts = MAX_PARTS, 1_000
         self.min_shard_msat = MIN_SHARD_MSAT
         self.fees_msat = self.parts_in_flight = self.received_msat = self.attempt_count = 0
         self.outcome: str | None = None
         self.pending_outcome: str | None = None
-        self.policy_retries = _NONE
+        self.policy_retries = _NO_EDGES
         self.hint: SearchHint | None = None
         self.waiting: tuple[Shard, ...] = ()
 
 
 class PaymentSessions:
-    """All the payers of one engine, each with beliefs of its own.
+    """The payment sessions of one engine; every payer has learned different things.
 
-    Without `keep_guides` a payer works everything out anew for each try: slower, but then what it does depends only on
-    what can be written down.
-
-    `attempted`, `tried` and `ended` are told of a shard sent, of one that came back with what it taught, and of an
-    order that ended. Without a receiver of its own (`engine.arrived`), an order is collected and settled when complete.
+    `reuse_hints` keeps what a search found for the next attempt. Without it attempts are slower and depend only on what
+    a snapshot contains. `on_attempt` is called with a shard that was sent, `on_attempt_end` with one that came back and
+    the interpretation of its failure, `on_end` with a session that ended. Unless `engine.on_arrival` is replaced, the
+    receiver has no invoices: it collects the shards of a session and settles them when they are complete.
     """
 
     def __init__(self, engine: Engine, *, reuse_hints: bool = True) -> None:
         self.engine = engine
         self.mission_control = MissionControl(engine)
-        self._keep_guides = reuse_hints
+        self._reuse_hints = reuse_hints
         self.on_attempt: Callable[[Shard], None] | None = None
         self.on_attempt_end: Callable[[Shard, FailureInterpretation | None], None] | None = None
         self.on_end: Callable[[PaymentSession], None] | None = None
@@ -83,145 +83,149 @@ class PaymentSessions:
         engine.on_return = self._returned
         engine.on_alarm = self._mpp_timed_out
 
-    def start(self, order: PaymentSession, shares: list[int] | None = None) -> PaymentSession:
-        """Send an order, in these shares if they are given (msat); further splits are the payer's."""
+    def start(self, session: PaymentSession, amounts: list[int] | None = None) -> PaymentSession:
+        """Start a session, with parts of these amounts (msat) if given; the session may split them further."""
         engine = self.engine
         if engine.recording:
             engine.before_change()
-            engine.record_object(order)
-        self._send(order, shares or [order.amount_msat])
-        if not order.parts_in_flight:
-            self._end_if_done(order)
-        return order
+            engine.record_object(session)
+        self._send(session, amounts or [session.amount_msat])
+        if not session.parts_in_flight:
+            self._end_if_done(session)
+        return session
 
-    def _can_pay(self, order: PaymentSession) -> bool:
-        """Whether the payer's channels together hold the amount."""
+    def _can_pay(self, session: PaymentSession) -> bool:
+        """Whether the payer's channels can send the amount together."""
         engine, amount = self.engine, 0
-        for edge in engine.out_edges(order.payer):
+        for edge in engine.out_edges(session.payer):
             amount += max(0, engine.spendable_msat(edge))
-            if amount >= order.amount_msat:
+            if amount >= session.amount_msat:
                 return True
         return False
 
-    def give_up(self, order: PaymentSession) -> None:
-        """Send no more; what is on its way still decides."""
+    def give_up(self, session: PaymentSession) -> None:
+        """Send no more shards; those in flight still decide."""
         self.engine.before_change()
-        self.engine.record_object(order)
-        order.pending_outcome = order.pending_outcome or TIMEOUT
+        self.engine.record_object(session)
+        session.pending_outcome = session.pending_outcome or TIMEOUT
 
-    def _send(self, order: PaymentSession, amounts: list[int]) -> None:
-        """Send these amounts, each in one piece if there is a way for it and in halves if not."""
+    def _send(self, session: PaymentSession, amounts: list[int]) -> None:
+        """Send these amounts: each as one shard if there is a route for it, and otherwise as two halves."""
         engine = self.engine
         waiting = amounts
-        while waiting and order.pending_outcome is None:
-            if order.gives_up_at is not None and engine.now >= order.gives_up_at:
-                order.pending_outcome = TIMEOUT
+        while waiting and session.pending_outcome is None:
+            if session.gives_up_at is not None and engine.now >= session.gives_up_at:
+                session.pending_outcome = TIMEOUT
                 return
             amount = waiting.pop()
             route = None
-            if order.attempt_count < order.max_attempts:
-                route, order.hint = engine.router.route(
-                    order.payer,
-                    order.target,
+            if session.attempt_count < session.max_attempts:
+                route, session.hint = engine.router.route(
+                    session.payer,
+                    session.target,
                     amount,
                     spendable_msat=engine.spendable_msat,
-                    bounds=self.mission_control.penalties(order.payer, engine.now),
-                    fee_limit_msat=order.fee_limit_msat - order.fees_msat,
-                    hint=order.hint,
+                    bounds=self.mission_control.penalties(session.payer, engine.now),
+                    fee_limit_msat=session.fee_limit_msat - session.fees_msat,
+                    hint=session.hint,
                 )
-                if not self._keep_guides:
-                    order.hint = None
+                if not self._reuse_hints:
+                    session.hint = None
             if route is not None:
-                order.attempt_count += 1
-                order.parts_in_flight += 1
-                order.fees_msat += route.amounts[0] - amount
-                expiry = engine.block_height() + order.final_cltv_blocks
-                shard = engine.send(order, order.attempt_count - 1, route, expiry, order.latency_seed)
+                session.attempt_count += 1
+                session.parts_in_flight += 1
+                session.fees_msat += route.amounts[0] - amount
+                expiry = engine.block_height() + session.final_cltv_blocks
+                shard = engine.send(session, session.attempt_count - 1, route, expiry, session.latency_seed)
                 if self.on_attempt is not None:
                     self.on_attempt(shard)
                 continue
-            if not order.attempt_count and not self._can_pay(order):
-                order.pending_outcome = INSUFFICIENT_BALANCE
+            if not session.attempt_count and not self._can_pay(session):
+                session.pending_outcome = INSUFFICIENT_BALANCE
                 return
             half = amount // 2
-            if half < order.min_shard_msat or order.parts_in_flight + len(waiting) + 2 > order.max_parts:
-                order.pending_outcome = NO_ROUTE
+            if half < session.min_shard_msat or session.parts_in_flight + len(waiting) + 2 > session.max_parts:
+                session.pending_outcome = NO_ROUTE
                 return
             waiting += [amount - half, half]
 
     def _returned(self, shard: Shard) -> None:
-        """A shard came back, settled or failed."""
-        order: PaymentSession = shard.owner
+        """The result of a shard is back at the payer."""
+        session: PaymentSession = shard.owner
         engine = self.engine
         if engine.recording:
-            engine.record_object(order)
-        order.parts_in_flight -= 1
+            engine.record_object(session)
+        session.parts_in_flight -= 1
         amount = shard.amounts[-1]
         if shard.settled:
-            order.received_msat += amount
-            # Whoever has the preimage has paid: nothing more is sent.
-            order.pending_outcome = SUCCEEDED
-            self.mission_control.report_success(order.payer, shard.edges, shard.amounts, engine.capacity, engine.now)
+            session.received_msat += amount
+            # With the preimage the payment has succeeded: no more shards are sent.
+            session.pending_outcome = SUCCEEDED
+            self.mission_control.report_success(session.payer, shard.edges, shard.amounts, engine.capacity, engine.now)
             if self.on_attempt_end is not None:
                 self.on_attempt_end(shard, None)
         else:
-            order.fees_msat -= shard.amounts[0] - amount
-            taught = self._report_failure(order, shard)
-            again = taught.retried and order.pending_outcome is None
+            session.fees_msat -= shard.amounts[0] - amount
+            interpretation = self._report_failure(session, shard)
+            retry = interpretation.retried and session.pending_outcome is None
             if self.on_attempt_end is not None:
-                self.on_attempt_end(shard, taught._replace(retried=again))
-            if again:
-                self._send(order, [amount])
-            elif order.pending_outcome is None:
-                order.pending_outcome = REFUSED if shard.reporter_hop == len(shard.edges) else ERROR
-        if not order.parts_in_flight:
-            self._end_if_done(order)
+                self.on_attempt_end(shard, interpretation._replace(retried=retry))
+            if retry:
+                self._send(session, [amount])
+            elif session.pending_outcome is None:
+                session.pending_outcome = REFUSED if shard.reporter_hop == len(shard.edges) else ERROR
+        if not session.parts_in_flight:
+            self._end_if_done(session)
 
-    def _report_failure(self, order: PaymentSession, shard: Shard) -> FailureInterpretation:
+    def _report_failure(self, session: PaymentSession, shard: Shard) -> FailureInterpretation:
         engine = self.engine
         edges, reporter = shard.edges, shard.reporter_hop
         pair = edges[reporter] if reporter < len(edges) else -1
-        around: list[int] = []
+        reporter_edges: list[int] = []
         if 0 < reporter < len(edges) and shard.code not in CHANNEL_FAILURES:
-            around = [side for edge in engine.out_edges(engine.policies.source[pair]) for side in (edge, edge ^ 1)]
-        taught = interpret_failure(
-            shard.code, reporter, edges, already_retried=pair in order.policy_retries, reporter_edges=around
+            reporter_edges = [
+                side for edge in engine.out_edges(engine.policies.source[pair]) for side in (edge, edge ^ 1)
+            ]
+        interpretation = interpret_failure(
+            shard.code, reporter, edges, already_retried=pair in session.policy_retries, reporter_edges=reporter_edges
         )
-        order.policy_retries |= {pair}
-        self.mission_control.report_failure(order.payer, taught, edges, shard.amounts, engine.capacity, engine.now)
-        return taught
+        session.policy_retries |= {pair}
+        self.mission_control.report_failure(
+            session.payer, interpretation, edges, shard.amounts, engine.capacity, engine.now
+        )
+        return interpretation
 
-    def _end_if_done(self, order: PaymentSession) -> None:
-        """An order of which nothing is in flight ends when nothing more will be sent."""
-        if order.pending_outcome is not None and order.outcome is None:
-            order.outcome = order.pending_outcome
+    def _end_if_done(self, session: PaymentSession) -> None:
+        """End a session that has no shard in flight and sends no more."""
+        if session.pending_outcome is not None and session.outcome is None:
+            session.outcome = session.pending_outcome
             if self.on_end is not None:
-                self.on_end(order)
+                self.on_end(session)
 
-    # A receiver without invoices, for runs that are only about the network
+    # A receiver without invoices
 
     def _collect(self, shard: Shard) -> tuple[str, int, str]:
-        order: PaymentSession = shard.owner
-        if not order.waiting and shard.amounts[-1] >= order.amount_msat:
-            return _ALL
-        self.engine.record_object(order)
-        brought = shard.amounts[-1] + sum(other.amounts[-1] for other in order.waiting)
-        if brought < order.amount_msat:
-            if not order.waiting:
+        session: PaymentSession = shard.owner
+        if not session.waiting and shard.amounts[-1] >= session.amount_msat:
+            return _SETTLED
+        self.engine.record_object(session)
+        received_msat = shard.amounts[-1] + sum(other.amounts[-1] for other in session.waiting)
+        if received_msat < session.amount_msat:
+            if not session.waiting:
                 self.engine.set_alarm(shard, MPP_TIMEOUT_MS)
-            order.waiting = (*order.waiting, shard)
+            session.waiting = (*session.waiting, shard)
             return WAITING, 0, ""
-        earlier, order.waiting = order.waiting, ()
+        earlier, session.waiting = session.waiting, ()
         for other in earlier:
             self.engine.resolve(other, True)
         return SETTLED, 0, ""
 
     def _mpp_timed_out(self, shard: Shard) -> None:
-        """The other parts did not come in time."""
-        order: PaymentSession = shard.owner
-        if shard not in order.waiting:
+        """BOLT 4: fail the shards of a set that is incomplete after the timeout."""
+        session: PaymentSession = shard.owner
+        if shard not in session.waiting:
             return
-        self.engine.record_object(order)
-        back, order.waiting = order.waiting, ()
-        for other in back:
+        self.engine.record_object(session)
+        incomplete, session.waiting = session.waiting, ()
+        for other in incomplete:
             self.engine.resolve(other, False, MPP_TIMEOUT, "the other parts did not arrive in time")

@@ -1,4 +1,4 @@
-"""Payments, as the payer sees them: a request, a script of what shall go wrong, and how it ended."""
+"""Payments as the payer sees them: a payment request, a script of what it does, and the outcome."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ Row = dict[str, Any]
 
 
 class Payments:
-    """Payments that reach a node directly, each with a scripted course, in the store's `payments` table.
+    """Payments that reach a node directly, each by a script, in the store's `payments` table.
 
     A payment's `status` is `in_flight`, `held`, `succeeded` or `failed`; its `outcome`, once it has ended, `SUCCEEDED`,
-    `TIMEOUT`, `NO_ROUTE`, `INCORRECT_PAYMENT_DETAILS`, `INSUFFICIENT_BALANCE`, `CANCELED` or `ERROR`. `reason` says in
-    words what really happened, which a real payer would not be told. `chance` gives the ids.
+    `TIMEOUT`, `NO_ROUTE`, `INCORRECT_PAYMENT_DETAILS`, `INSUFFICIENT_BALANCE`, `CANCELED` or `ERROR`. `reason` is
+    a sentence that a real payer would not receive. `chance` gives the ids.
     """
 
     def __init__(
@@ -69,20 +69,20 @@ class Payments:
     ) -> Row:
         """Pay a BOLT11 request and return the payment's row.
 
-        `outcome` is the script: `settle`; `hold` (the receiver keeps the preimage back until `settle` or `cancel`);
+        `outcome` is the script: `settle`; `hold` (the receiver withholds the preimage until `settle` or `cancel`);
         `incomplete` (the last of at least two parts never comes); `wrong_secret`; `underpay` (1 msat too little);
         `overpay` (half as much again); `overpay_double` (1 msat more than twice); `fail` (never reaches the receiver,
-        and ends with `failure`). A given `amount_msat` is sent whatever the script.
+        and ends with `failure`). A given `amount_msat` is sent with every script.
         The first of 1 to 16 `parts` arrives after `delay_ms`, each other one `gap_ms` after the one before it.
         `payment_secret` replaces the invoice's; `cltv_blocks` is how many blocks the parts live.
-        `patience_ms` after the first part the payer gives up (None: never); what has left the wallet may still arrive.
-        Without a delay the payment arrives before this returns, unless `scheduled`: then as soon as time moves.
-        Raises `Bolt11Error` for what is not an invoice, `PaymentError` for a script that cannot be played.
+        `patience_ms` after the first part the payer gives up (None: never); parts in flight may still arrive.
+        Without a delay the payment arrives before this returns, or with `scheduled` as soon as time moves.
+        Raises `Bolt11Error` for an invalid invoice, `PaymentError` for an invalid script.
         """
         invoice = decode(request)
         sent_msat = amount_to_send(outcome, invoice.amount_msat, amount_msat)
         if delay_ms < 0 or gap_ms < 0 or (patience_ms is not None and patience_ms < 0):
-            raise PaymentError("delay_ms, gap_ms and patience_ms are spans of time: 0 or more")
+            raise PaymentError("delay_ms, gap_ms and patience_ms must be 0 or more")
         # The payer adds the invoice's own delta to the present height (BOLT 11, field c).
         blocks = invoice.min_final_cltv if cltv_blocks is None else cltv_blocks
         script = build_script(outcome, failure, sent_msat, parts, gap_ms, payment_secret or invoice.payment_secret)
@@ -107,13 +107,13 @@ class Payments:
         return row
 
     def record_refusal(self, request: str, amount_msat: int | None, reason: str, *, payer: str = "wallet") -> Row:
-        """Record a payment that the wallet itself would not start, with its reason."""
+        """Record a payment that the wallet refused to start, with the reason."""
         now = self._clock.now()
         row = self._new_row(request, payer, amount_msat, now)
         return self._end(row, FAILED, "ERROR", reason)
 
     def settle(self, payment_id: str) -> Row:
-        """Let the receiver take a held payment. Raises `PaymentNotHeld`: not held, or too late."""
+        """Let the receiver settle a held payment. Raises `PaymentNotHeld`: not held, or too late."""
         row = self._existing_row(payment_id)
         if row["status"] != HELD:
             raise PaymentNotHeld(f"payment {payment_id} is {row['status']}: only a held one can be settled")
@@ -121,10 +121,10 @@ class Payments:
         return self._existing_row(payment_id)
 
     def cancel(self, payment_id: str) -> Row:
-        """Undo a payment that has not ended. Raises `PaymentNotHeld` for one that has.
+        """Cancel a payment that has not ended. Raises `PaymentNotHeld` for one that has.
 
-        A held one is failed by the receiver's node, which reports its invoice as failed. One that has not left yet
-        stays with the payer, and parts that wait for others go back: the invoice stays open in both cases.
+        The receiver's node fails a held payment and reports its invoice as failed. A payment that was not sent yet is
+        not sent, and parts that wait for others are failed: the invoice stays open in both cases.
         """
         row = self._existing_row(payment_id)
         if row["status"] == HELD:
@@ -140,7 +140,7 @@ class Payments:
         return self._existing_row(payment_id)
 
     def resume(self) -> None:
-        """Set the timers of the payments that have not ended: for a store that was just opened."""
+        """Set the timers of the payments that have not ended, after the store was opened."""
         for status in (_IN_FLIGHT, HELD):
             for row in self.rows.find("status", status):
                 if row["next_part_at"] is not None:
@@ -149,15 +149,15 @@ class Payments:
                     self._clock.call_at(row["gives_up_at"], USER, PATIENCE_TIMER, row["id"])
 
     def restore_network(self, secret: Callable[[str], bytes]) -> None:
-        """Before `resume`: go on with what is not in the payments' own rows. For direct ones nothing is."""
+        """Before `resume`: restore the state outside the payments' rows. Direct payments have none."""
 
     def persist(self) -> None:
-        """At the end of a commit: write down what is not in the payments' own rows. For direct ones nothing is."""
+        """At the end of a commit: store the state outside the payments' rows. Direct payments have none."""
 
-    # What time and the receiver bring
+    # Timers and resolutions
 
     def _send(self, payment_id: str) -> None:
-        """The next part reaches the receiver, and with no gap between them all the others too."""
+        """Send the next part to the receiver, and all others too if there is no gap between them."""
         while True:
             row = self._existing_row(payment_id)
             script, number = row["script"], len(row["attempts"])
@@ -198,34 +198,37 @@ class Payments:
                     self._clock.call_at(next_at, SETTLEMENT, TIMER, payment_id)
                 return
 
-    def _htlc_resolved(self, fate: HtlcResolution) -> None:
-        """One of the parts was decided, or has to wait."""
-        payment_id, _, number = fate.htlc_id.rpartition(":")
+    def _htlc_resolved(self, resolution: HtlcResolution) -> None:
+        """A part was resolved, or waits or is held."""
+        payment_id, _, number = resolution.htlc_id.rpartition(":")
         found = self.rows.row(payment_id)
         if found is None:
-            return  # somebody else's HTLC
+            return  # the HTLC is not one of ours
         now = self._clock.now()
         attempts = list(found["attempts"])
-        attempt = attempts[int(number)] = {**attempts[int(number)], "status": fate.status}
-        if fate.status in {SETTLED, FAILED}:
+        attempt = attempts[int(number)] = {**attempts[int(number)], "status": resolution.status}
+        if resolution.status in {SETTLED, FAILED}:
             attempt["resolved_at"] = now
         row = {**found, "attempts": attempts}
-        if fate.status == FAILED:
+        if resolution.status == FAILED:
             # BOLT 4: only the final node sends these two codes, so the route is known to be good.
             attempt.update(
-                source="final", code=fate.code, name=FAILURE_NAMES.get(fate.code or 0), learned="route was good"
+                source="final",
+                code=resolution.code,
+                name=FAILURE_NAMES.get(resolution.code or 0),
+                learned="route was good",
             )
-            attempt.update(why=fate.why, reason=fate.reason)
-            row["next_part_at"] = None  # a refusal by the receiver itself is not mended by sending more
-            row["reason"] = row["reason"] or fate.reason
-        elif fate.status == SETTLED:
-            row["preimage"] = fate.preimage
+            attempt.update(why=resolution.why, reason=resolution.reason)
+            row["next_part_at"] = None  # after a refusal by the receiver no part can help
+            row["reason"] = row["reason"] or resolution.reason
+        elif resolution.status == SETTLED:
+            row["preimage"] = resolution.preimage
             row["received_msat"] += attempt["amount_msat"]
-            row["next_part_at"] = None  # whoever has the preimage has paid
-        self._update_status(row, fate)
+            row["next_part_at"] = None  # with the preimage the payment has succeeded
+        self._update_status(row, resolution)
 
-    def _update_status(self, row: Row, fate: HtlcResolution) -> None:
-        """Store what the parts together mean for the payment."""
+    def _update_status(self, row: Row, resolution: HtlcResolution) -> None:
+        """Store the status that follows from those of the parts."""
         kinds = {attempt["status"] for attempt in row["attempts"]}
         if kinds & {_IN_FLIGHT, WAITING, HELD} or row["next_part_at"] is not None:
             held = HELD in kinds and not kinds & {_IN_FLIGHT, WAITING}
@@ -233,15 +236,15 @@ class Payments:
                 self._journal.note("payment_held", row["id"])
             self.rows.put({**row, "status": HELD if held else _IN_FLIGHT})
         elif SETTLED in kinds:
-            # The HTLC has the last word: who gave up has paid all the same.
+            # The HTLC decides: a payer that gave up has paid nevertheless.
             self._end(row, _SUCCEEDED, "SUCCEEDED", None)
-        elif row["gave_up_at"] is not None or fate.code == MPP_TIMEOUT:
+        elif row["gave_up_at"] is not None or resolution.code == MPP_TIMEOUT:
             self._end(row, FAILED, "TIMEOUT", row["reason"])
         else:
             self._end(row, FAILED, "INCORRECT_PAYMENT_DETAILS", row["reason"])
 
     def _give_up(self, payment_id: str) -> None:
-        """The payer's own timer: no further part is sent, but what is on its way decides."""
+        """The payer's timeout: no further part is sent, but those in flight decide."""
         row = self._existing_row(payment_id)
         self.rows.put({**row, "gave_up_at": self._clock.now(), "next_part_at": None})
         self._clock.cancel(TIMER, payment_id)

@@ -1,4 +1,4 @@
-"""Payments that travel: from the payer's node over channels to the shop's, in the same rows as the direct ones."""
+"""Payments over the network: from a payer's node over channels to the shop's, in the rows of direct payments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leyden.lightning.failure_codes import FAILURE_NAMES
 from leyden.lightning.network.network_snapshot import dump_network, restore_network
 from leyden.lightning.network.network_store import Keeper
 from leyden.lightning.payer.payment_scripts import FAILURES, part_amount
-from leyden.lightning.payer.payment_session import PaymentSession, PaymentSessions
+from leyden.lightning.payer.payment_session import EXTRA_CLTV_BLOCKS, PaymentSession, PaymentSessions
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.node import DirectNode
 from leyden.lightning.routing.mission_control import GOOD, FailureInterpretation
@@ -23,20 +23,18 @@ from leyden.server.store.store import Store
 
 NETWORK_TIMER = "network"
 
-# A block may come while the payment travels: payers add some to what the invoice asks (LND: three).
-_BLOCKS_TO_SPARE = 3
-# A wallet that can pay something: at least a million sat of its own in its channels, where there are such nodes.
-_PURSE_MSAT = 1_000_000_000
+# Wallets run on nodes that can pay: with at least a million sat in their channels, if there are such nodes.
+_WALLET_MSAT = 1_000_000_000
 _IN_FLIGHT, _SUCCEEDED = "in_flight", "succeeded"
 
 Row = dict[str, Any]
 
 
 class RoutedPayments(Payments):
-    """`Payments` over a network: the same calls, rows and journal, but each part finds its own way and takes its time.
+    """`Payments` over a network: the same methods, rows and journal, but each part takes a route and time.
 
-    A payer's name stands for a node, always the same for one seed; the name of a node stands for itself. `shop` is the
-    node at which `node`'s invoices are paid, `key` 32 bytes that depend on the seed.
+    A payer's name is mapped to a node, always the same one for a seed; a node's name to that node. `shop` is the number
+    of the node that has `node`'s invoices, `key` 32 bytes that depend on the seed.
     """
 
     def __init__(
@@ -68,25 +66,25 @@ class RoutedPayments(Payments):
         clock.on(NETWORK_TIMER, self._run_due_events)
 
     def has_node(self, node: str) -> bool:
-        """Whether the map has a node of this name."""
+        """Whether the graph has a node of this name."""
         return node in self._numbers
 
     def node_of(self, payer: str) -> int:
-        """The number of the node that this payer's wallet runs."""
+        """The number of the node of this payer's wallet."""
         if payer in self._numbers:
             return self._numbers[payer]
-        drawn = blake2b(payer.encode(), key=self._key, digest_size=8).digest()
-        return self._wallet_nodes[int.from_bytes(drawn, "big") % len(self._wallet_nodes)]
+        digest = blake2b(payer.encode(), key=self._key, digest_size=8).digest()
+        return self._wallet_nodes[int.from_bytes(digest, "big") % len(self._wallet_nodes)]
 
     def cancel(self, payment_id: str) -> Row:
-        """As for direct payments; parts that already travel have the last word, and no further ones are sent."""
-        order = self._sessions_by_id.get(payment_id)
+        """As for direct payments. The parts in flight still decide; no more are sent."""
+        session = self._sessions_by_id.get(payment_id)
         row = self._existing_row(payment_id)
-        if order is None or row["status"] == HELD:
+        if session is None or row["status"] == HELD:
             return super().cancel(payment_id)
         self.synchronize_time()
-        self.engine.record_object(order)
-        order.pending_outcome = order.pending_outcome or "CANCELED"
+        self.engine.record_object(session)
+        session.pending_outcome = session.pending_outcome or "CANCELED"
         waiting = self._node.invoices.row(row["payment_hash"])
         if waiting is not None and any(part["state"] == HELD for part in waiting["parts"]):
             self._node.invoices.fail_waiting_parts(
@@ -96,41 +94,41 @@ class RoutedPayments(Payments):
         return self._existing_row(payment_id)
 
     def now_ms(self) -> int:
-        """The clock's instant."""
+        """The clock's time."""
         return self._clock.now()
 
     def note(self, kind: str, subject: str, facts: dict[str, Any]) -> None:
-        """Write something about the network into the journal."""
+        """Write an event of the network into the journal."""
         self._journal.note(kind, subject, **facts)
 
-    # Forks and later days
+    # Snapshots and persistence
 
     def snapshot(self) -> dict[str, Any]:
-        """What travels, who believes what, and who holds how much, as JSON values."""
+        """The state of the network and of its payers as JSON values."""
         return dump_network(self.engine, self._sessions_by_id, self._sessions.mission_control)
 
     def restore(self, saved: Mapping[str, Any], secret: Callable[[str], bytes]) -> None:
-        """Go on where `saved` was taken: for payments over a network that nobody used yet."""
-        orders, self._sessions.mission_control = restore_network(self.engine, saved, secret)
-        self._sessions_by_id.update(orders)
+        """Restore a snapshot, on a network that was not used yet."""
+        sessions, self._sessions.mission_control = restore_network(self.engine, saved, secret)
+        self._sessions_by_id.update(sessions)
 
     def persist(self) -> None:
-        """At the end of a commit: write down what it changed on the network, where that is kept."""
+        """At the end of a commit: store what it changed on the network, if the store is durable."""
         if self._keeper is not None:
             self._keeper.write(self._sessions.mission_control)
 
     def restore_network(self, secret: Callable[[str], bytes]) -> None:
-        """Before `resume`: stand where the network was left."""
+        """Before `resume`: restore the stored state of the network."""
         saved = None if self._keeper is None else self._keeper.saved()
         if saved is not None:
             self.restore(saved, secret)
 
     def resume(self) -> None:
-        """Set the timers, the network's too: for a store that was just opened."""
+        """Set the timers of the payments and of the network, after the store was opened."""
         super().resume()
         self._schedule()
 
-    # What time brings
+    # Time
 
     def _run_due_events(self, key: str) -> None:
         """The clock reached the network's next event."""
@@ -138,7 +136,7 @@ class RoutedPayments(Payments):
         self._schedule()
 
     def synchronize_time(self) -> None:
-        """Let the network stand at the clock's instant, before something is done to it from outside."""
+        """Set the engine to the clock's time, before something outside its events changes it."""
         self.engine.before_change()
         self.engine.now = max(self.engine.now, self._clock.now())
 
@@ -148,44 +146,44 @@ class RoutedPayments(Payments):
             self._clock.call_at(due, SETTLEMENT, NETWORK_TIMER, "next")
 
     def _send(self, payment_id: str) -> None:
-        """The payer begins."""
+        """Start the payment."""
         row = self._existing_row(payment_id)
         script, amount_msat = row["script"], row["amount_msat"]
         if script["outcome"] == "fail":
             self._end(row, FAILED, script["failure"], FAILURES[script["failure"]])
             return
-        order = PaymentSession(payment_id, self.node_of(row["payer"]), self.shop, amount_msat)
-        order.gives_up_at = row["gives_up_at"]
-        order.final_cltv_blocks = script["blocks"] + _BLOCKS_TO_SPARE
+        session = PaymentSession(payment_id, self.node_of(row["payer"]), self.shop, amount_msat)
+        session.gives_up_at = row["gives_up_at"]
+        session.final_cltv_blocks = script["blocks"] + EXTRA_CLTV_BLOCKS
         self.rows.put({**row, "next_part_at": None})
         self.synchronize_time()
         self.engine.record_item(self._sessions_by_id, payment_id)
-        self._sessions_by_id[payment_id] = order
+        self._sessions_by_id[payment_id] = session
         parts = script["parts"]
-        shares = [part_amount(amount_msat, parts, number) for number in range(script["sent_parts"])]
-        self._sessions.start(order, shares[::-1])
+        amounts = [part_amount(amount_msat, parts, number) for number in range(script["sent_parts"])]
+        self._sessions.start(session, amounts[::-1])
         self._schedule()
 
     def _give_up(self, payment_id: str) -> None:
         super()._give_up(payment_id)
-        order = self._sessions_by_id.get(payment_id)
-        if order is not None:
-            self._sessions.give_up(order)
+        session = self._sessions_by_id.get(payment_id)
+        if session is not None:
+            self._sessions.give_up(session)
 
-    # What the network brings
+    # Results from the network
 
     def _record_attempt(self, shard: Shard) -> None:
-        graph, terms = self.engine.graph, self.engine.policies
+        graph, policies = self.engine.graph, self.engine.policies
         row = self._existing_row(shard.owner.id)
         attempt = {
             "part": shard.number,
             "at": self._clock.now(),
             "amount_msat": shard.amounts[-1],
             "fee_msat": shard.amounts[0] - shard.amounts[-1],
-            "route": [graph.names[terms.target[edge]] for edge in shard.edges],
-            # For `records.htlcs_of`: channel, ends, amount and expiry of each hop, and later when it was locked.
+            "route": [graph.names[policies.target[edge]] for edge in shard.edges],
+            # For `network_tables.htlcs_of`: channel, ends, amount and expiry of each hop; `times` when it is back.
             "hops": [
-                [edge >> 1, graph.names[terms.source[edge]], graph.names[terms.target[edge]], amount, expiry]
+                [edge >> 1, graph.names[policies.source[edge]], graph.names[policies.target[edge]], amount, expiry]
                 for edge, amount, expiry in zip(shard.edges, shard.amounts, shard.expiries, strict=True)
             ],
             "times": None,
@@ -203,7 +201,7 @@ class RoutedPayments(Payments):
         self.rows.put({**row, "attempts": [*row["attempts"], attempt]})
 
     def _receive(self, shard: Shard) -> tuple[str, int, str]:
-        """A part reached the shop: its invoices decide, as they do for direct payments."""
+        """A part reached the shop: its invoices decide, as for direct payments."""
         row = self._existing_row(shard.owner.id)
         script = row["script"]
         htlc = Htlc(
@@ -215,33 +213,33 @@ class RoutedPayments(Payments):
             cltv_expiry=shard.final_expiry,
             hold=script["outcome"] == "hold",
         )
-        fate = self._node.invoices.receive_htlc(htlc)
-        if fate.status not in (SETTLED, FAILED):
-            self._update_attempt(row["id"], shard.number, status=fate.status)
+        resolution = self._node.invoices.receive_htlc(htlc)
+        if resolution.status not in (SETTLED, FAILED):
+            self._update_attempt(row["id"], shard.number, status=resolution.status)
             self._hold_if_complete(row["id"])
-        return fate.status, fate.code or 0, fate.reason
+        return resolution.status, resolution.code or 0, resolution.reason
 
-    def _htlc_resolved(self, fate: HtlcResolution) -> None:
-        """The shop decided about a part that had waited there: the answer starts on its way back."""
-        payment_id, _, number = fate.htlc_id.rpartition(":")
+    def _htlc_resolved(self, resolution: HtlcResolution) -> None:
+        """The shop resolved a part that waited or was held: the result starts back to the payer."""
+        payment_id, _, number = resolution.htlc_id.rpartition(":")
         if payment_id not in self._sessions_by_id:
-            return  # somebody else's HTLC
-        if fate.status == HELD:
+            return  # the HTLC is not one of ours
+        if resolution.status == HELD:
             self._update_attempt(payment_id, int(number), status=HELD)
             self._hold_if_complete(payment_id)
             return
         live = self.engine.shards.values()
         shard = next(each for each in live if each.owner.id == payment_id and each.number == int(number))
         self.synchronize_time()
-        self.engine.resolve(shard, fate.status == SETTLED, fate.code or 0, fate.reason)
+        self.engine.resolve(shard, resolution.status == SETTLED, resolution.code or 0, resolution.reason)
         self._schedule()
 
-    def _record_attempt_end(self, shard: Shard, taught: FailureInterpretation | None) -> None:
-        """A part is back with the payer."""
+    def _record_attempt_end(self, shard: Shard, interpretation: FailureInterpretation | None) -> None:
+        """The result of a part is back at the payer."""
         times = [list(hop) for hop in shard.times]
         facts: dict[str, Any] = {"resolved_at": self._clock.now(), "hop": shard.reporter_hop, "times": times}
         row = self._existing_row(shard.owner.id)
-        if taught is None:
+        if interpretation is None:
             invoice = self._node.invoices.row(row["payment_hash"])
             assert invoice is not None  # it was settled
             self._update_attempt(row["id"], shard.number, status=SETTLED, learned=GOOD, **facts)
@@ -250,28 +248,28 @@ class RoutedPayments(Payments):
             self.rows.put({**row, "received_msat": received, "preimage": invoice["preimage"]})
             return
         final = shard.reporter_hop == len(shard.edges)
-        terms, names = self.engine.policies, self.engine.graph.names
-        reporter = "final" if final else names[terms.source[shard.edges[shard.reporter_hop]]]
+        policies, names = self.engine.policies, self.engine.graph.names
+        reporter = "final" if final else names[policies.source[shard.edges[shard.reporter_hop]]]
         facts |= {"source": reporter, "code": shard.code, "name": FAILURE_NAMES.get(shard.code), "reason": shard.reason}
-        facts |= {"retried": taught.retried, "learned": taught.learned}
+        facts |= {"retried": interpretation.retried, "learned": interpretation.learned}
         self._update_attempt(row["id"], shard.number, status=FAILED, **facts)
         self._journal.note(
             "attempt_failed", row["id"], part=shard.number, source=reporter, code=shard.code, why=shard.reason
         )
 
-    def _session_ended(self, order: PaymentSession) -> None:
-        """Nothing of the payment is in flight any more."""
-        self.engine.record_item(self._sessions_by_id, order.id)
-        del self._sessions_by_id[order.id]
-        row = self._existing_row(order.id)
-        outcome = order.outcome or "ERROR"
+    def _session_ended(self, session: PaymentSession) -> None:
+        """A session ended: end its payment."""
+        self.engine.record_item(self._sessions_by_id, session.id)
+        del self._sessions_by_id[session.id]
+        row = self._existing_row(session.id)
+        outcome = session.outcome or "ERROR"
         if outcome == "SUCCEEDED":
             self._end(row, _SUCCEEDED, outcome, None)
             return
-        words = [attempt["reason"] for attempt in row["attempts"] if attempt["reason"]]
-        reason = words[-1] if words else FAILURES.get(outcome, "no part was sent")
-        if outcome == "NO_ROUTE" and words:
-            reason = f"{FAILURES['NO_ROUTE']}; at last {words[-1]}"
+        reasons = [attempt["reason"] for attempt in row["attempts"] if attempt["reason"]]
+        reason = reasons[-1] if reasons else FAILURES.get(outcome, "no part was sent")
+        if outcome == "NO_ROUTE" and reasons:
+            reason = f"{FAILURES['NO_ROUTE']}; at last {reasons[-1]}"
         self._end(row, FAILED, outcome, reason)
 
     def _update_attempt(self, payment_id: str, number: int, **facts: Any) -> None:
@@ -281,7 +279,7 @@ class RoutedPayments(Payments):
         self.rows.put({**row, "attempts": attempts})
 
     def _hold_if_complete(self, payment_id: str) -> None:
-        """A payment is held when the shop holds what it sent and nothing else of it is on its way."""
+        """Set the status `held` if the shop holds all parts that did not fail."""
         row = self._existing_row(payment_id)
         kinds = {attempt["status"] for attempt in row["attempts"]}
         if HELD in kinds and kinds <= {HELD, FAILED} and row["status"] != HELD:
@@ -290,10 +288,10 @@ class RoutedPayments(Payments):
 
 
 def _nodes_with_funds(engine: Engine, shop: int) -> list[int]:
-    """The nodes that wallets may run: those that began with money to spend, or all but the shop where none did."""
-    own, channels = [0] * len(engine.graph.names), [0] * len(engine.graph.names)
+    """The nodes of wallets: with enough initial balance and two channels; if there are none, all but the shop."""
+    balance_msat, channels = [0] * len(engine.graph.names), [0] * len(engine.graph.names)
     for edge in range(2 * engine.initial_channels):
-        own[engine.policies.source[edge]] += engine.initial_balance[edge]
+        balance_msat[engine.policies.source[edge]] += engine.initial_balance[edge]
         channels[engine.policies.source[edge]] += 1
-    nodes = [node for node in range(len(own)) if node != shop]
-    return [node for node in nodes if own[node] >= _PURSE_MSAT and channels[node] >= 2] or nodes
+    nodes = [node for node in range(len(balance_msat)) if node != shop]
+    return [node for node in nodes if balance_msat[node] >= _WALLET_MSAT and channels[node] >= 2] or nodes

@@ -1,8 +1,8 @@
-"""Invoices at the receiver: what arrives is checked in a fixed order, kept, refused, or settled once and for all.
+"""Invoices at the receiver: each HTLC is checked in a fixed order and then waits, is held, failed or settled.
 
 OPEN ----- complete -------------------------> SETTLED
-  |------- complete, but held --> ACCEPTED --> SETTLED   (released)
-  |                                  |-------> CANCELED  (cancelled: every held part goes back)
+  |------- complete, but held --> ACCEPTED --> SETTLED   (settled by the user)
+  |                                  |-------> CANCELED  (every held part is failed)
   `------- cancelled ------------------------> CANCELED
 """
 
@@ -29,7 +29,7 @@ from leyden.server.store.store import Store
 
 MPP_TIMER = "mpp_timeout"
 
-# BOLT 2 and BOLT 11 give a final delta of 18; nodes today refuse less than one block more.
+# BOLT 2 and BOLT 11 give a final delta of 18; nodes today require at least 19.
 _MIN_FINAL_CLTV = 19
 
 Row = dict[str, Any]
@@ -37,7 +37,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class NodePolicy:
-    """What receivers may choose. Raises `ValueError` for what BOLT 4 forbids.
+    """The receiver's options. Raises `ValueError` for what BOLT 4 forbids.
 
     `overpay`: `bolt` refuses a payment of more than twice the amount, `lnd` takes it. `mpp_timeout_ms` bounds the wait
     for the missing parts of a set (BOLT 4: at least 60 s). `min_final_cltv` is the invoice's `c`, in blocks.
@@ -61,8 +61,8 @@ class NodePolicy:
 class Invoices:
     """The invoices of one node, in the store's `invoices` table by payment hash.
 
-    `height` tells the present block. Whoever sends HTLCs learns the fate of the one that arrives from `arrive`, and of
-    those that had to wait through `on_fate`.
+    `height` returns the present block height. `receive_htlc` returns the resolution of the HTLC that arrives;
+    `on_resolution` reports those of the HTLCs that waited or were held.
     """
 
     def __init__(
@@ -78,28 +78,28 @@ class Invoices:
         clock.on(MPP_TIMER, self._mpp_timed_out)
 
     def on_settled(self, listener: Callable[[SettledInvoice], None]) -> None:
-        """Say who is told of settlements, in the order of asking."""
+        """Register a listener for settlements; listeners are called in the order of registration."""
         self._settlement_listeners.append(listener)
 
     def on_resolution(self, listener: Callable[[HtlcResolution], None]) -> None:
-        """Say who is told what became of parts that waited or were held. Others' ids are to be ignored."""
+        """Register a listener for the HTLCs that waited or were held; it ignores ids that it does not know."""
         self._resolution_listeners.append(listener)
 
     def row(self, payment_hash: str) -> Row | None:
         """The stored invoice, or None."""
-        found = self._table.row(payment_hash)
-        return None if found is None else {**found, "parts": _parts(found)}
+        stored = self._table.row(payment_hash)
+        return None if stored is None else {**stored, "parts": _parts(stored)}
 
-    def open(self, order: InvoiceParams, payment_hash: str, preimage: str, payment_secret: str, request: str) -> Row:
-        """Store a new invoice: it can be paid from now until `order.payable_until_ms`, that instant included."""
+    def open(self, params: InvoiceParams, payment_hash: str, preimage: str, payment_secret: str, request: str) -> Row:
+        """Store a new invoice: it can be paid from now until `params.payable_until_ms`, that instant included."""
         row = {
             "payment_hash": payment_hash,
             "payment_secret": payment_secret,
             "preimage": preimage,
             "request": request,
-            "amount_msat": order.amount_msat,
-            "payable_until_ms": order.payable_until_ms,
-            "expires_at": (order.timestamp_s + order.expiry_s) * 1_000,
+            "amount_msat": params.amount_msat,
+            "payable_until_ms": params.payable_until_ms,
+            "expires_at": (params.timestamp_s + params.expiry_s) * 1_000,
             "state": "OPEN",
             "received_msat": 0,
             "opened_at": self._clock.now(),
@@ -110,20 +110,20 @@ class Invoices:
             "mpp_due_at": None,
         }
         self._table.put(row)
-        self._journal.note("invoice_issued", payment_hash, amount_msat=order.amount_msat)
+        self._journal.note("invoice_issued", payment_hash, amount_msat=params.amount_msat)
         return row
 
     def receive_htlc(self, htlc: Htlc) -> HtlcResolution:
-        """An HTLC reaches this node: check it, in the order that payers can observe, and do what follows.
+        """Check an HTLC that reaches this node, in the order that payers can observe, and resolve it or let it wait.
 
-        Raises `ValueError` for a part of no value, which no channel carries (BOLT 2).
+        Raises `ValueError` for an amount of 0, which no channel carries (BOLT 2).
         """
         if htlc.amount_msat <= 0:
-            raise ValueError(f"HTLC {htlc.id} carries {htlc.amount_msat} msat: a part must carry something")
-        found = self._table.row(htlc.payment_hash)
-        why = self._refusal(found, htlc)
-        if found is None or why is not None:
-            return self._refuse(found, htlc, why or "unknown")
+            raise ValueError(f"HTLC {htlc.id} carries {htlc.amount_msat} msat: a part carries at least 1 msat")
+        stored = self._table.row(htlc.payment_hash)
+        why = self._refusal(stored, htlc)
+        if stored is None or why is not None:
+            return self._refuse(stored, htlc, why or "unknown")
         now = self._clock.now()
         part = {
             "id": htlc.id,
@@ -134,12 +134,12 @@ class Invoices:
             "arrived_at": now,
             "state": HELD,
         }
-        waiting = _held(found)
-        row: Row = {**found, "parts": [*_parts(found), part]}
-        # BOLT 4: a set is complete when its parts bring the announced total; they may bring more.
+        waiting = _held(stored)
+        row: Row = {**stored, "parts": [*_parts(stored), part]}
+        # BOLT 4: a set is complete when its parts add up to the announced total, or to more.
         if sum(held["amount_msat"] for held in waiting) + htlc.amount_msat < htlc.total_msat:
             if row["mpp_due_at"] is None:
-                # BOLT 4: the wait is counted from the first part, and later ones do not lengthen it.
+                # BOLT 4: the timeout counts from the first part; later parts do not extend it.
                 row["mpp_due_at"] = due_at = now + self.policy.mpp_timeout_ms
                 self._clock.call_at(due_at, EXPIRY, MPP_TIMER, htlc.payment_hash)
             self._table.put(row)
@@ -157,23 +157,21 @@ class Invoices:
         return HtlcResolution(htlc.id, htlc.payment_hash, SETTLED, preimage=row["preimage"])
 
     def settle(self, payment_hash: str) -> None:
-        """Give the preimage for a held (ACCEPTED) invoice: it settles.
+        """Settle a held (ACCEPTED) invoice with its preimage.
 
-        Raises `PaymentNotHeld` in another state, or when the last instant at which it may be paid has passed:
-        its charge then expires at this very instant, and only one of the two may win.
+        Raises `PaymentNotHeld` in another state, and after the last instant at which it may be paid: its charge expires
+        at that instant, and must not be both.
         """
         row = self._existing_row(payment_hash)
         now = self._clock.now()
         if row["state"] != "ACCEPTED":
             raise PaymentNotHeld(f"the invoice is {row['state']}, not ACCEPTED: only a held payment can be settled")
         if now > row["payable_until_ms"]:
-            raise PaymentNotHeld(
-                "the invoice can no longer be paid: its held payment goes back to the payer; settle it earlier"
-            )
+            raise PaymentNotHeld("the invoice can no longer be paid, and its held payment is failed: settle it earlier")
         self._settle(row, now, _held(row))
 
     def cancel(self, payment_hash: str, because: str) -> bool:
-        """Cancel an OPEN or ACCEPTED invoice; what is held goes back. False, and nothing happens, in a final state.
+        """Cancel an OPEN or ACCEPTED invoice and fail its held parts. Returns False, without effect, in a final state.
 
         `because` completes the sentence "the invoice was closed: ...". Raises `UnknownInvoice`.
         """
@@ -188,28 +186,28 @@ class Invoices:
         return True
 
     def fail_waiting_parts(self, payment_hash: str, reason: str) -> None:
-        """Fail an incomplete set back to the payer; the invoice stays OPEN. Raises `PaymentNotHeld` without one."""
+        """Fail the parts of an incomplete set; the invoice stays OPEN. Raises `PaymentNotHeld` if no part waits."""
         row = self._existing_row(payment_hash)
         if row["state"] != "OPEN" or not _held(row):
-            raise PaymentNotHeld(f"no part of a payment waits at this invoice, which is {row['state']}")
+            raise PaymentNotHeld(f"no part of a payment waits for this invoice, which is {row['state']}")
         self._fail_set(row, INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, "given_back", reason)
 
     def resume(self) -> None:
-        """Set the timers of the incomplete sets: for a store that was just opened."""
+        """Set the timers of the incomplete sets, after the store was opened."""
         for row in self._table.find("state", "OPEN"):
             if row["mpp_due_at"] is not None:
                 self._clock.call_at(row["mpp_due_at"], EXPIRY, MPP_TIMER, row["payment_hash"])
 
     def min_cltv_expiry(self) -> int:
-        """The lowest block height at which a part that arrives now may expire."""
+        """The lowest block height at which an HTLC that arrives now may expire."""
         return self.height() + max(_MIN_FINAL_CLTV, self.policy.min_final_cltv)
 
     def _refusal(self, row: Row | None, htlc: Htlc) -> str | None:
-        """The first check that fails, as a word of `htlc.SENTENCES`. Their order is what a payer's timing can tell."""
+        """The first check that fails, as a key of `htlc.REASONS`; None if none does. Tests observe the order."""
         if row is None or htlc.payment_secret is None:
             return "unknown"
         if row["state"] != "OPEN":
-            # An expired invoice is also closed; that it expired is what the analyst wants to read.
+            # An expired invoice is also canceled; the analyst wants to read that it expired.
             late = row["state"] == "CANCELED" and row["closed_at"] >= row["expires_at"]
             return "expired" if late else str(row["state"]).lower()
         if self._clock.now() > row["payable_until_ms"]:
@@ -218,12 +216,12 @@ class Invoices:
             return "secret"
         if htlc.total_msat <= 0:
             return "nothing"
-        asked, held = row["amount_msat"], _held(row)
-        if htlc.total_msat < asked:
+        amount_msat, held = row["amount_msat"], _held(row)
+        if htlc.total_msat < amount_msat:
             return "underpaid"
-        # BOLT 4: fail what brings more than twice the amount expected; the payer must have mistaken it.
-        brought = sum(part["amount_msat"] for part in held) + htlc.amount_msat
-        if self.policy.overpay == "bolt" and max(htlc.total_msat, brought) > 2 * asked:
+        # BOLT 4: fail an HTLC set of more than twice the amount expected.
+        received_msat = sum(part["amount_msat"] for part in held) + htlc.amount_msat
+        if self.policy.overpay == "bolt" and max(htlc.total_msat, received_msat) > 2 * amount_msat:
             return "overpaid"
         if held and htlc.total_msat != held[0]["total_msat"]:
             return "other_total"
@@ -237,25 +235,25 @@ class Invoices:
             "htlc_refused", htlc.payment_hash, htlc=htlc.id, why=why, code=INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS
         )
         if why == "underpaid" and row is not None and _held(row):
-            # Too little in total condemns the whole set, the parts that already wait included.
+            # A total below the amount fails the whole set, with the parts that wait already.
             self._fail_set(row, INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, why, reason)
         return HtlcResolution(htlc.id, htlc.payment_hash, FAILED, INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, why, reason)
 
     def _settle(self, row: Row, now: int, earlier: Sequence[Row]) -> None:
-        """Store the settlement and report it; `earlier` are the parts whose senders still wait for an answer."""
+        """Store the settlement and report it; `earlier` are the parts that waited or were held."""
         parts = [{**part, "state": SETTLED} if part["state"] == HELD else part for part in _parts(row)]
-        brought = [part["amount_msat"] for part in parts if part["state"] == SETTLED]
-        received = sum(brought)
+        amounts = [part["amount_msat"] for part in parts if part["state"] == SETTLED]
+        received_msat = sum(amounts)
         payment_hash, preimage = row["payment_hash"], row["preimage"]
-        self._table.put({**row, "state": "SETTLED", "settled_at": now, "received_msat": received, "parts": parts})
-        self._journal.note("invoice_settled", payment_hash, received_msat=received, parts=len(brought))
-        settled = SettledInvoice(payment_hash, received, now, preimage)
+        self._table.put({**row, "state": "SETTLED", "settled_at": now, "received_msat": received_msat, "parts": parts})
+        self._journal.note("invoice_settled", payment_hash, received_msat=received_msat, parts=len(amounts))
+        settled = SettledInvoice(payment_hash, received_msat, now, preimage)
         for listener in self._settlement_listeners:
             listener(settled)
         self._notify(earlier, payment_hash, SETTLED, preimage=preimage)
 
     def _fail_set(self, row: Row, code: int, why: str, reason: str) -> None:
-        """Store the row with its held parts failed, and tell their senders."""
+        """Store the row with its held parts failed, and report these."""
         held = _held(row)
         row = {**row, "mpp_due_at": None}
         if held:
@@ -267,8 +265,10 @@ class Invoices:
         self._notify(held, row["payment_hash"], FAILED, code=code, why=why, reason=reason)
 
     def _mpp_timed_out(self, payment_hash: str) -> None:
-        span_s = self.policy.mpp_timeout_ms / 1_000
-        reason = f"not all parts of the payment arrived within {span_s:g} s of the first: send the missing ones sooner"
+        timeout_s = self.policy.mpp_timeout_ms / 1_000
+        reason = (
+            f"not all parts of the payment arrived within {timeout_s:g} s of the first: send the missing ones sooner"
+        )
         self._fail_set(self._existing_row(payment_hash), MPP_TIMEOUT, "mpp_timeout", reason)
 
     def _notify(
@@ -283,9 +283,9 @@ class Invoices:
         preimage: str | None = None,
     ) -> None:
         for part in parts:
-            fate = HtlcResolution(part["id"], payment_hash, kind, code, why, reason, preimage)
+            resolution = HtlcResolution(part["id"], payment_hash, kind, code, why, reason, preimage)
             for listener in self._resolution_listeners:
-                listener(fate)
+                listener(resolution)
 
     def _existing_row(self, payment_hash: str) -> Row:
         row = self._table.row(payment_hash)
@@ -295,7 +295,7 @@ class Invoices:
 
 
 def _parts(row: Row) -> list[Row]:
-    # Left out while none has arrived: the garbage collector passes over a row of nothing but plain values.
+    # Absent while none has arrived: the garbage collector does not track a row without containers.
     parts: list[Row] = row.get("parts", [])
     return parts
 

@@ -1,4 +1,4 @@
-"""The shop's node: it writes invoices, takes the payments, and tells the service what became of each."""
+"""The shop's Lightning node: it issues invoices, receives payments and reports settlements and failures."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _MAX_DESCRIPTION_BYTES = 639
 
 
 def _zero_height() -> int:
-    """The height of a chain that nobody mines: without a network, only the difference of heights is ever seen."""
+    """The block height without a network: only differences of heights matter then."""
     return 0
 
 
 class DirectNode:
     """A `leyden.server.ports.LightningNode` that payments reach directly, without a route.
 
-    The key comes from the seed, preimages and payment secrets from the `preimages` stream. `policy` is what the node
-    may choose; `height` tells the present block.
+    The key comes from the seed, preimages and payment secrets from the `preimages` stream. `policy` has
+    the node's options; `height` returns the present block height.
     """
 
     def __init__(
@@ -53,23 +53,23 @@ class DirectNode:
 
     @property
     def balance_msat(self) -> int:
-        """Everything this node received so far."""
+        """All that this node received."""
         funds = self._funds.row("funds")
         return 0 if funds is None else int(funds["received_msat"])
 
     def issue(self, order: InvoiceParams) -> Invoice:
-        """Make and sign an invoice that is open from now. Raises `Bolt11Error` for an order BOLT 11 cannot express."""
-        drawn = self._chance.bytes(64)
-        preimage, secret = drawn[:32], drawn[32:]
+        """Sign an invoice and open it. Raises `Bolt11Error` for what BOLT 11 cannot express."""
+        random = self._chance.bytes(64)
+        preimage, secret = random[:32], random[32:]
         payment_hash = sha256(preimage).digest()
         description: str | None = order.description
-        committed = order.description_hash
-        # A character takes four bytes at most, so most descriptions need not be counted in bytes.
+        description_hash = order.description_hash
+        # A character is at most four bytes: most descriptions need not be encoded to know their length.
         length = len(order.description)
-        if committed is None and 4 * length > _MAX_DESCRIPTION_BYTES < len(order.description.encode()):
-            # BOLT 11: what does not fit into d is committed to by its hash, h, and shown to the payer otherwise.
-            committed = sha256(order.description.encode()).digest()
-        if committed is not None:
+        if description_hash is None and 4 * length > _MAX_DESCRIPTION_BYTES < len(order.description.encode()):
+            # BOLT 11: a longer description is replaced by its hash, h, and shown to the payer by other means.
+            description_hash = sha256(order.description.encode()).digest()
+        if description_hash is not None:
             description = None
         request = self.signer.sign(
             amount_msat=order.amount_msat,
@@ -77,7 +77,7 @@ class DirectNode:
             payment_hash=payment_hash,
             payment_secret=secret,
             description=description,
-            description_hash=committed,
+            description_hash=description_hash,
             expiry_s=order.expiry_s,
             min_final_cltv=self.invoices.policy.min_final_cltv,
         )
@@ -86,7 +86,7 @@ class DirectNode:
         return Invoice(name, request)
 
     def cancel(self, payment_hash: str) -> None:
-        """Close an open or held invoice: held parts go back to the payer. No effect on a settled or closed one.
+        """Cancel an open or held invoice and fail its held parts. No effect on a settled or canceled one.
 
         Raises `UnknownInvoice` for a hash this node never issued.
         """
@@ -98,9 +98,9 @@ class DirectNode:
         self.invoices.cancel(payment_hash, because)
 
     def fail_invoice(self, payment_hash: str, reason: str) -> bool:
-        """Lose an invoice, or fail the payment held on it: it is closed and reported as failed.
+        """Fail an invoice, with the payment held on it: it is canceled and reported as failed.
 
-        False, and nothing happens, when it is settled or closed. Raises `UnknownInvoice`.
+        Returns False, without effect, when it is settled or canceled. Raises `UnknownInvoice`.
         """
         if not self.invoices.cancel(payment_hash, reason):
             return False
@@ -110,15 +110,15 @@ class DirectNode:
         return True
 
     def on_settled(self, listener: Callable[[SettledInvoice], None]) -> None:
-        """Say who is told of settlements; each is reported exactly once, as it happens."""
+        """Register a listener for settlements; each is reported exactly once, when it happens."""
         self.invoices.on_settled(listener)
 
     def on_failed(self, listener: Callable[[FailedInvoice], None]) -> None:
-        """Say who is told when the node loses an invoice or fails a held payment on it."""
+        """Register a listener for invoices that the node failed."""
         self._failed.append(listener)
 
     def resume(self) -> None:
-        """Set the node's timers from the stored rows: for a store that was just opened."""
+        """Set the node's timers from the stored rows, after the store was opened."""
         self.invoices.resume()
 
     def _receive(self, settled: SettledInvoice) -> None:
