@@ -1,1 +1,1 @@
-"""The harness: what QA holds. It knows what the service promised, tries everything, and tells where it was let down."""
+"""The test harness: engines that run a charge service and compare its behaviour with a reference model."""

@@ -165,11 +165,11 @@ def test_a_violation_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     target = InProcess()
     walked = _first_violation(target)
     case, _ = shrink(walked.case, target, walked.violation)
-    describe_violation = case.describe("leyden replay here.json")
-    assert "What was done\n  1. " in describe_violation
-    assert "What was promised (Charge: pending, expiry_reached -> expired)" in describe_violation
-    assert "'status': 'pending'" in describe_violation
-    assert describe_violation.endswith("See it again: leyden replay here.json")
+    report = case.describe("leyden replay here.json")
+    assert "Steps\n  1. " in report
+    assert "Rule: Charge: pending, expiry_reached -> expired" in report
+    assert "'status': 'pending'" in report
+    assert report.endswith("Replay: leyden replay here.json")
 
 
 def test_an_unknown_step_raises_a_key_error() -> None:

@@ -1,7 +1,7 @@
-"""The harness is proved by the gallery: what is planted is found, and where nothing is planted nothing is.
+"""The harness finds the seeded defects, and finds no violation without them.
 
-A dozen defects in turn, chosen by LEYDEN_DEFECTS_TURN (0 unless told otherwise; fourteen turns pass by all), and all of
-them with LEYDEN_PROFILE=deep. `python -m tests.seeded_defects --engines ...` gives the whole table.
+One run tests a dozen defects, selected by LEYDEN_DEFECTS_TURN (default 0); LEYDEN_PROFILE=deep tests all.
+`python -m tests.seeded_defects --engines ...` prints the whole table.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from leyden.callbacks.replies import Reply
 from leyden.errors import ActionLogError, ApiError
 from leyden.lab import action_log as history
 from leyden.lab.action_log import as_json
-from tests.support.strategies import URL, Deed, deeds, do, look, state
+from tests.support.strategies import URL, Action, actions, displayed_state, full_state, perform
 
 
 def made_by(script: str) -> Sandbox:
@@ -33,49 +33,51 @@ def made_by(script: str) -> Sandbox:
     return made
 
 
-@given(st.lists(deeds, max_size=15))
+@given(st.lists(actions, max_size=15))
 @example([("create", "1000", 60, URL), ("create", "7", 60, None), ("raw", "POST", "/v0/charges", b"\xff")])
 @example(
     [("raw", "POST", "/v0/charges", b'{"amount": "1000", "description": "tea"}'), ("fail", 0), ("pay", 0, "settle", 0)]
 )
 @example([("static", 2), ("scan", 0, 2000), ("slots", 0), ("scan", 0, 500), ("idle",)])
 @example([("create", "1000", 600, URL), ("pay", 0, "hold", 0), ("step",), ("settle", 0), ("idle",)])
-def test_the_script_makes_the_same_sandbox(done: list[Deed]) -> None:
+def test_the_script_makes_the_same_sandbox(done: list[Action]) -> None:
     sandbox = Sandbox(seed=7, start="2030-01-01T09:00Z")
     for deed in done:
-        do(sandbox, deed)
+        perform(sandbox, deed)
     again = made_by(sandbox.script())
     assert again.journal_hash == sandbox.journal_hash
-    assert state(again) == state(sandbox)
+    assert full_state(again) == full_state(sandbox)
     assert again.script() == sandbox.script()
 
 
-@given(st.lists(deeds, max_size=8), st.lists(deeds, max_size=8), st.sampled_from([None, 1]))
-def test_so_does_a_forks_with_other_luck_or_the_same(past: list[Deed], future: list[Deed], luck: int | None) -> None:
+@given(st.lists(actions, max_size=8), st.lists(actions, max_size=8), st.sampled_from([None, 1]))
+def test_so_does_a_forks_with_other_luck_or_the_same(
+    past: list[Action], future: list[Action], luck: int | None
+) -> None:
     parent = Sandbox(seed=7)
     for deed in past:
-        do(parent, deed)
+        perform(parent, deed)
     told = parent.script()
     fork = parent.fork("what if", reseed=luck)
     for deed in future:
-        do(fork, deed)
+        perform(fork, deed)
     again = made_by(fork.script())
     assert again.label == "what if"
-    assert state(again) == state(fork)
+    assert full_state(again) == full_state(fork)
     assert parent.script() == told
 
 
-@given(st.lists(deeds, max_size=12))
-def test_looking_leaves_no_trace(done: list[Deed]) -> None:
+@given(st.lists(actions, max_size=12))
+def test_looking_leaves_no_trace(done: list[Action]) -> None:
     sandbox = Sandbox(seed=7)
     for deed in done:
-        do(sandbox, deed)
-    before, told = state(sandbox), sandbox.script()
-    assert look(sandbox) == look(sandbox)
+        perform(sandbox, deed)
+    before, told = full_state(sandbox), sandbox.script()
+    assert displayed_state(sandbox) == displayed_state(sandbox)
     for name in ("payments", "callbacks", "journal"):
         sandbox.table(name)
     sandbox.diff(sandbox.fork())
-    assert (state(sandbox), sandbox.script()) == (before, told)
+    assert (full_state(sandbox), sandbox.script()) == (before, told)
 
 
 def test_what_it_looks_like() -> None:
@@ -120,7 +122,7 @@ def test_what_it_looks_like() -> None:
         'traffic1 = sb.traffic("every(2s)", duration=60.0)\n'
         "traffic1.stop()\n"
     )
-    assert state(made_by(sandbox.script())) == state(sandbox)
+    assert full_state(made_by(sandbox.script())) == full_state(sandbox)
 
 
 @pytest.mark.filterwarnings("ignore:createCharge has no field")
@@ -129,7 +131,7 @@ def test_odd_names_and_texts_are_told_too() -> None:
     odd = {"self": 1, "class": [None, True, 1.5], "with space": {"ä\u202e": "\\\n'\""}}
     sandbox.charges.create(amount="1000", description="tabs\tand \u202e", **odd)
     sandbox.ask("POST", "/v0/charges", {"amount": "1000", "description": "\x00"})
-    assert state(made_by(sandbox.script())) == state(sandbox)
+    assert full_state(made_by(sandbox.script())) == full_state(sandbox)
 
 
 def test_what_comes_over_a_port_is_told_too() -> None:
@@ -223,7 +225,7 @@ def test_a_sandbox_begun_again_is_told_from_its_first_beginning() -> None:
     sandbox.wallet("ana").pay(sandbox.charges.create(amount="1000", description="tea"))
     sandbox.run()
     again = made_by(sandbox.script())
-    assert (again.now[:4], state(again)) == ("2031", state(sandbox))
+    assert (again.now[:4], full_state(again)) == ("2031", full_state(sandbox))
 
 
 def test_what_left_no_trace_is_not_told() -> None:

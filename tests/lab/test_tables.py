@@ -17,7 +17,7 @@ from leyden import Sandbox
 from leyden.lab import tables
 from leyden.lab.table_rows import COUNT, FLAG, MSAT, SHARE, TABLES, TEXT, TIME
 from leyden.server.timestamps import to_iso
-from tests.support.strategies import URL, Deed, deeds, do
+from tests.support.strategies import URL, Action, actions, perform
 
 NAMES = list(TABLES)
 NETWORKS = ["direct", "line:4"]
@@ -114,11 +114,11 @@ def test_instants_are_utc_to_the_millisecond() -> None:
     assert pd.isna(sandbox.deliveries["due_at"]).all()
 
 
-@given(st.lists(deeds, max_size=12))
-def test_the_tables_say_what_the_service_says(done: list[Deed]) -> None:
+@given(st.lists(actions, max_size=12))
+def test_the_tables_say_what_the_service_says(done: list[Action]) -> None:
     sandbox = Sandbox(seed=7)
     for deed in done:
-        do(sandbox, deed)
+        perform(sandbox, deed)
     told = [charge.data for charge in sandbox.charges]
     table = sandbox.charges.table
     assert table["id"].tolist() == [charge["id"] for charge in told]

@@ -1,4 +1,4 @@
-"""Deeds: what somebody may do to a sandbox, as plain values that Hypothesis makes up and shrinks."""
+"""Actions on a sandbox as plain values, which Hypothesis generates and shrinks."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from leyden.callbacks.replies import Reply
 from leyden.server.errors import LeydenError
 from leyden.world.snapshots import dump_world
 
-Deed = tuple[Any, ...]
+Action = tuple[Any, ...]
 
 URL = "http://shop.localhost/paid"
 _places = st.integers(0, 5)
 _answers = st.sampled_from([200, 404, 410, 500, "timeout", "reset", Reply(503, delay="2s"), Reply(body="ä", delay=0.5)])
 
-deeds: st.SearchStrategy[Deed] = st.one_of(
+actions: st.SearchStrategy[Action] = st.one_of(
     st.tuples(
         st.just("create"),
         st.sampled_from(["1000", "250000", "7"]),
@@ -52,67 +52,67 @@ deeds: st.SearchStrategy[Deed] = st.one_of(
 )
 
 
-def do(sandbox: Sandbox, deed: Deed) -> None:
-    """Do it; a refusal is as good as anything else."""
-    word, *facts = deed
-    # By their ids: other luck may give two worlds other charges, but never in another order.
+def perform(sandbox: Sandbox, action: Action) -> None:
+    """Perform an action; errors of the API are ignored."""
+    name, *arguments = action
+    # By position: other random numbers give other ids, but never another order.
     with suppress(LeydenError, ValueError, LookupError, ZeroDivisionError):
-        if word == "create":
-            amount, expires_in, url = facts
+        if name == "create":
+            amount, expires_in, url = arguments
             optional = {} if url is None else {"callbackUrl": url}
             sandbox.charges.create(amount=amount, description="tea", expiresIn=expires_in, **optional)
-        elif word == "static":
+        elif name == "static":
             sandbox.static_charges.create(
-                minAmount="1000", maxAmount="9000", description="Tips", allowedSlots=facts[0], callbackUrl=URL
+                minAmount="1000", maxAmount="9000", description="Tips", allowedSlots=arguments[0], callbackUrl=URL
             )
-        elif word == "pay":
-            sandbox.wallet("ana").pay(_nth(sandbox.charges, facts[0]), outcome=facts[1], delay=facts[2])
-        elif word == "scan":
-            sandbox.wallet("bob").scan(_nth(sandbox.static_charges, facts[0]), amount=facts[1])
-        elif word == "fail":
-            _nth(sandbox.charges, facts[0]).fail()
-        elif word == "slots":
-            _nth(sandbox.static_charges, facts[0]).update(allowedSlots=3)
-        elif word in ("settle", "cancel"):
-            payment = _nth(sandbox.world.payments.rows, facts[0])["id"]
-            sandbox.ask("POST", f"/sandbox/v1/payments/{payment}/{word}")
-        elif word == "advance":
-            sandbox.advance(facts[0])
-        elif word == "edge":
-            sandbox.advance_to(_nth(sandbox.charges, facts[0]).expires_at, offset=facts[1])
-        elif word == "step":
+        elif name == "pay":
+            sandbox.wallet("ana").pay(_nth(sandbox.charges, arguments[0]), outcome=arguments[1], delay=arguments[2])
+        elif name == "scan":
+            sandbox.wallet("bob").scan(_nth(sandbox.static_charges, arguments[0]), amount=arguments[1])
+        elif name == "fail":
+            _nth(sandbox.charges, arguments[0]).fail()
+        elif name == "slots":
+            _nth(sandbox.static_charges, arguments[0]).update(allowedSlots=3)
+        elif name in ("settle", "cancel"):
+            payment = _nth(sandbox.world.payments.rows, arguments[0])["id"]
+            sandbox.ask("POST", f"/sandbox/v1/payments/{payment}/{name}")
+        elif name == "advance":
+            sandbox.advance(arguments[0])
+        elif name == "edge":
+            sandbox.advance_to(_nth(sandbox.charges, arguments[0]).expires_at, offset=arguments[1])
+        elif name == "step":
             sandbox.step()
-        elif word in ("idle", "next_event"):
-            sandbox.run(word)
-        elif word == "look":
-            look(sandbox)
-        elif word == "answers":
-            sandbox.receiver("shop").answers(facts[0])
-        elif word == "when":
-            sandbox.receiver("shop").when(facts[0], attempt=facts[1], count=facts[2])
-        elif word == "fault":
-            sandbox.faults.add(facts[0], count=2)
-        elif word == "clear":
+        elif name in ("idle", "next_event"):
+            sandbox.run(name)
+        elif name == "look":
+            displayed_state(sandbox)
+        elif name == "answers":
+            sandbox.receiver("shop").answers(arguments[0])
+        elif name == "when":
+            sandbox.receiver("shop").when(arguments[0], attempt=arguments[1], count=arguments[2])
+        elif name == "fault":
+            sandbox.faults.add(arguments[0], count=2)
+        elif name == "clear":
             sandbox.faults.clear()
-        elif word == "traffic":
-            sandbox.traffic(facts[0], callbackUrl=URL, duration="10s")
+        elif name == "traffic":
+            sandbox.traffic(arguments[0], callbackUrl=URL, duration="10s")
         else:
-            method, target, body = facts
+            method, target, body = arguments
             headers = {"apikey": "leyden", "content-type": "application/json"}
             sandbox.request(method, target, body, headers)
 
 
-def look(sandbox: Sandbox) -> list[Any]:
-    """Everything that a notebook shows without being asked."""
-    shown: list[Any] = [repr(sandbox), sandbox._repr_html_(), sandbox.now, repr(sandbox.faults)]
+def displayed_state(sandbox: Sandbox) -> list[Any]:
+    """The representations of the sandbox and of its parts that a notebook displays."""
+    displayed: list[Any] = [repr(sandbox), sandbox._repr_html_(), sandbox.now, repr(sandbox.faults)]
     for collection in (sandbox.charges, sandbox.static_charges):
-        shown += [repr(collection), *(repr(each) + each._repr_html_() + each.status for each in collection)]
-    shown += [repr(sandbox.receiver("shop")), repr(sandbox.receiver("shop").inbox)]
-    return shown
+        displayed += [repr(collection), *(repr(each) + each._repr_html_() + each.status for each in collection)]
+    displayed += [repr(sandbox.receiver("shop")), repr(sandbox.receiver("shop").inbox)]
+    return displayed
 
 
-def state(sandbox: Sandbox) -> dict[str, Any]:
-    """All there is to a sandbox, but for its name and for how it was made."""
+def full_state(sandbox: Sandbox) -> dict[str, Any]:
+    """The whole state of a sandbox, without its label."""
     return {name: value for name, value in dump_world(sandbox.world).items() if name != "label"}
 
 

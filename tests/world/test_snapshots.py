@@ -16,16 +16,16 @@ from leyden import Sandbox
 from leyden.errors import ApiError, ForkError
 from leyden.server.errors import StoreError
 from leyden.world.snapshots import dump_world
-from tests.support.strategies import URL, Deed, deeds, do, state
+from tests.support.strategies import URL, Action, actions, full_state, perform
 
-some = st.lists(deeds, max_size=12)
-few = st.lists(deeds, max_size=6)
+some = st.lists(actions, max_size=12)
+few = st.lists(actions, max_size=6)
 
 
-def after(past: list[Deed]) -> Sandbox:
+def after(past: list[Action]) -> Sandbox:
     sandbox = Sandbox(seed=7, start="2030-01-01T09:00Z")
     for deed in past:
-        do(sandbox, deed)
+        perform(sandbox, deed)
     return sandbox
 
 
@@ -33,70 +33,70 @@ def after(past: list[Deed]) -> Sandbox:
 
 
 @given(some, few)
-def test_a_fork_never_changes_its_parent_nor_the_parent_its_fork(past: list[Deed], future: list[Deed]) -> None:
+def test_a_fork_never_changes_its_parent_nor_the_parent_its_fork(past: list[Action], future: list[Action]) -> None:
     parent = after(past)
-    before = state(parent)
+    before = full_state(parent)
     fork = parent.fork()
-    assert state(fork) == before
+    assert full_state(fork) == before
     for deed in future:
-        do(fork, deed)
+        perform(fork, deed)
     fork.run("10m")
-    assert state(parent) == before
-    there = state(fork)
+    assert full_state(parent) == before
+    there = full_state(fork)
     for deed in future:
-        do(parent, deed)
+        perform(parent, deed)
     parent.advance("1h")
-    assert state(fork) == there
+    assert full_state(fork) == there
 
 
 @given(some, few)
-def test_a_fork_to_which_the_same_is_done_is_its_parent(past: list[Deed], future: list[Deed]) -> None:
+def test_a_fork_to_which_the_same_is_done_is_its_parent(past: list[Action], future: list[Action]) -> None:
     parent = after(past)
     fork = parent.fork()
     for deed in future:
-        do(parent, deed)
-        do(fork, deed)
+        perform(parent, deed)
+        perform(fork, deed)
     assert fork.journal_hash == parent.journal_hash
-    assert state(fork) == state(parent)
+    assert full_state(fork) == full_state(parent)
 
 
 @given(some, few)
-def test_a_fork_does_what_its_parent_would_have_done(past: list[Deed], future: list[Deed]) -> None:
+def test_a_fork_does_what_its_parent_would_have_done(past: list[Action], future: list[Action]) -> None:
     fork = after(past).fork().fork()
     for deed in future:
-        do(fork, deed)
-    assert state(fork) == state(after(past + future))
+        perform(fork, deed)
+    assert full_state(fork) == full_state(after(past + future))
 
 
 @given(some, few)
-def test_a_snapshot_read_back_is_the_same_world(past: list[Deed], future: list[Deed]) -> None:
+def test_a_snapshot_read_back_is_the_same_world(past: list[Action], future: list[Action]) -> None:
     parent = after(past)
     again = Sandbox.from_snapshot(json.loads(json.dumps(parent.snapshot())))
-    assert state(again) == state(parent)
+    assert full_state(again) == full_state(parent)
     for deed in future:
-        do(parent, deed)
-        do(again, deed)
-    assert state(again) == state(parent)
+        perform(parent, deed)
+        perform(again, deed)
+    assert full_state(again) == full_state(parent)
 
 
 @given(some, few)
-def test_a_sandbox_restored_stands_where_it_stood(past: list[Deed], future: list[Deed]) -> None:
+def test_a_sandbox_restored_stands_where_it_stood(past: list[Action], future: list[Action]) -> None:
     sandbox = after(past)
     shop = sandbox.receiver("shop")
-    before, snapshot = state(sandbox), sandbox.snapshot()
+    before, snapshot = full_state(sandbox), sandbox.snapshot()
     for deed in future:
-        do(sandbox, deed)
-    assert state(sandbox.restore(snapshot)) == before
+        perform(sandbox, deed)
+    assert full_state(sandbox.restore(snapshot)) == before
     shop.answers([500])
     assert sandbox.receiver("shop").script[0]["status"] == 500, "what was in hand still is"
 
 
 @given(some, some)
-def test_the_frames_of_forks_are_of_one_kind(past: list[Deed], future: list[Deed]) -> None:
+def test_the_frames_of_forks_are_of_one_kind(past: list[Action], future: list[Action]) -> None:
     parent = after(past)
     fork = parent.fork("other")
     for deed in future:
-        do(fork, deed)
+        perform(fork, deed)
     for name in ("payments", "attempts", "htlcs", "deliveries", "callbacks", "balances", "journal"):
         here, there = parent.table(name), fork.table(name)
         both = pd.concat([here, there], ignore_index=True)
@@ -106,12 +106,12 @@ def test_the_frames_of_forks_are_of_one_kind(past: list[Deed], future: list[Deed
 
 
 @given(some, few)
-def test_what_two_worlds_have_in_common_is_no_difference(past: list[Deed], future: list[Deed]) -> None:
+def test_what_two_worlds_have_in_common_is_no_difference(past: list[Action], future: list[Action]) -> None:
     parent = after(past)
     fork = parent.fork()
     assert parent.diff(fork).empty
     for deed in future:
-        do(fork, deed)
+        perform(fork, deed)
     one, other = parent.diff(fork), fork.diff(parent)
     assert one[["table", "id", "field"]].apply(tuple, axis=1).sort_values().tolist() == (
         other[["table", "id", "field"]].apply(tuple, axis=1).sort_values().tolist()
@@ -228,15 +228,15 @@ def test_a_network_is_forked_with_what_travels_on_it(network: str) -> None:
     sandbox.step()
     assert sandbox.world.engine is not None
     assert sandbox.world.engine.shards
-    before = state(sandbox)
+    before = full_state(sandbox)
     fork, again = sandbox.fork(), Sandbox.from_snapshot(json.loads(json.dumps(sandbox.snapshot())))
     other = sandbox.fork(reseed=1)
-    assert state(fork) == state(again) == before
+    assert full_state(fork) == full_state(again) == before
     for world in (fork, again, other):
         world.run("1h")
-    assert state(sandbox) == before, "and the parent's channels are its own"
+    assert full_state(sandbox) == before, "and the parent's channels are its own"
     sandbox.run("1h")
-    assert state(fork) == state(again) == state(sandbox)
+    assert full_state(fork) == full_state(again) == full_state(sandbox)
     assert other.journal_hash != sandbox.journal_hash
     for world in (sandbox, fork, again, other):
         assert world.world.engine is not None
@@ -257,7 +257,7 @@ def test_what_if_the_shop_had_no_inbound_liquidity() -> None:
     assert set(sandbox.diff(dry)["table"]) >= {"charges", "payments", "attempts", "balances"}
     made: dict[str, Sandbox] = {}
     exec(dry.script(), made)
-    assert state(made["sb"]) == state(dry)
+    assert full_state(made["sb"]) == full_state(dry)
 
 
 # Cases
@@ -267,7 +267,7 @@ def test_a_case_is_a_file(tmp_path: Path) -> None:
     sandbox = after([("create", "1000", 60, URL), ("pay", 0, "hold", 0), ("advance", 1), ("traffic", "30/min")])
     path = sandbox.save(tmp_path / "case.json")
     opened = Sandbox.load(path, label="again")
-    assert (opened.label, state(opened)) == ("again", state(sandbox))
+    assert (opened.label, full_state(opened)) == ("again", full_state(sandbox))
     assert json.loads(path.read_text())["leyden"]
     sandbox.run()
     opened.run()

@@ -1,1 +1,1 @@
-"""Checks: one response, one observation or a whole run compared with the reference model."""
+"""Checks of single responses, and the violations that they raise."""

@@ -1,1 +1,1 @@
-"""Executors: how each step of a case is carried out on the model and on the service."""
+"""Executors: how each step is done to the model and to the service."""

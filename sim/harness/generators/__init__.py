@@ -1,1 +1,1 @@
-"""Generators: which step comes next, and with which values."""
+"""Generators: the next step and its values, chosen at random."""

@@ -1,4 +1,4 @@
-"""Strategies: bodies as clients send them, and as nobody should, with a liking for the edges of every bound."""
+"""Request bodies: valid and invalid values for each field, especially at both sides of its bounds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leyden.harness.model.rules import (
 Json = dict[str, Any]
 
 AMOUNTS = ("1000", "1001", "1999", "2000", "50000", "499999999", "500000000", "250000", "123456789", "1000000")
-BAD_AMOUNTS: tuple[Any, ...] = (
+INVALID_AMOUNTS: tuple[Any, ...] = (
     "999", "500000001", "0", "01000", "0025000", "1_000", "-1000", "+1000", " 1000", "1000 ", "1000.0", "1e3", "",
     "1,000", "0x3e8", "١٠٠٠", "1000\n", "１０００", "9007199254740993", "1" + "0" * 30, 1000, 1000.5, True, None,
     [], {}, ["1000"],
@@ -29,15 +29,15 @@ EDGE_TEXTS = {
     MAX_INTERNAL_ID: ("x" * 255, "x" * 254, "é" * 255, "😀" * 255),
     MAX_SUCCESS_MESSAGE: ("x" * 144, "x" * 143, "é" * 144, "😀" * 144),
 }
-BAD_TEXTS: tuple[Any, ...] = (17, True, [], {}, 0.5)
+INVALID_TEXTS: tuple[Any, ...] = (17, True, [], {}, 0.5)
 URL = "http://r{n}.inbox.localhost/hook"
-GOOD_URLS = (
+VALID_URLS = (
     "https://r1.inbox.localhost/a?b=c%20d&e=f",
     "HTTP://r2.inbox.localhost:8080",
     "http://r1.inbox.localhost/" + "p" * (MAX_URL - len("http://r1.inbox.localhost/")),
     "http://r3.inbox.localhost:65535/",
 )
-BAD_URLS: tuple[Any, ...] = (
+INVALID_URLS: tuple[Any, ...] = (
     "ftp://shop.example/x", "shop.example/x", "//shop.example/x", "http://", "http:///x", "http://user:pw@shop.example/",
     "http://user@shop.example/", "http://shop.example/#part", "http://shop.example/ x", "http://shop.example:0/",
     "http://shop.example:65536/", "http://[::1/", "javascript:alert(1)", "http://shop.example/\n", 17, True, [],
@@ -45,11 +45,11 @@ BAD_URLS: tuple[Any, ...] = (
 )  # fmt: skip
 SECONDS = (1, 2, 59, 60, 300, 600, 3_600, MAX_EXPIRY_S - 1, MAX_EXPIRY_S)
 NOT_GIVEN: tuple[Any, ...] = (0, None, "")
-BAD_SECONDS: tuple[Any, ...] = (-1, MAX_EXPIRY_S + 1, 0.5, "60", True, False, [], "ten", 2**53 + 1, 1e300)
+INVALID_SECONDS: tuple[Any, ...] = (-1, MAX_EXPIRY_S + 1, 0.5, "60", True, False, [], "ten", 2**53 + 1, 1e300)
 SLOTS = (1, 1, 1, 2, 2, 3, MAX_SLOTS)
-BAD_SLOTS: tuple[Any, ...] = (-1, MAX_SLOTS + 1, 1.5, "3", True, [], 2**53 - 1, 2**63)
+INVALID_SLOTS: tuple[Any, ...] = (-1, MAX_SLOTS + 1, 1.5, "3", True, [], 2**53 - 1, 2**63)
 ADDRESSES = ("ana@shop.example", "ben@shop.example", "a.b-c_d@x.y:8080", "z" * 64 + "@shop.example")
-BAD_ADDRESSES: tuple[Any, ...] = ("Ana@shop.example", "ana", "@shop.example", "ana@", "a b@shop.example",
+INVALID_ADDRESSES: tuple[Any, ...] = ("Ana@shop.example", "ana", "@shop.example", "ana@", "a b@shop.example",
     "z" * 65 + "@shop.example", 17, "ana@shop.example\n", "ana@Shop.example")  # fmt: skip
 COMMENTS = ("", "thanks", "x" * 150, "é" * 150, "x" * 151)
 LONE_SURROGATES = ("\ud800", "tea\udfff")
@@ -59,18 +59,18 @@ def _text(choices: Choices, most: int) -> str:
     return pick(choices, EDGE_TEXTS[most]) if one_in(choices, 4) else pick(choices, TEXTS)
 
 
-def _bad_text(choices: Choices, most: int) -> Any:
-    return pick(choices, ("x" * (most + 1), "é" * (most + 1), *LONE_SURROGATES, *BAD_TEXTS))
+def _invalid_text(choices: Choices, most: int) -> Any:
+    return pick(choices, ("x" * (most + 1), "é" * (most + 1), *LONE_SURROGATES, *INVALID_TEXTS))
 
 
 def _url(choices: Choices) -> Any:
     if one_in(choices, 6):
-        return pick(choices, (*GOOD_URLS, "", None))
+        return pick(choices, (*VALID_URLS, "", None))
     return URL.format(n=1 + choices.below(3))
 
 
 def charge_body(choices: Choices) -> Json:
-    """A sound body for a new Charge, mostly with a callback."""
+    """A valid body for a new Charge, mostly with a callback."""
     body: Json = {"amount": pick(choices, AMOUNTS), "description": _text(choices, MAX_DESCRIPTION)}
     if not one_in(choices, 4):
         body["callbackUrl"] = _url(choices)
@@ -84,7 +84,7 @@ def charge_body(choices: Choices) -> Json:
 
 
 def static_body(choices: Choices) -> Json:
-    """A sound body for a new Static Charge."""
+    """A valid body for a new Static Charge."""
     low, high = sorted((pick(choices, AMOUNTS), pick(choices, AMOUNTS)), key=int)
     body: Json = {"minAmount": low, "maxAmount": high, "description": _text(choices, MAX_DESCRIPTION)}
     if not one_in(choices, 4):
@@ -103,7 +103,7 @@ def static_body(choices: Choices) -> Json:
 
 
 def changes(choices: Choices) -> Json:
-    """Sound changes to a Static Charge, if not always ones that can be granted."""
+    """Valid changes to a Static Charge; some of them conflict with its state."""
     body: Json = {}
     match choices.below(8):
         case 0 | 1 | 2:
@@ -123,19 +123,19 @@ def changes(choices: Choices) -> Json:
     return body
 
 
-_BAD: dict[str, tuple[Any, ...]] = {
-    "amount": BAD_AMOUNTS,
-    "minAmount": BAD_AMOUNTS,
-    "maxAmount": BAD_AMOUNTS,
-    "callbackUrl": BAD_URLS,
-    "expiresIn": (*BAD_SECONDS, 600.0),
-    "allowedSlots": (*BAD_SLOTS, 3.0),
-    "identifier": BAD_ADDRESSES,
+_INVALID: dict[str, tuple[Any, ...]] = {
+    "amount": INVALID_AMOUNTS,
+    "minAmount": INVALID_AMOUNTS,
+    "maxAmount": INVALID_AMOUNTS,
+    "callbackUrl": INVALID_URLS,
+    "expiresIn": (*INVALID_SECONDS, 600.0),
+    "allowedSlots": (*INVALID_SLOTS, 3.0),
+    "identifier": INVALID_ADDRESSES,
 }
-_GOOD: dict[str, list[Any]] = {
+_VALID: dict[str, list[Any]] = {
     "expiresIn": [*SECONDS, 0],
     "allowedSlots": [*SLOTS, 0],
-    "callbackUrl": list(GOOD_URLS),
+    "callbackUrl": list(VALID_URLS),
 }
 _LENGTHS = {"description": MAX_DESCRIPTION, "internalId": MAX_INTERNAL_ID, "successMessage": MAX_SUCCESS_MESSAGE}
 _FIELDS = {
@@ -147,33 +147,33 @@ _FIELDS = {
 
 
 def with_one_error(choices: Choices, body: Json, kind: str) -> Json:
-    """The body with one thing wrong; now and then it is still sound, which the model then says."""
+    """The body with one field changed or removed. It may still be valid; the model decides."""
     name = pick(choices, _FIELDS[kind])
     if one_in(choices, 5):
         return {one: value for one, value in body.items() if one != name}
     if one_in(choices, 8) and name in body:
         return {**body, name: None}
-    value = pick(choices, _BAD[name]) if name in _BAD else _bad_text(choices, _LENGTHS[name])
+    value = pick(choices, _INVALID[name]) if name in _INVALID else _invalid_text(choices, _LENGTHS[name])
     return {**body, name: value}
 
 
 def invalid_bodies(kind: str) -> list[tuple[str, Json]]:
-    """Every way in which a body of this kind is wrong, and the bounds' insides beside them: the tour's list."""
-    sound: dict[str, Json] = {
+    """Bodies with each invalid value of each field, and with the valid values at the bounds."""
+    valid: dict[str, Json] = {
         "charge": {"amount": "1000", "description": "tea"},
         "static": {"minAmount": "1000", "maxAmount": "2000", "description": "tips"},
         "changes": {},
     }
     found: list[tuple[str, Json]] = []
     for name in _FIELDS[kind]:
-        values: list[Any] = [*_BAD.get(name, ()), None, ""]
+        values: list[Any] = [*_INVALID.get(name, ()), None, ""]
         if name in _LENGTHS:
             most = _LENGTHS[name]
-            values += [*EDGE_TEXTS[most], "x" * (most + 1), "é" * (most + 1), *LONE_SURROGATES, *BAD_TEXTS, *TEXTS]
-        values += _GOOD.get(name, [])
+            values += [*EDGE_TEXTS[most], "x" * (most + 1), "é" * (most + 1), *LONE_SURROGATES, *INVALID_TEXTS, *TEXTS]
+        values += _VALID.get(name, [])
         values += list(ADDRESSES) if name == "identifier" else []
         values += list(AMOUNTS) if name in {"amount", "minAmount", "maxAmount"} else []
-        found += [(name, {**sound[kind], name: value}) for value in values]
-        if name in sound[kind]:
-            found.append((name, {one: value for one, value in sound[kind].items() if one != name}))
+        found += [(name, {**valid[kind], name: value}) for value in values]
+        if name in valid[kind]:
+            found.append((name, {one: value for one, value in valid[kind].items() if one != name}))
     return found

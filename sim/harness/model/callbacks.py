@@ -1,7 +1,7 @@
 """Expected callbacks: one delivery for each final state, with retries until the receiver accepts it.
 
 The service chooses the delay before a retry at random within bounds [callback-delivery]. A `DueTimeObserver` returns
-the time that it chose and checks the bounds. Everything else is computed here.
+that time and checks the bounds. Everything else is computed here.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Reports: coverage, exported cases, and findings in words."""
+"""Reports: the coverage, and cases exported in other formats."""

@@ -1,1 +1,1 @@
-"""Runs: the service under test, its configuration, and cases saved as files."""
+"""Runs: steps done with all checks, cases in files, and their descriptions."""

@@ -147,6 +147,9 @@ def _check_attempts(delivery: Delivery, observed: list[dict[str, Any]], where: s
 def _attempt(one: Attempt) -> dict[str, Any]:
     """The attempt as the control plane must show it."""
     ended = one.ended_at is not None and one.error != "lost"
+    latency = {"latencyMs": one.latency_ms if ended else 0}
+    if one.error == "blocked":
+        latency = {}  # the real time that the check of the address took
     return {
         "number": one.number,
         "dueAt": iso(one.due_at),
@@ -154,8 +157,8 @@ def _attempt(one: Attempt) -> dict[str, Any]:
         "answeredAt": None if one.ended_at is None else iso(one.ended_at),
         "status": one.status,
         "error": one.error,
-        "latencyMs": one.latency_ms if ended else 0,
         "fault": one.fault,
+        **latency,
     }
 
 
