@@ -1,14 +1,15 @@
-"""Charges: an amount, an invoice, and the one row that says what became of them."""
+"""Charges: creation, lookup, settlement, failure and expiry. A Charge is one row with its invoice."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.charges.lifecycle import Lifecycle, TransitionResult
 from leyden.server.charges.lists import page
-from leyden.server.charges.wire_model import charge_resource, charge_update, echo, envelope, static_charge_update
+from leyden.server.charges.rows import ChargeRow, StaticChargeRow, WalletRow
+from leyden.server.charges.wire_model import charge_callback, charge_resource, echo, envelope, static_charge_callback
 from leyden.server.contract.bind import handles
 from leyden.server.contract.types import CallbackRule, Contract
 from leyden.server.errors import NotFound
@@ -16,18 +17,19 @@ from leyden.server.http.request import Request
 from leyden.server.money import parse_msat
 from leyden.server.ports import EXPIRY, Clock, EventJournal, FailedInvoice, InvoiceParams, LightningNode, SettledInvoice
 from leyden.server.store.store import Store
+from leyden.server.store.typed_table import TypedTable
 
 TIMER = "charge_expiry"
 
-_KNOWN = frozenset({"amount", "description", "internalId", "callbackUrl", "expiresIn", "id", "status", "invoice"})
+_HANDLED = frozenset({"amount", "description", "internalId", "callbackUrl", "expiresIn", "id", "status", "invoice"})
 
 
 class ChargeService:
     """Creates Charges and moves them through the lifecycle of the spec's `Charge` table.
 
-    A Charge asked for through a Static Charge's LNURL is an ordinary Charge with a `static_charge_id`; the parent is
-    told of its settlement through `on_child_settled` before the Charge completes, so that its callback shows the slots
-    as they then stand.
+    A Charge that was requested through a Static Charge's LNURL is a Charge with a `static_charge_id`. Its parent gets
+    the settlement through `on_child_settled` before the Charge completes, so that the callback has the new number of
+    slots, and through `after_child_settled` afterwards.
     """
 
     def __init__(
@@ -36,24 +38,21 @@ class ChargeService:
         store: Store,
         clock: Clock,
         node: LightningNode,
-        callbacks: Outbox,
+        outbox: Outbox,
         journal: EventJournal,
         new_id: Callable[[], str],
     ) -> None:
         self._clock = clock
         self._node = node
-        self._callbacks = callbacks
+        self._outbox = outbox
         self._new_id = new_id
-        self._echoed = tuple(name for name in contract.operations["createCharge"].echoed if name not in _KNOWN)
-        self._own_rule = _rule(contract, "createCharge")
-        self._child_rule = _rule(contract, "createStaticCharge")
-        self.charges = store.table(
-            "charges",
-            key="id",
-            indexes=("payment_hash", "project", "internal_id", "status", "static_charge_id"),
-        )
-        self._wallets = store.table("wallets", key="id")
-        self._parents = store.table("static_charges", key="id")
+        self._echoed = tuple(name for name in contract.operations["createCharge"].echoed if name not in _HANDLED)
+        self._charge_rule = _rule(contract, "createCharge")
+        self._static_charge_rule = _rule(contract, "createStaticCharge")
+        indexes = ("payment_hash", "project", "internal_id", "status", "static_charge_id")
+        self.charges = cast(TypedTable[ChargeRow], store.table("charges", key="id", indexes=indexes))
+        self._wallets = cast(TypedTable[WalletRow], store.table("wallets", key="id"))
+        self._parents = cast(TypedTable[StaticChargeRow], store.table("static_charges", key="id"))
         self.guards = {
             "before_expiry": lambda row, at: at < row["expires_at"],
             "at_or_before_expiry": lambda row, at: at <= row["expires_at"],
@@ -63,30 +62,30 @@ class ChargeService:
             "cancel_invoice": lambda draft, at: self._node.cancel(draft["payment_hash"]),
             "notify": self._notify,
         }
-        self.lifecycle = Lifecycle(
+        self.lifecycle: Lifecycle[ChargeRow] = Lifecycle(
             contract.lifecycles["Charge"],
             guards=self.guards,
             effects=self.effects,
             put=self.charges.put,
             journal=journal,
         )
-        # The node must stop accepting exactly where the table stops: ask the table about the instant of expiry itself.
+        # The node must stop accepting payments exactly where the table does: ask the table about the instant of expiry.
         probe = {"status": self.lifecycle.table.initial, "expires_at": 0}
         self._grace_ms = 0 if self.lifecycle.decide(probe, "payment_settled", 0).to is not None else -1
-        self.on_child_settled: Callable[[Mapping[str, Any], int], None]
-        self.after_child_settled: Callable[[Mapping[str, Any], int], None]
+        self.on_child_settled: Callable[[ChargeRow, int], None]
+        self.after_child_settled: Callable[[ChargeRow, int], None]
         clock.on(TIMER, self.expire)
         node.on_settled(self.invoice_settled)
         node.on_failed(self.invoice_failed)
 
-    # What clients ask
+    # API operations
 
     @handles()
-    def create_charge(self, call: Request) -> dict[str, Any]:
+    def create_charge(self, request: Request) -> dict[str, Any]:
         """Issue an invoice and store a pending Charge."""
-        body = call.body
+        body = request.body
         charge = self.issue(
-            project=call.project,
+            project=request.project,
             amount_msat=parse_msat(body["amount"]),
             description=body["description"],
             expiry_s=int(body["expiresIn"]),
@@ -97,28 +96,28 @@ class ChargeService:
         return envelope("Charge created", charge_resource(charge))
 
     @handles(raises=(NotFound,))
-    def get_charge_details(self, call: Request) -> dict[str, Any]:
+    def get_charge_details(self, request: Request) -> dict[str, Any]:
         """One Charge of the caller's project."""
-        return envelope("Charge found", charge_resource(self.find(call.project, call.path["id"])))
+        return envelope("Charge found", charge_resource(self.find(request.project, request.path["id"])))
 
     @handles()
-    def list_charges(self, call: Request) -> dict[str, Any]:
-        """The project's Charges, those of its Static Charges included."""
-        return page(self.charges, call, charge_resource, "charge")
+    def list_charges(self, request: Request) -> dict[str, Any]:
+        """The project's Charges, including those of its Static Charges."""
+        return page(self.charges, request, charge_resource, "charge")
 
     @handles()
-    def get_wallet(self, call: Request) -> dict[str, Any]:
-        """What the project's invoices have received."""
-        return envelope("Wallet", {"unit": "msats", "balance": str(self.balance_msat(call.project))})
+    def get_wallet(self, request: Request) -> dict[str, Any]:
+        """The balance: the amount that the project's invoices have received."""
+        return envelope("Wallet", {"unit": "msats", "balance": str(self.balance_msat(request.project))})
 
-    # What the world reports
+    # Events from the node and the clock
 
     def invoice_settled(self, settled: SettledInvoice) -> None:
-        """The node was paid: take a slot of the parent if there is one, then complete the Charge."""
+        """The invoice was paid: use a slot of the parent, if any, and complete the Charge."""
         charge = self._by_hash(settled.payment_hash)
         if charge["static_charge_id"] is not None:
             self.on_child_settled(charge, settled.settled_at)
-        verdict = self._apply(
+        result = self._apply(
             charge,
             "payment_settled",
             settled.settled_at,
@@ -126,26 +125,26 @@ class ChargeService:
             received_msat=settled.amount_msat,
             preimage=settled.preimage,
         )
-        if not verdict.refused:
+        if not result.refused:
             balance = self.balance_msat(charge["project"]) + settled.amount_msat
             self._wallets.put({"id": charge["project"], "balance_msat": balance})
         if charge["static_charge_id"] is not None:
             self.after_child_settled(charge, settled.settled_at)
 
     def invoice_failed(self, failed: FailedInvoice) -> None:
-        """The node cannot honour the invoice."""
+        """The node can no longer settle the invoice."""
         self._apply(self._by_hash(failed.payment_hash), "invoice_failed", failed.failed_at, failure=failed.reason)
 
     def expire(self, charge_id: str) -> None:
-        """The Charge's time is up."""
+        """The expiry of the Charge is reached."""
         self._apply(self.charges.existing(charge_id), "expiry_reached", self._clock.now())
 
     def resume(self) -> None:
-        """Set the timers of every Charge that still waits, oldest first: for a store that was just opened."""
+        """Set the timers of all pending Charges, oldest first, for a store that was just opened."""
         for row in self.charges.find("status", self.lifecycle.table.initial):
             self._clock.call_at(row["expires_at"], EXPIRY, TIMER, row["id"])
 
-    # What the house uses
+    # Used by the other services
 
     def issue(
         self,
@@ -160,11 +159,13 @@ class ChargeService:
         description_hash: bytes | None = None,
         comment: str | None = None,
         extra: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        """Bring a Charge into being: `expiry_s` whole seconds from the invoice's own timestamp, which is in whole
-        seconds (BOLT11) and therefore also the Charge's creation time."""
+    ) -> ChargeRow:
+        """Create a Charge with its invoice. It expires `expiry_s` seconds after its creation.
+
+        The creation time is the invoice's timestamp, which is in whole seconds (BOLT 11).
+        """
         created_at = self._clock.now() // 1_000 * 1_000
-        row = {
+        row: dict[str, Any] = {
             "id": self._new_id(),
             "project": project,
             "amount_msat": amount_msat,
@@ -176,7 +177,7 @@ class ChargeService:
             "confirmed_at": None,
             "static_charge_id": static_charge_id,
         }
-        # What is seldom there is left out: the garbage collector passes over a row of nothing but plain values.
+        # Seldom used fields are left out: the garbage collector does not track a row of plain values only.
         if extra:
             row["extra"] = dict(extra)
         if description_hash is not None:
@@ -187,42 +188,42 @@ class ChargeService:
         self._clock.call_at(charge["expires_at"], EXPIRY, TIMER, charge["id"])
         return charge
 
-    def find(self, project: str, charge_id: str) -> dict[str, Any]:
-        """The project's Charge, or `NotFound`: an id of another project's is as unknown as one never given out."""
-        row: dict[str, Any] | None = self.charges.row(charge_id)
+    def find(self, project: str, charge_id: str) -> ChargeRow:
+        """The project's Charge. Raises `NotFound`, for an unknown id and for another project's alike."""
+        row = self.charges.row(charge_id)
         if row is None or row["project"] != project:
             raise NotFound("this API key has no resource with this id: check the id and the key")
         return row
 
     def cancel_outstanding(self, static_charge_id: str) -> None:
-        """Close every unpaid invoice of a Static Charge; the Charges themselves expire in their own time."""
+        """Cancel every unpaid invoice of a Static Charge; its Charges stay pending until they expire."""
         for row in self.outstanding(static_charge_id):
             self._node.cancel(row["payment_hash"])
             self.charges.put({**row, "closed": True})
 
-    def outstanding(self, static_charge_id: str) -> list[dict[str, Any]]:
-        """The Static Charge's Charges that wait to be paid and still can be."""
-        waiting, children = self.lifecycle.table.initial, self.charges.find("static_charge_id", static_charge_id)
-        return [row for row in children if row["status"] == waiting and "closed" not in row]
+    def outstanding(self, static_charge_id: str) -> list[ChargeRow]:
+        """The Static Charge's pending Charges whose invoices can still be paid."""
+        pending, children = self.lifecycle.table.initial, self.charges.find("static_charge_id", static_charge_id)
+        return [row for row in children if row["status"] == pending and "closed" not in row]
 
     def balance_msat(self, project: str) -> int:
-        """What the project's settled invoices received, in msat."""
+        """The amount that the project's settled invoices received, in millisatoshis."""
         wallet = self._wallets.row(project)
-        return 0 if wallet is None else int(wallet["balance_msat"])
+        return 0 if wallet is None else wallet["balance_msat"]
 
-    def _apply(self, charge: Mapping[str, Any], trigger: str, at: int, **changes: Any) -> TransitionResult:
-        verdict = self.lifecycle.apply(charge, trigger, at, **changes)
-        if verdict.resource["status"] in self.lifecycle.table.terminal:
+    def _apply(self, charge: ChargeRow, trigger: str, at: int, **changes: Any) -> TransitionResult[ChargeRow]:
+        result = self.lifecycle.apply(charge, trigger, at, **changes)
+        if result.resource["status"] in self.lifecycle.table.terminal:
             self._clock.cancel(TIMER, charge["id"])
-        return verdict
+        return result
 
-    def _issue_invoice(self, draft: dict[str, Any], at: int) -> None:
-        fixed_hash = draft.pop("description_hash", None)
+    def _issue_invoice(self, draft: Any, at: int) -> None:
+        description_hash = draft.pop("description_hash", None)
         invoice = self._node.issue(
             InvoiceParams(
                 amount_msat=draft["amount_msat"],
                 description=draft["description"],
-                description_hash=None if fixed_hash is None else bytes.fromhex(fixed_hash),
+                description_hash=None if description_hash is None else bytes.fromhex(description_hash),
                 timestamp_s=draft["created_at"] // 1_000,
                 expiry_s=(draft["expires_at"] - draft["created_at"]) // 1_000,
                 payable_until_ms=draft["expires_at"] + self._grace_ms,
@@ -231,18 +232,18 @@ class ChargeService:
         draft["payment_hash"] = invoice.payment_hash
         draft["request"] = invoice.request
 
-    def _notify(self, draft: dict[str, Any], at: int) -> None:
+    def _notify(self, draft: ChargeRow, at: int) -> None:
         url = draft["callback_url"]
-        rule = self._own_rule if draft["static_charge_id"] is None else self._child_rule
+        rule = self._charge_rule if draft["static_charge_id"] is None else self._static_charge_rule
         event = rule.delivery.events.get(draft["status"])
         if not url or event is None:
             return
         if draft["static_charge_id"] is None:
-            data = charge_update(draft)
+            data = charge_callback(draft)
         else:
-            data = static_charge_update(draft, self._parents.existing(draft["static_charge_id"]))
+            data = static_charge_callback(draft, self._parents.existing(draft["static_charge_id"]))
         draft["sequence"] = draft.get("sequence", 0) + 1
-        self._callbacks.enqueue(
+        self._outbox.enqueue(
             resource_id=draft["id"],
             endpoint_id=draft["static_charge_id"] or draft["id"],
             project=draft["project"],
@@ -254,11 +255,10 @@ class ChargeService:
             at=at,
         )
 
-    def _by_hash(self, payment_hash: str) -> dict[str, Any]:
-        rows = self.charges.find("payment_hash", payment_hash)
-        if not rows:
+    def _by_hash(self, payment_hash: str) -> ChargeRow:
+        row = self.charges.first("payment_hash", payment_hash)
+        if row is None:
             raise LookupError(f"no charge has an invoice with payment hash {payment_hash}")
-        row: dict[str, Any] = rows[0]
         return row
 
 

@@ -1,42 +1,42 @@
-"""The state table: what may become of a resource is written in the spec, and only this module moves it.
+"""The lifecycle of a resource: the spec's state table decides, and only this module changes a status.
 
-stored row --- trigger ---> the table's row for (status, trigger), first whose guard holds
-                              |-- a transition: status, effects, one stored row
-                              `-- a refusal: nothing changes, and the reason is known
+stored row --- trigger ---> the table's rows for (status, trigger), the first whose guard holds
+                              |-- a transition: new status, effects, one stored row
+                              `-- a refusal: nothing changes, and the table gives the reason
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from leyden.server.contract.types import LifecycleRow, LifecycleTable
 from leyden.server.ports import EventJournal
 
 CREATION = "(creation)"
 
-Guard = Callable[[Mapping[str, Any], int], bool]
-Effect = Callable[[dict[str, Any], int], None]
+R = TypeVar("R")
+Guard = Callable[[Any, int], bool]
+Effect = Callable[[Any, int], None]
 
 
-class TransitionResult(NamedTuple):
-    """What the table said: the resource's row as it now stands, and the table row that decided."""
+class TransitionResult(NamedTuple, Generic[R]):
+    """The resource's row after a trigger, and the row of the lifecycle table that decided."""
 
-    resource: dict[str, Any]
+    resource: R
     rule: LifecycleRow
 
     @property
     def refused(self) -> bool:
-        """Whether the table refused the trigger; `rule.refuse` and `rule.because` say why."""
+        """Whether the table refused the trigger; `rule.refuse` and `rule.because` give the reason."""
         return self.rule.to is None
 
 
-class Lifecycle:
-    """One resource's state machine.
+class Lifecycle(Generic[R]):
+    """The state machine of one resource, whose rows have the type `R`.
 
-    `guards` answer questions about (row, instant). `effects` receive the draft of the new row and may add to it;
-    they run in the table's order before the draft is stored by `put`. `put` and whatever effects store belong to
-    the caller's commit.
+    A guard gets (row, instant). An effect gets (draft, instant) and may add fields to the draft of the new row; the
+    effects run in the table's order before `put` stores the draft. All writes belong to the caller's commit.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Lifecycle:
         *,
         guards: Mapping[str, Guard],
         effects: Mapping[str, Effect],
-        put: Callable[[dict[str, Any]], Any],
+        put: Callable[[R], Any],
         journal: EventJournal,
     ) -> None:
         self.table = table
@@ -58,19 +58,21 @@ class Lifecycle:
             self._rules.setdefault((row.source, row.trigger), []).append((guard, row))
 
     def decide(self, row: Mapping[str, Any], trigger: str, at: int) -> LifecycleRow:
-        """The table row that answers `trigger` for a resource in the state it has at instant `at`. Changes nothing."""
+        """The row of the table that applies to `trigger` at instant `at`. Changes nothing."""
         for guard, rule in self._rules[row.get("status") or CREATION, trigger]:
             if guard is None or guard(row, at):
                 return rule
-        # The loader holds every (state, trigger) to an unguarded last row.
-        raise AssertionError(f"{self.table.resource}: no row holds for {trigger}")
+        # The loader checks that the last row of every (state, trigger) has no guard.
+        raise AssertionError(f"{self.table.resource}: no row applies to {trigger}")
 
-    def apply(self, row: Mapping[str, Any], trigger: str, at: int, **changes: Any) -> TransitionResult:
-        """Let `trigger` happen at instant `at`. The only place that writes a status."""
+    def apply(self, row: Mapping[str, Any], trigger: str, at: int, **changes: Any) -> TransitionResult[R]:
+        """Apply `trigger` at instant `at`, with further `changes` of the row. Only this method changes a status."""
         rule = self.decide(row, trigger, at)
+        draft: Any
         if rule.to is None:
-            self._journal.note("refused", row["id"], trigger=trigger, refuse=rule.refuse)
-            return TransitionResult(dict(row), rule)
+            draft = dict(row)
+            self._journal.note("refused", draft["id"], trigger=trigger, refuse=rule.refuse)
+            return TransitionResult(draft, rule)
         draft = {**row, **changes, "status": rule.to}
         for effect in rule.effects:
             self._effects[effect](draft, at)

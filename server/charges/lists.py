@@ -1,4 +1,4 @@
-"""Lists: newest first, a page at a time, with the filters the spec declares."""
+"""List operations: one page, newest first, with the filters that the spec declares."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def _cursor(position: int) -> str:
     return f"{position:016x}"
 
 
-def page(table: Any, call: Request, show: Callable[[Any], Any], noun: str, **fixed: Any) -> dict[str, Any]:
-    """Answer one page of `table` for the call's project: `limit` rows after the cursor, matching every filter.
+def page(table: Any, request: Request, show: Callable[[Any], Any], noun: str, **fixed: Any) -> dict[str, Any]:
+    """The response with one page of the project's rows: `limit` rows after the cursor that match every filter.
 
     `fixed` are further exact matches on row fields. `createdAfter` is inclusive, `createdBefore` exclusive. `next` is
-    null on the last page.
+    the cursor of the next page, null on the last one. `show` makes a resource of a row, `noun` names it in `message`.
     """
-    query = call.query
-    filters = {"project": call.project, **fixed}
+    query = request.query
+    filters = {"project": request.project, **fixed}
     if query.get("status") is not None:
         filters["status"] = query["status"]
     if query.get("internalId") is not None:

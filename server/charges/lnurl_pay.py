@@ -1,16 +1,16 @@
-"""LNURL-pay: how a wallet turns a Static Charge's code into an invoice (LUD-06, 09, 12, 16, 21).
+"""LNURL-pay: the operations with which a wallet gets an invoice for a Static Charge (LUD-06, 09, 12, 16, 21).
 
-These operations have no key: whoever scanned the code may ask. Refusals are LNURL's own, `{status: ERROR, reason}`; the
-door turns every `Problem` raised here into one.
+They need no API key. Their errors have LNURL's form, `{status: ERROR, reason}`: the request pipeline converts every
+`Problem` raised here.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from typing import Any
 
 from leyden.server.charges.charges import ChargeService
+from leyden.server.charges.rows import StaticChargeRow
 from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.contract.bind import handles
 from leyden.server.contract.types import Contract
@@ -24,7 +24,7 @@ INVOICE_EXPIRY_S = 300
 
 
 class LnurlPayService:
-    """Answers wallets on behalf of Static Charges."""
+    """The LNURL-pay operations of the Static Charges."""
 
     def __init__(
         self, contract: Contract, clock: Clock, charges: ChargeService, static_charges: StaticChargeService
@@ -36,24 +36,24 @@ class LnurlPayService:
         self._verify_path = contract.operations["verifyPayment"].path
 
     @handles(raises=(NotFound, Conflict))
-    def get_pay_request(self, call: Request) -> dict[str, Any]:
-        """LUD-06 step one: what may be paid, and where to ask for the invoice."""
-        return self._pay_request(self._open(self._by_id(call.path["id"])))
+    def get_pay_request(self, request: Request) -> dict[str, Any]:
+        """LUD-06, first request: the payable amounts, and the URL that returns an invoice."""
+        return self._pay_request(self._require_open(self._by_id(request.path["id"])))
 
     @handles(raises=(NotFound, Conflict))
-    def get_lightning_address(self, call: Request) -> dict[str, Any]:
-        """LUD-16: the same answer, found by the user part of `user@host`."""
-        static = self._statics.by_user(call.path["user"])
+    def get_lightning_address(self, request: Request) -> dict[str, Any]:
+        """LUD-16: the same response, found by the user part of a lightning address."""
+        static = self._statics.by_user(request.path["user"])
         if static is None:
-            raise NotFound("nobody here has this lightning address")
-        return self._pay_request(self._open(static))
+            raise NotFound("no static charge has this lightning address: check its spelling")
+        return self._pay_request(self._require_open(static))
 
     @handles(raises=(NotFound, Conflict, InvalidRequest))
-    def request_invoice(self, call: Request) -> dict[str, Any]:
-        """LUD-06 step two: an invoice over the asked amount, as a Charge of its own."""
-        static = self._open(self._by_id(call.path["id"]))
-        amount_msat = _amount(call.query.get("amount"), static)
-        comment = call.query.get("comment") or ""
+    def request_invoice(self, request: Request) -> dict[str, Any]:
+        """LUD-06, second request: an invoice over the requested amount, which belongs to a new Charge."""
+        static = self._require_open(self._by_id(request.path["id"]))
+        amount_msat = _amount(request.query.get("amount"), static)
+        comment = request.query.get("comment") or ""
         if len(comment) > COMMENT_LIMIT:
             raise InvalidRequest(f"the comment has {len(comment)} characters: at most {COMMENT_LIMIT} are allowed")
         now = self._clock.now()
@@ -63,7 +63,7 @@ class LnurlPayService:
             project=static["project"],
             amount_msat=amount_msat,
             description=static["description"],
-            # LUD-06: the invoice commits to exactly the metadata the wallet was shown.
+            # LUD-06: the invoice commits to exactly the metadata of the first response.
             description_hash=hashlib.sha256(static["metadata"].encode()).digest(),
             expiry_s=expiry_s,
             internal_id=static["internal_id"],
@@ -75,7 +75,7 @@ class LnurlPayService:
         answer: dict[str, Any] = {
             "pr": charge["request"],
             "routes": [],
-            # LUD-11: when absent a wallet takes it for true, so it is always said.
+            # LUD-11: a missing value means true, so it is always given.
             "disposable": static["allowed_slots"] == 1,
             "verify": self._statics.public_url() + verify,
         }
@@ -84,28 +84,29 @@ class LnurlPayService:
         return answer
 
     @handles(raises=(NotFound,))
-    def verify_payment(self, call: Request) -> dict[str, Any]:
-        """LUD-21: whether the invoice was paid, with the preimage as proof once it was."""
-        charge = next(iter(self._charges.charges.find("payment_hash", call.path["paymentHash"])), None)
-        if charge is None or charge["static_charge_id"] != call.path["id"]:
-            raise NotFound("no invoice with this payment hash was issued here")
+    def verify_payment(self, request: Request) -> dict[str, Any]:
+        """LUD-21: whether the invoice was paid, and then the preimage as proof."""
+        charge = self._charges.charges.first("payment_hash", request.path["paymentHash"])
+        if charge is None or charge["static_charge_id"] != request.path["id"]:
+            raise NotFound("this payment request has no invoice with this payment hash: check both")
         settled = charge["confirmed_at"] is not None
         preimage = charge["preimage"] if settled else None
         return {"status": "OK", "settled": settled, "preimage": preimage, "pr": charge["request"]}
 
-    def _by_id(self, static_charge_id: str) -> dict[str, Any]:
-        row: dict[str, Any] | None = self._statics.static_charges.row(static_charge_id)
+    def _by_id(self, static_charge_id: str) -> StaticChargeRow:
+        row = self._statics.static_charges.row(static_charge_id)
         if row is None:
             raise NotFound("there is no such payment request: scan the code again or ask for a new one")
         return row
 
-    def _open(self, static: dict[str, Any]) -> dict[str, Any]:
+    def _require_open(self, static: StaticChargeRow) -> StaticChargeRow:
+        """The Static Charge, if its lifecycle allows an invoice now. Raises `Conflict`."""
         rule = self._statics.lifecycle.decide(static, "invoice_requested", self._clock.now())
         if rule.to is None:
             raise Conflict(rule.because or "this payment request is closed")
         return static
 
-    def _pay_request(self, static: Mapping[str, Any]) -> dict[str, Any]:
+    def _pay_request(self, static: StaticChargeRow) -> dict[str, Any]:
         return {
             "tag": "payRequest",
             "callback": self._statics.public_url() + self._invoice_path.replace("{id}", static["id"]),
@@ -116,25 +117,26 @@ class LnurlPayService:
         }
 
 
-def _amount(text: str | None, static: Mapping[str, Any]) -> int:
-    least, most = static["min_msat"], static["max_msat"]
+def _amount(text: str | None, static: StaticChargeRow) -> int:
+    minimum, maximum = static["min_msat"], static["max_msat"]
     if text is None:
-        raise InvalidRequest(f"amount is missing: add ?amount= in millisatoshis, from {least} to {most}")
+        raise InvalidRequest(f"amount is missing: add ?amount= in millisatoshis, from {minimum} to {maximum}")
     try:
         amount_msat = parse_msat(text)
     except InvalidAmount:
         raise InvalidRequest("amount is not a whole number of millisatoshis: write digits only") from None
-    if not least <= amount_msat <= most:
-        raise InvalidRequest(f"amount {amount_msat} is out of range: pay from {least} to {most} millisatoshis")
+    if not minimum <= amount_msat <= maximum:
+        raise InvalidRequest(f"amount {amount_msat} is out of range: pay from {minimum} to {maximum} millisatoshis")
     return amount_msat
 
 
-def _expiry_s(static: Mapping[str, Any], now: int) -> int:
-    """How long an invoice asked for now may live: never longer than what it pays for."""
-    if static["expires_at"] is None:
+def _expiry_s(static: StaticChargeRow, now: int) -> int:
+    """The expiry of an invoice requested now, in seconds: at most that of the Static Charge."""
+    expires_at = static["expires_at"]
+    if expires_at is None:
         return INVOICE_EXPIRY_S
-    # Invoices are stamped in whole seconds, so the last second of a Static Charge may have no room for one.
-    left_s: int = (static["expires_at"] - now // 1_000 * 1_000) // 1_000
+    # The timestamp of an invoice is in whole seconds, so the last second of a Static Charge can be too short for one.
+    left_s = (expires_at - now // 1_000 * 1_000) // 1_000
     if left_s < 1:
         raise Conflict("this payment request is about to expire: ask for a new one")
     return min(INVOICE_EXPIRY_S, left_s)

@@ -1,14 +1,15 @@
-"""Static Charges: one payment request that many may pay, and the slots that say how many."""
+"""Static Charges: one payment request that can be paid repeatedly, limited by its slots."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from leyden.server.charges.charges import ChargeService
 from leyden.server.charges.lifecycle import Lifecycle
 from leyden.server.charges.lists import page
 from leyden.server.charges.lnurl import encode_lnurl, pay_metadata
+from leyden.server.charges.rows import ChargeRow, StaticChargeRow
 from leyden.server.charges.wire_model import charge_resource, echo, envelope, static_charge_resource
 from leyden.server.contract.bind import handles
 from leyden.server.contract.types import Contract
@@ -17,6 +18,7 @@ from leyden.server.http.request import Request
 from leyden.server.money import parse_msat
 from leyden.server.ports import EXPIRY, Clock, EventJournal
 from leyden.server.store.store import Store
+from leyden.server.store.typed_table import TypedTable
 
 TIMER = "static_charge_expiry"
 
@@ -29,14 +31,14 @@ _ROW_NAMES = {
     "internalId": "internal_id",
     "callbackUrl": "callback_url",
 }
-_KNOWN = frozenset(_ROW_NAMES) | {"expiresIn", "identifier", "id", "status", "invoice", "slots"}
+_HANDLED = frozenset(_ROW_NAMES) | {"expiresIn", "identifier", "id", "status", "invoice", "slots"}
 
 
 class StaticChargeService:
     """Creates Static Charges, counts their slots, and moves them through the spec's `StaticCharge` table.
 
-    `public_url` gives the base of the addresses put into LNURLs. `name_taken` tells whether a lightning address's user
-    part is in use anywhere on this server.
+    `public_url` returns the base URL for LNURLs. `user_taken` returns whether a user part of a lightning address is in
+    use anywhere on this server.
     """
 
     def __init__(
@@ -55,21 +57,22 @@ class StaticChargeService:
         self.public_url = public_url
         self._lnurl_path = contract.operations["getPayRequest"].path
         self._echoed, self._editable = (
-            tuple(name for name in contract.operations[operation_id].echoed if name not in _KNOWN)
+            tuple(name for name in contract.operations[operation_id].echoed if name not in _HANDLED)
             for operation_id in ("createStaticCharge", "updateStaticCharge")
         )
-        self.static_charges = store.table(
-            "static_charges", key="id", indexes=("project", "internal_id", "status", "user")
+        indexes = ("project", "internal_id", "status", "user")
+        self.static_charges = cast(
+            TypedTable[StaticChargeRow], store.table("static_charges", key="id", indexes=indexes)
         )
         self.user_taken: Callable[[str], bool] = self.user_exists
         self.guards = {"slot_free": self._slot_free, "slot_unreserved": self._slot_unreserved}
         self.effects = {
             "take_slot": self._take_slot,
             "cancel_outstanding": lambda draft, at: self._charges.cancel_outstanding(draft["id"]),
-            # The invoice is the child Charge's own effect; here the word only says that one may be asked for.
+            # The Charge of the payment issues the invoice; here the effect only states that one can be requested.
             "issue_invoice": lambda draft, at: None,
         }
-        self.lifecycle = Lifecycle(
+        self.lifecycle: Lifecycle[StaticChargeRow] = Lifecycle(
             contract.lifecycles["StaticCharge"],
             guards=self.guards,
             effects=self.effects,
@@ -80,28 +83,28 @@ class StaticChargeService:
         charges.on_child_settled = self.payment_settled
         charges.after_child_settled = self.disable_if_full
 
-    # What clients ask
+    # API operations
 
     @handles(raises=(SemanticConflict, Conflict))
-    def create_static_charge(self, call: Request) -> dict[str, Any]:
-        """Store an active Static Charge and give out its LNURL."""
-        body = call.body
+    def create_static_charge(self, request: Request) -> dict[str, Any]:
+        """Store an active Static Charge and return its LNURL."""
+        body = request.body
         identifier = body.get("identifier")
         user = identifier.partition("@")[0] if identifier else None
         if user is not None and self.user_taken(user):
-            detail = f"the name {user} is taken on this server: choose another"
+            detail = f"the lightning address {user} is in use on this server: choose another one"
             raise Conflict(detail, field_errors=[FieldError("/identifier", detail)])
         now = self._clock.now()
-        span_s = int(body.get("expiresIn") or 0)
-        row = {
+        expires_in_s = int(body.get("expiresIn") or 0)
+        row: dict[str, Any] = {
             "id": self._new_id(),
-            "project": call.project,
+            "project": request.project,
             **_fields(body, {}),
             "slots": 0,
             "identifier": identifier,
             "user": user,
             "created_at": now,
-            "expires_at": now + span_s * 1_000 if span_s else None,
+            "expires_at": now + expires_in_s * 1_000 if expires_in_s else None,
             "extra": echo(self._echoed, body),
         }
         row["metadata"] = pay_metadata(row["description"], identifier or None)
@@ -111,21 +114,21 @@ class StaticChargeService:
         return envelope("Static charge created", self.show(static))
 
     @handles(raises=(NotFound,))
-    def get_static_charge_details(self, call: Request) -> dict[str, Any]:
+    def get_static_charge_details(self, request: Request) -> dict[str, Any]:
         """One Static Charge of the caller's project."""
-        return envelope("Static charge found", self.show(self.find(call)))
+        return envelope("Static charge found", self.show(self.find(request)))
 
     @handles(raises=(NotFound, SemanticConflict, Conflict))
-    def update_static_charge(self, call: Request) -> dict[str, Any]:
-        """Change what the caller named; the LNURL stays what it was. Raising `allowedSlots` may open it again."""
-        static = self.find(call)
+    def update_static_charge(self, request: Request) -> dict[str, Any]:
+        """Change the fields in the request; the LNURL does not change. More `allowedSlots` can make it active again."""
+        static = self.find(request)
         now = self._clock.now()
         if static["status"] in self.lifecycle.table.terminal:
             raise Conflict("this static charge has expired and cannot be changed: create a new one")
-        changed = {**static, **_fields(call.raw_body, static)}
+        changed = cast(StaticChargeRow, {**static, **_fields(request.raw_body, static)})
         changed["extra"] = {
             **static["extra"],
-            **echo([n for n in self._editable if n in call.raw_body], call.body),
+            **echo([name for name in self._editable if name in request.raw_body], request.body),
         }
         changed["metadata"] = pay_metadata(changed["description"], static["identifier"] or None)
         self.static_charges.put(changed)
@@ -134,88 +137,88 @@ class StaticChargeService:
         return envelope("Static charge updated", self.show(changed))
 
     @handles()
-    def list_static_charges(self, call: Request) -> dict[str, Any]:
+    def list_static_charges(self, request: Request) -> dict[str, Any]:
         """The project's Static Charges."""
-        return page(self.static_charges, call, self.show, "static charge")
+        return page(self.static_charges, request, self.show, "static charge")
 
     @handles(raises=(NotFound,))
-    def list_static_charge_charges(self, call: Request) -> dict[str, Any]:
-        """The Charges that payers asked for through one Static Charge."""
-        static = self.find(call)
-        return page(self._charges.charges, call, charge_resource, "charge", static_charge_id=static["id"])
+    def list_static_charge_charges(self, request: Request) -> dict[str, Any]:
+        """The Charges that payers requested through one Static Charge."""
+        static = self.find(request)
+        return page(self._charges.charges, request, charge_resource, "charge", static_charge_id=static["id"])
 
-    # What the world reports
+    # Events from the Charges and the clock
 
-    def payment_settled(self, charge: Mapping[str, Any], at: int) -> None:
-        """A child Charge was paid: take its slot."""
+    def payment_settled(self, charge: ChargeRow, at: int) -> None:
+        """A Charge of this Static Charge was paid: use a slot."""
         self._apply(self._parent(charge), "payment_settled", at)
 
-    def disable_if_full(self, charge: Mapping[str, Any], at: int) -> None:
-        """After a child's payment: with the last slot gone, no other invoice may be paid."""
+    def disable_if_full(self, charge: ChargeRow, at: int) -> None:
+        """After a payment: when the last slot is used, no other invoice can be paid."""
         static = self._parent(charge)
         if not self._slot_free(static, at):
             self._apply(static, "slots_filled", at)
 
     def expire(self, static_charge_id: str) -> None:
-        """The Static Charge's time is up."""
+        """The expiry of the Static Charge is reached."""
         self._apply(self.static_charges.existing(static_charge_id), "expiry_reached", self._clock.now())
 
     def resume(self) -> None:
-        """Set the timers of every Static Charge that will expire: for a store that was just opened."""
+        """Set the timers of all Static Charges that can expire, for a store that was just opened."""
         for row in self.static_charges:
             if row["expires_at"] is not None and row["status"] not in self.lifecycle.table.terminal:
                 self._clock.call_at(row["expires_at"], EXPIRY, TIMER, row["id"])
 
-    # What the house uses
+    # Used by the other services
 
-    def show(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """The resource; its LNURL leads to wherever this server is reached now."""
+    def show(self, row: StaticChargeRow) -> dict[str, Any]:
+        """The resource, with an LNURL for the server's present public URL."""
         return static_charge_resource(row, encode_lnurl(self.pay_url(row["id"])))
 
     def pay_url(self, static_charge_id: str) -> str:
-        """The address behind the LNURL."""
+        """The URL that the LNURL encodes."""
         return self.public_url() + self._lnurl_path.replace("{id}", static_charge_id)
 
-    def find(self, call: Request) -> dict[str, Any]:
-        """The project's Static Charge named in the path, or `NotFound`."""
-        row: dict[str, Any] | None = self.static_charges.row(call.path["id"])
-        if row is None or row["project"] != call.project:
+    def find(self, request: Request) -> StaticChargeRow:
+        """The project's Static Charge with the id in the path. Raises `NotFound`."""
+        row = self.static_charges.row(request.path["id"])
+        if row is None or row["project"] != request.project:
             raise NotFound("this API key has no resource with this id: check the id and the key")
         return row
 
-    def by_user(self, user: str) -> dict[str, Any] | None:
-        """The Static Charge behind a lightning address's user part, on this store."""
-        return next(iter(self.static_charges.find("user", user)), None)
+    def by_user(self, user: str) -> StaticChargeRow | None:
+        """The Static Charge with this user part of a lightning address, or None."""
+        return self.static_charges.first("user", user)
 
     def user_exists(self, user: str) -> bool:
-        """Whether a Static Charge of this store has the user part."""
+        """Whether a Static Charge of this service has the user part."""
         return self.by_user(user) is not None
 
-    def _parent(self, charge: Mapping[str, Any]) -> dict[str, Any]:
+    def _parent(self, charge: ChargeRow) -> StaticChargeRow:
         return self.static_charges.existing(charge["static_charge_id"])
 
-    def _apply(self, static: dict[str, Any], trigger: str, at: int) -> dict[str, Any]:
-        # Slots are counted after every change, and mostly nothing follows: only what moves is applied.
+    def _apply(self, static: StaticChargeRow, trigger: str, at: int) -> StaticChargeRow:
+        # Most triggers are refused, because the slots are checked after every change: a refusal is not journaled.
         if self.lifecycle.decide(static, trigger, at).to is None:
             return static
         return self.lifecycle.apply(static, trigger, at).resource
 
-    def _slot_free(self, row: Mapping[str, Any], at: int) -> bool:
+    def _slot_free(self, row: StaticChargeRow, at: int) -> bool:
         allowed = row["allowed_slots"]
         return allowed is None or row["slots"] < allowed
 
-    def _slot_unreserved(self, row: Mapping[str, Any], at: int) -> bool:
+    def _slot_unreserved(self, row: StaticChargeRow, at: int) -> bool:
         allowed = row["allowed_slots"]
         return allowed is None or row["slots"] + len(self._charges.outstanding(row["id"])) < allowed
 
-    def _take_slot(self, draft: dict[str, Any], at: int) -> None:
+    def _take_slot(self, draft: StaticChargeRow, at: int) -> None:
         draft["slots"] += 1
 
 
 def _fields(body: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """The row fields the body names (all of them for a new row), checked against each other.
+    """The row fields for the fields of the body, or all row fields when `before` is empty.
 
-    Raises `Impossible` when the minimum exceeds the maximum, or fewer slots are allowed than payments were taken.
+    Raises `SemanticConflict` when the minimum is above the maximum, or when fewer slots are allowed than are used.
     """
     fields: dict[str, Any] = {}
     for wire, name in _ROW_NAMES.items():
@@ -236,6 +239,6 @@ def _fields(body: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any
         )
     allowed = fields.get("allowed_slots")
     if allowed is not None and allowed < before.get("slots", 0):
-        detail = f"allowedSlots must be at least {before['slots']}, the payments already taken"
+        detail = f"allowedSlots must be at least {before['slots']}, the slots already used"
         raise SemanticConflict(detail, field_errors=[FieldError("/allowedSlots", detail)])
     return fields

@@ -1,8 +1,7 @@
-"""Rows and resources: how a stored row is shown on the wire, and how little of it is ours to decide.
+"""The wire model: how a stored row becomes a resource of the API or the body of a callback.
 
-A row is a plain dict with Python's names and integers; a resource is the specification's JSON. Request fields that the
-spec declares and the answer declares too, but that this code has never heard of, travel in `row["extra"]`; a Charge
-without any has no such field.
+A row has Python names and integers; a resource is the JSON of the spec. A field that the spec declares for the request
+and for the response, and that no code handles, is stored in `row["extra"]`; a Charge without such fields has none.
 """
 
 from __future__ import annotations
@@ -10,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from leyden.server.charges.rows import ChargeRow, StaticChargeRow
 from leyden.server.money import to_wire
 from leyden.server.timestamps import to_iso
-
-Row = Mapping[str, Any]
 
 UNIT = "msats"
 
@@ -23,12 +21,12 @@ def _instant(value: int | None) -> str | None:
 
 
 def echo(names: Sequence[str], body: Mapping[str, Any]) -> dict[str, Any]:
-    """The submitted values of the declared fields that no code knows: absent ones are answered `null`."""
+    """The values of the declared fields that no code handles; an absent one is `null`."""
     return {name: body.get(name) for name in names}
 
 
-def _charge(row: Row) -> dict[str, Any]:
-    """What a Charge's resource and its callback have in common."""
+def _charge(row: ChargeRow) -> dict[str, Any]:
+    """The fields that a Charge's resource and its callback share."""
     return {
         "id": row["id"],
         "unit": UNIT,
@@ -42,8 +40,8 @@ def _charge(row: Row) -> dict[str, Any]:
     }
 
 
-def charge_resource(row: Row) -> dict[str, Any]:
-    """A Charge as the specification shows it."""
+def charge_resource(row: ChargeRow) -> dict[str, Any]:
+    """A Charge as the API returns it."""
     charge = _charge(row)
     return {
         **charge,
@@ -58,8 +56,8 @@ def charge_resource(row: Row) -> dict[str, Any]:
     }
 
 
-def static_charge_resource(row: Row, lnurl: str) -> dict[str, Any]:
-    """A Static Charge as the specification shows it; `lnurl` is its bech32 payment request."""
+def static_charge_resource(row: StaticChargeRow, lnurl: str) -> dict[str, Any]:
+    """A Static Charge as the API returns it; `lnurl` is its bech32 payment request."""
     return {
         "id": row["id"],
         "unit": UNIT,
@@ -80,19 +78,18 @@ def static_charge_resource(row: Row, lnurl: str) -> dict[str, Any]:
     }
 
 
-def charge_update(row: Row) -> dict[str, Any]:
-    """The body of a Charge's callback: the Charge, flat, and nothing that strict receivers do not know."""
-    update = {**_charge(row), "invoice": {"request": row["request"]}}
+def charge_callback(row: ChargeRow) -> dict[str, Any]:
+    """The body of a Charge's callback: flat, with only the fields that the spec declares for it."""
+    body = {**_charge(row), "invoice": {"request": row["request"]}}
     if row["confirmed_at"] is not None:
-        update["confirmedAt"] = to_iso(row["confirmed_at"])
-    return update
+        body["confirmedAt"] = to_iso(row["confirmed_at"])
+    return body
 
 
-def static_charge_update(row: Row, parent: Row) -> dict[str, Any]:
-    """The body of the callback for one payment of a Static Charge: the payment's own Charge, and the slots as they
-    stand after it."""
+def static_charge_callback(row: ChargeRow, parent: StaticChargeRow) -> dict[str, Any]:
+    """The body of the callback for a payment of a Static Charge: the payment's Charge, and the slots after it."""
     return {
-        **charge_update(row),
+        **charge_callback(row),
         "staticChargeId": parent["id"],
         "slots": parent["slots"],
         "allowedSlots": parent["allowed_slots"],
@@ -100,5 +97,5 @@ def static_charge_update(row: Row, parent: Row) -> dict[str, Any]:
 
 
 def envelope(message: str, data: Any) -> dict[str, Any]:
-    """The answer's outer object."""
+    """The outer object of a response."""
     return {"success": True, "message": message, "data": data}

@@ -30,12 +30,12 @@ STATIC = CASES["conformance: 410 stops the callbacks of one Static Charge"]
 @pytest.fixture
 def trimmed(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A service whose callbacks trim descriptions."""
-    original = leyden.server.charges.charges.charge_update
+    original = leyden.server.charges.charges.charge_callback
 
     def update(row: Any) -> dict[str, Any]:
         return {**original(row), "description": row["description"].strip()}
 
-    monkeypatch.setattr(leyden.server.charges.charges, "charge_update", update)
+    monkeypatch.setattr(leyden.server.charges.charges, "charge_callback", update)
     return monkeypatch
 
 

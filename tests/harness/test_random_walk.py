@@ -96,13 +96,13 @@ def _expires_late(patch: pytest.MonkeyPatch) -> None:
 
 
 def _trims_descriptions(patch: pytest.MonkeyPatch) -> None:
-    original = leyden.server.charges.charges.charge_update
+    original = leyden.server.charges.charges.charge_callback
 
     def update(row: Any) -> dict[str, Any]:
         body = original(row)
         return {**body, "description": body["description"].strip()}
 
-    patch.setattr(leyden.server.charges.charges, "charge_update", update)
+    patch.setattr(leyden.server.charges.charges, "charge_callback", update)
 
 
 def _sells_too_many_slots(patch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.callbacks.signing import sign
-from leyden.server.charges.wire_model import charge_resource, charge_update
+from leyden.server.charges.wire_model import charge_callback, charge_resource
 from leyden.server.contract.types import Rule
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.timestamps import parse_iso
@@ -134,6 +134,6 @@ def tell(made: Any, operation_id: str, charge_id: str, event: str, status: str, 
             rule=unchecked(made.contract.operations[operation_id].callbacks[0]),
             event=event,
             sequence=1,
-            data={**charge_update(row), "status": status},
+            data={**charge_callback(row), "status": status},
             at=parse_iso(charge[due]),
         )

@@ -105,7 +105,7 @@ def test_fewer_slots_than_were_used_are_refused(sandbox: Sandbox, allowed: int, 
     ("changes", "places", "said"),
     [
         ({"minAmount": "9001"}, ["/minAmount", "/maxAmount"], r"minAmount \(9001\) is above maxAmount \(9000\)"),
-        ({"allowedSlots": 1}, ["/allowedSlots"], "at least 2, the payments already taken"),
+        ({"allowedSlots": 1}, ["/allowedSlots"], "at least 2, the slots already used"),
     ],
 )
 def test_a_change_that_cannot_be_names_the_fields_to_mend(
@@ -121,7 +121,7 @@ def test_a_change_that_cannot_be_names_the_fields_to_mend(
 def test_a_name_that_is_taken_is_said_at_its_field(sandbox: Sandbox) -> None:
     sandbox.static_charges.create(**TIPS, identifier="ana@shop.example")
     problem = sandbox.http.post("/v0/static-charges", json={**TIPS, "identifier": "ana@other.example"}).json()
-    assert "the name ana is taken" in problem["detail"]
+    assert "the lightning address ana is in use" in problem["detail"]
     assert problem["errors"] == [{"pointer": "/identifier", "detail": problem["detail"]}]
 
 
