@@ -1,15 +1,15 @@
 # %% [markdown]
 # # What happens when a customer pays?
 #
-# A shop wants 250 satoshis for a coffee. It asks the charge service for a **Charge**, shows the customer the invoice
-# that came with it, and waits to be told. In this notebook you are the shop, the customer and the clock.
+# A shop wants 250 satoshis for a coffee. It creates a **Charge** at the charge service, shows the invoice of the Charge
+# to the customer, and waits for a callback. In this notebook you are the shop, the customer and the clock.
 #
-# You need no server and no network: a *sandbox* is the whole service with its Lightning node, its customers and their
-# time in one Python object. Run the cells from top to bottom; the same seed gives everybody the same ids, invoices and
-# pictures.
+# You need no server and no network: a *sandbox* is the whole service with its Lightning node, its customers and its
+# clock in one Python object. Run the cells from top to bottom; the same seed always gives the same ids, invoices and
+# drawings.
 
 # %%
-import leyden.lab.drawings  # loaded here, so that every cell below answers at once
+import leyden.lab.drawings  # loaded here, so that the cells below are fast
 import leyden.lab.tables
 from leyden import Sandbox
 
@@ -23,11 +23,11 @@ sb = Sandbox(seed=seed, start="2030-01-01T09:00Z")
 sb
 
 # %% [markdown]
-# ## The shop asks
+# ## The shop creates a Charge
 #
-# `create` takes the names that the HTTP interface has, so what you learn here is true for the real requests. Amounts
-# are texts of digits, in millisatoshis. The `callbackUrl` is where the shop wants to hear of it; every host that ends
-# in `.localhost` is played by the sandbox.
+# `create` takes the field names of the HTTP API, so the same names work in real requests. Amounts are texts of digits,
+# in millisatoshis. The service sends its callbacks to `callbackUrl`; the sandbox simulates every host that ends in
+# `.localhost`.
 
 # %%
 charge = sb.charges.create(
@@ -39,14 +39,14 @@ charge = sb.charges.create(
 charge
 
 # %% [markdown]
-# `pending`: nobody has paid. The long text at the end is the invoice. It is a real BOLT11 invoice, signed by the
-# sandbox's node, and it can be read back without asking anybody (`bcrt` in its currency means that it is play money).
+# `pending`: the Charge is not paid yet. It has a real BOLT11 invoice, signed by the sandbox's node, which anybody can
+# decode without a request. The currency `bcrt` means test money (regtest).
 
 # %%
 charge.invoice.decode()
 
 # %% [markdown]
-# A customer would scan it.
+# A customer scans it as a QR code.
 
 # %%
 charge.qr()
@@ -54,24 +54,24 @@ charge.qr()
 # %% [markdown]
 # ## The customer pays
 #
-# Ana's wallet is made when it is first named. Paying only *schedules* the payment.
+# Ana's wallet is created when it is first used. `pay` only *schedules* the payment.
 
 # %%
 payment = sb.wallet("ana").pay(charge)
 payment, charge.status
 
 # %% [markdown]
-# Nothing happens until you let time move. That is the one rule of the sandbox: it is why you can look as long as you
-# like between two milliseconds, and why a week takes no longer than a minute.
+# Nothing happens until you move time. This is the main rule of the sandbox. You can inspect everything between two
+# milliseconds, and a simulated week takes seconds.
 
 # %%
 sb.run("1m")
 payment.outcome, charge.status
 
 # %% [markdown]
-# ## The shop is told
+# ## The shop gets a callback
 #
-# The service posted a message to the shop. This is what arrived, with nothing left out but the invoice.
+# The service posted a message to the shop. This is its body, without the invoice.
 
 # %%
 message = sb.receiver("shop").inbox[0]
@@ -80,19 +80,19 @@ message = sb.receiver("shop").inbox[0]
 # %% [markdown]
 # ## Who did what, when?
 #
-# The timeline has a lane for everybody who took part. Time runs downwards.
+# The timeline has a lane for each participant. Time runs downwards.
 
 # %%
 charge.timeline()
 
 # %% [markdown]
-# The same as a conversation:
+# The same as a sequence diagram:
 
 # %%
 charge.sequence()
 
 # %% [markdown]
-# A Charge can end in three ways. This one went the way that is drawn strong.
+# A Charge has three final states. The bold lines are the transitions of this Charge.
 
 # %%
 charge.lifecycle()
@@ -100,12 +100,12 @@ charge.lifecycle()
 # %% [markdown]
 # ## The answer
 #
-# When a customer pays, the node takes the money, the Charge becomes `completed` in the same instant, the shop is told,
-# and the customer's wallet gets the proof of payment. Everything that happens in a sandbox is in its journal, in order:
+# When a customer pays, the node settles the payment, the Charge becomes `completed` in the same instant, the shop gets
+# a callback, and the customer's wallet gets the proof of payment. The journal holds all events of a sandbox, in order:
 
 # %%
 sb.journal[["at", "kind", "subject"]]
 
 # %% [markdown]
-# **Try it.** Change `expires_in_s` to 1 and let two minutes pass *before* Ana pays. What does her wallet say? The next
-# notebook is about that.
+# **Try it.** Change `expires_in_s` to 1 and let two minutes pass *before* Ana pays. What does her wallet report? The
+# next notebook is about that.

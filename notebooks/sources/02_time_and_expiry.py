@@ -1,9 +1,8 @@
 # %% [markdown]
 # # Can a customer still pay in the last second?
 #
-# An invoice is good for a while, and then it is not. Between the two lies one instant, and every shop has a customer
-# who pays exactly then. Waiting for that to happen in real life takes patience. Here you stop the clock one second
-# before, and try all the ways in which it could go on.
+# An invoice can be paid until it expires. Every shop has a customer who pays just at that instant, but in production
+# this is hard to reproduce. Here you stop the clock around the expiry and try each case.
 
 # %%
 import pandas as pd
@@ -14,7 +13,7 @@ from leyden import Sandbox
 # %% tags=["parameters"]
 seed = 7
 expires_in_s = 60
-edges_ms = [-1000, -1, 0, 1, 1000]  # when the payment is made, counted from the expiry; -1 and 0 are needed below
+edges_ms = [-1000, -1, 0, 1, 1000]  # the time of the payment, relative to the expiry; -1 and 0 are used below
 
 # %%
 sb = Sandbox(seed=seed, start="2030-01-01T09:00Z")
@@ -24,12 +23,12 @@ charge = sb.charges.create(
 charge
 
 # %% [markdown]
-# ## One past, five presents
+# ## One fork per case
 #
-# Time in a sandbox only goes forwards. To try something, make a **fork**: a second world that stands where this one
-# stands and goes its own way. The first one never notices.
+# Time in a sandbox only moves forward. To try several continuations, create a **fork** for each: an independent copy of
+# the sandbox. Nothing in a fork changes the original.
 #
-# So let each fork walk up to the expiry, stop a little before, at, or after it, and let Bob pay there.
+# Each fork moves to an instant shortly before, at, or after the expiry. There Bob pays.
 
 # %%
 worlds = {}
@@ -39,14 +38,14 @@ for edge_ms in edges_ms:
     world.wallet("bob").pay(charge)
     world.run()
 
-told = pd.concat([world.charges[["world", "status"]] for world in worlds.values()], ignore_index=True)
-heard = pd.concat([world.payments[["payer", "outcome"]] for world in worlds.values()], ignore_index=True)
-pd.concat([told, heard], axis=1)
+charges = pd.concat([world.charges[["world", "status"]] for world in worlds.values()], ignore_index=True)
+payments = pd.concat([world.payments[["payer", "outcome"]] for world in worlds.values()], ignore_index=True)
+pd.concat([charges, payments], axis=1)
 
 # %% [markdown]
-# The answer is sharp. One millisecond before the expiry the payment counts. At the instant itself it no longer does:
-# a Charge has to be paid *before* it expires. And Bob is not told any of this: all that a wallet learns is
-# `INCORRECT_PAYMENT_DETAILS`, the same as for a wrong amount. Why it was really refused, only the simulation knows:
+# One millisecond before the expiry the payment counts. At the expiry itself it does not: a Charge must be paid *before*
+# it expires. A wallet only sees `INCORRECT_PAYMENT_DETAILS`, the same failure as for a wrong amount. The cause is known
+# to the simulation alone:
 
 # %%
 worlds[0].payments["reason"].item()
@@ -54,9 +53,8 @@ worlds[0].payments["reason"].item()
 # %% [markdown]
 # ## What else is different?
 #
-# `diff` compares two worlds, row by row and field by field, and leaves out what is the same in both. `here` is the fork
-# that stopped a millisecond before the expiry, `there` the one that stopped at it. The journal knows more; this is what
-# the shop, its node and its customer could see.
+# `diff` compares two sandboxes row by row and lists the fields that differ. `here` is the fork one millisecond before
+# the expiry, `there` the fork at the expiry. Shown are the tables that the shop, its node and its customer can see.
 
 # %%
 before, at = worlds[-1], worlds[0]
@@ -65,7 +63,7 @@ seen = found["table"].isin(["charges", "payments", "deliveries", "balances"]) & 
 found.loc[seen, ["table", "field", "here", "there"]]
 
 # %% [markdown]
-# ## Both stories
+# ## Both timelines
 
 # %%
 before.charges[charge.id].timeline()
@@ -74,14 +72,14 @@ before.charges[charge.id].timeline()
 at.charges[charge.id].timeline()
 
 # %% [markdown]
-# In the second world Bob comes within the very millisecond of the expiry, and still the Charge is gone before he has
-# pressed the button. Both shops were told at once, the one of its money, the other that this Charge is over.
+# In the second fork Bob pays in the same millisecond as the expiry, and the expiry comes first. Both shops get a
+# callback at once: `charge.completed` in the first, `charge.expired` in the second.
 
 # %% [markdown]
-# ## Arrived in time, and not taken yet
+# ## A held payment
 #
-# A node may also *hold* a payment: the money is there, but the node has not taken it. What if the Charge expires
-# meanwhile?
+# A node may also *hold* a payment: it has arrived, but the node has not settled it. What happens when the Charge
+# expires meanwhile?
 
 # %%
 held = sb.fork(label="held")
@@ -95,11 +93,10 @@ before_expiry, (payment.status, payment.outcome, held.charges[charge.id].status)
 held.charges[charge.id].timeline()
 
 # %% [markdown]
-# ## Another reading
+# ## Another interpretation
 #
-# Not every service draws the line there. An *overlay* changes one rule of the specification; this one lets the very
-# instant of the expiry still count. Bob sends his payment at once here, and it is under way just so long that it
-# arrives at the edge.
+# Other services may decide this case differently. An *overlay* changes one rule of the specification; with this one a
+# payment at the instant of the expiry still counts. Here Bob schedules each payment so that it arrives at the instant.
 
 # %%
 rows = []
@@ -110,14 +107,19 @@ for overlays in ([], ["payable-at-expiry"]):
         world = other.fork()
         world.wallet("bob").pay(late, delay=expires_in_s + edge_ms / 1000)
         world.run()
-        reading = " ".join(overlays) or "as specified"
-        rows.append({"reading": reading, "arrives": f"{edge_ms:+} ms", "status": world.charges[late.id].status})
-pd.DataFrame(rows).pivot(index="reading", columns="arrives", values="status")[[f"{edge:+} ms" for edge in edges_ms]]
+        interpretation = " ".join(overlays) or "as specified"
+        rows.append(
+            {"interpretation": interpretation, "arrives": f"{edge_ms:+} ms", "status": world.charges[late.id].status}
+        )
+pd.DataFrame(rows).pivot(index="interpretation", columns="arrives", values="status")[
+    [f"{edge:+} ms" for edge in edges_ms]
+]
 
 # %% [markdown]
 # ## The answer
 #
-# Yes, in the last second, and even in the last millisecond; not at the stroke. If your shop shows a countdown, let it
-# reach zero a few seconds early: a payment also needs time for its way, and what counts is when it *arrives*.
+# Yes: in the last second, and even in the last millisecond, but not at the expiry itself. If your shop shows a
+# countdown, let it reach zero a few seconds early: a payment needs time to arrive, and the time of its *arrival*
+# counts.
 #
-# **Try it.** Set `expires_in_s` to 1. Does anything change but the clock?
+# **Try it.** Set `expires_in_s` to 1. Does anything change except the times?

@@ -1,9 +1,8 @@
 # %% [markdown]
 # # What happens when the shop does not answer?
 #
-# The customer has paid, the service wants to tell the shop, and the shop's server is restarting. In this notebook you
-# make a receiver fail in the ways in which real ones fail, and see what the service does, and what a good receiver has
-# to do so that no coffee is served twice.
+# The customer has paid, the service sends a callback, and the shop's server is restarting. In this notebook a receiver
+# fails in typical ways. You see how the service reacts, and what a receiver must do so that no coffee is served twice.
 
 # %%
 import base64
@@ -18,7 +17,7 @@ from leyden.callbacks.replies import Reply
 
 # %% tags=["parameters"]
 seed = 7
-answers = [500, "timeout", 200]  # what the shop says, one after another
+answers = [500, "timeout", 200]  # the shop's responses, in order
 
 # %%
 sb = Sandbox(seed=seed, start="2030-01-01T09:00Z")
@@ -29,9 +28,9 @@ sb.run()
 sb.callbacks[["attempt", "due_at", "answered_at", "http_status", "error", "latency_ms"]]
 
 # %% [markdown]
-# An error, a silence, and at last a `200`. Only an answer from 200 to 299 counts as heard; after fifteen seconds
-# without one the service stops waiting and tries again later. The Charge itself does not care: it was `completed` from
-# the moment the money came.
+# An error, a timeout, then a `200`. Only a status from 200 to 299 counts as delivered; after fifteen seconds without a
+# response the service stops waiting and tries again later. The Charge does not depend on this: it was `completed` when
+# the payment arrived.
 
 # %%
 charge.timeline()
@@ -39,8 +38,8 @@ charge.timeline()
 # %% [markdown]
 # ## How long does it keep trying?
 #
-# Here is a shop that never recovers, an hour and a half after the payment. Hollow is what is still to come; each wait
-# is longer than the one before, and a little irregular, so that a thousand messages do not come back at the same time.
+# This shop never recovers. The drawing shows the schedule 90 minutes after the payment; hollow marks are in the future.
+# The waits grow, and are random by some per cent, so that a thousand messages are not retried at the same time.
 
 # %%
 dark = Sandbox(seed=seed, start="2030-01-01T09:00Z", label="dark")
@@ -59,13 +58,13 @@ pd.DataFrame({"attempt": dark.callbacks["attempt"], "hours since the last": wait
 dark.deliveries[["event", "status", "attempts", "created_at", "finished_at"]]
 
 # %% [markdown]
-# Ten attempts over three days, and then the message is `exhausted`: nobody will send it again by itself.
+# After ten attempts over three days the message is `exhausted`: the service does not send it again by itself.
 
 # %% [markdown]
-# ## Once more, please
+# ## A replay on request
 #
-# The next morning the shop is back, and its owner asks for the message again. That is a request to the sandbox's
-# control plane, which has a page of its own under `leyden serve`.
+# The next morning the shop works again, and its owner requests a replay of the message. This is a request to the
+# control API of the sandbox; `leyden serve` has a page for it.
 
 # %%
 dark.advance("1d")
@@ -76,10 +75,10 @@ dark.run()
 dark.deliveries[["event", "status", "attempts", "finished_at"]]
 
 # %% [markdown]
-# ## Heard, but not understood to be heard
+# ## Processed, but the response is too late
 #
-# The dangerous failure looks like this: the shop *did* take the message and served the coffee, and then its answer took
-# too long. The service cannot know, so it sends the message again.
+# The dangerous failure: the shop *processes* the message and serves the coffee, but its response comes too late. The
+# service cannot know this, so it sends the message again.
 
 # %%
 slow = Sandbox(seed=seed, start="2030-01-01T09:00Z", label="slow")
@@ -93,7 +92,7 @@ pd.DataFrame(
         {
             "attempt": got.attempt,
             "webhook-id": got.webhook_id,
-            "answer": got.answer,
+            "response": got.answer,
             "acted on": got.commits,
             "seen before": got.repeated,
         }
@@ -102,13 +101,13 @@ pd.DataFrame(
 )
 
 # %% [markdown]
-# The `webhook-id` is the same in both. Keep the ids that you have acted on, and pass over those that you know.
+# The `webhook-id` is the same in both. Store the ids of processed messages, and skip messages with a known id.
 
 # %% [markdown]
 # ## Is it really from the service?
 #
-# Anybody can post to your address. What comes from the service is signed with a secret that only you and it know: an
-# HMAC over the message's id, its time and its body. This is all that a receiver has to compute.
+# Anybody can post to your URL. Messages from the service are signed with a shared secret: an HMAC over the message's
+# id, timestamp and body. This is the whole computation of a receiver.
 
 # %%
 secret = slow.ask("GET", "/sandbox/v1/webhook-secret")["current"]
@@ -116,15 +115,15 @@ secret = slow.ask("GET", "/sandbox/v1/webhook-secret")["current"]
 
 def signed_by_us(post):
     key = base64.b64decode(secret.removeprefix("whsec_"))
-    said = f"{post.headers['webhook-id']}.{post.headers['webhook-timestamp']}.{post.body}"
-    mac = base64.b64encode(hmac.new(key, said.encode(), hashlib.sha256).digest()).decode()
+    signed = f"{post.headers['webhook-id']}.{post.headers['webhook-timestamp']}.{post.body}"
+    mac = base64.b64encode(hmac.new(key, signed.encode(), hashlib.sha256).digest()).decode()
     return any(hmac.compare_digest(f"v1,{mac}", one) for one in post.headers["webhook-signature"].split())
 
 
 [signed_by_us(got) for got in inbox]
 
 # %% [markdown]
-# Now let somebody change the message on its way. The receiver that is built in objects; does yours?
+# Now a fault changes the body of a message in transit. The built-in receiver notices it; does yours?
 
 # %%
 slow.faults.add("changed_body", event="charge.completed")
@@ -137,16 +136,15 @@ signed_by_us(last), list(last.verdict)
 # %% [markdown]
 # ## The answer
 #
-# The service keeps trying for three days and then stops. What a shop has to do is little, and none of it may be
-# missing:
+# The service retries for three days and then stops. The shop must handle four cases:
 
 # %%
 pd.DataFrame(
     [
-        ("an error, or no answer", "sends it again, later and later", "answer 2xx once the message is safe"),
-        ("an answer that came too late", "sends it again", "pass over a webhook-id that you know"),
-        ("ten failures", "gives up: exhausted", "ask for a replay, or read the Charge"),
-        ("a message that was changed", "knows nothing of it", "verify the signature before anything else"),
+        ("an error, or no response", "retries with growing waits", "respond 2xx once the message is stored"),
+        ("a response that comes too late", "retries", "skip messages with a known webhook-id"),
+        ("ten failures", "stops: exhausted", "request a replay, or read the Charge"),
+        ("a changed message", "does not know it", "verify the signature first"),
     ],
     columns=["what goes wrong", "what the service does", "what the shop does"],
 )

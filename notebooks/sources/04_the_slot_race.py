@@ -2,8 +2,8 @@
 # # Two customers, one slot: who gets it?
 #
 # A **Static Charge** is a code that stays the same: printed on a jar, it takes tips from anybody. It can have a limit,
-# a number of *slots*. Say that there is one table left, and so one slot. Two people scan the code in the same second,
-# and both of their wallets ask for an invoice. Who gets the table, and what does the other one see?
+# a number of *slots*. Suppose that one table is left, so there is one slot. Two people scan the code in the same
+# second, and both wallets request an invoice. Who gets the table, and what does the other customer see?
 
 # %%
 import pandas as pd
@@ -32,8 +32,8 @@ table
 table.qr()
 
 # %% [markdown]
-# The code holds an LNURL, a link that a wallet follows to learn what it may pay, and then to ask for an invoice.
-# `scan` does all of that; like every payment, it arrives when time moves. Bob is half a second behind Ana.
+# The code holds an LNURL: a link to the possible amounts, from which the wallet then requests an invoice. `scan` does
+# both, and schedules the payment. Bob's payment is half a second later than Ana's.
 
 # %%
 ana = sb.wallet("ana").scan(table, amount=amount_msat)
@@ -41,7 +41,7 @@ bob = sb.wallet("bob").scan(table, amount=amount_msat, delay="500ms")
 sb.charges[["status", "amount_sat", "created_at", "expires_at"]]
 
 # %% [markdown]
-# Two invoices for one slot. Both are good at this moment; the slot is not given to who asks, but to who pays.
+# Two invoices for one slot. Both are valid at this moment: the slot goes to the first payment, not the first request.
 
 # %%
 sb.run()
@@ -51,9 +51,8 @@ sb.payments[["payer", "status", "outcome", "reason"]]
 table
 
 # %% [markdown]
-# Ana's payment took the slot, the Static Charge became `disabled`, and in the same instant the node cancelled the
-# invoice that Bob was about to pay. When his payment arrived it was refused, and his wallet had its money back. The two
-# Charges, one after the other:
+# Ana's payment used the slot, the Static Charge became `disabled`, and in the same instant the node cancelled Bob's
+# invoice. His payment was refused on arrival, so he paid nothing. The two Charges:
 
 # %%
 first, second = table.charges
@@ -66,7 +65,7 @@ second.timeline()
 table.lifecycle()
 
 # %% [markdown]
-# ## The one who comes too late
+# ## A customer without an invoice
 
 # %%
 try:
@@ -75,7 +74,7 @@ except PayerError as refused:
     print(refused)
 
 # %% [markdown]
-# Cleo's wallet is told at once; she gets no invoice at all. The shop can open a slot again by changing the limit:
+# Cleo gets no invoice, and her wallet shows why. The shop can add a slot by changing the limit:
 
 # %%
 table.update(allowedSlots=slots + 1)
@@ -86,14 +85,14 @@ cleo.outcome, table.slots, table.status
 # %% [markdown]
 # ## Three ways to count
 #
-# When is a slot used up: when an invoice is given out, or when it is paid? And what becomes of invoices that are open
-# when the last slot goes? Overlays choose between three readings. The same two customers, and then a third, who comes
-# ten minutes later; once Ana pays, and once she only looks at the invoice and goes home.
+# When is a slot used: when an invoice is issued, or when it is paid? And what happens to open invoices when the last
+# slot is used? Overlays select one of three interpretations. The table shows the same two customers, and a third one
+# ten minutes later; once Ana pays, and once she requests an invoice and does not pay.
 
 
 # %%
 def scan(world, name, code, **how):
-    """The payment, or None when the wallet is given no invoice."""
+    """The payment, or None when the wallet gets no invoice."""
     try:
         return world.wallet(name).scan(code, amount=amount_msat, **how)
     except PayerError:
@@ -103,26 +102,28 @@ def scan(world, name, code, **how):
 def race(reading, ana_pays):
     world = Sandbox(seed=seed, start="2030-01-01T09:00Z", overlays=reading)
     code = world.static_charges.create(minAmount="1000", maxAmount="5000000", description="A table", allowedSlots=slots)
-    seen = {"Ana": scan(world, "ana", code, outcome="settle" if ana_pays else "fail")}
-    seen["Bob"] = scan(world, "bob", code, delay="500ms")
+    payments = {"Ana": scan(world, "ana", code, outcome="settle" if ana_pays else "fail")}
+    payments["Bob"] = scan(world, "bob", code, delay="500ms")
     world.advance("10m")
-    seen["Cleo, later"] = scan(world, "cleo", code)
+    payments["Cleo, later"] = scan(world, "cleo", code)
     world.run()
-    told = {True: "paid", False: "refused, nothing paid"}
-    saw = {who: told[got.outcome == "SUCCEEDED"] if got else "no invoice" for who, got in seen.items()}
+    words = {True: "paid", False: "refused, nothing paid"}
+    results = {who: words[got.outcome == "SUCCEEDED"] if got else "no invoice" for who, got in payments.items()}
     if not ana_pays:
-        saw["Ana"] = "only looks"
-    return {"Ana pays": ana_pays, "reading": " ".join(reading) or "as specified", **saw, "sold": code.slots}
+        results["Ana"] = "does not pay"
+    return {"Ana pays": ana_pays, "interpretation": " ".join(reading) or "as specified", **results, "sold": code.slots}
 
 
 readings = ([], ["reserve-on-issue"], ["count-on-settle"])
-pd.DataFrame([race(reading, pays) for pays in (True, False) for reading in readings]).set_index(["Ana pays", "reading"])
+pd.DataFrame([race(reading, pays) for pays in (True, False) for reading in readings]).set_index(
+    ["Ana pays", "interpretation"]
+)
 
 # %% [markdown]
 # ## The answer
 #
-# Who pays first gets the slot; the other one's payment is refused and costs nothing. `reserve-on-issue` tells the
-# second customer before he has pressed anything, but a slot is blocked by everybody who only looks. `count-on-settle`
-# sends nobody away with an invoice in hand, and so sells more than there is.
+# The first payment gets the slot; the second one is refused and costs nothing. With `reserve-on-issue` the second
+# customer gets no invoice, but every customer who does not pay blocks a slot. With `count-on-settle` every issued
+# invoice can be paid, so more is sold than there is.
 #
-# **Try it.** Let Ana's payment be held (`outcome="hold"`) and Bob's not. Who is first now?
+# **Try it.** Let the node hold Ana's payment (`outcome="hold"`) and not Bob's. Who is first now?

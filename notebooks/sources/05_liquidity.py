@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Why can nobody pay my shop any more?
 #
-# At nine everything worked. At twenty past, customers say that their wallets find no way to you. Nothing is broken:
-# your node has simply *received* too much. In this notebook a shop runs dry under your eyes, you look over the shoulder
-# of a customer's wallet, and try out what helps.
+# At nine o'clock payments worked. At twenty past nine, customers report that their wallets find no route. Nothing is
+# broken: your node has *received* too much. In this notebook a shop uses up its inbound liquidity. You see what a
+# customer's wallet sees, and compare six remedies.
 
 # %%
 import pandas as pd
@@ -21,16 +21,16 @@ minutes = 20
 # %% [markdown]
 # ## A good day
 #
-# A channel is like a wire with beads: what lies on the other side can come to you, what lies on yours can go away.
-# Every payment that arrives moves beads to your side. Here is the shop before it opens. Each tube is a channel, as
-# thick as it is large, and filled by what can still flow towards the shop.
+# A channel has two balances: the balance of the other side can move to you, your own balance can move away. Every
+# received payment moves some of it to your side. This is the shop before it opens. Each line is a channel; its
+# thickness is the capacity, its filled part is the balance that can still move towards the shop.
 
 # %%
 sb = Sandbox(seed=seed, start="2030-01-01T09:00Z", network=shape)
 network(sb.world)
 
 # %% [markdown]
-# Now let customers come, twenty a minute, and note every two minutes how much could still be received.
+# Now customers arrive, twenty a minute. Every two minutes the loop records how much the shop can still receive.
 
 # %%
 customers = {"rate": rate, "amount": amount, "patience": "5m", "payers": 200}
@@ -39,18 +39,18 @@ inbound = {}
 for _ in range(minutes // 2):
     inbound[sb.now[11:16]] = sb.network["shop"].inbound_msat // 1_000
     sb.run("2m")
-sb.run("10m")  # until the last of them is through
+sb.run("10m")  # until all payments have ended
 
 day = pd.DataFrame({"inbound, sat": inbound})
 bars(day, title="What the shop can still receive, in sat")
 
 # %%
 day["could pay"] = [kpi.conversion for _, kpi in sb.kpi.windows("2m")][: len(day)]
-bars(day[["could pay"]], title="Share of the customers who could pay, by when they came", percent=True)
+bars(day[["could pay"]], title="Share of the customers who could pay, by time of arrival", percent=True)
 
 # %% [markdown]
-# For a quarter of an hour all is well, and then within minutes nobody gets through. The shop did nothing wrong, and
-# nothing warned it. What is left in the tubes is a hundredth of each, which has to stay there.
+# For a quarter of an hour payments work, then within minutes no payment succeeds, without any warning to the shop. The
+# rest in the channels is the reserve, one per cent of each, which cannot be spent.
 
 # %%
 network(sb.world)
@@ -58,39 +58,39 @@ network(sb.world)
 # %% [markdown]
 # ## What a customer sees
 #
-# A wallet knows the map of the network, but not how much lies on which side of a channel. It can only try, and learn
-# from what comes back. Here is the customer whose wallet tried hardest, in vain.
+# A wallet knows the channel graph, but not the balances. It can only try routes, and learn from the failures. This is
+# the failed payment with the most attempts.
 
 # %%
-in_vain = sb.payments[sb.payments["outcome"] == "NO_ROUTE"]
-hardest = in_vain.loc[in_vain["attempts"].idxmax()]
-tried = sb.attempts[sb.attempts["payment"] == hardest["id"]]
-tried[["at", "amount_sat", "route", "hop", "name", "retried", "learned"]]
+failed = sb.payments[sb.payments["outcome"] == "NO_ROUTE"]
+longest = failed.loc[failed["attempts"].idxmax()]
+tries = sb.attempts[sb.attempts["payment"] == longest["id"]]
+tries[["at", "amount_sat", "route", "hop", "name", "retried", "learned"]]
 
 # %%
-hardest["outcome"], hardest["reason"], sb.charges[hardest["charge_id"]].status
+longest["outcome"], longest["reason"], sb.charges[longest["charge_id"]].status
 
 # %% [markdown]
-# `NO_ROUTE` is all that the customer reads; he will think that his wallet is bad, or your shop. (The reason beside it
-# is what only the simulation knows.) And you? The Charge expired like any other: the shop sees no trace of somebody who
-# wanted to pay. And there is more that it does not see: wallets remember what failed.
+# The customer sees only `NO_ROUTE`, and may blame the wallet or the shop. (Only the simulation knows the reason beside
+# it.) The shop sees a Charge that expired like any other: there is no trace of an attempted payment. It also does not
+# see that wallets remember failures.
 
 # %%
-in_vain["attempts"].value_counts().sort_index().rename("customers").to_frame().T
+failed["attempts"].value_counts().sort_index().rename("customers").to_frame().T
 
 # %% [markdown]
-# With 0 attempts nothing was even sent: the node behind that wallet knew already that there is no way.
+# With 0 attempts nothing was sent: the wallet's node already knew from earlier failures that there is no route.
 
 # %% [markdown]
 # ## What helps?
 #
-# Forks of the same moment, and in each the same customers for five more minutes:
+# Each remedy gets a fork of the same instant, with the same customers for five more minutes:
 #
-# - **nothing** is done;
-# - **rebalance**: the shop sends 20,000 sat around in a circle, out of one channel and in through the other;
+# - **nothing**: no action;
+# - **rebalance**: the shop sends 20,000 sat in a circle, out through one channel and in through the other;
 # - **own channel**: the shop opens a channel to its largest peer, with five million satoshis of its own;
-# - **spend**: the shop pays its suppliers over Lightning, with half of what lies on its side;
-# - **spend, and wait**: the same, an hour before the customers come;
+# - **spend**: the shop pays its suppliers over Lightning, with half of its outbound balance;
+# - **spend, and wait**: the same, an hour before the customers arrive;
 # - **peer's channel**: the largest peer opens a channel of five million satoshis to the shop.
 
 # %%
@@ -130,11 +130,10 @@ after
 bars(after[["can pay"]], title="Share of the customers who can pay afterwards", percent=True)
 
 # %% [markdown]
-# Nobody could pay, because nothing was left on the other side. Money of your own in a new channel lies on *your* side
-# and changes nothing. A circle only moves what is there from one channel to another, and nothing is there. What a shop
-# that only receives needs, again and again, is a way to spend what it got, or a channel that somebody opens *to* it. A
-# new channel helps at once, because nobody has bad memories of it; the old ones are avoided for a while after they work
-# again.
+# No payment succeeded because the shop had no inbound liquidity left. A new channel funded by the shop adds balance on
+# *its own* side and changes nothing. Rebalancing moves inbound balance between channels, and there is none. A shop that
+# only receives must regularly spend what it received, or get a channel that a peer opens *to* it. A new channel helps
+# at once, because no wallet remembers failures on it; wallets avoid the old ones for a while after they work again.
 #
-# **Try it.** `sb.network["shop"].drain(inbound=0.98)` makes any shop dry at once. How dry may yours be before customers
-# notice?
+# **Try it.** `sb.network["shop"].drain(inbound=0.98)` removes the inbound liquidity at once. How much can a shop lose
+# before customers notice?

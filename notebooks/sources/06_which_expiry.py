@@ -1,9 +1,8 @@
 # %% [markdown]
 # # Which expiry sells best?
 #
-# Every invoice needs an expiry, and somebody has to choose it. Too short, and customers who are still looking for their
-# phone find a dead invoice. Too long, and goods stay reserved for people who went home. In this notebook you let a few
-# thousand customers come, and let them decide.
+# Every invoice needs an expiry. If it is too short, slow customers find an expired invoice. If it is too long, goods
+# stay reserved for customers who have left. In this notebook you simulate a few thousand customers and compare.
 
 # %%
 import pandas as pd
@@ -13,11 +12,11 @@ from leyden.lab.drawings import bars
 
 # %% tags=["parameters"]
 seed = 0
-visitors = 100  # in each run
+customers = 100  # in each run
 replications = 3  # runs of each scenario, with other customers
 workers = 1  # None: as many processes as this machine has cores
 expiries_s = [15, 30, 60, 120, 300, 600]
-crowds = {  # half of the customers have begun to pay after ...
+customer_groups = {  # think time; its median is the time after which half of the customers have started to pay
     "phone in hand": "lognorm(12s)",
     "phone in the bag": "lognorm(45s)",
     "phone at home": "lognorm(3m)",
@@ -26,11 +25,11 @@ crowds = {  # half of the customers have begun to pay after ...
 # %% [markdown]
 # ## One run
 #
-# A scenario goes in, a row of figures comes out. The shop is busy, thirty visitors a minute; five in a hundred only
-# look, and nobody waits for ever. What is measured:
+# The function takes a scenario and returns a row of figures. Thirty customers arrive per minute; five per cent never
+# pay, and all have limited patience. The figures:
 #
-# - `conversion`: the share of the Charges that was paid;
-# - `reserved_s`: how long a Charge kept its goods from other customers, until it was paid or expired, on average.
+# - `conversion`: the share of the Charges that were paid;
+# - `reserved_s`: the mean time for which a Charge reserved its goods, until it was paid or expired.
 
 
 # %%
@@ -42,7 +41,7 @@ def shop(s):
             patience="lognorm(6m)",
             expiresIn=s.expires_s,
             behaviours="choice(pays:95, never:5)",
-            count=s.visitors,
+            count=s.customers,
         )
         world.run()
         charges = world.charges.table
@@ -54,57 +53,57 @@ def shop(s):
 # %% [markdown]
 # ## Every combination
 #
-# `grid` makes the scenarios and `sweep` runs them. Each replication has the same luck in every scenario: customer
-# number 17 is the same person, as quick or slow, whichever expiry he meets. So what differs between two rows is the
-# expiry, and a few hundred customers are enough to see it.
+# `grid` creates the scenarios and `sweep` runs them. Each replication has the same random numbers in every scenario:
+# customer number 17 behaves the same with every expiry. Two rows then differ only by the expiry, and a few hundred
+# customers are enough to see the effect.
 
 # %%
-scenarios = grid(think_time=list(crowds.values()), expires_s=expiries_s, visitors=[visitors])
+scenarios = grid(think_time=list(customer_groups.values()), expires_s=expiries_s, customers=[customers])
 runs = sweep(shop, scenarios, replications, seed=seed, workers=workers, progress=False)
 runs[["scenario", "replication", "think_time", "expires_s", "conversion", "reserved_s", "median_s", "status"]].head(6)
 
 # %%
-names = {law: name for name, law in crowds.items()}
-runs["crowd"] = pd.Categorical(runs["think_time"].map(names), categories=list(crowds), ordered=True)
-by = runs.groupby(["expires_s", "crowd"], observed=True)["conversion"]
-table = by.mean().unstack("crowd")
+names = {think_time: name for name, think_time in customer_groups.items()}
+runs["group"] = pd.Categorical(runs["think_time"].map(names), categories=list(customer_groups), ordered=True)
+by = runs.groupby(["expires_s", "group"], observed=True)["conversion"]
+table = by.mean().unstack("group")
 bars(
     table.rename(index="{} s".format),
     title="Share of the charges that are paid, by expiry",
     percent=True,
-    low=by.min().unstack("crowd"),
-    high=by.max().unstack("crowd"),
+    low=by.min().unstack("group"),
+    high=by.max().unstack("group"),
 )
 
 # %% [markdown]
-# The thin lines go from the worst replication to the best. Every crowd has a point from which a longer expiry brings
-# nothing more: who has not paid by then does not pay at all.
+# The thin lines go from the lowest replication to the highest. In every group a longer expiry stops helping at some
+# point: customers who have not paid by then do not pay at all.
 
 # %% [markdown]
-# ## What the patience costs
+# ## The cost of a long expiry
 
 # %%
-reserved = runs.groupby(["expires_s", "crowd"], observed=True)["reserved_s"].mean().unstack("crowd")
-bars(reserved.rename(index="{} s".format), title="Seconds for which a charge holds its goods, on average")
+reserved = runs.groupby(["expires_s", "group"], observed=True)["reserved_s"].mean().unstack("group")
+bars(reserved.rename(index="{} s".format), title="Mean seconds for which a charge reserves its goods")
 
 # %% [markdown]
 # ## Is the difference real?
 #
-# Because the customers are the same, compare run with run. For each crowd: how much does the conversion rise from one
-# expiry to the next, in points of a hundred, and in how many of the replications does it rise at all?
+# The customers are the same, so compare the runs in pairs. For each group: by how many percentage points does the
+# conversion rise from one expiry to the next, and in how many replications does it rise?
 
 # %%
-wide = runs.pivot(index=["crowd", "replication"], columns="expires_s", values="conversion")
+wide = runs.pivot(index=["group", "replication"], columns="expires_s", values="conversion")
 steps = wide.diff(axis="columns").iloc[:, 1:] * 100
-gain = steps.groupby("crowd", observed=True).mean().round(1)
-rises = (steps > 0).groupby("crowd", observed=True).sum()
+gain = steps.groupby("group", observed=True).mean().round(1)
+rises = (steps > 0).groupby("group", observed=True).sum()
 gain.astype(str) + "  (" + rises.astype(str) + f" of {replications})"
 
 # %% [markdown]
 # ## The answer
 #
-# It depends on where the phone is. Take the shortest expiry that is within one point of the best one: longer ones only
-# keep the goods from others.
+# It depends on how fast customers pay. Choose the shortest expiry within one percentage point of the best one: a longer
+# one only reserves goods for longer.
 
 # %%
 best = table.max()
@@ -112,8 +111,8 @@ enough = table.ge(best - 0.01).idxmax()
 pd.DataFrame(
     {
         "expiry to choose": enough.map("{} s".format),
-        "conversion": [f"{100 * table.loc[enough[crowd], crowd]:.0f} %" for crowd in table],
+        "conversion": [f"{100 * table.loc[enough[group], group]:.0f} %" for group in table],
         "best possible": best.map(lambda share: f"{100 * share:.0f} %"),
-        "goods reserved for": [f"{reserved.loc[enough[crowd], crowd]:.0f} s" for crowd in table],
+        "goods reserved for": [f"{reserved.loc[enough[group], group]:.0f} s" for group in table],
     }
 )

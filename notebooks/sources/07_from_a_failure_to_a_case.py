@@ -1,9 +1,9 @@
 # %% [markdown]
-# # A promise is broken: how do I show it to somebody?
+# # A requirement is violated: how do I report it so that others can reproduce it?
 #
-# "It sometimes completes a charge that has expired." Sentences like this one live long in issue trackers: nobody can
-# make it happen again. In this notebook you let a machine look for a broken promise, boil what it finds down to a few
-# steps, and hand it on as a file that makes it happen anywhere, every time.
+# "It sometimes completes a charge that has expired." Such a report stays open for long, because nobody can reproduce
+# it. In this notebook a random walk finds a violation, shrinking reduces it to a few steps, and the result is a file
+# that reproduces it everywhere.
 
 # %%
 import json
@@ -18,67 +18,66 @@ from leyden.harness.targets.target import InProcess
 from leyden.server.contract.load import load_contract
 
 # %% tags=["parameters"]
-seed = 120  # where the search begins; from 0 it takes some seconds
-most = 2_000  # worlds to try at most
+seed = 120  # the first seed of the search; from 0 it takes some seconds
+most = 2_000  # the largest number of runs
 
 # %% [markdown]
-# ## A service with a flaw
+# ## A service with a defect
 #
-# Nothing is wrong with the service, so here is one in which somebody has changed a single word of the specification:
-# a payment *at* the expiry still counts, where the original says *before*. (It is the overlay `payable-at-expiry`, used
-# as if it were a slip.)
+# The service has no known defect, so this one gets a changed specification: a payment *at* the expiry still counts,
+# where the original says *before*. (It is the overlay `payable-at-expiry`.)
 
 # %%
-flawed = InProcess(spec=load_contract(overlays=["payable-at-expiry"]))
+defective = InProcess(spec=load_contract(overlays=["payable-at-expiry"]))
 
 # %% [markdown]
 # ## The search
 #
-# What is right? The harness holds a *model*: the promises of the specification, written down a second time by people
-# who did not look at the service. A walk makes up a world from a seed, does thirty things in it, to the service and to
-# the model, and compares the two after each. The dice like edges: the last second, the last slot, the tenth attempt.
+# The harness has a reference *model*: the requirements of the specification, implemented a second time without the code
+# of the service. A random walk creates a run from a seed, takes thirty steps on the service and on the model, and
+# compares them after each step. It prefers boundaries: the last second, the last slot, the tenth attempt.
 
 # %%
 for number in range(seed, seed + most):
-    walked = random_walk(number, flawed, overlays=(), disks=False)
+    walked = random_walk(number, defective, overlays=(), disks=False)
     if walked.violation is not None:
         break
-print(f"The world of seed {number}, after {len(walked.case.steps)} steps: {walked.violation}")
+print(f"Seed {number}, after {len(walked.case.steps)} steps: {walked.violation}")
 
 # %% [markdown]
 # ## Smaller
 #
-# Found; but the world in which it happened is full of things that have nothing to do with it. `shrink` takes steps
-# away, and makes those that stay plainer, as long as the same promise is broken.
+# The failing run has many steps that do not matter. `shrink` removes steps and simplifies the others, as long as the
+# same requirement is violated.
 
 # %%
-case, result = shrink(walked.case, flawed, walked.violation)
+case, result = shrink(walked.case, defective, walked.violation)
 print(case.describe())
 
 # %% [markdown]
 # ## See it
 #
-# The same steps once more, and this time you look at the world that they lead to.
+# The same steps again, in a sandbox that you can inspect.
 
 # %%
-flawed.begin(case.seed, case.start_ms, case.overlays)
+defective.begin(case.seed, case.start_ms, case.overlays)
 for request in result.requests:
-    flawed.send(*request)
-charges = flawed.sandbox.charges.table
+    defective.send(*request)
+charges = defective.sandbox.charges.table
 charges[["status", "created_at", "expires_at", "confirmed_at"]]
 
 # %%
 [late] = charges.loc[charges["confirmed_at"] >= charges["expires_at"], "id"]
-flawed.sandbox.charges[late].timeline()
+defective.sandbox.charges[late].timeline()
 
 # %% [markdown]
-# The payment arrives at the very millisecond of the expiry, and this service takes it.
+# The payment arrives in the millisecond of the expiry, and this service accepts it.
 
 # %% [markdown]
-# ## Hand it on
+# ## The file
 #
-# A case is a small text: which specification it was about, and then, from here on, the seed, the steps, the promise,
-# and the hash of the journal, so that everybody can tell whether he saw the same thing.
+# A case is a small text: the specification, and then, as printed here, the seed, the steps, the requirement, and the
+# hash of the journal, which proves that a replay is the same run.
 
 # %%
 text = case.dumps()
@@ -86,11 +85,11 @@ print(text[text.index('  "seed"') :])
 
 # %%
 received = read_case(json.loads(text))
-again = replay(received, flawed)
+again = replay(received, defective)
 again.same_violation, again.same_journal
 
 # %% [markdown]
-# For those who would rather have a test, the same case is a file for pytest. It fails until the flaw is mended.
+# The same case as a pytest file. The test fails until the defect is fixed.
 
 # %%
 print(as_pytest(received).partition("CASE =")[0], "...")
@@ -98,21 +97,22 @@ print(as_pytest(received).partition("CASE =")[0], "...")
 # %% [markdown]
 # ## The answer
 #
-# Not "sometimes", but: these few steps, this seed, this promise. And when the service is mended, the same file says so.
+# Report a case: a seed, a few steps and a requirement, which reproduce the violation every time. The same file also
+# proves the fix.
 
 # %%
-mended = replay(received, InProcess())
+fixed = replay(received, InProcess())
 pd.DataFrame(
     [
         {
             "service": name,
-            "promise": "kept" if replayed.result.expectation is None else "broken",
-            "finding again": replayed.same_violation,
+            "requirement": "met" if replayed.result.expectation is None else "violated",
+            "same violation": replayed.same_violation,
         }
-        for name, replayed in (("with the flaw", again), ("as specified", mended))
+        for name, replayed in (("with the defect", again), ("as specified", fixed))
     ]
 ).set_index("service")
 
 # %% [markdown]
-# **Try it.** `leyden fuzz` does all of this in one command, also to a server of yours, and writes each finding as a
+# **Try it.** `leyden fuzz` does all of this in one command, also against your own server, and writes each finding as a
 # case, a test, a notebook and a script of `curl` commands.

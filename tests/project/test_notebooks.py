@@ -35,7 +35,7 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "02_time_and_expiry": {"expires_in_s": 1},
     "03_callbacks_that_fail": {"answers": [503, "reset"]},
     "04_the_slot_race": {"amount_msat": 1_001},
-    "06_which_expiry": {"visitors": 8, "replications": 1, "expiries_s": [15, 60]},
+    "06_which_expiry": {"customers": 8, "replications": 1, "expiries_s": [15, 60]},
     "07_from_a_failure_to_a_case": {"seed": 121},
 }
 
