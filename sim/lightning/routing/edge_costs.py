@@ -1,4 +1,4 @@
-"""What it costs to pass a channel, for amounts of about one size, and the tree of the cheapest ways to one receiver."""
+"""Edge costs for amounts of similar size (fee, time lock, probability of success), and trees of the cheapest paths."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ import numpy.typing as npt
 from leyden.lightning.routing.shortest_path_trees import AdjacencyIndex, Floats, ShortestPathTree
 from leyden.lightning.topology.graph import Graph
 
-# What a payer would pay to avoid things, as LND weighs them: a failed attempt costs 100 sat and 0.1 % of the amount,
-# an amount locked for a block 15 parts in a thousand millions.
+# LND's weights: a failed attempt costs 100 sat and 0.1 % of the amount (attempt cost), an amount locked for a block
+# 15 parts per billion of it (risk factor).
 ATTEMPT_MSAT, ATTEMPT_SHARE = 100_000, 0.001
 _RISK_PER_BLOCK = 15e-9
 _PER_DOUBLING = 2  # amounts within half a doubling share a tree
-_KEPT_TREES, _KEPT_WEIGHTS = 256, 64
-_BEYOND = 1e300
-_CLOSE = 1e-9  # sums of the same numbers in another order
-_LEAST_SHARE = 1e-3  # a channel of just the amount's size may still carry it
+_MAX_TREES, _MAX_WEIGHTS = 256, 64
+_LIMIT = 1e300
+_CLOSE = 1e-9  # the same numbers added in another order
+_MIN_SHARE = 1e-3  # a channel whose capacity is just the amount may still carry it
 _ALMOST = 1 - 1e-9  # logarithms are not exact
 
 
 def bucket_of(amount_msat: int) -> int:
-    """Which amounts this one shares its trees with."""
+    """The bucket of amounts that share trees with this one."""
     return int(log2(amount_msat) * _PER_DOUBLING)
 
 
 class EdgeCosts:
-    """What the edges of one map cost a payer that knows only what everybody knows, by bucket of amounts.
+    """The costs of a graph's edges by bucket of amounts, for a payer that knows only public data.
 
-    `source` and `target` are the ends of each edge. `trees` are those that stand, by root and bucket.
+    `source` and `target` are the ends of each edge. `trees` are cached by root and bucket.
     """
 
     def __init__(self, graph: Graph, source: list[int], target: list[int]) -> None:
@@ -44,9 +44,9 @@ class EdgeCosts:
         self.capacity = capacity.astype(np.float64)
         self._base = graph.base_msat.astype(np.float64)
         self._rate = graph.ppm / 1e6 + graph.cltv_delta * _RISK_PER_BLOCK
-        self._least = graph.htlc_min_msat
-        self._most = np.minimum(graph.htlc_max_msat, capacity)
-        # Who has one channel only forwards nothing; as a payer it begins beside the tree.
+        self._htlc_min = graph.htlc_min_msat
+        self._htlc_max = np.minimum(graph.htlc_max_msat, capacity)
+        # A node with one channel forwards nothing; a payer's own edges are no part of the tree.
         self._unusable = graph.disabled | (graph.degree[graph.source] < 2)
         self._weights: dict[int, Floats] = {}
         self._pruned: dict[int, Any] = {}
@@ -54,13 +54,13 @@ class EdgeCosts:
         self.trees: dict[tuple[int, int], ShortestPathTree] = {}
 
     def tree(self, target: int, bucket: int) -> ShortestPathTree:
-        """The cheapest ways to `target` from everywhere."""
+        """The tree of the cheapest paths from all nodes to `target`."""
         found = self.trees.get((target, bucket))
         if found is None:
             weights = self.weights(bucket)
-            # Towards the largest node all of the map is searched: looking at less of it for others begins with that.
+            # The tree of the largest node uses all edges: the pruned matrix is computed from it.
             matrix = self._full_matrix(weights, self.incoming) if target == self._hub else self.pruned_matrix(bucket)
-            if len(self.trees) == _KEPT_TREES:
+            if len(self.trees) == _MAX_TREES:
                 del self.trees[next(iter(self.trees))]
             distance = _distances_from(target, matrix)
             found = ShortestPathTree(target, distance, weights, self.outgoing, self._source, self._target)
@@ -70,7 +70,7 @@ class EdgeCosts:
     def payer_tree(
         self, payer: int, bucket: int, changed: Mapping[int, float], own: Mapping[int, float]
     ) -> ShortestPathTree:
-        """The cheapest ways from a payer to everywhere, where some edges cost more, and its own what it says."""
+        """The tree of the cheapest paths from a payer, with `changed` added to weights and `own` replacing them."""
         weights = self.weights(bucket).copy()
         for edge, more in changed.items():
             weights[edge] += more
@@ -80,65 +80,63 @@ class EdgeCosts:
         return ShortestPathTree(payer, distance, weights, self.incoming, self._target, self._source)
 
     def weights(self, bucket: int) -> Floats:
-        """What every edge costs a payer that knows only what everybody knows, infinity where no amount of this bucket
-        can pass. Whether a payer's own amount passes is looked at exactly, later.
-        """
+        """The cost of every edge, infinite if it carries no amount of this bucket; exact amounts are checked later."""
         found = self._weights.get(bucket)
         if found is None:
             lowest, middle, highest = (2 ** ((bucket + more) / _PER_DOUBLING) for more in (0, 0.5, 1))
-            shut = self._unusable | (self._most < floor(lowest * _ALMOST)) | (self._least > ceil(highest))
-            share = np.maximum((self.capacity + 1.0 - middle) / (self.capacity + 1.0), _LEAST_SHARE)
+            unusable = self._unusable | (self._htlc_max < floor(lowest * _ALMOST)) | (self._htlc_min > ceil(highest))
+            share = np.maximum((self.capacity + 1.0 - middle) / (self.capacity + 1.0), _MIN_SHARE)
             attempt = ATTEMPT_MSAT + ATTEMPT_SHARE * middle
-            # One more msat for each hop: of two free ways the shorter one.
+            # One more msat per hop: of two paths without fees the shorter one is cheaper.
             found = self._base + 1.0 + middle * self._rate - attempt * np.log(share)
-            found[shut] = np.inf
-            if len(self._weights) == _KEPT_WEIGHTS:
+            found[unusable] = np.inf
+            if len(self._weights) == _MAX_WEIGHTS:
                 del self._weights[next(iter(self._weights))]
             self._weights[bucket] = found
         return found
 
     def pruned_matrix(self, bucket: int) -> Any:
-        """The matrix of the edges that are worth a look.
+        """The matrix of the edges that can be on a shortest path.
 
-        One that costs more than the way by the largest node is on no shortest way: three in four are not.
+        An edge that costs more than the path over the largest node is on none: three in four are not.
         """
         matrix = self._pruned.get(bucket)
         if matrix is None:
             back, hub, weights = self.incoming, self._hub, self.weights(bucket)
-            toward = self.tree(hub, bucket).distance
-            onward = _distances_from(hub, self._full_matrix(weights, self.outgoing))
-            by_hub = np.repeat(onward, np.diff(back.indptr)) + toward[back.ends]
+            to_hub = self.tree(hub, bucket).distance
+            from_hub = _distances_from(hub, self._full_matrix(weights, self.outgoing))
+            by_hub = np.repeat(from_hub, np.diff(back.indptr)) + to_hub[back.ends]
             costs = weights[back.edges]
             matrix = _matrix(costs, back, (costs <= by_hub * (1.0 + _CLOSE) + _CLOSE) & (costs < np.inf))
-            if len(self._pruned) == _KEPT_WEIGHTS:
+            if len(self._pruned) == _MAX_WEIGHTS:
                 del self._pruned[next(iter(self._pruned))]
             self._pruned[bucket] = matrix
         return matrix
 
-    def _full_matrix(self, weights: Floats, star: AdjacencyIndex) -> Any:
-        """The matrix of all edges, to be used at once: there is one for each star, which is filled anew."""
-        matrix = self._whole.get(star)
+    def _full_matrix(self, weights: Floats, adjacency: AdjacencyIndex) -> Any:
+        """The matrix of all edges, valid until the next call: one matrix per index is filled with new weights."""
+        matrix = self._whole.get(adjacency)
         if matrix is None:
-            matrix = self._whole[star] = _matrix(weights[star.edges], star)
+            matrix = self._whole[adjacency] = _matrix(weights[adjacency.edges], adjacency)
         else:
-            matrix.data = weights[star.edges]
+            matrix.data = weights[adjacency.edges]
         return matrix
 
 
 def _distances_from(root: int, matrix: Any) -> Floats:
-    """The length of the shortest way from `root` to every node."""
+    """The length of the shortest path from `root` to every node."""
     from scipy.sparse.csgraph import dijkstra  # type: ignore[import-untyped]
 
     # With a limit, edges of infinite weight are never put on scipy's heap.
-    distance: Floats = dijkstra(matrix, indices=root, limit=_BEYOND)
+    distance: Floats = dijkstra(matrix, indices=root, limit=_LIMIT)
     return distance
 
 
-def _matrix(data: Floats, star: AdjacencyIndex, kept: npt.NDArray[np.bool_] | None = None) -> Any:
-    """Weights in a star's order as scipy wants them; only those that are kept."""
+def _matrix(data: Floats, adjacency: AdjacencyIndex, kept: npt.NDArray[np.bool_] | None = None) -> Any:
+    """A sparse matrix for scipy of weights in the order of `adjacency.edges`; only those in `kept`."""
     from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
 
-    columns, rows = star.ends, star.indptr
+    columns, rows = adjacency.ends, adjacency.indptr
     if kept is not None:
         counts = np.concatenate([[0], np.cumsum(kept)])
         data, columns, rows = data[kept], columns[kept], counts[rows].astype(np.int32)

@@ -1,4 +1,4 @@
-"""What a failure teaches a payer: which codes are worth another try, and what it now believes of each channel."""
+"""Mission control: what a payer learns from failed and successful attempts (named and modelled after LND's)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _HOUR_MS = 3_600_000
 
 
 class FailureInterpretation(NamedTuple):
-    """What one failure means. `shut` are edges that now count as failing, `at_any` at any amount; the places below
-    `good_to` carried what they were asked to. `retried` says whether another attempt may help."""
+    """What one failure means. `failed_edges` fail for the amount sent, or `at_any_amount`; the edges before hop
+    `succeeded_hops` carried their amounts. `retried`: another attempt may succeed. `learned` is for the analyst."""
 
     retried: bool
     learned: str
@@ -41,27 +41,27 @@ class FailureInterpretation(NamedTuple):
 def interpret_failure(
     code: int, reporter_hop: int, edges: list[int], *, already_retried: bool, reporter_edges: list[int]
 ) -> FailureInterpretation:
-    """The payer's table. `reporter` is the place of the node that answered, 0 being the payer itself.
+    """Interpret a failure code, as LND does. `reporter_hop` is the hop of the node that failed it, 0 being the payer.
 
-    `second` says that a policy of this pair was already refused once in this payment; `around` are the edges that
-    touch the reporter, both ways.
+    `already_retried`: a policy failure of this edge was already retried in this payment. `reporter_edges` are the edges
+    from and to the reporter.
     """
     final = reporter_hop == len(edges)
     if final:
         if code == MPP_TIMEOUT:
             return FailureInterpretation(True, GOOD, succeeded_hops=reporter_hop)
         if code in (FINAL_INCORRECT_CLTV_EXPIRY, FINAL_INCORRECT_HTLC_AMOUNT):
-            # The last hop may have changed what it was given, but the payer's own channel did not.
+            # The last hop may have changed the amount or the expiry; a payer with a direct channel did not.
             return FailureInterpretation(len(edges) >= 2, "last pair", (edges[-1],))
-        # BOLT 4: PERM from the final node: trying again cannot help.
+        # BOLT 4: PERM from the final node: no attempt can succeed.
         return FailureInterpretation(not code & PERM, GOOD, succeeded_hops=reporter_hop)
-    onward, pair = edges[reporter_hop], (edges[reporter_hop], edges[reporter_hop] ^ 1)
+    next_edge, pair = edges[reporter_hop], (edges[reporter_hop], edges[reporter_hop] ^ 1)
     if code == TEMPORARY_CHANNEL_FAILURE:
-        return FailureInterpretation(True, "that direction fails for this amount", (onward,), False, reporter_hop)
+        return FailureInterpretation(True, "that direction fails for this amount", (next_edge,), False, reporter_hop)
     if code in (CHANNEL_DISABLED, UNKNOWN_NEXT_PEER):
         return FailureInterpretation(True, "that pair fails at any amount", pair, succeeded_hops=reporter_hop)
     if code in (AMOUNT_BELOW_MINIMUM, FEE_INSUFFICIENT, INCORRECT_CLTV_EXPIRY):
-        # The policy may have changed on the way: it comes with the failure (UPDATE), and deserves one more try.
+        # The failure encloses the present policy (UPDATE): it is retried once.
         if not already_retried or not reporter_hop:
             return FailureInterpretation(True, NOTHING)
         return FailureInterpretation(True, "incoming pair", (edges[reporter_hop - 1],))
@@ -78,10 +78,11 @@ LiquidityBounds = dict[int, tuple[int, int, int]]
 
 
 class MissionControl:
-    """What every payer believes, by payer and edge: `(low, high, at)`, carries `low`, fails from `high` (msat).
+    """What every payer has learned from its attempts (LND's mission control), by payer and edge: the liquidity bound
+    `(low, high, at)` says that at time `at` the edge carried `low` and failed from `high` (msat).
 
-    Beliefs are an hour old at most: balances move. Doubts, whose `high` is not above what the channel holds, are kept a
-    second time by themselves: nothing else makes a payer choose another way.
+    Bounds expire after an hour, because balances change. Those whose `high` is not above the capacity are also kept as
+    penalties: only they can change the choice of a route.
     """
 
     def __init__(self, undo: UndoLog) -> None:
@@ -89,68 +90,68 @@ class MissionControl:
         self._bounds: dict[int, LiquidityBounds] = {}
         self._penalties: dict[int, LiquidityBounds] = {}
         self._oldest: dict[int, int] = {}
-        self.changed_payers: set[int] = set()  # payers whose beliefs changed while changes were recorded
+        self.changed_payers: set[int] = set()  # payers whose bounds changed in this commit
 
     def dump(self, payers: Iterable[int] | None = None) -> list[list[Any]]:
-        """Everything that is believed, or what these payers believe, as JSON values."""
+        """All bounds, or those of these payers, as JSON values."""
         return [
-            [payer, self._oldest[payer], [[edge, *belief] for edge, belief in self._bounds[payer].items()]]
+            [payer, self._oldest[payer], [[edge, *bound] for edge, bound in self._bounds[payer].items()]]
             for payer in (self._bounds if payers is None else payers)
             if self._bounds.get(payer)
         ]
 
     @classmethod
-    def restore(cls, undo: UndoLog, saved: list[list[Any]], caps: list[int]) -> MissionControl:
-        """The beliefs that were written, to be changed by themselves; `caps` are channels' capacities."""
-        lessons = cls(undo)
-        for payer, oldest, beliefs in saved:
-            known: LiquidityBounds = {edge: (low, high, at) for edge, low, high, at in beliefs}
-            lessons._bounds[payer], lessons._oldest[payer] = known, oldest
-            doubts = {edge: belief for edge, belief in known.items() if belief[1] <= caps[edge >> 1]}
-            if doubts:
-                lessons._penalties[payer] = doubts
-        return lessons
+    def restore(cls, undo: UndoLog, saved: list[list[Any]], capacities: list[int]) -> MissionControl:
+        """The state that `dump` returned; `capacities` (msat) are by channel."""
+        mission_control = cls(undo)
+        for payer, oldest, rows in saved:
+            bounds: LiquidityBounds = {edge: (low, high, at) for edge, low, high, at in rows}
+            mission_control._bounds[payer], mission_control._oldest[payer] = bounds, oldest
+            penalties = {edge: bound for edge, bound in bounds.items() if bound[1] <= capacities[edge >> 1]}
+            if penalties:
+                mission_control._penalties[payer] = penalties
+        return mission_control
 
     def penalties(self, payer: int, now_ms: int) -> LiquidityBounds:
-        """What speaks against some edges, as far as this payer knows now; not to be changed."""
-        known = self._bounds.get(payer)
-        if not known:
+        """The bounds of this payer that make edges less likely to carry a payment; read only."""
+        bounds = self._bounds.get(payer)
+        if not bounds:
             return _NOTHING
-        doubts = self._penalties.get(payer, _NOTHING)
+        penalties = self._penalties.get(payer, _NOTHING)
         if self._oldest[payer] + _HOUR_MS < now_ms:
-            for edge in [edge for edge, belief in known.items() if belief[2] + _HOUR_MS < now_ms]:
-                for beliefs in (known, doubts) if edge in doubts else (known,):
-                    self._undo.record_item(beliefs, edge)
-                    del beliefs[edge]
+            for edge in [edge for edge, bound in bounds.items() if bound[2] + _HOUR_MS < now_ms]:
+                for kept in (bounds, penalties) if edge in penalties else (bounds,):
+                    self._undo.record_item(kept, edge)
+                    del kept[edge]
             self._undo.record_item(self._oldest, payer)
             if self._undo.recording:
                 self.changed_payers.add(payer)
-            self._oldest[payer] = min((belief[2] for belief in known.values()), default=now_ms)
-        return doubts
+            self._oldest[payer] = min((bound[2] for bound in bounds.values()), default=now_ms)
+        return penalties
 
-    def report_success(self, payer: int, edges: list[int], amounts: list[int], caps: list[int], at: int) -> None:
-        """Believe what a shard taught that passed `edges` with `amounts`; `caps` are channels' capacities.
+    def report_success(self, payer: int, edges: list[int], amounts: list[int], capacities: list[int], at: int) -> None:
+        """Record that `edges` carried `amounts`; `capacities` (msat) are by channel.
 
-        What the payer's own channel, the first one, carries is no belief: it sees its balance.
+        The first edge is left out: it is the payer's own, whose balance it knows.
         """
-        known = self._bounds.get(payer)
-        if known is None:
-            known = self._bounds[payer] = {}
-        if not known:
+        bounds = self._bounds.get(payer)
+        if bounds is None:
+            bounds = self._bounds[payer] = {}
+        if not bounds:
             self._oldest[payer] = at
-        doubts, recording = self._penalties.get(payer, _NOTHING), self._undo.recording
+        penalties, recording = self._penalties.get(payer, _NOTHING), self._undo.recording
         if recording:
             self.changed_payers.add(payer)
-        for place in range(1, len(edges)):
-            edge, low = edges[place], amounts[place]
-            belief = known.get(edge)
-            if belief is not None and belief[0] > low:
-                low = belief[0]
-            if recording or edge in doubts:
-                high = 0 if belief is None else belief[1]
-                self._set_bound(payer, edge, (low, high if high > low else caps[edge >> 1] + 1, at), caps)
+        for hop in range(1, len(edges)):
+            edge, low = edges[hop], amounts[hop]
+            bound = bounds.get(edge)
+            if bound is not None and bound[0] > low:
+                low = bound[0]
+            if recording or edge in penalties:
+                high = 0 if bound is None else bound[1]
+                self._set_bound(payer, edge, (low, high if high > low else capacities[edge >> 1] + 1, at), capacities)
             else:
-                known[edge] = (low, caps[edge >> 1] + 1, at)
+                bounds[edge] = (low, capacities[edge >> 1] + 1, at)
 
     def report_failure(
         self,
@@ -158,30 +159,30 @@ class MissionControl:
         interpretation: FailureInterpretation,
         edges: list[int],
         amounts: list[int],
-        caps: list[int],
+        capacities: list[int],
         at: int,
     ) -> None:
-        """Believe a lesson from a shard that was sent over `edges` with `amounts`, as `carried` does."""
-        self.report_success(payer, edges[: interpretation.succeeded_hops], amounts, caps, at)
-        known = self._bounds[payer]
+        """Record the interpretation of a failure of a shard that was sent over `edges` with `amounts`."""
+        self.report_success(payer, edges[: interpretation.succeeded_hops], amounts, capacities, at)
+        bounds = self._bounds[payer]
         for edge in interpretation.failed_edges:
-            low, high, _ = known.get(edge, (0, caps[edge >> 1] + 1, at))
-            failing = 0 if interpretation.at_any_amount else amounts[edges.index(edge)]
-            high = min(high, failing)
-            self._set_bound(payer, edge, (min(low, max(0, high - 1)), high, at), caps)
+            low, high, _ = bounds.get(edge, (0, capacities[edge >> 1] + 1, at))
+            failed_msat = 0 if interpretation.at_any_amount else amounts[edges.index(edge)]
+            high = min(high, failed_msat)
+            self._set_bound(payer, edge, (min(low, max(0, high - 1)), high, at), capacities)
 
-    def _set_bound(self, payer: int, edge: int, belief: tuple[int, int, int], caps: list[int]) -> None:
-        known = self._bounds[payer]
-        self._undo.record_item(known, edge)
-        known[edge] = belief
-        doubtful = belief[1] <= caps[edge >> 1]
-        if doubtful or edge in self._penalties.get(payer, _NOTHING):
-            doubts = self._penalties.setdefault(payer, {})
-            self._undo.record_item(doubts, edge)
-            if doubtful:
-                doubts[edge] = belief
+    def _set_bound(self, payer: int, edge: int, bound: tuple[int, int, int], capacities: list[int]) -> None:
+        bounds = self._bounds[payer]
+        self._undo.record_item(bounds, edge)
+        bounds[edge] = bound
+        limits = bound[1] <= capacities[edge >> 1]
+        if limits or edge in self._penalties.get(payer, _NOTHING):
+            penalties = self._penalties.setdefault(payer, {})
+            self._undo.record_item(penalties, edge)
+            if limits:
+                penalties[edge] = bound
             else:
-                del doubts[edge]
+                del penalties[edge]
 
 
 _NOTHING: LiquidityBounds = {}

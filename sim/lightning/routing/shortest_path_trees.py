@@ -1,4 +1,4 @@
-"""One tree serves all payers of one receiver: the cheapest way from everywhere to it, read in a few microseconds."""
+"""Shortest-path trees: the cheapest paths from all nodes to one, shared by all payers of that receiver."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-MAX_HOPS = 20  # BOLT 4: what a message of 1300 bytes has room for
-_KEPT_WAYS, _KEPT_RANKS = 2_000, 500  # of each tree: what payers ask for again and again
+MAX_HOPS = 20  # BOLT 4: the hops for which an onion of 1300 bytes has space
+_MAX_PATHS, _MAX_RANKED = 2_000, 500  # per tree
 _INFINITE = float("inf")
-_FEW = 24  # beyond that numpy is quicker
-PRECOMPUTE_AFTER = 60  # who is asked so often works the best ways of all nodes out at once
+_FEW = 24  # beyond that numpy is faster
+PRECOMPUTE_AFTER = 60  # after so many queries the best edges of all nodes are computed at once
 
 
 class CachedPath(NamedTuple):
-    """A way to the root: the edges, for how many blocks the one before them and each of them is locked, from which
-    amount (msat) to which one surely all of them take it, and what they cost: for an amount, the edge before them
-    carries at most (amount + `bases`) * `rate`."""
+    """A path to the root. `cltv_offsets` are those of the edge before it and of each of its edges. All edges carry any
+    amount from `min_msat` to `max_msat`; the edge before it then carries at most (amount + `base_msat`) * `rate`."""
 
     edges: list[int]
     cltv_offsets: list[int]
@@ -32,9 +31,9 @@ class CachedPath(NamedTuple):
 
 
 class AdjacencyIndex:
-    """A graph's edges by the node at which they begin (or, looked at from behind, end), for trees to read.
+    """The edges of a graph by their source node (or, reversed, by their target): an adjacency list in arrays.
 
-    `edges[starts[n]:starts[n + 1]]` are those of node `n`; `ends` are their other ends.
+    `edges[starts[n]:starts[n + 1]]` are the edges of node `n`; `ends` are their other ends.
     """
 
     __slots__ = ("_firsts", "edges", "ends", "indptr", "own", "starts")
@@ -48,11 +47,11 @@ class AdjacencyIndex:
         self.indptr = counts.astype(np.int32)
         self.starts: list[int] = counts.tolist()
         self.own: dict[int, list[int]] = {}
-        # Where the edges of each node that has any begin, and for each edge which of these nodes that is.
+        # The nodes that have edges, where their edges start, and for each edge the place of its node among these.
         self._firsts: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
 
     def cheapest_edges(self, costs: Floats) -> list[int]:
-        """The first of the cheapest edges of each node, by costs in this star's order; -1 where none is finite."""
+        """The first of the cheapest edges of each node, by costs in the order of `edges`; -1 if none is finite."""
         if self._firsts is None:
             counts = np.diff(self.indptr)
             nodes = np.flatnonzero(counts)
@@ -60,13 +59,13 @@ class AdjacencyIndex:
         nodes, starts, owner = self._firsts
         cheapest = np.flatnonzero((costs == np.minimum.reduceat(costs, starts)[owner]) & (costs < np.inf))
         found = np.full(len(self.indptr) - 1, -1, dtype=np.int64)
-        # The last one that is written stays: of equals the first.
+        # The last value written stays, which is the first of equals.
         found[nodes[owner[cheapest[::-1]]]] = self.edges[cheapest[::-1]]
         edges: list[int] = found.tolist()
         return edges
 
     def edges_of(self, node: int) -> list[int]:
-        """The edges of a node; not to be changed."""
+        """The edges of a node; read only."""
         found = self.own.get(node)
         if found is None:
             found = self.own[node] = self.edges[self.starts[node] : self.starts[node + 1]].tolist()
@@ -74,17 +73,14 @@ class AdjacencyIndex:
 
 
 class SearchLimitReached(Exception):
-    """A search from the other side is cheaper than a detour."""
+    """A search took too many steps: a tree from the payer is cheaper."""
 
 
 class ShortestPathTree:
-    """What it costs to reach `root` from every node, and which ways lead there; or, with everything turned around, to
-    be reached from it.
+    """The cheapest paths from all nodes to `root`; or, with all edges reversed, from `root` to all nodes.
 
-    `weights` are by edge, `distance` by node; `near_of` and `far_of` are the two ends of an edge, seen from the nodes
-    that look for the root. What was read once is kept: `onward` ranks the edges of a node by what the whole way over
-    each costs, `steps` are the best of them, `first` a payer's own, `lanes` what a router knows of the ways. `often`
-    says that it was asked so often that all the best ones are at hand.
+    `weights` are by edge, `distance` (to the root) by node; `near_of` and `far_of` are the two ends of an edge, the
+    second being nearer to the root. Results are cached; when `precomputed`, the best edges of all nodes are known.
     """
 
     __slots__ = (
@@ -105,9 +101,15 @@ class ShortestPathTree:
     )  # fmt: skip
 
     def __init__(
-        self, root: int, distance: Floats, weights: Floats, star: AdjacencyIndex, near_of: list[int], far_of: list[int]
+        self,
+        root: int,
+        distance: Floats,
+        weights: Floats,
+        adjacency: AdjacencyIndex,
+        near_of: list[int],
+        far_of: list[int],
     ) -> None:
-        self.root, self.distance, self.weights, self.adjacency = root, distance, weights, star
+        self.root, self.distance, self.weights, self.adjacency = root, distance, weights, adjacency
         self.near_of, self.far_of = near_of, far_of
         self._queries = 0
         self.precomputed = False
@@ -119,7 +121,7 @@ class ShortestPathTree:
         self._first_edges: dict[int, list[int]] = {}
 
     def best_first_edge(self, payer: int) -> int | None:
-        """The first that `begin` gives, without ranking the others; None when there is none."""
+        """The first of `first_edges`, without ranking the others; None if there is none."""
         if self._all_first_edges is not None:
             edge = self._all_first_edges[payer]
             return edge if edge >= 0 else None
@@ -145,20 +147,20 @@ class ShortestPathTree:
         return best
 
     def first_edges(self, payer: int) -> list[int]:
-        """A payer's own edges, the best first; those from where the target cannot be reached are left out.
+        """A payer's own edges, the best first, without those from which the root cannot be reached.
 
-        They cost the payer nothing, so only what comes after them counts.
+        Own edges cost the payer nothing: they are ranked by the distance of their other end.
         """
         found = self._first_edges.get(payer)
         if found is None:
-            if len(self._first_edges) > _KEPT_WAYS:
+            if len(self._first_edges) > _MAX_PATHS:
                 self._first_edges.clear()
-            star, own = self.adjacency, self.adjacency.edges_of(payer)
+            adjacency, own = self.adjacency, self.adjacency.edges_of(payer)
             if len(own) > _FEW:
-                some = slice(star.starts[payer], star.starts[payer + 1])
-                costs = self.distance[star.ends[some]]
+                some = slice(adjacency.starts[payer], adjacency.starts[payer + 1])
+                costs = self.distance[adjacency.ends[some]]
                 order = np.argsort(costs, kind="stable")
-                found = star.edges[some][order[: np.count_nonzero(costs < np.inf)]].tolist()
+                found = adjacency.edges[some][order[: np.count_nonzero(costs < np.inf)]].tolist()
             else:
                 cost_of, far_of = self.distance.item, self.far_of
                 ranked = [(cost_of(far_of[edge]), edge) for edge in own]
@@ -169,20 +171,20 @@ class ShortestPathTree:
         return found
 
     def next_edge(self, node: int) -> int:
-        """The first edge of the cheapest way from a node, which must not be the root, and within reach."""
+        """The first edge of the cheapest path from a node, which is not the root and can reach it."""
         if self._all_next_edges is not None:
             return self._all_next_edges[node]
         found = self._next_edges.get(node)
         if found is None:
-            star = self.adjacency
-            some = slice(star.starts[node], star.starts[node + 1])
-            # The first of equals: ties go the same way whatever was asked before.
-            best = (self.weights[star.edges[some]] + self.distance[star.ends[some]]).argmin()
-            found = self._next_edges[node] = int(star.edges[some][best])
+            adjacency = self.adjacency
+            some = slice(adjacency.starts[node], adjacency.starts[node + 1])
+            # The first of equals: ties do not depend on earlier queries.
+            best = (self.weights[adjacency.edges[some]] + self.distance[adjacency.ends[some]]).argmin()
+            found = self._next_edges[node] = int(adjacency.edges[some][best])
         return found
 
     def path(self, node: int) -> list[int]:
-        """The edges of the cheapest way from a node to the root, which must be within reach."""
+        """The edges of the cheapest path from a node that can reach the root."""
         found: list[int] = []
         while node != self.root:
             found.append(self.next_edge(node))
@@ -190,21 +192,21 @@ class ShortestPathTree:
         return found
 
     def cache_path(self, node: int, lane: CachedPath) -> None:
-        """Keep what is known of the way from a node, as long as there is room."""
-        if len(self.cached_paths) < _KEPT_WAYS:
+        """Cache the path from a node, up to a number of nodes."""
+        if len(self.cached_paths) < _MAX_PATHS:
             self.cached_paths[node] = lane
 
     def ranked_edges(self, node: int) -> tuple[list[int], list[float]]:
-        """The edges of a node with what the way over each costs, the cheapest first; the closed are left out."""
+        """The edges of a node and the cost of the path over each, the cheapest first, without unusable ones."""
         found = self._ranked_edges.get(node)
         if found is None:
-            star = self.adjacency
-            some = slice(star.starts[node], star.starts[node + 1])
-            costs = self.weights[star.edges[some]] + self.distance[star.ends[some]]
+            adjacency = self.adjacency
+            some = slice(adjacency.starts[node], adjacency.starts[node + 1])
+            costs = self.weights[adjacency.edges[some]] + self.distance[adjacency.ends[some]]
             order = np.argsort(costs, kind="stable")
             order = order[: np.count_nonzero(costs < np.inf)]
-            found = star.edges[some][order].tolist(), costs[order].tolist()
-            if len(self._ranked_edges) > _KEPT_RANKS:
+            found = adjacency.edges[some][order].tolist(), costs[order].tolist()
+            if len(self._ranked_edges) > _MAX_RANKED:
                 self._ranked_edges.clear()
             self._ranked_edges[node] = found
         return found
@@ -228,7 +230,7 @@ class ShortestPathTree:
         # By cost of the whole way: (cost, serial, edge that leads on, its rank among those of its node, cost up to
         # that node, hops with it, whether its extra was added).
         heap: list[tuple[float, int, int, int, float, int, bool]] = []
-        came: dict[int, int] = {start: -1}
+        came_from: dict[int, int] = {start: -1}
         serial = 0
         if first_edges is None:
             edges, costs = self.ranked_edges(start)
@@ -251,7 +253,7 @@ class ShortestPathTree:
                     serial += 1
                     heappush(heap, (spent + costs[rank + 1], serial, edges[rank + 1], rank + 1, spent, hops, False))
             end = far_of[edge]
-            if end in came:
+            if end in came_from:
                 continue
             if not paid and edge in penalized:
                 more = penalty(edge)
@@ -261,9 +263,9 @@ class ShortestPathTree:
                     serial += 1
                     heappush(heap, (cost + more, serial, edge, -1, spent, hops, True))
                     continue
-            came[end] = edge
+            came_from[end] = edge
             if end == root:
-                return _path_to(came, end, start, self.near_of)
+                return _path_to(came_from, end, start, self.near_of)
             if hops < MAX_HOPS:
                 edges, costs = self.ranked_edges(end)
                 if edges:
@@ -273,10 +275,10 @@ class ShortestPathTree:
         return None
 
 
-def _path_to(came: dict[int, int], node: int, begin: int, near_of: list[int]) -> list[int]:
+def _path_to(came_from: dict[int, int], node: int, begin: int, near_of: list[int]) -> list[int]:
     edges = []
     while node != begin:
-        edge = came[node]
+        edge = came_from[node]
         edges.append(edge)
         node = near_of[edge]
     return edges[::-1]
