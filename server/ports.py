@@ -114,6 +114,9 @@ class CallbackRequest:
 
     `timeout_ms` bounds the whole attempt, `connect_timeout_ms` the connection set-up. `send_duration_ms` is the time
     that the sender takes to send the body; it is 0 except in tests of a receiver's timeouts.
+
+    `copied_by` is set on a copy that an injected fault sends besides the original: the fault's id, and the how-manieth
+    of its hits made the copy.
     """
 
     delivery_id: str
@@ -124,6 +127,7 @@ class CallbackRequest:
     connect_timeout_ms: int
     timeout_ms: int
     send_duration_ms: int = 0
+    copied_by: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -12,6 +12,7 @@ from leyden.server.charges.lnurl_pay import LnurlPayService
 from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.contract.bind import bind
 from leyden.server.contract.types import Contract
+from leyden.server.errors import Problem
 from leyden.server.http.idempotency import Idempotency
 from leyden.server.http.pipeline import PipelineContext
 from leyden.server.http.projects import Projects
@@ -42,6 +43,10 @@ class Service:
         secrets: RandomSource,
         public_url: Callable[[], str],
         transaction: Callable[[], AbstractContextManager[Any]] | None = None,
+        wait_durable: Callable[[], Awaitable[None]] | None = None,
+        rate_limit: Callable[[str], Problem | None] | None = None,
+        defer_until: Callable[[Mapping[str, Any], int], int | None] | None = None,
+        user_taken: Callable[[str], bool] | None = None,
         mock_unbound: bool = False,
     ) -> None:
         self.contract = contract
@@ -60,9 +65,12 @@ class Service:
             secrets=self.projects.secrets,
             rules=rules,
             version=VERSION,
+            defer_until=defer_until,
         )
         self.charges = ChargeService(contract, store, clock, node, self.outbox, journal, new_id)
-        self.static_charges = StaticChargeService(contract, store, clock, self.charges, journal, new_id, public_url)
+        self.static_charges = StaticChargeService(
+            contract, store, clock, self.charges, journal, new_id, public_url, user_taken
+        )
         self.lnurl_pay = LnurlPayService(contract, clock, self.charges, self.static_charges)
         self.handlers: Mapping[str, Callable[..., Any]] = bind(
             contract,
@@ -76,6 +84,8 @@ class Service:
             projects=self.projects,
             idempotency=Idempotency(store, clock),
             journal=journal,
+            wait_durable=wait_durable,
+            rate_limit=rate_limit,
             api_key_header=contract.api_key_header.lower().encode(),
         )
 

@@ -70,6 +70,7 @@ class Outbox:
         rules: Mapping[str, CallbackRule],
         secrets: Callable[[str], Sequence[SecretRow]],
         version: str,
+        defer_until: Callable[[DeliveryRow, int], int | None] | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -86,7 +87,7 @@ class Outbox:
         )
         self._in_flight = InFlight()
         self._sending = False
-        self.defer_until: Callable[[DeliveryRow, int], int | None] = lambda row, number: None
+        self._defer_until = defer_until
         clock.on(TIMER, self.on_due)
 
     # Requests from the services and the control API
@@ -271,7 +272,10 @@ class Outbox:
         """A commit begins: from now on changes are recorded for `rollback`."""
         self._in_flight.begin()
 
-    def rollback(self) -> None:
+    def commit(self) -> None:
+        """The commit is written: nothing to do."""
+
+    def rollback(self, error: BaseException | None = None) -> None:
         """The commit was rolled back, and the rows and timers are restored: what left the queue is due again."""
         for delivery_id in self._in_flight.rollback(self._attempt_in_flight):
             # A superfluous timer does no harm: `_send_due` decides from the row.
@@ -335,7 +339,7 @@ class Outbox:
     def _start_attempt(self, row: DeliveryRow) -> None:
         with self._store.commit():
             number = AttemptLog(row).attempt_count + 1
-            later = self.defer_until(row, number)
+            later = None if self._defer_until is None else self._defer_until(row, number)
             if later is None:
                 self._send(row, number)
             else:

@@ -50,6 +50,7 @@ class StaticChargeService:
         journal: EventJournal,
         new_id: Callable[[], str],
         public_url: Callable[[], str],
+        user_taken: Callable[[str], bool] | None = None,
     ) -> None:
         self._clock = clock
         self._charges = charges
@@ -64,7 +65,7 @@ class StaticChargeService:
         self.static_charges = cast(
             TypedTable[StaticChargeRow], store.table("static_charges", key="id", indexes=indexes)
         )
-        self.user_taken: Callable[[str], bool] = self.user_exists
+        self._user_taken = user_taken or self.user_exists
         self.guards = {"slot_free": self._slot_free, "slot_unreserved": self._slot_unreserved}
         self.effects = {
             "take_slot": self._take_slot,
@@ -91,7 +92,7 @@ class StaticChargeService:
         body = request.body
         identifier = body.get("identifier")
         user = identifier.partition("@")[0] if identifier else None
-        if user is not None and self.user_taken(user):
+        if user is not None and self._user_taken(user):
             detail = f"the lightning address {user} is in use on this server: choose another one"
             raise Conflict(detail, field_errors=[FieldError("/identifier", detail)])
         now = self._clock.now()

@@ -49,8 +49,10 @@ class Commit:
 
     def __enter__(self) -> None:
         storage = self._storage
-        if not storage.depth and storage.watcher is not None:
-            storage.watcher.begin()
+        if not storage.depth:
+            storage.participating = storage.participants
+            for participant in storage.participating:
+                participant.begin()
         storage.depth += 1
 
     def __exit__(
@@ -81,18 +83,18 @@ class Commit:
             # Ctrl-C can come between any two calls. The end of the commit is then repeated before the interrupt goes
             # on, because half of it would leave rows that differ from the file. Both ends can be repeated safely.
             end = storage.finish_commit if error is None else storage.rollback
-            watcher = storage.watcher
             try:
                 end()
             except BaseException:
                 end()
                 raise
             finally:
-                if watcher is not None:
-                    if error is None:
-                        watcher.commit()
-                    else:
-                        watcher.rollback(error)
+                if error is None:
+                    for participant in storage.participants:
+                        participant.commit()
+                else:
+                    for participant in storage.participating:
+                        participant.rollback(error)
         storage.after_commit()
 
 
@@ -114,7 +116,8 @@ class RowStorage(TinyDBStorage):
         self._commit = Commit(self)
         self._after_rollback: list[Callable[[], None]] = []
         self.pre_commit_hook: Callable[[], None] | None = None
-        self.watcher: CommitParticipant | None = None
+        self.participants: tuple[CommitParticipant, ...] = ()
+        self.participating: tuple[CommitParticipant, ...] = ()  # those that were registered when the commit started
 
     def table_data(self, name: str) -> TableData:
         """The data of a table; empty when the table does not exist."""

@@ -80,9 +80,13 @@ class Store:
         """Call `callback` before each commit with changes is written; the rows that it puts belong to that commit."""
         self.storage.set_pre_commit_hook(callback)
 
-    def watch(self, watcher: CommitParticipant) -> None:
-        """From now on tell `watcher` of every outermost commit: that it begins, that it is kept or taken back."""
-        self.storage.watcher = watcher
+    def register(self, *participants: CommitParticipant) -> None:
+        """Let these, and no others, take part in every outermost commit, in this order.
+
+        Called inside a commit, it holds for the end of that commit if it succeeds; if it fails, those are rolled back
+        that took part in its start.
+        """
+        self.storage.participants = participants
 
     def drop_tables(self) -> None:
         """Remove every table, in one commit."""

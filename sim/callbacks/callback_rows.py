@@ -1,4 +1,4 @@
-"""Posts as plain data: a callback that waits in a table for the clock or for the disk."""
+"""A callback request as a row's field: it waits in a table for the clock or for the disk."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from leyden.server.ports import CallbackRequest
 
 
 def packed(post: CallbackRequest) -> dict[str, Any]:
-    """The post as JSON values; its bytes stand one to one for the first 256 characters."""
+    """The request as JSON values; each byte of the body is the character of that number (Latin-1)."""
     fields = {name: getattr(post, name) for name in post.__slots__}
-    return {**fields, "headers": dict(post.headers), "body": post.body.decode("latin-1")}
+    copied_by = None if post.copied_by is None else list(post.copied_by)
+    return {**fields, "headers": dict(post.headers), "body": post.body.decode("latin-1"), "copied_by": copied_by}
 
 
 def unpacked(row: Mapping[str, Any]) -> CallbackRequest:
-    """The post that `packed` wrote down."""
-    return CallbackRequest(**{**row, "body": row["body"].encode("latin-1")})
+    """The request that `packed` wrote."""
+    copied_by = None if row["copied_by"] is None else tuple(row["copied_by"])
+    return CallbackRequest(**{**row, "body": row["body"].encode("latin-1"), "copied_by": copied_by})
+
+
+def request_id(post: CallbackRequest) -> str:
+    """A text that no other request in flight has: the delivery, the attempt and, of a copy, what made it."""
+    return "#".join(map(str, (post.delivery_id, post.attempt, *(post.copied_by or ()))))

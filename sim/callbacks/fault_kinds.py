@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from leyden.callbacks.mutations import CONTENT_KINDS
 from leyden.server.timestamps import parse_duration, to_iso
@@ -32,6 +32,27 @@ _LONGEST_MS = 31_622_400_000  # a leap year
 _LONGEST_VALUE = 100
 
 
+class FaultRow(TypedDict):
+    """Table `faults`. `count` is None for a fault that strikes until it is cleared, `delay_ms` None without a delay.
+
+    `until` is the end of a burst, from its first hit on.
+    """
+
+    id: str
+    kind: str
+    operation: str | None
+    event: str | None
+    charge: str | None
+    attempt: int | None
+    count: int | None
+    delay_ms: int | None
+    headers: list[str] | None
+    value: str | None
+    hits: int
+    created_at: int
+    until: NotRequired[int]
+
+
 @dataclass(frozen=True, slots=True)
 class FaultSpec:
     """What shall go wrong: with the next `count` attempts (None: every one until it is cleared) that fit all of
@@ -51,7 +72,7 @@ class FaultSpec:
     headers: Sequence[str] | None = None
     value: str | None = None
 
-    def row(self, fault_id: str, now: int, known: Mapping[str, Collection[str]]) -> dict[str, Any]:
+    def row(self, fault_id: str, now: int, known: Mapping[str, Collection[str]]) -> FaultRow:
         """The fault as it is stored. `known` lists the spec's `callbacks`, `events` and `operations`.
 
         Raises `ValueError`, with the mend, for what could never strike.
@@ -89,12 +110,12 @@ class FaultSpec:
         }
 
 
-def is_spent(fault: Mapping[str, Any]) -> bool:
+def is_spent(fault: FaultRow) -> bool:
     """Whether the fault has struck as often as it was to."""
     return fault["count"] is not None and fault["hits"] >= fault["count"]
 
 
-def fits(fault: Mapping[str, Any], delivery: Mapping[str, Any], number: int) -> bool:
+def fits(fault: FaultRow, delivery: Mapping[str, Any], number: int) -> bool:
     """Whether the fault is meant for attempt `number` of this delivery row."""
     return (
         fault["operation"] in (None, delivery["rule"])
@@ -104,7 +125,7 @@ def fits(fault: Mapping[str, Any], delivery: Mapping[str, Any], number: int) -> 
     )
 
 
-def fault_resource(fault: Mapping[str, Any]) -> dict[str, Any]:
+def fault_resource(fault: FaultRow) -> dict[str, Any]:
     """A fault as the control plane shows it; `delay` is in seconds."""
     return {
         "id": fault["id"],

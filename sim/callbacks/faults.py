@@ -1,24 +1,25 @@
-"""Faults: callbacks that go wrong because somebody asked for it, at the places and as often as they said."""
+"""Injected faults: callbacks that go wrong on request, for the attempts and as often as a fault says."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict, cast
 
-from leyden.callbacks.callback_rows import packed, unpacked
+from leyden.callbacks.callback_rows import packed, request_id, unpacked
 from leyden.callbacks.fault_kinds import (
     CARRYING_KINDS,
     HOLDING_KINDS,
     KINDS,
     RATE_LIMIT,
+    FaultRow,
     FaultSpec,
     fault_resource,
     fits,
     is_spent,
 )
-from leyden.callbacks.mutations import CONTENT_KINDS, renamed, restamped, tampered
+from leyden.callbacks.mutations import CONTENT_KINDS, mutated, renamed, restamped
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.contract.types import Contract
 from leyden.server.errors import Problem, TooManyRequests
@@ -33,6 +34,7 @@ from leyden.server.ports import (
     RandomSource,
 )
 from leyden.server.store.store import Store
+from leyden.server.store.typed_table import TypedTable
 from leyden.world.rng import uuid4_from
 
 __all__ = ["KINDS", "FaultSpec", "Faults", "fault_resource"]
@@ -41,18 +43,52 @@ TIMER = "fault"
 
 _SENDING = frozenset({*CARRYING_KINDS, *CONTENT_KINDS})
 _HOLDING = frozenset(HOLDING_KINDS)
-_COPY = "~"  # in the delivery id of a copy, between the delivery's, the fault's and the number of the hit
+
+
+class HeldRow(TypedDict):
+    """Table `held_back`: an attempt that a fault delays. `id` is the delivery's, `fault` the fault's id."""
+
+    id: str
+    attempt: int
+    fault: str
+    kind: str
+
+
+class WaitingRow(TypedDict):
+    """Table `fault_posts`: a copy that is sent at `due_at` (ms), or a dropped attempt that then times out.
+
+    `post` is a `CallbackRequest` as `packed` writes it; `sign_again` gives a copy the timestamp and the signature of
+    the moment at which it is sent.
+    """
+
+    id: str
+    post: dict[str, Any]
+    due_at: int
+    is_copy: bool
+    sign_again: bool
+
+
+class HitRow(TypedDict):
+    """Table `fault_hits`, `id` is `<delivery>#<attempt>`: the fault that struck an attempt, and what was sent instead.
+
+    `sent` lists headers and bodies; it is empty when nothing was sent and None when the message was left as it was.
+    """
+
+    id: str
+    kind: str
+    sent: list[dict[str, Any]] | None
 
 
 class Faults:
-    """A `CallbackTransport` in front of another: what no fault is meant for passes through untouched.
+    """A `leyden.server.ports.CallbackTransport` in front of another: a callback that no fault fits passes unchanged.
 
-    Of the faults that fit an attempt, the oldest of those that hold it back may put it off, and the oldest of the
-    others strikes it. All of it is rows and timers, so a hit is undone with the commit that it belongs to, and counts
-    go on after a restart. Luck comes from `chance`, a stream of its own: the world's ids and schedules are the same
-    with faults as without.
+    Of the faults that fit an attempt, the oldest of those that delay may postpone it, and the oldest of the others
+    strikes it. All of it is rows and timers: a hit is rolled back with the commit that it belongs to, and counts go on
+    after a restart. `rng` is a random stream of the faults' own: the world's ids and schedules are the same with faults
+    as without.
 
-    `callbacks` and `projects` give the service's, `exclusive` is entered around what the faults write by themselves.
+    `exclusive` is entered around what the faults write by themselves. `connect` must be called before the first
+    callback.
     """
 
     def __init__(
@@ -61,19 +97,15 @@ class Faults:
         store: Store,
         clock: Clock,
         journal: EventJournal,
-        chance: RandomSource,
-        courier: CallbackTransport,
+        rng: RandomSource,
+        transport: CallbackTransport,
         *,
-        callbacks: Callable[[], Outbox],
-        projects: Callable[[], Projects],
         exclusive: Callable[[], AbstractContextManager[Any]],
     ) -> None:
         self._clock = clock
         self._journal = journal
-        self._chance = chance
-        self._courier = courier
-        self._callbacks = callbacks
-        self._projects = projects
+        self._rng = rng
+        self._transport = transport
         self._exclusive = exclusive
         rules = [rule for operation in contract.operations.values() for rule in operation.callbacks]
         self._known = {
@@ -81,57 +113,61 @@ class Faults:
             "callbacks": tuple(dict.fromkeys(rule.name for rule in rules)),
             "events": tuple(dict.fromkeys(event for rule in rules for event in rule.delivery.events.values())),
         }
-        self._faults = store.table("faults", key="id")
-        self._held = store.table("held_back", key="id")  # by delivery: which attempt waits, and for which fault
-        self._waiting = store.table("fault_posts", key="id")  # copies to be sent, and drops to be found out
-        self._hits = store.table("fault_hits", key="id")  # by attempt: what struck it last, and what was sent instead
-        clock.on(TIMER, self._due)
+        self._faults = cast(TypedTable[FaultRow], store.table("faults"))
+        self._held = cast(TypedTable[HeldRow], store.table("held_back"))
+        self._waiting = cast(TypedTable[WaitingRow], store.table("fault_posts"))
+        self._hits = cast(TypedTable[HitRow], store.table("fault_hits"))
+        clock.on(TIMER, self._on_due)
 
-    # What people ask
+    def connect(self, outbox: Outbox, projects: Projects) -> None:
+        """Give responses to this outbox, and sign with the secrets of these projects."""
+        self._outbox = outbox
+        self._projects = projects
 
-    def add(self, wish: FaultSpec) -> dict[str, Any]:
-        """Let something go wrong, and return the fault's row. Raises `ValueError` for what could never strike."""
-        row = wish.row(uuid4_from(self._chance), self._clock.now(), self._known)
+    # Control operations
+
+    def add(self, spec: FaultSpec) -> FaultRow:
+        """Store a fault and return its row. Raises `ValueError` for one that could never strike."""
+        row = spec.row(uuid4_from(self._rng), self._clock.now(), self._known)
         self._faults.put(row)
-        self._journal.note("fault_added", row["id"], fault=wish.kind)
+        self._journal.note("fault_added", row["id"], fault=spec.kind)
         return row
 
     @property
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[FaultRow]:
         """Every fault that was not cleared, the oldest first."""
         return list(self._faults)
 
-    def row(self, fault_id: str) -> dict[str, Any] | None:
+    def row(self, fault_id: str) -> FaultRow | None:
         """One fault, or None."""
         return self._faults.row(fault_id)
 
-    def hit(self, delivery_id: str, number: int) -> dict[str, Any] | None:
-        """The `kind` of fault that struck an attempt, and what was `sent` instead (None: what was to be sent), or
-        None."""
-        return self._hits.row(_attempt(delivery_id, number))
+    def hit(self, delivery_id: str, number: int) -> HitRow | None:
+        """The fault that struck an attempt, or None."""
+        return self._hits.row(_attempt_id(delivery_id, number))
 
     def clear(self, fault_id: str | None = None) -> int:
-        """Let this fault, or every one, strike no more; the number taken away. What already waits keeps its time."""
+        """Delete this fault, or all; returns how many. An attempt that is already delayed keeps its time."""
         ids = [row["id"] for row in self._faults] if fault_id is None else [fault_id]
         cleared = sum(self._faults.delete(one) for one in ids)
         if cleared:
             self._journal.note("faults_cleared", fault_id or "", count=cleared)
         return cleared
 
-    # What the outbox and the door ask
+    # Called by the outbox and the request pipeline
 
     def defer_until(self, delivery: Mapping[str, Any], number: int) -> int | None:
-        """Until when an attempt that is due is held back, or None: `Outbox.defer_until`."""
+        """The instant until which an attempt that is due is delayed, or None (`Outbox`)."""
         held = self._held.row(delivery["id"])
         if held is not None:
-            # It was held back and its time has come; or it was replayed meanwhile, which is the same.
+            # Its time has come, or it was replayed in the meantime, which is the same.
             self._held.delete(delivery["id"])
             return None
         fault = self._fitting(_HOLDING, delivery, number) if len(self._faults) else None
         if fault is None:
             return None
         now = self._clock.now()
-        until: int = now + fault["delay_ms"]
+        until = now + (fault["delay_ms"] or 0)
         if fault["kind"] == "burst":
             until = max(now, fault.get("until", until))
             fault = {**fault, "until": until}
@@ -142,8 +178,8 @@ class Faults:
         self._held.put({"id": delivery["id"], "attempt": number, "fault": fault["id"], "kind": fault["kind"]})
         return until
 
-    def limited(self, operation_id: str) -> Problem | None:
-        """The refusal that a request meets, if a `rate_limit` is meant for its operation."""
+    def rate_limit(self, operation_id: str) -> Problem | None:
+        """The 429 that a request gets, if a `rate_limit` fault fits its operation; None otherwise."""
         if not len(self._faults) or operation_id not in self._known["operations"]:
             return None
         with self._exclusive():
@@ -152,7 +188,7 @@ class Faults:
                     hit = fault["hits"] + 1
                     self._faults.put({**fault, "hits": hit})
                     self._journal.note("fault_hit", fault["id"], fault=RATE_LIMIT, operation=operation_id, hit=hit)
-                    wait_s = -(-fault["delay_ms"] // 1_000)
+                    wait_s = -(-(fault["delay_ms"] or 0) // 1_000)
                     detail = f"too many requests, because a fault asks for it: try again in {wait_s} s"
                     return TooManyRequests(detail, headers={"Retry-After": str(wait_s)})
         return None
@@ -160,53 +196,56 @@ class Faults:
     # The port
 
     def post(self, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
-        """Send, or what goes for it while a fault strikes."""
-        delivery = self._callbacks().delivery(post.delivery_id) if len(self._faults) else None
+        """Send the callback, or what a fault sends instead."""
+        delivery = self._outbox.delivery(post.delivery_id) if len(self._faults) else None
         fault = None if delivery is None else self._fitting(_SENDING, delivery, post.attempt)
         if delivery is None or fault is None:
-            self._courier.post(post, self.answered)
+            self._transport.post(post, self.on_response)
         elif fault["kind"] in CONTENT_KINDS:
             self._send_mutated(post, fault, self._secrets(delivery))
         else:
             self._send_variant(post, self._strike(fault, post.delivery_id, post.attempt), self._secrets(delivery))
-        if len(self._held) and (fault is None or fault["kind"] != "drop"):  # what is never sent overtakes nobody
+        if len(self._held) and (fault is None or fault["kind"] != "drop"):  # a dropped callback overtakes nothing
             overtaken = [row for row in self._held if row["kind"] == "reorder" and row["id"] != post.delivery_id]
             self._release(overtaken)
 
     def receiver_time_s(self, url: str) -> int:
         """The time that this URL's receiver compares signatures with."""
-        return self._courier.receiver_time_s(url)
+        return self._transport.receiver_time_s(url)
 
-    def answered(self, post: CallbackRequest, answer: CallbackResponse) -> None:
-        """Tell the outbox; what becomes of a copy is only written down."""
-        if _COPY not in post.delivery_id:
-            self._callbacks().on_response(post, answer)
+    def on_response(self, post: CallbackRequest, response: CallbackResponse) -> None:
+        """Give the response to the outbox; that to a copy only goes into the journal."""
+        if post.copied_by is None:
+            self._outbox.on_response(post, response)
             return
-        delivery_id, fault_id, _ = post.delivery_id.split(_COPY)
+        fault_id, _ = post.copied_by
         self._journal.note(
-            "fault_answered", fault_id, delivery=delivery_id, status=answer.status, error=answer.error, note=answer.note
+            "fault_answered",
+            fault_id,
+            delivery=post.delivery_id,
+            status=response.status,
+            error=response.error,
+            note=response.note,
         )
 
     def resume(self) -> None:
-        """Set the timers again for a store that was just opened. Dropped attempts are the outbox's to find lost."""
+        """Set the timers again after a store was opened. The outbox itself finds dropped attempts lost."""
         for row in list(self._waiting):
-            if row["copy"] is None:
-                self._waiting.delete(row["id"])
-            else:
+            if row["is_copy"]:
                 self._clock.call_at(row["due_at"], CALLBACK, TIMER, row["id"])
+            else:
+                self._waiting.delete(row["id"])
 
     # Inside
 
-    def _fitting(self, kinds: frozenset[str], delivery: Mapping[str, Any], number: int) -> dict[str, Any] | None:
+    def _fitting(self, kinds: frozenset[str], delivery: Mapping[str, Any], number: int) -> FaultRow | None:
         for fault in self._faults:
             if fault["kind"] in kinds and not is_spent(fault) and fits(fault, delivery, number):
-                return dict(fault)
+                return fault
         return None
 
-    def _strike(
-        self, fault: Mapping[str, Any], delivery_id: str, number: int, *sent: CallbackRequest
-    ) -> dict[str, Any]:
-        struck = {**fault, "hits": fault["hits"] + 1}
+    def _strike(self, fault: FaultRow, delivery_id: str, number: int, *sent: CallbackRequest) -> FaultRow:
+        struck: FaultRow = {**fault, "hits": fault["hits"] + 1}
         self._faults.put(struck)
         facts: dict[str, Any] = {"delivery": delivery_id, "attempt": number, "hit": struck["hits"]}
         if sent:
@@ -214,68 +253,71 @@ class Faults:
                 {"headers": dict(post.headers), "body": post.body.decode("utf-8", "replace")} for post in sent
             ]
         instead = [] if fault["kind"] == "drop" else facts.get("sent")
-        self._hits.put({"id": _attempt(delivery_id, number), "kind": fault["kind"], "sent": instead})
+        self._hits.put({"id": _attempt_id(delivery_id, number), "kind": fault["kind"], "sent": instead})
         self._journal.note("fault_hit", fault["id"], fault=fault["kind"], **facts)
         return struck
 
     def _secrets(self, delivery: Mapping[str, Any]) -> tuple[list[str], str | None]:
-        """The secrets that sign now, and the one before the last rotation if there was one."""
-        projects, project = self._projects(), delivery["project"]
+        """The secrets that sign now, and the one from before the last rotation, if there was one."""
+        projects, project = self._projects, delivery["project"]
         replaced = [secret["secret"] for secret in projects.secrets(project)[:-1]]
         return projects.signing_secrets(project, self._clock.now()), replaced[-1] if replaced else None
 
-    def _send_mutated(
-        self, post: CallbackRequest, fault: dict[str, Any], secrets: tuple[list[str], str | None]
-    ) -> None:
-        bad = tampered(fault, post, *secrets, self._chance)
+    def _send_mutated(self, post: CallbackRequest, fault: FaultRow, secrets: tuple[list[str], str | None]) -> None:
+        bad = mutated(fault, post, *secrets, self._rng)
         self._strike(fault, post.delivery_id, post.attempt, bad)
-        self._courier.post(bad, self.answered)
+        self._transport.post(bad, self.on_response)
 
-    def _send_variant(
-        self, post: CallbackRequest, fault: dict[str, Any], secrets: tuple[list[str], str | None]
-    ) -> None:
+    def _send_variant(self, post: CallbackRequest, fault: FaultRow, secrets: tuple[list[str], str | None]) -> None:
         now = self._clock.now()
         if fault["kind"] == "drop":
-            self._wait(post, now + post.timeout_ms, copy=None)
+            self._wait(post, now + post.timeout_ms)
             return
-        copy = replace(post, delivery_id=f"{post.delivery_id}{_COPY}{fault['id']}{_COPY}{fault['hits']}")
+        copy = replace(post, copied_by=(fault["id"], fault["hits"]))
         if fault["kind"] == "duplicate_new_id":
-            copy = renamed(copy, secrets[0], uuid4_from(self._chance))
-        self._courier.post(post, self.answered)
+            copy = renamed(copy, secrets[0], uuid4_from(self._rng))
+        self._transport.post(post, self.on_response)
         if fault["kind"] == "simultaneous":
             self._send_copy(copy)
         else:
-            self._wait(copy, now + fault["delay_ms"], copy="exact" if fault["kind"] == "duplicate" else "fresh")
+            self._wait(copy, now + (fault["delay_ms"] or 0), sign_again=fault["kind"] != "duplicate")
 
-    def _wait(self, post: CallbackRequest, due_at: int, *, copy: str | None) -> None:
-        waiting_id = _attempt(post.delivery_id, post.attempt)
-        self._waiting.put({"id": waiting_id, "post": packed(post), "due_at": due_at, "copy": copy})
+    def _wait(self, post: CallbackRequest, due_at: int, *, sign_again: bool = False) -> None:
+        waiting_id = request_id(post)
+        row: WaitingRow = {
+            "id": waiting_id,
+            "post": packed(post),
+            "due_at": due_at,
+            "is_copy": post.copied_by is not None,
+            "sign_again": sign_again,
+        }
+        self._waiting.put(row)
         self._clock.call_at(due_at, CALLBACK, TIMER, waiting_id)
 
-    def _due(self, waiting_id: str) -> None:
+    def _on_due(self, waiting_id: str) -> None:
         row = self._waiting.row(waiting_id)
         if row is None:
             return
         self._waiting.delete(waiting_id)
         post = unpacked(row["post"])
-        if row["copy"] is None:
+        if not row["is_copy"]:
             note = "dropped by a fault: it was never sent"
-            self.answered(post, CallbackResponse(error="timeout", note=note, latency_ms=post.timeout_ms))
+            self.on_response(post, CallbackResponse(error="timeout", note=note, latency_ms=post.timeout_ms))
             return
-        delivery = self._callbacks().delivery(post.delivery_id.partition(_COPY)[0])
-        if row["copy"] == "fresh" and delivery is not None:
-            post = restamped(post, self._secrets(delivery)[0], self._courier.receiver_time_s(post.url))
+        delivery = self._outbox.delivery(post.delivery_id)
+        if row["sign_again"] and delivery is not None:
+            post = restamped(post, self._secrets(delivery)[0], self._transport.receiver_time_s(post.url))
         self._send_copy(post)
 
     def _send_copy(self, copy: CallbackRequest) -> None:
-        delivery_id, fault_id, _ = copy.delivery_id.split(_COPY)
-        self._journal.note("fault_sent", fault_id, delivery=delivery_id, headers=dict(copy.headers))
-        self._courier.post(copy, self.answered)
+        assert copy.copied_by is not None
+        self._journal.note("fault_sent", copy.copied_by[0], delivery=copy.delivery_id, headers=dict(copy.headers))
+        self._transport.post(copy, self.on_response)
 
-    def _release(self, held: Sequence[Mapping[str, Any]]) -> None:
+    def _release(self, held: Sequence[HeldRow]) -> None:
         for row in held:
-            self._callbacks().reschedule(row["id"], self._clock.now())
+            self._outbox.reschedule(row["id"], self._clock.now())
 
 
-def _attempt(delivery_id: str, number: int) -> str:
+def _attempt_id(delivery_id: str, number: int) -> str:
     return f"{delivery_id}#{number}"

@@ -32,7 +32,7 @@ CONTENT_KINDS = (
 )
 
 
-def tampered(
+def mutated(
     fault: Mapping[str, Any], post: CallbackRequest, secrets: Sequence[str], old: str | None, chance: RandomSource
 ) -> CallbackRequest:
     """The post, gone bad in the way that the fault's kind (one of `CONTENT_KINDS`) names.

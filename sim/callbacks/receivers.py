@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from leyden.callbacks.callback_rows import packed, unpacked
+from leyden.callbacks.callback_rows import packed, request_id, unpacked
 from leyden.callbacks.inboxes import Inbox, Posts
 from leyden.callbacks.inspection import body_faults, signature_faults
 from leyden.callbacks.replies import NEVER_HEARD, TIMEOUT, Said, answer_from, plain_reply, reply_resource, word_of
@@ -22,6 +22,8 @@ from leyden.server.ports import CALLBACK, CallbackRequest, CallbackResponse, Clo
 from leyden.server.store.store import Store
 
 TIMER = "receiver_answer"
+
+Responded = Callable[[CallbackRequest, CallbackResponse], None]
 
 _FRESH: Mapping[str, Any] = MappingProxyType(
     {"script": [], "rules": [], "default": plain_reply(200), "secret": None, "received": 0, "objections": 0}
@@ -130,21 +132,25 @@ class Receivers:
         store: Store,
         clock: Clock,
         journal: EventJournal,
-        answered: Callable[[CallbackRequest, CallbackResponse], None],
         *,
         rules: Mapping[str, CallbackRule] | None = None,
-        secrets_at: Callable[[int], Sequence[str]] | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._journal = journal
-        self._answered = answered
         self._rules = rules
-        self._secrets_at = secrets_at
+        self._responded: Responded | None = None
+        self._secrets_at: Callable[[int], Sequence[str]] | None = None
         self._states = store.table("receivers", key="id")
         self._late = store.table("late_answers", key="id")
         self._posts = Posts(store)
         clock.on(TIMER, self._answer_late)
+
+    def connect(self, responded: Responded, secrets_at: Callable[[int], Sequence[str]]) -> None:
+        """Give late responses to `responded`, and verify signatures with `secrets_at(instant)`: every secret that may
+        sign at that instant."""
+        self._responded = responded
+        self._secrets_at = secrets_at
 
     def __getitem__(self, name: str) -> Receiver:
         return self.receiver(name)
@@ -175,9 +181,9 @@ class Receivers:
 
     # The port
 
-    def post(self, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
+    def post(self, post: CallbackRequest, answered: Responded) -> None:
         """Hand the post to its host's receiver. The answer comes at once, or through the clock if it is late."""
-        self._answered = answered
+        self._responded = answered
         parts = urlsplit(post.url)
         name = _name(parts.hostname or "")
         with self._store.commit():
@@ -190,7 +196,7 @@ class Receivers:
                 path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
                 self._receive(name, post, path, reply)
             if wait_ms:
-                key = f"{post.delivery_id}#{post.attempt}"
+                key = request_id(post)
                 self._late.put({"id": key, "receiver": name, "post": packed(post), "reply": reply})
                 self._clock.call_at(self._clock.now() + wait_ms, CALLBACK, TIMER, key)
             else:
@@ -271,14 +277,15 @@ class Receivers:
     def _answer_late(self, key: str) -> None:
         late = self._late.existing(key)
         self._late.delete(key)
-        self._tell(late["receiver"], unpacked(late["post"]), late["reply"], self._answered)
+        assert self._responded is not None, "connect() comes first"
+        self._tell(late["receiver"], unpacked(late["post"]), late["reply"], self._responded)
 
     def _tell(
         self,
         name: str,
         post: CallbackRequest,
         reply: Mapping[str, Any],
-        answered: Callable[[CallbackRequest, CallbackResponse], None],
+        answered: Responded,
     ) -> None:
         if reply["error"] is None and 200 <= reply["status"] <= 299:
             self._posts.acknowledge(name, post.headers.get("webhook-id", ""))

@@ -1,4 +1,4 @@
-"""The exchange: callbacks for the built-in receivers stay in the house, all others go out to the real network."""
+"""The transport of a world: callbacks to the built-in receivers stay in process, all others go to the real network."""
 
 from __future__ import annotations
 
@@ -9,161 +9,167 @@ from itertools import count
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from leyden.callbacks.receivers import Receivers
+from leyden.callbacks.receivers import Receivers, Responded
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse, CallbackTransport
 
-Answered = Callable[[CallbackRequest, CallbackResponse], None]
-Told = tuple[CallbackRequest, CallbackResponse, Answered]
+Pending = tuple[CallbackRequest, CallbackResponse, Responded]
 
 
 class ExternalTransport(CallbackTransport, Protocol):
-    """A courier to the real network."""
+    """A transport to the real network."""
 
     def report_within(self, around: Callable[[], AbstractContextManager[None]]) -> None:
-        """Enter `around()` whenever answers are told: those that came together are told within one."""
+        """Enter `around()` whenever responses are reported: those that arrive together are reported within one."""
 
     async def wait_idle(self) -> None:
-        """Wait until every post was answered."""
+        """Wait until every request was answered."""
 
     async def close(self) -> None:
         """Close every connection."""
 
 
 class TransportRouter:
-    """The courier of a world: receivers in process for its own hosts, the real network for the others if there is one.
+    """Sends each callback to the built-in receivers or to the real network, by its host.
 
-    Served worlds keep `inbox.localhost` and the names below it for their built-in receivers; everything else is
-    somebody's own. Without an outside every host is a built-in receiver.
+    Served worlds keep `inbox.localhost` and the names below it for their built-in receivers; every other host is
+    external. Without an external transport every host is a built-in receiver.
 
-    A post to the outside leaves with `release`, when the commit that records it is over; `drop` forgets it when that
-    commit was taken back. Answers are told as they come, or in the order of sending while somebody asks for that; those
-    that come together are recorded in one transaction. What cannot be recorded because the disk is full is kept for
-    `flush_responses`.
+    A request to the real network leaves when the commit that records it is written; a rollback discards it. Responses
+    are recorded as they arrive, or in the order of sending inside `responses_in_order`; those that arrive together are
+    recorded in one transaction. What cannot be recorded because the disk is full waits for `flush_responses`.
     """
 
     def __init__(
         self,
-        inside: Receivers,
-        outside: ExternalTransport | None,
+        receivers: Receivers,
+        external: ExternalTransport | None,
         exclusive: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        self.receivers = inside
-        self.external = outside
+        self.receivers = receivers
+        self.external = external
         self._exclusive = exclusive
-        self._ready: list[tuple[CallbackRequest, Answered]] = []
-        self._untold: list[Told] = []
-        self._sent: dict[int, Told | None] = {}  # by place in the order of sending
-        self._places = count(1)
+        self._to_send: list[tuple[CallbackRequest, Responded]] = []
+        self._pending: list[Pending] = []
+        self._sent: dict[int, Pending | None] = {}  # by number, in the order of sending
+        self._numbers = count(1)
         self._in_order = 0
-        self._gathering = False
-        if outside is not None:
-            outside.report_within(self._together)
+        self._collecting = False
+        if external is not None:
+            external.report_within(self._collect)
 
-    def post(self, post: CallbackRequest, answered: Answered) -> None:
-        """Hand the post to whoever the URL belongs to."""
-        if self._is_inside(post.url):
-            self.receivers.post(post, answered)
+    def post(self, post: CallbackRequest, responded: Responded) -> None:
+        """Send the request to the receiver of its URL."""
+        if self._is_built_in(post.url):
+            self.receivers.post(post, responded)
         else:
-            self._ready.append((post, answered))
+            self._to_send.append((post, responded))
+
+    # Part of a commit (`leyden.server.store.rows.CommitParticipant`)
+
+    def begin(self) -> None:
+        """Nothing waits to be sent when a commit starts."""
 
     def commit(self) -> None:
-        """Send what is ready: the commit that began it is written down."""
-        if not self._ready:
+        """Send the requests that the commit has written."""
+        if not self._to_send:
             return
-        ready, self._ready = self._ready, []
-        for post, answered in ready:
-            assert self.external is not None, "posts are made ready only for an outside"
-            place = next(self._places)
-            self._sent[place] = None
-            self.external.post(post, self._teller(answered, place))
+        to_send, self._to_send = self._to_send, []
+        for post, responded in to_send:
+            assert self.external is not None, "without an external transport every host is built in"
+            number = next(self._numbers)
+            self._sent[number] = None
+            self.external.post(post, self._recorder(responded, number))
 
-    def rollback(self) -> None:
-        """Forget what is ready: the commit that began it was taken back, and will be tried again."""
-        self._ready.clear()
+    def rollback(self, error: BaseException) -> None:
+        """Discard what would have been sent: the outbox tries it again."""
+        self._to_send.clear()
+
+    # Responses
 
     @property
     def has_pending_responses(self) -> bool:
-        """Whether answers wait to be recorded."""
-        return bool(self._untold)
+        """Whether responses wait to be recorded."""
+        return bool(self._pending)
 
     def flush_responses(self) -> None:
-        """Record the answers that were not recorded so far.
+        """Record the responses that wait.
 
-        Raises `StorageUnavailable` if they cannot be: then they wait. A defect is always raised, too, after those of
-        its group were told one by one: the one that fails by itself is given up, the others must not suffer for it.
+        Raises `StorageUnavailable` if they cannot be recorded: then they go on waiting. Any other exception is raised,
+        too, after the responses of its group were recorded one by one: the one that fails by itself is dropped, and
+        the others are not lost with it.
         """
-        at_once, defect = len(self._untold), None
-        while self._untold:
-            told = self._untold[:at_once]
-            del self._untold[:at_once]
+        group_size, defect = len(self._pending), None
+        while self._pending:
+            group = self._pending[:group_size]
+            del self._pending[:group_size]
             try:
                 with self._exclusive():
-                    for sent, answer, answered in told:
-                        answered(sent, answer)
+                    for post, response, responded in group:
+                        responded(post, response)
             except StorageUnavailable:
-                self._untold[:0] = told
+                self._pending[:0] = group
                 raise
             except Exception as error:
-                if len(told) == 1:
+                if len(group) == 1:
                     raise
-                self._untold[:0] = told  # all of them were taken back
-                at_once, defect = 1, error
+                self._pending[:0] = group  # all of them were rolled back
+                group_size, defect = 1, error
         if defect is not None:
             raise defect  # none of them fails alone
 
     @contextmanager
     def responses_in_order(self) -> Iterator[None]:
-        """While inside, an answer waits to be told until those to all earlier posts have come."""
+        """While inside, a response is recorded only after those to all earlier requests."""
         self._in_order += 1
         try:
             yield
         finally:
             self._in_order -= 1
             if not self._in_order:
-                self._untold.extend(told for told in self._sent.values() if told is not None)
-                self._sent = {place: told for place, told in self._sent.items() if told is None}
+                self._pending.extend(pending for pending in self._sent.values() if pending is not None)
+                self._sent = {number: pending for number, pending in self._sent.items() if pending is None}
 
     def receiver_time_s(self, url: str) -> int:
-        """The time that this URL's receiver compares signatures with."""
-        if self._is_inside(url):
+        """The time that this URL's receiver compares signatures with, in seconds since 1970."""
+        if self._is_built_in(url):
             return self.receivers.receiver_time_s(url)
         assert self.external is not None
         return self.external.receiver_time_s(url)
 
-    def _teller(self, answered: Answered, place: int) -> Answered:
-        def tell(sent: CallbackRequest, answer: CallbackResponse) -> None:
+    def _recorder(self, responded: Responded, number: int) -> Responded:
+        def record(post: CallbackRequest, response: CallbackResponse) -> None:
             if self._in_order:
-                self._sent[place] = (sent, answer, answered)
-                while self._sent and (told := self._sent[first := next(iter(self._sent))]) is not None:
+                self._sent[number] = (post, response, responded)
+                while self._sent and (pending := self._sent[first := next(iter(self._sent))]) is not None:
                     del self._sent[first]
-                    self._untold.append(told)
+                    self._pending.append(pending)
             else:
-                del self._sent[place]
-                self._untold.append((sent, answer, answered))
-            if not self._gathering:
-                self._record()
+                del self._sent[number]
+                self._pending.append((post, response, responded))
+            if not self._collecting:
+                self._flush()
 
-        return tell
+        return record
 
     @contextmanager
-    def _together(self) -> Iterator[None]:
-        self._gathering = True
+    def _collect(self) -> Iterator[None]:
+        self._collecting = True
         try:
             yield
         finally:
-            self._gathering = False
-            self._record()
+            self._collecting = False
+            self._flush()
 
-    def _record(self) -> None:
+    def _flush(self) -> None:
         with suppress(StorageUnavailable):
             self.flush_responses()
 
-    def _is_inside(self, url: str) -> bool:
-        return self.external is None or _is_built_in(url)
+    def _is_built_in(self, url: str) -> bool:
+        return self.external is None or _is_inbox(url)
 
 
 @lru_cache(maxsize=256)
-def _is_built_in(url: str) -> bool:
+def _is_inbox(url: str) -> bool:
     host = urlsplit(url).hostname or ""
     return host == "inbox.localhost" or host.endswith(".inbox.localhost")

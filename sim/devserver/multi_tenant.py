@@ -52,9 +52,7 @@ class MultiTenantApp:
                 if other is not world
             ):
                 raise LeydenError("a key opens another project of this server already: give each project its own")
-            world.name_taken = self.name_taken
-            world.key_taken = self.key_taken
-            world.until = self.until
+            world.attach(self)
 
     def name_taken(self, user: str) -> bool:
         """Whether any world of this server has given the lightning address away."""
@@ -131,7 +129,7 @@ class MultiTenantApp:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         for world in self._worlds.values():
-            await world.close_outside()
+            await world.close_external_transport()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _follow(self) -> None:

@@ -107,11 +107,11 @@ def _open_world(
         raise StoreError(
             f"{options.data} was begun with --seed {saved['given_seed']}: leave --seed out, or use a new --data"
         )
-    if saved is not None and options.start is not None and options.start != saved["given_start"]:
+    if saved is not None and options.start is not None and options.start != saved["given_start_ms"]:
         raise StoreError(f"{options.data} was begun at another --start: leave --start out, or use a new --data")
     if saved is not None:
         given_seed, seed = saved["given_seed"], saved["seed"]
-        given_start_ms, start_ms = saved["given_start"], saved["start"]
+        given_start_ms, start_ms = saved["given_start_ms"], saved["start_ms"]
     else:
         given_seed = random_seed() if options.seed is None else options.seed
         seed = _seed_for(given_seed, key, index)
@@ -144,7 +144,7 @@ def _open_world(
         store,
         control_handlers=control_handlers,
         external_transport=outside,
-        settled=settled,
+        wait_durable=settled,
         public_url=public_url,
     )
 

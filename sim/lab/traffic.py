@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from leyden.errors import DistributionError
 from leyden.lab.distributions import Said, behaviour_distribution, msat_law, payer_law, seconds_law, span_law
 from leyden.server.timestamps import parse_duration, to_iso
-from leyden.world.traffic import DAY_MS, Distribution
+from leyden.world.traffic import DAY_MS, Distribution, TrafficSettings
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -53,7 +53,7 @@ class Traffic:
 
     def __repr__(self) -> str:
         row = self.row
-        said = ", ".join(f"{name}={value!r}" for name, value in row["laws"]["said"].items())
+        said = ", ".join(f"{name}={value!r}" for name, value in row["settings"]["arguments"].items())
         following = "ended" if row["next_at"] is None else f"the next at {to_iso(row['next_at'])}"
         return f"Traffic({said}): {row['arrived']} arrived, {row['refused']} refused, {following}"
 
@@ -91,24 +91,24 @@ def traffic(
     """
     if count is not None and (type(count) is not int or count < 1):
         raise DistributionError(f"count: {count!r} is not a number of customers: give a whole number from 1, or None")
-    laws: dict[str, Any] = {
+    settings: TrafficSettings = {
         "arrivals": arrivals_law(rate),
         "amount": msat_law(amount),
-        "habit": behaviour_distribution(behaviours),
+        "behaviour": behaviour_distribution(behaviours),
         "payer": payer_law(payers),
-        "hesitation": span_law(think_time, "think_time"),
+        "think_time": span_law(think_time, "think_time"),
         "patience": None if patience is None else span_law(patience, "patience"),
         "expiresIn": seconds_law(expiresIn),
         "callbackUrl": callbackUrl,
         "description": description,
-        "said": {"rate": rate, "amount": str(amount), "patience": str(patience), "expiresIn": str(expiresIn)},
+        "arguments": {"rate": rate, "amount": str(amount), "patience": str(patience), "expiresIn": str(expiresIn)},
     }
     span_ms = None if duration is None else parse_duration(duration)
     if span_ms is not None and span_ms <= 0:
         raise DistributionError(f"duration: {duration!r} is too short: give more than 0, or None for no end")
     with world.exclusive():
         ends_at = None if span_ms is None else world.clock.now() + span_ms
-        row = world.traffic.start(laws, ends_at=ends_at, most=count)
+        row = world.traffic.start(settings, ends_at=ends_at, limit=count)
     return Traffic(world, row["id"])
 
 

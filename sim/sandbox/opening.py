@@ -46,14 +46,14 @@ def open_session(
         given: Mapping[str, Any] = saved or {
             "seed": seed or 0,
             "given_seed": seed or 0,
-            "start": start_ms,
-            "given_start": start_ms,
+            "start_ms": start_ms,
+            "given_start_ms": start_ms,
         }
         config = world_config(
             seed=given["seed"],
             given_seed=given["given_seed"],
-            start_ms=first_instant(given["start"], real_clock),
-            given_start_ms=given["given_start"],
+            start_ms=first_instant(given["start_ms"], real_clock),
+            given_start_ms=given["given_start_ms"],
             spec=spec,
             overlays=overlays,
             api_key=api_key,
@@ -79,8 +79,8 @@ def _check_saved(saved: Mapping[str, Any], data: str | Path | None, seed: int | 
     """Raise `StoreError` when the directory was created with another seed or start than the one given now."""
     if seed not in (None, saved["given_seed"]):
         raise StoreError(f"{data} was created with seed {saved['given_seed']}: leave seed out, or use a new directory")
-    if start_ms not in (None, saved["given_start"]):
-        created_at = to_iso(saved["given_start"])
+    if start_ms not in (None, saved["given_start_ms"]):
+        created_at = to_iso(saved["given_start_ms"])
         raise StoreError(f"{data} was created with start {created_at}: leave start out, or use a new directory")
 
 

@@ -258,7 +258,7 @@ class VirtualClock:
         self._flow()
         self._timers.commit()
 
-    def rollback(self) -> None:
+    def rollback(self, error: BaseException | None = None) -> None:
         """Undo what was done to timers and rate since `begin`. The instant shown stays: time does not go back."""
         self._held = False
         self._timers.rollback()

@@ -9,6 +9,7 @@ from json import JSONEncoder
 from typing import Any, NamedTuple
 
 from leyden.errors import JournalError
+from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import Clock
 
 # Sorted keys, no spaces, ASCII only: the same facts are the same bytes in every process and on every machine.
@@ -49,6 +50,7 @@ class HashedEventJournal:
         self._dropped = 0  # entries folded into the hash and forgotten; a multiple of the chunk
         self._digest = sha256(b"").digest()
         self._hashed = 0
+        self._before = 0
 
     def __len__(self) -> int:
         """The number of entries ever noted, dropped ones included: the last entry's sequence."""
@@ -96,13 +98,28 @@ class HashedEventJournal:
                     break
         return found
 
+    # A commit that the disk refused is reported (`leyden.server.store.rows.CommitParticipant`)
+
+    def begin(self) -> None:
+        """Remember the length."""
+        self._before = len(self)
+
+    def commit(self) -> None:
+        """Nothing to do: entries are final."""
+
+    def rollback(self, error: BaseException) -> None:
+        """Add an entry that says how many of the latest report what was then undone."""
+        entries = len(self) - self._before
+        if entries and isinstance(error, StorageUnavailable):
+            self.note("rolled_back", "commit", entries=entries, reason=error.code)
+
     def fork(self, clock: Clock) -> HashedEventJournal:
         """A journal with the same past that goes on by `clock`. Costs one reference per thousand entries."""
-        twin = HashedEventJournal(clock, keep=self._keep)
-        twin.follow(self)
-        return twin
+        fork = HashedEventJournal(clock, keep=self._keep)
+        fork.continue_from(self)
+        return fork
 
-    def follow(self, past: HashedEventJournal) -> None:
+    def continue_from(self, past: HashedEventJournal) -> None:
         """Begin anew where another journal stands: its past becomes this one's, and is shared."""
         self._sealed = past._sealed.copy()
         self._open = past._open.copy()

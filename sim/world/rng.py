@@ -118,6 +118,7 @@ class RandomStreams:
         self.reseeds = tuple(luck)
         self._streams: dict[str, RandomStream] = {}
         self._positions: dict[str, int] = {}
+        self._before: dict[str, int] = {}
 
     def __repr__(self) -> str:
         return f"<Streams seed={self.seed} luck={self.reseeds} {self.snapshot()}>"
@@ -146,6 +147,19 @@ class RandomStreams:
         )
         twin.restore(self.snapshot())
         return twin
+
+    # A commit that fails returns its draws (`leyden.server.store.rows.CommitParticipant`)
+
+    def begin(self) -> None:
+        """Remember the positions."""
+        self._before = self._positions.copy()
+
+    def commit(self) -> None:
+        """Keep the draws made since `begin`."""
+
+    def rollback(self, error: BaseException) -> None:
+        """Return to the positions at `begin`."""
+        self.restore(self._before)
 
     def snapshot(self) -> dict[str, int]:
         """The position of every stream that was drawn from. With `seed`, `salt` and `luck` this is the whole state."""

@@ -1,11 +1,14 @@
-"""Forks: a second world that begins exactly where the first one stands; or the first one, written down for later."""
+"""Forks and saved sandboxes: a second world in the same state as a first one, or its state as JSON values.
+
+A snapshot has the format number `FORMAT`; those of format 1 are read, too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leyden.errors import ForkError
 from leyden.server.contract.load import known_overlays, load_contract
@@ -14,61 +17,70 @@ from leyden.server.store.store import Store
 from leyden.server.store.table_data import TableSnapshot
 from leyden.world.config import WorldConfig, chosen_network, packaged_contract
 from leyden.world.gc_pause import gc_paused
-from leyden.world.world import LOCAL_URL, World
+from leyden.world.persistence.former_formats import upgraded_snapshot
+from leyden.world.world import World
 
-FORMAT = 1
+if TYPE_CHECKING:
+    from leyden.lightning.payer.routed_payments import RoutedPayments
 
-_OWN_TABLES = ("world", "network")  # what a world writes down about itself for a restart; a fork is in memory
+FORMAT = 2
+
+_OWN_TABLES = ("world", "network")  # a directory's rows about the world itself; forks are kept in memory
 
 
 def fork_world(world: World, label: str, *, reseed: int | None = None) -> World:
-    """A world of its own that stands where `world` stands: same rows, instant, timers, inboxes and luck.
+    """A second world in the same state: same rows, instant, timers, inboxes and positions of the random streams.
 
-    With `reseed` every stream of chance goes on differently from here. Rows, journal entries and received posts are
-    shared, because none of them is ever changed. Raises `ForkError` for a world whose callbacks leave the process, and
+    With `reseed` every random stream continues differently from here. Rows, journal entries and received callbacks are
+    shared, because none of them ever changes. Raises `ForkError` for a world whose callbacks leave the process, and
     `StoreError` inside a commit.
     """
     if world.external_transport is not None:
         raise ForkError(
-            "this world's callbacks go out to the network, and an answer comes back to one world only: fork a Sandbox"
+            "this world sends its callbacks to the network, and a response returns to one world only: fork a Sandbox"
         )
     with world.lock, gc_paused():
-        tables = {name: state for name, state in world.store.snapshot().items() if name not in _OWN_TABLES}
-        made = World(
+        tables = {name: table for name, table in world.store.snapshot().items() if name not in _OWN_TABLES}
+        fork = World(
             replace(world.config, rate=world.clock.rate),
             Store.from_snapshot(tables),
             control_handlers=world.control_handlers,
             public_url=world.public_url,
             label=label,
-            beside=world,
+            fork_of=world,
         )
-        made.journal.follow(world.journal)
-        _stand(made, _present(world))
+        fork.journal.continue_from(world.journal)
+        _restore_state(fork, _state(world))
         if world.engine is not None:
-            _go_on_with_network(made, _network(world))
+            _routed(fork).restore(_routed(world).snapshot(), fork.streams.secret)
     if reseed is not None:
-        made.streams.reseed(reseed)
-        if made.engine is not None:
-            made.engine.now = max(made.engine.now, made.clock.now())  # what was seen of the network so far stays so
-            made.engine.reseed(reseed, made.streams.secret)
-    return made
+        fork.streams.reseed(reseed)
+        if fork.engine is not None:
+            # The past of the network stays as it was observed.
+            fork.engine.now = max(fork.engine.now, fork.clock.now())
+            fork.engine.reseed(reseed, fork.streams.secret)
+    return fork
 
 
 def dump_world(world: World) -> dict[str, Any]:
-    """Everything about a world as JSON values, for `world_from`."""
+    """The whole state of a world as JSON values, for `restore_world`."""
     with world.lock:
         return {
             "format": FORMAT,
             "label": world.label,
-            "plan": _written_plan(world.config),
+            "config": _dump_config(world.config),
             "tables": {
-                name: {"made": table.exists, "next": table.next_id, "rows": [list(pair) for pair in table.rows.items()]}
+                name: {
+                    "exists": table.exists,
+                    "next_id": table.next_id,
+                    "rows": [list(pair) for pair in table.rows.items()],
+                }
                 for name, table in world.store.snapshot().items()
                 if name not in _OWN_TABLES
             },
             "journal": world.journal.snapshot(),
-            "network": _network(world),
-            **_present(world),
+            "network": None if world.engine is None else _routed(world).snapshot(),
+            **_state(world),
         }
 
 
@@ -78,92 +90,84 @@ def restore_world(
     control_handlers: Callable[[World], Iterable[object]] | None = None,
     label: str | None = None,
 ) -> World:
-    """The world that `written` wrote down, as it stood; it goes on in memory and in this process.
+    """A world in the state that `dump_world` wrote; it continues in memory and in this process.
 
-    Raises `ForkError` for what is no snapshot, and for one of another format.
+    Raises `ForkError` for what is no snapshot, and for one of an unknown format.
     """
     if "format" not in snapshot:
         raise ForkError("this is no saved sandbox: give what `snapshot()` returned, or a file that `save()` wrote")
+    if snapshot["format"] == 1:
+        snapshot = upgraded_snapshot(snapshot)
     if snapshot["format"] != FORMAT:
         raise ForkError(
-            f"this case has format {snapshot['format']!r} and only {FORMAT} is read here: open it with the Leyden "
-            "that saved it, or make it anew from its script"
+            f"this case has format {snapshot['format']!r} and only 1 to {FORMAT} are read here: open it with the "
+            "Leyden that saved it, or make it anew from its script"
         )
-    states = {
-        name: TableSnapshot(dict(table["rows"]), table["next"], table["made"], None, {}, {})
+    tables = {
+        name: TableSnapshot(dict(table["rows"]), table["next_id"], table["exists"], None, {}, {})
         for name, table in snapshot["tables"].items()
     }
     world = World(
-        _read_plan(snapshot["plan"]),
-        Store.from_snapshot(states),
+        _load_config(snapshot["config"]),
+        Store.from_snapshot(tables),
         control_handlers=control_handlers,
-        public_url=LOCAL_URL,
         label=snapshot["label"] if label is None else label,
     )
     world.journal.restore(snapshot["journal"])
-    _stand(world, snapshot)
+    _restore_state(world, snapshot)
     if snapshot.get("network") is not None:
-        _go_on_with_network(world, snapshot["network"])
+        _routed(world).restore(snapshot["network"], world.streams.secret)
     return world
 
 
-def _present(world: World) -> dict[str, Any]:
-    """All that is neither a row nor an entry of the journal."""
+def _state(world: World) -> dict[str, Any]:
+    """Everything that is neither a row nor a journal entry nor the network."""
     return {
         "clock": world.clock.snapshot(),
-        "luck": list(world.streams.reseeds),
+        "reseeds": list(world.streams.reseeds),
         "streams": world.streams.snapshot(),
-        "callbacks": world.service.outbox.snapshot(),
+        "outbox": world.service.outbox.snapshot(),
         "requests": world.service.pipeline.request_count,
     }
 
 
-def _stand(world: World, present: Mapping[str, Any]) -> None:
-    """Bring a world that was just made, over rows that are there already, to where `present` was taken."""
-    for luck in present["luck"]:
-        world.streams.reseed(luck)
-    world.streams.restore(present["streams"])
-    world.clock.restore(present["clock"])
-    world.service.outbox.restore(present["callbacks"])
-    world.service.pipeline.request_count = present["requests"]
+def _restore_state(world: World, state: Mapping[str, Any]) -> None:
+    """Give a new world, over rows that are there already, the state that `_state` returned."""
+    for reseed in state["reseeds"]:
+        world.streams.reseed(reseed)
+    world.streams.restore(state["streams"])
+    world.clock.restore(state["clock"])
+    world.service.outbox.restore(state["outbox"])
+    world.service.pipeline.request_count = state["requests"]
 
 
-def _network(world: World) -> dict[str, Any] | None:
-    if world.engine is None:
-        return None
+def _routed(world: World) -> RoutedPayments:
+    """The payments of a world that has a network."""
     from leyden.lightning.payer.routed_payments import RoutedPayments
 
     assert isinstance(world.payments, RoutedPayments)
-    return world.payments.snapshot()
+    return world.payments
 
 
-def _go_on_with_network(world: World, saved: Mapping[str, Any] | None) -> None:
-    from leyden.lightning.payer.routed_payments import RoutedPayments
-
-    assert isinstance(world.payments, RoutedPayments)
-    assert saved is not None
-    world.payments.restore(saved, world.streams.secret)
-
-
-def _written_plan(plan: WorldConfig) -> dict[str, Any]:
-    contract = plan.contract
+def _dump_config(config: WorldConfig) -> dict[str, Any]:
+    contract = config.contract
     return {
-        "seed": plan.seed,
-        "given_seed": plan.given_seed,
-        "start_ms": plan.start_ms,
-        "api_key": plan.api_key,
-        "project": plan.project,
-        "keep": plan.keep,
-        "mock_unbound": plan.mock_unbound,
-        "control": plan.control is not None,
-        "network": plan.network_json(),
+        "seed": config.seed,
+        "given_seed": config.given_seed,
+        "start_ms": config.start_ms,
+        "api_key": config.api_key,
+        "project": config.project,
+        "keep": config.keep,
+        "mock_unbound": config.mock_unbound,
+        "control": config.control is not None,
+        "network": config.network_json(),
         "overlays": list(contract.overlays),
-        # The packaged spec is known by its overlays; any other travels along, so that the case can be opened anywhere.
+        # The packaged spec is known by its overlays; any other is included, so that the case can be opened anywhere.
         "spec": None if _is_packaged(contract) else contract.document,
     }
 
 
-def _read_plan(saved: Mapping[str, Any]) -> WorldConfig:
+def _load_config(saved: Mapping[str, Any]) -> WorldConfig:
     overlays = tuple(saved["overlays"])
     if saved["spec"] is None:
         contract = packaged_contract("charges", overlays)

@@ -1,4 +1,4 @@
-"""Visitors: people who come to the shop of their own accord, are shown a charge, and pay it each in their own way."""
+"""Simulated customers: they come to the shop by themselves, are shown a Charge, and each pays it in its own way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from itertools import accumulate
 from math import ceil
-from typing import Any
+from typing import Any, TypedDict
 
 import orjson
 
@@ -19,11 +19,11 @@ from leyden.world.rng import RandomStream, RandomStreams
 TIMER = "traffic"
 DAY_MS = 86_400_000
 
-# What visitors may be like, and what each of them does.
+# How customers may behave.
 BEHAVIOURS = {
     "pays": "pays once, in full",
-    "late": "begins to pay only after the charge has expired",
-    "never": "looks at the charge and goes",
+    "late": "starts to pay only after the charge has expired",
+    "never": "looks at the charge and leaves",
     "twice": "pays, forgets it, and pays again",
     "underpays": "sends 1 msat too little",
     "overpays": "sends half as much again",
@@ -39,16 +39,51 @@ _SCRIPTS: Mapping[str, Mapping[str, Any]] = {
     "fails": {"outcome": "fail"},
 }
 
-Row = dict[str, Any]
-Distribution = list[Any]  # a distribution or a way to arrive: its name and its numbers, as JSON values
+Distribution = list[Any]  # its name and its numbers, as JSON values; also a way to arrive
+
+
+class TrafficSettings(TypedDict):
+    """What the customers of one stream are like. Times are ms, `amount` is msat, `expiresIn` seconds.
+
+    `arguments` are the texts that the distributions were read from, for the stream's repr.
+    """
+
+    arrivals: Distribution
+    amount: Distribution
+    behaviour: Distribution
+    payer: Distribution
+    think_time: Distribution
+    patience: Distribution | None
+    expiresIn: Distribution
+    callbackUrl: str | None
+    description: str
+    arguments: dict[str, str]
+
+
+class TrafficRow(TypedDict):
+    """Table `traffic`: one stream of customers. Instants are ms; `due` is `next_at` before rounding.
+
+    `ends_at` and `limit` are None without an end; `next_at` is None once the stream has ended.
+    """
+
+    id: str
+    settings: TrafficSettings
+    started_at: int
+    ends_at: int | None
+    limit: int | None
+    arrived: int
+    refused: int
+    due: float
+    next_at: int | None
 
 
 class TrafficGenerator:
-    """The streams of visitors of one world, each a row of the table `traffic` and one timer.
+    """The streams of customers of one world: a row of the table `traffic` and one timer each.
 
-    Every visitor costs the same eight draws of the stream `traffic/<id>`, whatever the laws are: with one seed, visitor
-    number n is as hurried, as patient and as rich as in any other world, however often the others came.
-    `order` posts a body to `createCharge`.
+    Every customer costs the same eight draws of the random stream `traffic/<id>`, whatever the distributions are: with
+    one seed, customer number n has the same think time, patience and budget in every world, however often the others
+    came.
+    `create_charge` posts a body to `createCharge`.
     """
 
     def __init__(
@@ -58,145 +93,144 @@ class TrafficGenerator:
         streams: RandomStreams,
         payments: Payments,
         journal: EventJournal,
-        order: Callable[[bytes], LoopbackResponse],
+        create_charge: Callable[[bytes], LoopbackResponse],
     ) -> None:
         self.rows = store.table("traffic", key="id")
         self._clock = clock
         self._streams = streams
         self._payments = payments
         self._journal = journal
-        self._order = order
+        self._create_charge = create_charge
         clock.on(TIMER, self._arrive)
 
-    def start(self, laws: Mapping[str, Any], *, ends_at: int | None, most: int | None) -> Row:
-        """Let visitors come from now, until `ends_at` (not at it) and at most so many; None: no end.
-
-        `laws` holds `arrivals`, `amount` (msat), `habit`, `payer`, `hesitation` and `patience` (ms; patience may be
-        None), `expiresIn` (s) as laws, and `callbackUrl` and `description` as they are sent.
-        """
+    def start(self, settings: TrafficSettings, *, ends_at: int | None, limit: int | None) -> dict[str, Any]:
+        """Let customers come from now until `ends_at` (not at it), at most `limit` of them; None: no end."""
         now = self._clock.now()
         number = str(len(self.rows) + 1)
-        row = {"id": number, "laws": dict(laws), "begun_at": now, "ends_at": ends_at, "most": most}
+        row = {"id": number, "settings": dict(settings), "started_at": now, "ends_at": ends_at, "limit": limit}
         row |= {"arrived": 0, "refused": 0, "due": float(now), "next_at": None}
-        self._journal.note("traffic_begun", number, ends_at=ends_at, most=most)
-        return self._await_next(row, self._streams.stream(f"traffic/{number}"))
+        self._journal.note("traffic_started", number, ends_at=ends_at, limit=limit)
+        return self._schedule_next(row, self._streams.stream(f"traffic/{number}"))
 
-    def stop(self, traffic_id: str) -> Row:
-        """Let no more come. No effect on a stream of visitors that has ended."""
+    def stop(self, traffic_id: str) -> dict[str, Any]:
+        """Let no more come. No effect on a stream of customers that has ended."""
         row = self.rows.existing(traffic_id)
         if row["next_at"] is None:
             return row
         self._clock.cancel(TIMER, traffic_id)
-        return self._ended(row)
+        return self._end(row)
 
     def resume(self) -> None:
-        """Set the timers again: for a store that was just opened."""
+        """Set the timers again after a store was opened."""
         for row in self.rows:
             if row["next_at"] is not None:
                 self._clock.call_at(row["next_at"], USER, TIMER, row["id"])
 
     def _arrive(self, traffic_id: str) -> None:
-        row: Row = dict(self.rows.existing(traffic_id))
-        laws, chance = row["laws"], self._streams.stream(f"traffic/{traffic_id}")
+        row = dict(self.rows.existing(traffic_id))
+        settings, rng = row["settings"], self._streams.stream(f"traffic/{traffic_id}")
         row["arrived"] += 1
-        amount_msat = max(0, round(sample(laws["amount"], chance)))
-        habit = sample(laws["habit"], chance)
-        payer = sample(laws["payer"], chance)
-        hesitation_ms = max(0, round(sample(laws["hesitation"], chance)))
-        patience = sample(laws["patience"] or ["const", 0], chance)
-        patience_ms = None if laws["patience"] is None else max(0, round(patience))
-        expiry_s = round(sample(laws["expiresIn"], chance))
-        again_ms = hesitation_ms + max(1, round(sample(laws["hesitation"], chance)))
+        amount_msat = max(0, round(sample(settings["amount"], rng)))
+        behaviour = sample(settings["behaviour"], rng)
+        payer = sample(settings["payer"], rng)
+        think_time_ms = max(0, round(sample(settings["think_time"], rng)))
+        patience = sample(settings["patience"] or ["const", 0], rng)
+        patience_ms = None if settings["patience"] is None else max(0, round(patience))
+        expiry_s = round(sample(settings["expiresIn"], rng))
+        again_ms = think_time_ms + max(1, round(sample(settings["think_time"], rng)))
         body = {
             "amount": str(amount_msat),
-            "description": laws["description"],
+            "description": settings["description"],
             "internalId": f"traffic-{traffic_id}-{row['arrived']}",
             "expiresIn": expiry_s,
         }
-        if laws["callbackUrl"] is not None:
-            body["callbackUrl"] = laws["callbackUrl"]
-        answer = self._order(orjson.dumps(body))
-        facts = {"number": row["arrived"], "payer": payer, "habit": habit}
-        if answer.status == 200:
-            charge = orjson.loads(answer.body)["data"]
-            self._journal.note("visitor_came", charge["id"], traffic=traffic_id, patience_ms=patience_ms, **facts)
-            delays = _delays(habit, hesitation_ms, again_ms, patience_ms, expiry_s * 1_000)
-            for delay_ms in delays:
+        if settings["callbackUrl"] is not None:
+            body["callbackUrl"] = settings["callbackUrl"]
+        response = self._create_charge(orjson.dumps(body))
+        facts = {"number": row["arrived"], "payer": payer, "behaviour": behaviour}
+        if response.status == 200:
+            charge = orjson.loads(response.body)["data"]
+            self._journal.note("customer_arrived", charge["id"], traffic=traffic_id, patience_ms=patience_ms, **facts)
+            for delay_ms in _delays(behaviour, think_time_ms, again_ms, patience_ms, expiry_s * 1_000):
                 self._payments.pay(
                     charge["invoice"]["request"],
                     payer=payer,
                     delay_ms=delay_ms,
-                    patience_ms=None if patience_ms is None else max(0, patience_ms - hesitation_ms),
+                    patience_ms=None if patience_ms is None else max(0, patience_ms - think_time_ms),
                     scheduled=True,
-                    **_SCRIPTS.get(habit, {}),
+                    **_SCRIPTS.get(behaviour, {}),
                 )
         else:
             row["refused"] += 1
-            why = orjson.loads(answer.body)["detail"]
+            reason = orjson.loads(response.body)["detail"]
             self._journal.note(
-                "visitor_refused", traffic_id, status=answer.status, why=why, amount_msat=amount_msat, **facts
+                "customer_refused", traffic_id, status=response.status, reason=reason, amount_msat=amount_msat, **facts
             )
-        self._await_next(row, chance)
+        self._schedule_next(row, rng)
 
-    def _await_next(self, row: Row, chance: RandomStream) -> Row:
-        due = next_arrival(row["laws"]["arrivals"], chance, row["due"], row["arrived"])
-        if (row["ends_at"] is not None and due >= row["ends_at"]) or row["arrived"] == row["most"]:
-            return self._ended(row)
+    def _schedule_next(self, row: dict[str, Any], rng: RandomStream) -> dict[str, Any]:
+        due = next_arrival(row["settings"]["arrivals"], rng, row["due"], row["arrived"])
+        if (row["ends_at"] is not None and due >= row["ends_at"]) or row["arrived"] == row["limit"]:
+            return self._end(row)
         row = {**row, "due": due, "next_at": ceil(due)}
         self.rows.put(row)
         self._clock.call_at(row["next_at"], USER, TIMER, row["id"])
         return row
 
-    def _ended(self, row: Row) -> Row:
+    def _end(self, row: dict[str, Any]) -> dict[str, Any]:
         row = {**row, "next_at": None}
         self.rows.put(row)
         self._journal.note("traffic_ended", row["id"], arrived=row["arrived"], refused=row["refused"])
         return row
 
 
-def _delays(habit: str, hesitation_ms: int, again_ms: int, patience_ms: int | None, expiry_ms: int) -> tuple[int, ...]:
-    """When after the arrival this visitor pays; who needs longer to begin than the patience lasts has gone by then."""
-    if habit == "never":
+def _delays(
+    behaviour: str, think_time_ms: int, again_ms: int, patience_ms: int | None, expiry_ms: int
+) -> tuple[int, ...]:
+    """When after the arrival this customer pays; one whose think time exceeds its patience has left by then."""
+    if behaviour == "never":
         return ()
-    if habit == "late":
-        return (expiry_ms + hesitation_ms,)
-    if patience_ms is not None and hesitation_ms > patience_ms:
+    if behaviour == "late":
+        return (expiry_ms + think_time_ms,)
+    if patience_ms is not None and think_time_ms > patience_ms:
         return ()
-    return (hesitation_ms, again_ms) if habit == "twice" else (hesitation_ms,)
+    return (think_time_ms, again_ms) if behaviour == "twice" else (think_time_ms,)
 
 
-def sample(law: Distribution, chance: RandomStream) -> Any:
-    """One value under a law, for exactly one draw: a number, or a word for a choice between words."""
-    name = law[0]
+def sample(distribution: Distribution, rng: RandomStream) -> Any:
+    """One value of a distribution, for exactly one draw: a number, or a word for a choice between words."""
+    name = distribution[0]
     if name == "uniform":
-        return law[1] + (law[2] - law[1]) * chance.uniform()
+        return distribution[1] + (distribution[2] - distribution[1]) * rng.uniform()
     if name == "lognorm":
-        return chance.lognormal(law[1], law[2])
+        return rng.lognormal(distribution[1], distribution[2])
     if name == "exp":
-        return chance.exponential(law[1])
+        return rng.exponential(distribution[1])
     if name == "normal":
-        return chance.normal(law[1], law[2])
-    place = chance.uniform()  # also where nothing hangs on it, so that the draws stay in step
+        return rng.normal(distribution[1], distribution[2])
+    place = rng.uniform()  # drawn for a constant, too, so that the number of draws is always the same
     if name == "choice":
-        sums = list(accumulate(weight for _, weight in law[1]))
-        return law[1][min(bisect_right(sums, place * sums[-1]), len(sums) - 1)][0]
+        sums = list(accumulate(weight for _, weight in distribution[1]))
+        return distribution[1][min(bisect_right(sums, place * sums[-1]), len(sums) - 1)][0]
     if name == "people":
-        return f"payer-{int(place * law[1]) + 1}"
-    return law[1]
+        return f"payer-{int(place * distribution[1]) + 1}"
+    return distribution[1]
 
 
-def next_arrival(law: Distribution, chance: RandomStream, after: float, arrived: int) -> float:
-    """The instant (ms, not rounded) of the arrival that follows `after`, for exactly one draw. `arrived` have come."""
-    name = law[0]
-    work = chance.exponential(1.0)
+def next_arrival(arrivals: Distribution, rng: RandomStream, after: float, arrived: int) -> float:
+    """The instant (ms, not rounded) of the arrival that follows `after`, for exactly one draw. `arrived` came
+    before.
+    """
+    name = arrivals[0]
+    work = rng.exponential(1.0)
     if name == "poisson":
-        return after + work * float(law[1])
+        return after + work * float(arrivals[1])
     if name == "every":
-        return after + float(law[1])
+        return after + float(arrivals[1])
     if name == "burst":
-        return after + (0.0 if arrived % law[1] else float(law[2]))
+        return after + (0.0 if arrived % arrivals[1] else float(arrivals[2]))
     # "daily": the rate changes by the hour (UTC), and one unit of exponential work is done at that rate.
-    starts, rates = law[1], law[2]
+    starts, rates = arrivals[1], arrivals[2]
     while True:
         day_ms = after % DAY_MS
         place = bisect_right(starts, day_ms) - 1

@@ -1,4 +1,4 @@
-"""Turns: one thing happens at a time."""
+"""Transactions: one thread changes a world at a time, and everything that it changes is one commit."""
 
 from __future__ import annotations
 
@@ -12,44 +12,33 @@ from leyden.world.clock import VirtualClock
 
 
 class Lock(Protocol):
-    """A lock that its holder may take again."""
+    """A lock that its holder may acquire again."""
 
     def acquire(self) -> bool: ...
 
     def release(self) -> None: ...
 
 
-class Stage(Protocol):
-    """What a turn must know of the world that it changes."""
-
-    store: Store
-    clock: VirtualClock
-
-    @property
-    def lock(self) -> Lock:
-        """Held by whoever changes the world."""
-
-
 class Transaction:
-    """One thing at a time: the lock, then whatever is due, then one commit around what the caller does.
+    """A context: it takes the lock, runs what is due on a live clock, then opens a commit around the caller's changes.
 
-    It keeps nothing of its own, so that one object serves every turn of a world. Inside another turn it joins that one.
+    It has no state of its own: one object serves every transaction of a world, and one inside another joins it.
     """
 
     __slots__ = ("_clock", "_commit", "_lock", "_storage")
 
-    def __init__(self, stage: Stage) -> None:
-        self._lock = stage.lock
-        self._clock = stage.clock
-        self._storage = stage.store.storage
-        self._commit = stage.store.commit()
+    def __init__(self, lock: Lock, clock: VirtualClock, store: Store) -> None:
+        self._lock = lock
+        self._clock = clock
+        self._storage = store.storage
+        self._commit = store.commit()
 
     def __enter__(self) -> None:
         self._lock.acquire()
         try:
-            # Not inside another turn: an event is a commit of its own, whatever becomes of the caller's.
+            # Not inside another transaction: an event is a commit of its own, whatever becomes of the caller's.
             if not self._storage.depth and self._clock.rate and self._clock.is_behind():
-                # What is due stays due while the disk refuses it. Whoever only wants to read may go on.
+                # What is due stays due while the disk refuses it; a caller that only reads may go on.
                 with suppress(StorageUnavailable):
                     self._clock.catch_up()
             self._commit.__enter__()

@@ -152,7 +152,7 @@ async def _by_outbox(contract: Contract, url: str, count: int) -> float:
     await world.external_transport.wait_idle()
     took = time.perf_counter() - began
     gc.unfreeze()
-    await world.close_outside()
+    await world.close_external_transport()
     unheard = [row for row in callbacks.deliveries() if row["status"] != "delivered"]
     if unheard:
         raise BenchmarkError(f"{len(unheard)} of {count} callbacks were not delivered: {unheard[0]['attempts']}")

@@ -183,7 +183,7 @@ def test_the_journal_of_what_happened_says_what_was_taken_back(kept: Sandbox) ->
     with full_disk(), pytest.raises(ApiError):
         kept.charges.create(amount="1000", description="tea")
     *taken, note, request = kept.world.journal.entries(after=before)
-    assert (note.kind, note.facts["entries"]) == ("taken_back", len(taken))
+    assert (note.kind, note.facts["entries"]) == ("rolled_back", len(taken))
     assert (request.kind, request.facts["status"]) == ("request", 507)
 
 

@@ -230,7 +230,7 @@ class Served:
         self.store = Store.open(data, policy="always", group_commit=True)
         plan = world_config(seed=1, start_ms=START_MS, rate=0, real_clock=lambda: 0)
         sync = GroupCommit(self.store)
-        self.world = World(plan, self.store, control_handlers=control_handlers, settled=sync.wait_durable)
+        self.world = World(plan, self.store, control_handlers=control_handlers, wait_durable=sync.wait_durable)
         self.unsynced_when_answered: list[bool] = []
 
     async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:

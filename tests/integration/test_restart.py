@@ -256,21 +256,21 @@ def test_nothing_is_left_written_down_of_timers_that_stand_no_more(tmp_path: Pat
         (delivery,) = sandbox.world.service.outbox.deliveries()
         (static,) = sandbox.static_charges
         assert sorted(written(sandbox)) == sorted(
-            ["plan", "present", f"callback {delivery['id']}", f"static_charge_expiry {static.id}"]
+            ["config", "state", f"callback {delivery['id']}", f"static_charge_expiry {static.id}"]
         )
     # What says nothing true any more, or is not said, is put right at the opening.
     with Store.open(tmp_path) as store:
         table = store.table("world", key="id")
         table.delete(f"static_charge_expiry {static.id}")
-        table.put({"id": "callback gone", "charges": 1, "number": 99})
+        table.put({"id": "callback gone", "charges": 1, "sequence": 99})
     with opened(tmp_path) as sandbox:
         assert sorted(written(sandbox)) == sorted(
-            ["plan", "present", f"callback {delivery['id']}", f"static_charge_expiry {static.id}"]
+            ["config", "state", f"callback {delivery['id']}", f"static_charge_expiry {static.id}"]
         )
-        before = sandbox.world.store.table("world", key="id").existing("plan")
+        before = sandbox.world.store.table("world", key="id").existing("config")
         sandbox.run()
-        assert sorted(written(sandbox)) == ["plan", "present"]
-        assert sandbox.world.store.table("world", key="id").existing("plan") is before, "it is written once"
+        assert sorted(written(sandbox)) == ["config", "state"]
+        assert sandbox.world.store.table("world", key="id").existing("config") is before, "it is written once"
 
 
 def test_what_struck_an_attempt_is_still_told(tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_a_directory_that_was_reset_is_opened_as_it_was_begun(tmp_path: Path) ->
         assert (sandbox.world.config.seed, sandbox.now) == (6, "2031-01-01T09:00:00.000Z")
         sandbox.world.reset()
         assert (sandbox.world.config.seed, sandbox.now) == (6, "2031-01-01T09:00:00.000Z")
-    with pytest.raises(StoreError, match="begun with seed 5: leave seed out"):
+    with pytest.raises(StoreError, match="created with seed 5: leave seed out"):
         Sandbox(seed=6, data=tmp_path)
 
 
@@ -308,7 +308,7 @@ def test_a_directory_keeps_its_seed_and_its_start(tmp_path: Path) -> None:
         assert sandbox.charges.create(amount="1000", description="tea").id != first.id
     with Sandbox(seed=5, start=START, data=tmp_path) as sandbox:
         assert len(sandbox.charges) == 2
-    with pytest.raises(StoreError, match="begun with seed 5: leave seed out"):
+    with pytest.raises(StoreError, match="created with seed 5: leave seed out"):
         Sandbox(seed=0, data=tmp_path)
     with pytest.raises(StoreError, match=f"begun at start {START[:-1]}.000Z: leave start out"):
         Sandbox(start="2031-01-01T00:00:00Z", data=tmp_path)
@@ -413,16 +413,18 @@ def test_a_directory_of_earlier_days_goes_on_too(tmp_path: Path) -> None:
     world.store.close()
     store = Store.open(tmp_path)
     rows = store.table("world", key="id")
-    plan, present = rows.existing("plan"), rows.existing("present")
-    rows.put({field: value for field, value in plan.items() if field != "given_start"})
-    rows.put({**{field: value for field, value in present.items() if field != "pace"}, "wall": wall()})
+    config, state = rows.existing("config"), rows.existing("state")
+    for row in (config, state):
+        rows.delete(row["id"])
+    rows.put({"id": "plan", "start": config["start_ms"], **{name: config[name] for name in ("seed", "given_seed")}})
+    rows.put({"id": "present", "wall": wall(), **{name: state[name] for name in ("now", "rate", "streams")}})
     store.close()
     wall.now_ms += 100_000
     world = live(tmp_path, wall)
     assert world.clock.now() == now + 100_000
     saved = World.saved(world.store)
     assert saved is not None
-    assert saved["given_start"] == saved["start"] == world.config.start_ms
+    assert saved["given_start_ms"] == saved["start_ms"] == world.config.start_ms
     world.store.close()
 
 

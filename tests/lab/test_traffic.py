@@ -46,14 +46,14 @@ def test_nobody_comes_before_time_moves(sandbox: Sandbox) -> None:
 def test_fixed_arrivals_come_one_after_another(sandbox: Sandbox) -> None:
     busy(sandbox, "every(10s)", count=3)
     sandbox.run()
-    came = [entry.at_ms for entry in sandbox.world.journal.entries(kind="visitor_came")]
+    came = [entry.at_ms for entry in sandbox.world.journal.entries(kind="customer_arrived")]
     assert [at - came[0] for at in came] == [0, 10_000, 20_000]
 
 
 def test_a_burst_comes_together_and_then_there_is_a_pause(sandbox: Sandbox) -> None:
     busy(sandbox, "burst(3, 10m)", count=7)
     sandbox.run()
-    came = [entry.at_ms for entry in sandbox.world.journal.entries(kind="visitor_came")]
+    came = [entry.at_ms for entry in sandbox.world.journal.entries(kind="customer_arrived")]
     assert [(at - came[0]) // 60_000 for at in came] == [0, 0, 0, 10, 10, 10, 20]
 
 
@@ -164,7 +164,7 @@ def test_an_amount_that_the_service_does_not_take_is_counted_and_nothing_else(sa
     sandbox.run()
     assert visitors.arrived == 20
     assert visitors.refused == 20 - len(sandbox.charges) > 0
-    refusals = sandbox.world.journal.entries(kind="visitor_refused")
+    refusals = sandbox.world.journal.entries(kind="customer_refused")
     assert {entry.facts["amount_msat"] for entry in refusals} == {999}
     assert Kpi(sandbox.world).refused == visitors.refused
 
@@ -189,7 +189,7 @@ def visits(seed: int, **how: Any) -> list[dict[str, Any]]:
         return [
             {"at": entry.at_ms, **entry.facts}
             for entry in sandbox.world.journal.entries()
-            if entry.kind.startswith("visitor")
+            if entry.kind.startswith("customer")
         ]
 
 
@@ -214,7 +214,7 @@ def test_two_streams_of_visitors_do_not_disturb_each_other() -> None:
         sandbox.run()
         first = [
             {"at": entry.at_ms, **entry.facts}
-            for entry in sandbox.world.journal.entries(kind="visitor_came")
+            for entry in sandbox.world.journal.entries(kind="customer_arrived")
             if entry.facts["traffic"] == "1"
         ]
     assert first == visits(1)
@@ -449,7 +449,7 @@ def test_a_shop_that_is_refused_for_asking_too_often_loses_visitors(sandbox: San
     visitors = busy(sandbox, count=5)
     sandbox.run()
     assert (visitors.arrived, visitors.refused, len(sandbox.charges)) == (5, 2, 3)
-    assert {entry.facts["status"] for entry in sandbox.world.journal.entries(kind="visitor_refused")} == {429}
+    assert {entry.facts["status"] for entry in sandbox.world.journal.entries(kind="customer_refused")} == {429}
 
 
 def test_visitors_go_on_with_the_key_that_is_valid(sandbox: Sandbox) -> None:

@@ -251,7 +251,7 @@ def test_ctrl_c_at_any_moment_leaves_a_commit_whole_or_undone_and_the_file_agree
         place = tmp_path / str(moment)
         with begun(Store.open(place)) as store:
             told = Told()
-            store.watch(told)
+            store.register(told)
             before = rows(store)
             cut = interrupted(moment, lambda store=store: INTERRUPTED[deed](store))  # type: ignore[misc]
             now = rows(store)
@@ -344,7 +344,7 @@ class Witness:
 
 def test_a_watcher_hears_how_every_outermost_commit_begins_and_ends(store: Store) -> None:
     witness = Witness()
-    store.watch(witness)
+    store.register(witness)
     with store.commit():
         complete_new(store, "a")
     assert witness.heard == ["begins", "is kept"]

@@ -78,10 +78,9 @@ class Desk:
             self.store,
             self.clock,
             self.journal,
-            lambda post, answer: self.callbacks.on_response(post, answer),
             rules={self.rule.name: self.rule},
-            secrets_at=lambda at: self.secrets,
         )
+        self.receivers.connect(lambda post, answer: self.callbacks.on_response(post, answer), lambda at: self.secrets)
         self.shop = self.receivers["shop"]
         self.callbacks = Outbox(
             self.store,

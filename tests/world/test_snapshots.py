@@ -284,8 +284,8 @@ def test_a_file_that_holds_no_sandbox_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_case_of_another_format_is_refused() -> None:
-    with pytest.raises(ForkError, match="format 2 and only 1"):
-        Sandbox.from_snapshot({**Sandbox().snapshot(), "format": 2})
+    with pytest.raises(ForkError, match="format 3 and only 1 to 2"):
+        Sandbox.from_snapshot({**Sandbox().snapshot(), "format": 3})
 
 
 @pytest.mark.parametrize("overlays", [(), ("strict",), ("payable-at-expiry", "callback-envelope")])

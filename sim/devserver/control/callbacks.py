@@ -62,8 +62,8 @@ class CallbackControl:
             detail = "no Charge and no Static Charge has this id, so no delivery ever will: check it"
             raise SemanticConflict(detail, field_errors=[FieldError("/chargeId", detail)])
         counted = self._counter(call.body)
-        if world.until is not None:
-            await world.until(lambda: counted() >= wanted, call.body["timeout"])
+        if world.server is not None:
+            await world.server.until(lambda: counted() >= wanted, call.body["timeout"])
         count = counted()
         return {"reached": count >= wanted, "count": count}
 

@@ -387,11 +387,11 @@ class Engine(UndoLog):
         super().commit()
         self.queue.log = None
 
-    def rollback(self) -> None:
+    def rollback(self, error: BaseException | None = None) -> None:
         """Restore the state at `begin`."""
         self.queue.rollback()
         self.next_block = 0
-        super().rollback()
+        super().rollback(error)
 
     def _record_channel(self, edge: int) -> None:
         items = ((self.balance, edge), (self.balance, edge ^ 1), (self.in_flight, edge >> 1), (self.slots, edge))

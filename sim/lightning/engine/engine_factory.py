@@ -7,24 +7,17 @@ from collections.abc import Callable
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.network_conditions import NetworkConditions
 from leyden.lightning.network.network_snapshot import fork_engine
-from leyden.lightning.network.network_store import check_map
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.generate import generate
 from leyden.lightning.topology.graph import Graph
 
 
-def engine_for(
-    network: str | Graph, start_ms: int, secret: Callable[[str], bytes], *, expected_fingerprint: str | None = None
-) -> tuple[Engine, int]:
-    """The engine for a network and the number of the shop's node; `expected_fingerprint` is that of the graph with
-    which the data directory was created. Raises `GraphError` for an invalid network, `StoreError` for another graph.
-    """
+def engine_for(network: str | Graph, start_ms: int, secret: Callable[[str], bytes]) -> tuple[Engine, int]:
+    """The engine for a network and the number of the shop's node. Raises `GraphError` for an invalid network."""
     graph = network
     if isinstance(graph, str):
         graph = generate(graph, int.from_bytes(secret("graph"), "big"))
-    if expected_fingerprint is not None:
-        check_map(graph, expected_fingerprint)
     shop = int(graph.degree.argmax()) if graph.shop is None else graph.shop
     return Engine(graph, start_ms, secret, conditions=NetworkConditions(), trace=True), shop
 

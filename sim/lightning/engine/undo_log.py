@@ -42,7 +42,7 @@ class UndoLog:
         if self._items or self._fields or self.saved:
             self.saved, self._fields, self._items = {}, {}, []
 
-    def rollback(self) -> None:
+    def rollback(self, error: BaseException | None = None) -> None:
         """Restore the state at `begin`."""
         for items, key, before in reversed(self._items):
             if before is _MISSING:

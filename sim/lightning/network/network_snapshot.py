@@ -15,19 +15,15 @@ from leyden.lightning.routing.mission_control import MissionControl
 from leyden.lightning.routing.pathfinding import Route
 from leyden.lightning.topology.channel_operations import close_channel, open_channel, opened_since
 
-# The fields of a stored row: attribute, name in the row.
-_SESSION_FIELDS = {
-    "id": "id", "payer": "payer", "target": "target", "amount_msat": "amount_msat", "fee_limit_msat": "fee_limit_msat",
-    "latency_seed": "luck", "gives_up_at": "gives_up_at", "final_cltv_blocks": "final_blocks",
-    "max_parts": "most_parts", "max_attempts": "most_tries", "min_shard_msat": "smallest_msat",
-    "fees_msat": "fees_msat", "parts_in_flight": "parts", "received_msat": "received_msat", "attempt_count": "sent",
-    "outcome": "outcome", "pending_outcome": "halted",
-}  # fmt: skip
-_SHARD_FIELDS = {
-    "id": "id", "number": "number", "latency_seed": "luck", "edges": "edges", "amounts": "amounts",
-    "cltv_offsets": "blocks", "final_expiry": "final", "hop": "place", "phase": "phase", "settled": "answer",
-    "status": "fate", "code": "code", "reporter_hop": "reporter", "reason": "why",
-}  # fmt: skip
+_SESSION_FIELDS = (
+    "id", "payer", "target", "amount_msat", "fee_limit_msat", "latency_seed", "gives_up_at", "final_cltv_blocks",
+    "max_parts", "max_attempts", "min_shard_msat", "fees_msat", "parts_in_flight", "received_msat", "attempt_count",
+    "outcome", "pending_outcome",
+)  # fmt: skip
+_SHARD_FIELDS = (
+    "id", "number", "latency_seed", "edges", "amounts", "cltv_offsets", "final_expiry", "hop", "phase", "settled",
+    "status", "code", "reporter_hop", "reason",
+)  # fmt: skip
 
 
 def fork_engine(engine: Engine) -> Engine:
@@ -51,10 +47,10 @@ def dump_network(
     return {
         **engine_row(engine),
         "balance": engine.balance.copy(),
-        "orders": [session_row(session) for session in sessions.values()],
+        "sessions": [session_row(session) for session in sessions.values()],
         "shards": [shard_row(shard) for shard in engine.shards.values()],
-        "agenda": [events_row(at_ms, items) for at_ms, items in sorted(engine.queue.events_at.items())],
-        "lessons": mission_control.dump(),
+        "events": [events_row(at_ms, items) for at_ms, items in sorted(engine.queue.events_at.items())],
+        "mission_control": mission_control.dump(),
     }
 
 
@@ -62,9 +58,9 @@ def engine_row(engine: Engine) -> dict[str, Any]:
     """The time and the counters of an engine, and the channels opened and closed."""
     return {
         "now": engine.now,
-        "events": engine.event_count,
-        "made": engine.shard_count,
-        "reseeded": [list(pair) for pair in engine.reseeds],
+        "event_count": engine.event_count,
+        "shard_count": engine.shard_count,
+        "reseeds": [list(pair) for pair in engine.reseeds],
         "opened": opened_since(engine, engine.initial_channels),
         "closed": sorted(engine.closed),
     }
@@ -73,8 +69,8 @@ def engine_row(engine: Engine) -> dict[str, Any]:
 def session_row(session: PaymentSession) -> dict[str, Any]:
     """A payment session that has not ended."""
     return {
-        **{stored: getattr(session, name) for name, stored in _SESSION_FIELDS.items()},
-        "chances": sorted(session.policy_retries),
+        **{name: getattr(session, name) for name in _SESSION_FIELDS},
+        "policy_retries": sorted(session.policy_retries),
         "waiting": [shard.id for shard in session.waiting],
     }
 
@@ -82,7 +78,7 @@ def session_row(session: PaymentSession) -> dict[str, Any]:
 def shard_row(shard: Shard) -> dict[str, Any]:
     """A shard in flight."""
     return {
-        **{stored: getattr(shard, name) for name, stored in _SHARD_FIELDS.items()},
+        **{name: getattr(shard, name) for name in _SHARD_FIELDS},
         "owner": shard.owner.id,
         "times": [list(times) for times in shard.times],
     }
@@ -106,35 +102,35 @@ def restore_network(
     for channel in saved["closed"]:
         if channel not in engine.closed:
             close_channel(engine, channel)
-    for at, seed in saved["reseeded"][len(engine.reseeds) :]:
+    for at, seed in saved["reseeds"][len(engine.reseeds) :]:
         engine.now = at
         engine.reseed(seed, secret)
-    engine.now, engine.event_count, engine.shard_count = saved["now"], saved["events"], saved["made"]
+    engine.now, engine.event_count, engine.shard_count = saved["now"], saved["event_count"], saved["shard_count"]
     if isinstance(saved["balance"], dict):
         for edge, amount_msat in saved["balance"].items():
             engine.balance[edge] = amount_msat
     else:
         engine.balance = list(saved["balance"])
     sessions = {}
-    for row in saved["orders"]:
+    for row in saved["sessions"]:
         session = PaymentSession(row["id"], row["payer"], row["target"], row["amount_msat"])
-        for name, stored in _SESSION_FIELDS.items():
-            setattr(session, name, row[stored])
-        session.policy_retries = frozenset(row["chances"])
+        for name in _SESSION_FIELDS:
+            setattr(session, name, row[name])
+        session.policy_retries = frozenset(row["policy_retries"])
         sessions[session.id] = session
     for row in saved["shards"]:
-        route = Route(row["edges"], row["amounts"], row["blocks"])
-        shard = Shard(row["id"], sessions[row["owner"]], row["number"], row["luck"], route, row["final"])
-        for name, stored in _SHARD_FIELDS.items():
-            setattr(shard, name, row[stored])
+        route = Route(row["edges"], row["amounts"], row["cltv_offsets"])
+        shard = Shard(row["id"], sessions[row["owner"]], row["number"], row["latency_seed"], route, row["final_expiry"])
+        for name in _SHARD_FIELDS:
+            setattr(shard, name, row[name])
         shard.times = tuple((offered, resolved) for offered, resolved in row["times"])
         engine.shards[shard.id] = shard
         for hop in range(shard.hop + 1):
             engine.in_flight[shard.edges[hop] >> 1] += shard.amounts[hop]
             engine.slots[shard.edges[hop]] += 1
-    for row in saved["orders"]:
+    for row in saved["sessions"]:
         sessions[row["id"]].waiting = tuple(engine.shards[number] for number in row["waiting"])
-    for at_ms, items in saved["agenda"]:
+    for at_ms, items in saved["events"]:
         for kind, number in items:
             engine.queue.push(at_ms, Alarm(engine.shards[number]) if kind == "alarm" else engine.shards[number])
-    return sessions, MissionControl.restore(engine, saved["lessons"], engine.capacity)
+    return sessions, MissionControl.restore(engine, saved["mission_control"], engine.capacity)

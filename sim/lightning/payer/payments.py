@@ -148,12 +148,6 @@ class Payments:
                 if row["gives_up_at"] is not None and row["gave_up_at"] is None:
                     self._clock.call_at(row["gives_up_at"], USER, PATIENCE_TIMER, row["id"])
 
-    def restore_network(self, secret: Callable[[str], bytes]) -> None:
-        """Before `resume`: restore the state outside the payments' rows. Direct payments have none."""
-
-    def persist(self) -> None:
-        """At the end of a commit: store the state outside the payments' rows. Direct payments have none."""
-
     # Timers and resolutions
 
     def _send(self, payment_id: str) -> None:

@@ -12,12 +12,11 @@ from leyden.lightning.engine.interceptors import Interceptors
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import FAILURE_NAMES
 from leyden.lightning.network.network_snapshot import dump_network, restore_network
-from leyden.lightning.network.network_store import Keeper
 from leyden.lightning.payer.payment_scripts import FAILURES, part_amount
 from leyden.lightning.payer.payment_session import EXTRA_CLTV_BLOCKS, PaymentSession, PaymentSessions
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.node import DirectNode
-from leyden.lightning.routing.mission_control import GOOD, FailureInterpretation
+from leyden.lightning.routing.mission_control import GOOD, FailureInterpretation, MissionControl
 from leyden.server.ports import SETTLEMENT, Clock, EventJournal, RandomSource
 from leyden.server.store.store import Store
 
@@ -55,13 +54,12 @@ class RoutedPayments(Payments):
         self._key = key
         self._numbers = {name: number for number, name in enumerate(engine.graph.names)}
         self._wallet_nodes = _nodes_with_funds(engine, shop)
-        self._sessions_by_id: dict[str, PaymentSession] = {}
+        self.open_sessions: dict[str, PaymentSession] = {}
         self._sessions = PaymentSessions(engine, reuse_hints=False)
         engine.on_arrival = self._receive
         self._sessions.on_attempt = self._record_attempt
         self._sessions.on_attempt_end = self._record_attempt_end
         self._sessions.on_end = self._session_ended
-        self._keeper = Keeper(store, engine, self._sessions_by_id) if store.is_durable else None
         self.interceptors = Interceptors(store, clock, journal, engine)
         clock.on(NETWORK_TIMER, self._run_due_events)
 
@@ -78,7 +76,7 @@ class RoutedPayments(Payments):
 
     def cancel(self, payment_id: str) -> Row:
         """As for direct payments. The parts in flight still decide; no more are sent."""
-        session = self._sessions_by_id.get(payment_id)
+        session = self.open_sessions.get(payment_id)
         row = self._existing_row(payment_id)
         if session is None or row["status"] == HELD:
             return super().cancel(payment_id)
@@ -101,27 +99,21 @@ class RoutedPayments(Payments):
         """Write an event of the network into the journal."""
         self._journal.note(kind, subject, **facts)
 
-    # Snapshots and persistence
+    # Snapshots
+
+    @property
+    def mission_control(self) -> MissionControl:
+        """What the payers know about channels."""
+        return self._sessions.mission_control
 
     def snapshot(self) -> dict[str, Any]:
         """The state of the network and of its payers as JSON values."""
-        return dump_network(self.engine, self._sessions_by_id, self._sessions.mission_control)
+        return dump_network(self.engine, self.open_sessions, self._sessions.mission_control)
 
     def restore(self, saved: Mapping[str, Any], secret: Callable[[str], bytes]) -> None:
         """Restore a snapshot, on a network that was not used yet."""
         sessions, self._sessions.mission_control = restore_network(self.engine, saved, secret)
-        self._sessions_by_id.update(sessions)
-
-    def persist(self) -> None:
-        """At the end of a commit: store what it changed on the network, if the store is durable."""
-        if self._keeper is not None:
-            self._keeper.write(self._sessions.mission_control)
-
-    def restore_network(self, secret: Callable[[str], bytes]) -> None:
-        """Before `resume`: restore the stored state of the network."""
-        saved = None if self._keeper is None else self._keeper.saved()
-        if saved is not None:
-            self.restore(saved, secret)
+        self.open_sessions.update(sessions)
 
     def resume(self) -> None:
         """Set the timers of the payments and of the network, after the store was opened."""
@@ -157,8 +149,8 @@ class RoutedPayments(Payments):
         session.final_cltv_blocks = script["blocks"] + EXTRA_CLTV_BLOCKS
         self.rows.put({**row, "next_part_at": None})
         self.synchronize_time()
-        self.engine.record_item(self._sessions_by_id, payment_id)
-        self._sessions_by_id[payment_id] = session
+        self.engine.record_item(self.open_sessions, payment_id)
+        self.open_sessions[payment_id] = session
         parts = script["parts"]
         amounts = [part_amount(amount_msat, parts, number) for number in range(script["sent_parts"])]
         self._sessions.start(session, amounts[::-1])
@@ -166,7 +158,7 @@ class RoutedPayments(Payments):
 
     def _give_up(self, payment_id: str) -> None:
         super()._give_up(payment_id)
-        session = self._sessions_by_id.get(payment_id)
+        session = self.open_sessions.get(payment_id)
         if session is not None:
             self._sessions.give_up(session)
 
@@ -222,7 +214,7 @@ class RoutedPayments(Payments):
     def _htlc_resolved(self, resolution: HtlcResolution) -> None:
         """The shop resolved a part that waited or was held: the result starts back to the payer."""
         payment_id, _, number = resolution.htlc_id.rpartition(":")
-        if payment_id not in self._sessions_by_id:
+        if payment_id not in self.open_sessions:
             return  # the HTLC is not one of ours
         if resolution.status == HELD:
             self._update_attempt(payment_id, int(number), status=HELD)
@@ -259,8 +251,8 @@ class RoutedPayments(Payments):
 
     def _session_ended(self, session: PaymentSession) -> None:
         """A session ended: end its payment."""
-        self.engine.record_item(self._sessions_by_id, session.id)
-        del self._sessions_by_id[session.id]
+        self.engine.record_item(self.open_sessions, session.id)
+        del self.open_sessions[session.id]
         row = self._existing_row(session.id)
         outcome = session.outcome or "ERROR"
         if outcome == "SUCCEEDED":

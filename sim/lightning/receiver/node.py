@@ -36,10 +36,10 @@ class DirectNode:
         journal: EventJournal,
         *,
         policy: NodePolicy | None = None,
-        height: Callable[[], int] = _zero_height,
+        height: Callable[[], int] | None = None,
     ) -> None:
         self.signer = InvoiceSigner(streams.secret("node"))
-        self.invoices = Invoices(store, clock, journal, policy or NodePolicy(), height)
+        self.invoices = Invoices(store, clock, journal, policy or NodePolicy(), height or _zero_height)
         self._clock = clock
         self._chance = streams.stream("preimages")
         self._funds = store.table("node", key="id")

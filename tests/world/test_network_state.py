@@ -31,7 +31,7 @@ def stood(sandbox: Sandbox) -> dict[str, Any]:
     written = sandbox.snapshot()
     return {
         "tables": {name: table["rows"] for name, table in written["tables"].items() if table["rows"]},
-        "network": written["network"] | {"orders": sorted(written["network"]["orders"], key=lambda row: row["id"])},
+        "network": written["network"] | {"sessions": sorted(written["network"]["sessions"], key=lambda row: row["id"])},
         "now": sandbox.now,
         "ahead": sorted((timer.due_ms, timer.kind, timer.key) for timer in world.clock.upcoming(1_000)),
         "luck": world.streams.snapshot(),
@@ -41,9 +41,9 @@ def stood(sandbox: Sandbox) -> dict[str, Any]:
 def in_order(facts: dict[str, Any]) -> dict[str, Any]:
     """The same, with what has no order of its own in one."""
     network = dict(facts["network"])
-    for name in ("shards", "lessons", "orders"):
+    for name in ("shards", "mission_control", "sessions"):
         network[name] = sorted(network[name], key=str)
-    network["lessons"] = [[payer, oldest, sorted(beliefs)] for payer, oldest, beliefs in network["lessons"]]
+    network["mission_control"] = [[payer, oldest, sorted(beliefs)] for payer, oldest, beliefs in network["mission_control"]]
     return facts | {"network": network}
 
 
@@ -213,9 +213,9 @@ def test_a_map_that_another_version_would_draw_is_refused(tmp_path: Path) -> Non
         pass
     with Store.open(tmp_path) as store:
         table = store.table("world", key="id")
-        plan = table.existing("plan")
-        assert len(plan["map"]) == 16
-        table.put({**plan, "map": "0" * 16})
+        config = table.existing("config")
+        assert len(config["map_fingerprint"]) == 16
+        table.put({**config, "map_fingerprint": "0" * 16})
     with pytest.raises(StoreError, match="another version of Leyden"):
         Sandbox(data=tmp_path)
 

@@ -1,0 +1,250 @@
+"""The parts of a world, and the one place where they are built and connected.
+
+`build` works in four phases: state (random streams, clock, journal), Lightning, callbacks and service, application.
+Each part receives what it needs as a constructor argument; the two links that run in a circle, from a response back to
+the outbox that sent the callback, are made by `connect` at the end of the third phase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from starlette.types import ASGIApp
+
+from leyden.callbacks.faults import Faults
+from leyden.callbacks.receivers import Receivers
+from leyden.callbacks.transport import ExternalTransport, TransportRouter
+from leyden.extras import require
+from leyden.lightning.payer.payments import Payments
+from leyden.lightning.receiver.node import DirectNode
+from leyden.server.app import ApiMount, LazyMount, build_app
+from leyden.server.contract.bind import bind
+from leyden.server.service import Service
+from leyden.server.store.rows import CommitParticipant
+from leyden.server.store.store import Store
+from leyden.world.clock import VirtualClock
+from leyden.world.config import WorldConfig
+from leyden.world.event_journal import HashedEventJournal
+from leyden.world.loopback import Header, LoopbackResponse, send_request
+from leyden.world.persistence.world_state import WorldState
+from leyden.world.rng import RandomStreams, uuid4_from
+from leyden.world.traffic import TrafficGenerator
+from leyden.world.transaction import Lock, Transaction
+
+if TYPE_CHECKING:
+    from leyden.lightning.engine.engine import Engine
+    from leyden.world.persistence.network_state import NetworkState
+
+CONTROL_PATH = "/sandbox/v1"
+CONTROL_BODY_BYTES = 65_536  # as the control document has it
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a world's parts need of what surrounds them; it outlasts a reset.
+
+    `control_handlers()` makes the handlers of the control plane; None: there is none. `wait_durable` is awaited before
+    a response leaves. `name_taken` says whether a lightning address is in use on this server.
+    """
+
+    store: Store
+    lock: Lock
+    public_url: Callable[[], str]
+    name_taken: Callable[[str], bool]
+    external_transport: ExternalTransport | None
+    wait_durable: Callable[[], Awaitable[None]] | None
+    control_handlers: Callable[[], Iterable[object]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """The parts of one world. A reset builds them anew."""
+
+    config: WorldConfig
+    streams: RandomStreams
+    clock: VirtualClock
+    transaction: Transaction
+    journal: HashedEventJournal
+    engine: Engine | None
+    node: DirectNode
+    payments: Payments
+    state: WorldState
+    receivers: Receivers
+    transport: TransportRouter
+    faults: Faults
+    service: Service
+    app: ASGIApp
+    traffic: TrafficGenerator
+
+    @property
+    def participants(self) -> tuple[CommitParticipant, ...]:
+        """What takes part in a commit besides the rows, in order: timers are rolled back before the outbox sets those
+        anew that it needs, the journal reports a rollback last, and callbacks leave when all else is committed."""
+        engine = () if self.engine is None else (self.engine,)
+        return (self.clock, *engine, self.streams, self.service.outbox, self.journal, self.transport)
+
+    def request(
+        self, method: str, target: str, headers: tuple[Header, ...] = (), body: bytes = b""
+    ) -> LoopbackResponse:
+        """Send a request from inside the process. Its response does not wait for the disk: the caller answers somebody
+        outside, and waits then."""
+        pipeline = self.service.pipeline
+        wait_durable, pipeline.wait_durable = pipeline.wait_durable, None
+        try:
+            return send_request(self.app, method, target, headers, body)
+        finally:
+            pipeline.wait_durable = wait_durable
+
+
+def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | None = None) -> Components:
+    """Build the parts of a world and connect them. A fork shares the map of the network with the payments given.
+
+    Raises `StoreError` when the store was created with another map.
+    """
+    store = environment.store
+
+    # State
+    streams = RandomStreams(config.seed)
+    clock = VirtualClock(config.start_ms, real_clock=config.real_clock)
+    clock.event_context = store.commit
+    transaction = Transaction(environment.lock, clock, store)
+    journal = HashedEventJournal(clock, keep=config.keep)
+
+    # Lightning
+    engine, shop = _engine(config, store, streams, fork_of)
+    height = None if engine is None else lambda: engine.conditions.height(clock.now())
+    node = DirectNode(store, clock, streams, journal, height=height)
+
+    # Callbacks and service
+    receivers, transport, faults, service = _service(config, environment, streams, clock, transaction, journal, node)
+
+    # Application
+    payments, network = _payments(store, clock, node, streams, journal, engine, shop)
+    app = _app(config, service, environment.control_handlers)
+
+    def create_charge(body: bytes) -> LoopbackResponse:
+        key = service.projects.keys(config.project)[-1].encode("latin-1")
+        headers = ((service.pipeline.api_key_header, key), (b"content-type", b"application/json"))
+        return components.request("POST", config.contract.operations["createCharge"].path, headers, body)
+
+    components = Components(
+        config=config,
+        streams=streams,
+        clock=clock,
+        transaction=transaction,
+        journal=journal,
+        engine=engine,
+        node=node,
+        payments=payments,
+        state=WorldState(store, config, clock, streams, network),
+        receivers=receivers,
+        transport=transport,
+        faults=faults,
+        service=service,
+        app=app,
+        traffic=TrafficGenerator(store, clock, streams, payments, journal, create_charge),
+    )
+    return components
+
+
+def _engine(
+    config: WorldConfig, store: Store, streams: RandomStreams, fork_of: Payments | None
+) -> tuple[Engine | None, int]:
+    """The engine of the configured network and the shop's node; none for direct payments, which need no numpy."""
+    if config.network == "direct":
+        return None, 0
+    require(f"network={config.network!r}", "scipy", "network")
+    from leyden.lightning.engine.engine_factory import engine_for, forked_engine
+    from leyden.world.persistence.network_state import check_map
+
+    if fork_of is not None:
+        return forked_engine(fork_of)
+    engine, shop = engine_for(config.network, config.start_ms, streams.secret)
+    saved = WorldState.saved(store)
+    if saved is not None and "map_fingerprint" in saved:
+        check_map(engine.graph, saved["map_fingerprint"])
+    return engine, shop
+
+
+def _payments(
+    store: Store,
+    clock: VirtualClock,
+    node: DirectNode,
+    streams: RandomStreams,
+    journal: HashedEventJournal,
+    engine: Engine | None,
+    shop: int,
+) -> tuple[Payments, NetworkState | None]:
+    rng = streams.stream("payments")
+    if engine is None:
+        return Payments(store, clock, node, rng, journal), None
+    from leyden.lightning.payer.routed_payments import RoutedPayments
+    from leyden.world.persistence.network_state import NetworkState
+
+    key = streams.secret("wallets")
+    payments = RoutedPayments(store, clock, node, rng, journal, engine=engine, shop=shop, key=key)
+    return payments, NetworkState(store, payments) if store.is_durable else None
+
+
+def _service(
+    config: WorldConfig,
+    environment: Environment,
+    streams: RandomStreams,
+    clock: VirtualClock,
+    transaction: Transaction,
+    journal: HashedEventJournal,
+    node: DirectNode,
+) -> tuple[Receivers, TransportRouter, Faults, Service]:
+    store, contract = environment.store, config.contract
+
+    def exclusive() -> AbstractContextManager[Any]:
+        return transaction
+
+    rules = {rule.name: rule for operation in contract.operations.values() for rule in operation.callbacks}
+    receivers = Receivers(store, clock, journal, rules=rules)
+    transport = TransportRouter(receivers, environment.external_transport, exclusive)
+    faults = Faults(contract, store, clock, journal, streams.stream("faults"), transport, exclusive=exclusive)
+    ids = streams.stream("ids")
+    service = Service(
+        contract,
+        store,
+        clock=clock,
+        node=node,
+        transport=faults,
+        journal=journal,
+        new_id=lambda: uuid4_from(ids),
+        jitter=streams.stream("jitter"),
+        secrets=streams.stream("secrets"),
+        public_url=environment.public_url,
+        user_taken=environment.name_taken,
+        transaction=exclusive,
+        wait_durable=environment.wait_durable,
+        rate_limit=faults.rate_limit,
+        defer_until=faults.defer_until,
+        mock_unbound=config.mock_unbound,
+    )
+    faults.connect(service.outbox, service.projects)
+    receivers.connect(faults.on_response, lambda at: service.projects.signing_secrets(config.project, at))
+    return receivers, transport, faults, service
+
+
+def _app(config: WorldConfig, service: Service, control_handlers: Callable[[], Iterable[object]] | None) -> ASGIApp:
+    first = ApiMount(config.contract, service.handlers, "/openapi.json", "/docs")
+    compiled = config.control
+    if compiled is None or control_handlers is None:
+        return build_app(first, [], service.pipeline)
+
+    def control() -> ApiMount:
+        from leyden.world.merged_openapi import merged
+
+        contract = compiled()
+        handlers = bind(contract, control_handlers(), guards={}, effects={})
+        both = partial(merged, config.contract.document, contract.document)
+        documents = {f"{CONTROL_PATH}/merged.json": both}
+        return ApiMount(contract, handlers, f"{CONTROL_PATH}/openapi.json", f"{CONTROL_PATH}/docs", documents)
+
+    return build_app(first, [LazyMount(CONTROL_PATH, CONTROL_BODY_BYTES, control)], service.pipeline)

@@ -1,0 +1,134 @@
+"""A network's rows in its store: each commit writes what it changed, so that an opened directory continues from there.
+
+Rows of the table `network`, by id: `engine` (time, channels opened and closed), `channel-5` (the balances of both
+sides), `session-<payment>` and `shard-7` (payments and shards in flight), `events-<ms>` (what is due at that instant),
+`payer-3` (what mission control knows for the payer at that node). What has no row is as the map has it. The rows
+belong to the commit that changed the Charge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from leyden.lightning.engine.shard import Shard
+from leyden.lightning.network.network_snapshot import engine_row, events_row, session_row, shard_row
+from leyden.lightning.payer.payment_session import PaymentSession
+from leyden.lightning.payer.routed_payments import RoutedPayments
+from leyden.lightning.topology.graph import Graph
+from leyden.server.errors import StoreError
+from leyden.server.store.store import Store
+
+TABLE = "network"
+
+Row = dict[str, Any]
+
+
+class NetworkState:
+    """Reads and writes the rows of one network."""
+
+    def __init__(self, store: Store, payments: RoutedPayments) -> None:
+        self.rows = store.table(TABLE, key="id")
+        self._payments = payments
+        self._engine = payments.engine
+        # A commit that only moves money inside the network changes no other row, and must be written all the same.
+        self._engine.on_first_change = self._write_engine
+
+    def write(self) -> None:
+        """Write what changed since the commit started; called at its end, inside of it."""
+        engine, mission_control = self._engine, self._payments.mission_control
+        if not engine.saved:
+            return
+        self._write_engine()
+        balances = (engine.balance, engine.saved.get("balance"))
+        open_sessions, open_shards, events_at = self._payments.open_sessions, engine.shards, engine.queue.events_at
+        channels: set[int] = set()
+        sessions: set[str] = set()
+        shards: set[int] = set()
+        for items, key in engine.changed_items():
+            if any(items is column for column in balances):
+                channels.add(key >> 1)
+            elif items is open_shards:
+                shards.add(key)
+            elif items is open_sessions:
+                sessions.add(key)
+        for thing in engine.changed_objects():
+            if isinstance(thing, Shard):
+                shards.add(thing.id)
+            elif isinstance(thing, PaymentSession):
+                sessions.add(thing.id)
+        for channel in sorted(channels):
+            pair = engine.balance[2 * channel : 2 * channel + 2]
+            self.rows.put({"id": f"channel-{channel}", "channel": channel, "balance": pair})
+        times, payers = engine.queue.changed_times(), mission_control.changed_payers
+        self._write(
+            "session", sessions, {each: session_row(open_sessions[each]) for each in sessions & open_sessions.keys()}
+        )
+        self._write("shard", shards, {each: shard_row(open_shards[each]) for each in shards & open_shards.keys()})
+        self._write("events", times, {each: events_row(each, events_at[each]) for each in times & events_at.keys()})
+        self._write("payer", payers, {row[0]: row for row in mission_control.dump(payers)})
+        payers.clear()
+
+    def restore(self, secret: Callable[[str], bytes]) -> None:
+        """Bring the network to the state that the rows describe; a fresh network stays as it is."""
+        saved = self.saved()
+        if saved is not None:
+            self._payments.restore(saved, secret)
+
+    def saved(self) -> Row | None:
+        """All rows in the form of `leyden.lightning.network.network_snapshot.dump_network`; None when there are
+        none.
+        """
+        engine = self.rows.row("engine")
+        if engine is None:
+            return None
+        kinds: dict[str, list[Any]] = {"session": [], "shard": [], "events": [], "payer": []}
+        balance: dict[int, int] = {}
+        for row in self.rows:
+            kind = row["id"].partition("-")[0]
+            if kind == "channel":
+                balance[2 * row["channel"]], balance[2 * row["channel"] + 1] = row["balance"]
+            elif kind in kinds:
+                kinds[kind].append(row["data"])
+        return {
+            **engine,
+            "balance": balance,
+            "sessions": kinds["session"],
+            "shards": kinds["shard"],
+            "events": sorted(kinds["events"]),
+            "mission_control": kinds["payer"],
+        }
+
+    def map_fingerprint(self) -> str:
+        """The fingerprint of the map with which the network started, without channels that were opened later."""
+        return fingerprint(self._engine.graph, self._engine.initial_channels)
+
+    def _write_engine(self) -> None:
+        self.rows.put({"id": "engine", **engine_row(self._engine)})
+
+    def _write(self, kind: str, names: Iterable[Any], present: Mapping[Any, Any]) -> None:
+        for name in sorted(names):
+            key = f"{kind}-{name}"
+            if name in present:
+                self.rows.put({"id": key, "data": present[name]})
+            else:
+                self.rows.delete(key)
+
+
+def fingerprint(graph: Graph, channels: int) -> str:
+    """16 hex digits that depend on the first `channels` channels of a map."""
+    digest = sha256(",".join(graph.names).encode())
+    for column in (graph.source, graph.target, graph.local_msat, graph.base_msat, graph.ppm):
+        digest.update(column[: 2 * channels].tobytes())
+    digest.update(graph.capacity_msat[:channels].tobytes())
+    return digest.hexdigest()[:16]
+
+
+def check_map(graph: Graph, expected_fingerprint: str) -> None:
+    """Raises `StoreError` when this is not the map with which a directory was created."""
+    if fingerprint(graph, graph.channels) != expected_fingerprint:
+        raise StoreError(
+            "this directory was created with another map, drawn by another version of Leyden from the same seed: open "
+            "it with the version that created it, or use a new directory"
+        )

@@ -1,0 +1,178 @@
+"""A world's own rows in its store: its configuration, its time, its random streams and the order of its timers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypedDict, cast
+
+from leyden.server.charges.charges import TIMER as CHARGE_TIMER
+from leyden.server.store.store import Store
+from leyden.server.store.typed_table import TypedTable
+from leyden.world.clock import VirtualClock
+from leyden.world.config import WorldConfig
+from leyden.world.persistence.former_formats import saved_by_format_1
+from leyden.world.persistence.network_state import NetworkState
+from leyden.world.rng import RandomStreams
+from leyden.world.timers import Entry
+
+FORMAT = 2
+TABLE = "world"
+_CONFIG, _STATE = "config", "state"
+
+TimerName = tuple[str, str]  # kind, key
+Order = tuple[int, int]  # how many Charges existed when the timer was set, and the timer's sequence number
+
+
+class ConfigRow(TypedDict, total=False):
+    """Row `config`: written once. `network` and `map_fingerprint` are absent where payments are direct."""
+
+    id: str
+    format: int
+    seed: int
+    given_seed: int
+    start_ms: int
+    given_start_ms: int
+    network: Any
+    map_fingerprint: str
+
+
+class StateRow(TypedDict):
+    """Row `state`: written in every commit. `time_base` is `VirtualClock.time_base`, None without a real clock."""
+
+    id: str
+    now: int
+    rate: float
+    time_base: list[int] | None
+    streams: dict[str, int]
+
+
+class TimerRow(TypedDict):
+    """Row `<kind> <key>`: one for each timer that is set, except those of Charges."""
+
+    id: str
+    charges: int
+    sequence: int
+
+
+class WorldState:
+    """Reads and writes the rows of the table `world`.
+
+    A timer has a row because timers of one instant run in the order in which they were set. Charges' timers have none,
+    to keep the creation of a Charge cheap: each is set once, with its Charge. The row of any other timer therefore says
+    how many Charges existed when it was set.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        config: WorldConfig,
+        clock: VirtualClock,
+        streams: RandomStreams,
+        network: NetworkState | None,
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._clock = clock
+        self._streams = streams
+        self._network = network
+        self._rows = cast(TypedTable[Any], store.table(TABLE))
+        self._charges = store.storage.table_data("charges")
+
+    @staticmethod
+    def saved(store: Store) -> Mapping[str, Any] | None:
+        """The fields of `ConfigRow` and `StateRow` in this store, of any format; None when no world was kept in it."""
+        table = store.table(TABLE, key="id")
+        config, state = table.row(_CONFIG), table.row(_STATE)
+        if config is None or state is None:
+            return saved_by_format_1(table)
+        return {**config, **state}
+
+    def write(self) -> None:
+        """Write what a commit changed; called at its end, inside of it."""
+        if self._network is not None:
+            self._network.write()
+        if not self._rows.has(_CONFIG):
+            self._rows.put(self._config_row())
+        clock = self._clock
+        for kind, key in clock.changed_timers():
+            if kind != CHARGE_TIMER:
+                self._write_timer(kind, key)
+        time_base = clock.time_base
+        state: StateRow = {
+            "id": _STATE,
+            "now": clock.now(),
+            "rate": clock.rate,
+            "time_base": None if time_base is None else [*time_base],
+            "streams": self._streams.snapshot(),
+        }
+        self._rows.put(state)
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Before any timer is set: restore the random streams, the clock's instant, and the network."""
+        self._streams.restore(saved["streams"])
+        latest = max((sequence for _, sequence in self._saved_order().values()), default=0)
+        self._clock.restore({"now": saved["now"], "sequence": latest, "timers": []})
+        if self._network is not None:
+            self._network.restore(self._streams.secret)
+
+    def resume_time(self, saved: Mapping[str, Any]) -> None:
+        """After every timer was set: restore the order of those of one instant, and run at the configured rate.
+
+        The time that passed while no process ran a live clock is added to it: what is due runs at the next `catch_up`.
+        """
+        clock, saved_order = self._clock, self._saved_order()
+
+        def order(timer: Entry) -> tuple[Any, Order]:
+            return timer[:2], self._order(timer, saved_order)
+
+        others = [timer for timer in clock.timers() if timer[3] != CHARGE_TIMER]
+        shared = {timer[:2] for timer in others}
+        again = [timer for timer in clock.timers() if timer[:2] in shared]
+        for due_ms, priority, _, kind, key in sorted(again, key=order):
+            clock.call_at(due_ms, priority, kind, key)
+        with self._store.commit():
+            for kind, key in saved_order.keys() ^ {timer[3:] for timer in others}:
+                self._write_timer(kind, key)
+        clock.set_rate(self._config.rate)
+        if self._config.rate and saved["time_base"] is not None:
+            clock.resume_from(saved["rate"], *saved["time_base"])
+
+    # Inside
+
+    def _saved_order(self) -> dict[TimerName, Order]:
+        """What the rows say of timers."""
+        return {
+            (kind, key): (row["charges"], row["sequence"])
+            for row in self._rows
+            for kind, space, key in [row["id"].partition(" ")]
+            if space
+        }
+
+    def _order(self, timer: Entry, saved_order: Mapping[TimerName, Order]) -> Order:
+        _, _, sequence, kind, key = timer
+        if kind == CHARGE_TIMER:
+            return self._charges.keys[key], 0
+        return saved_order.get((kind, key), (self._charges.max_id, sequence))
+
+    def _write_timer(self, kind: str, key: str) -> None:
+        name, sequence = f"{kind} {key}", self._clock.sequence_of(kind, key)
+        if sequence is None:
+            self._rows.delete(name)
+        else:
+            row: TimerRow = {"id": name, "charges": self._charges.max_id, "sequence": sequence}
+            self._rows.put(row)
+
+    def _config_row(self) -> ConfigRow:
+        config = self._config
+        row: ConfigRow = {
+            "id": _CONFIG,
+            "format": FORMAT,
+            "seed": config.seed,
+            "given_seed": config.seed if config.given_seed is None else config.given_seed,
+            "start_ms": config.start_ms,
+            "given_start_ms": config.start_ms if config.given_start_ms is None else config.given_start_ms,
+        }
+        if self._network is not None:
+            row["network"] = config.network_json()
+            row["map_fingerprint"] = self._network.map_fingerprint()
+        return row
