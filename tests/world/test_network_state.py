@@ -43,7 +43,9 @@ def in_order(facts: dict[str, Any]) -> dict[str, Any]:
     network = dict(facts["network"])
     for name in ("shards", "mission_control", "sessions"):
         network[name] = sorted(network[name], key=str)
-    network["mission_control"] = [[payer, oldest, sorted(beliefs)] for payer, oldest, beliefs in network["mission_control"]]
+    network["mission_control"] = [
+        [payer, oldest, sorted(beliefs)] for payer, oldest, beliefs in network["mission_control"]
+    ]
     return facts | {"network": network}
 
 
