@@ -310,7 +310,7 @@ def test_a_directory_keeps_its_seed_and_its_start(tmp_path: Path) -> None:
         assert len(sandbox.charges) == 2
     with pytest.raises(StoreError, match="created with seed 5: leave seed out"):
         Sandbox(seed=0, data=tmp_path)
-    with pytest.raises(StoreError, match=f"begun at start {START[:-1]}.000Z: leave start out"):
+    with pytest.raises(StoreError, match=f"created with start {START[:-1]}.000Z: leave start out"):
         Sandbox(start="2031-01-01T00:00:00Z", data=tmp_path)
     Sandbox(data=tmp_path).close()  # a refusal leaves the directory free
 

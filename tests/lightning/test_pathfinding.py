@@ -182,7 +182,7 @@ def test_other_luck_changes_what_comes_and_not_what_was():
     heights = [engine.conditions.height(at) for at in range(0, now, 500)]
     ups = [engine.conditions.is_up(node, now) for node in range(120)]
     twin = fork_engine(engine)
-    restore_network(twin, dump_network(engine, {}, payers.mission_control) | {"shards": [], "agenda": []}, secret)
+    restore_network(twin, dump_network(engine, {}, payers.mission_control) | {"shards": [], "events": []}, secret)
     twin.reseed(5, secret)
     assert [twin.conditions.height(at) for at in range(0, now, 500)] == heights
     assert [twin.conditions.is_up(node, now) for node in range(120)] == ups

@@ -91,7 +91,7 @@ class WorldState:
         """Write what a commit changed; called at its end, inside of it."""
         if self._network is not None:
             self._network.write()
-        if not self._rows.has(_CONFIG):
+        if self._rows.row(_CONFIG) is None:
             self._rows.put(self._config_row())
         clock = self._clock
         for kind, key in clock.changed_timers():
