@@ -69,7 +69,7 @@ def test_a_receiver_that_is_down_for_70_hours_gets_the_next_scheduled_attempt_in
             answered(post, CallbackResponse(status=500 if desk.clock.now() < back_at else 200))
 
     # The rest of the desk stays as it is.
-    desk.callbacks._transport = Late(desk.store, VirtualClock(START), desk.journal, desk.callbacks.on_response)
+    desk.callbacks._transport = Late(desk.store, VirtualClock(START), desk.journal)
     desk.tell()
     desk.pass_time("100h")
 

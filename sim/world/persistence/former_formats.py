@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from leyden.server.store.store import Store
-from leyden.server.store.table import IndexedTable
+from leyden.server.store.table import RowTable
 
 Row = dict[str, Any]
 
@@ -28,7 +28,7 @@ _NETWORK_KINDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 }  # fmt: skip
 
 
-def saved_by_format_1(table: IndexedTable) -> Mapping[str, Any] | None:
+def saved_by_format_1(table: RowTable) -> Mapping[str, Any] | None:
     """The two rows of format 1 about a world, from the table `world`, as format 2 has them; None without such rows."""
     plan, present = table.row("plan"), table.row("present")
     return None if plan is None or present is None else {**_config(plan), **_state(present)}
