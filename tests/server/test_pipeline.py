@@ -13,9 +13,10 @@ from leyden import Sandbox
 from leyden.devserver.control.handlers import control_handlers
 from leyden.server.contract.types import Contract
 from leyden.server.store.store import Store
+from leyden.world.components import CONTROL_BODY_BYTES
 from leyden.world.config import packaged_contract, world_config
 from leyden.world.loopback import LoopbackResponse, run_to_completion, send_request
-from leyden.world.world import CONTROL_BODY_BYTES, World
+from leyden.world.world import World
 
 GOOD = {"amount": "1000", "description": "tea"}
 JSON = (b"content-type", b"application/json")
