@@ -1,4 +1,4 @@
-"""Money: whole millisatoshis, read from text once at the door and written as text once on the way out."""
+"""Amounts: whole millisatoshis, parsed from text once in a request and formatted once in a response."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _WIRE_AMOUNT = re.compile(r"[1-9][0-9]{0,17}")
 
 
 def parse_msat(text: str | int) -> Msat:
-    """Read a wire amount in millisatoshis: decimal ASCII digits, no sign, no space, no leading zero.
+    """Parse an amount in millisatoshis: decimal ASCII digits, no sign, no space, no leading zero.
 
-    An `int` is taken as it is: whether a JSON number may stand here at all is the contract's decision (the
-    `lenient` overlay), made before this is called. Bounds are the contract's too.
+    A positive `int` is returned as it is: whether a request may contain a JSON number (the `lenient` overlay) and the
+    bounds of an amount are checked before, against the spec.
 
-    Raises `InvalidAmount` for anything else, zero included.
+    Raises `InvalidAmount` for anything else, including zero.
     """
     if isinstance(text, int) and not isinstance(text, bool) and text > 0:
         return Msat(text)
@@ -28,5 +28,5 @@ def parse_msat(text: str | int) -> Msat:
 
 
 def to_wire(amount: int) -> str:
-    """Write millisatoshis as the specification shows them: a string of decimal digits."""
+    """Format millisatoshis as the specification does: a string of decimal digits."""
     return str(amount)

@@ -1,4 +1,4 @@
-"""Moments and durations: integer milliseconds inside, ISO 8601 in UTC outside.
+"""Instants and durations: integer milliseconds in the code, ISO 8601 in UTC on the wire.
 
 An instant is an `int`: milliseconds since 1970-01-01T00:00:00Z. The names of such values end in `_at` or `_ms`.
 """
@@ -12,7 +12,7 @@ from functools import lru_cache
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-MAX_INSTANT_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last instant ISO 8601 writes with four digits
+MAX_INSTANT_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last instant with a four-digit year
 
 
 @lru_cache(maxsize=256)
@@ -21,29 +21,30 @@ def _whole_second(second: int) -> str:
 
 
 def to_iso(instant_ms: int) -> str:
-    """Write an instant as `2030-01-01T09:00:00.000Z`: UTC, always three decimals."""
+    """Format an instant as `2030-01-01T09:00:00.000Z`: UTC, always three decimals."""
     second, milli = divmod(instant_ms, 1_000)
     return f"{_whole_second(second)}.{milli:03d}Z"
 
 
 def parse_iso(text: str, *, clamp: bool = False) -> int:
-    """Read an ISO 8601 date-time with an offset or `Z`; finer than a millisecond is cut off, a leap second is the next.
+    """Parse an ISO 8601 date-time with an offset or `Z`. Fractions of a millisecond are cut off; a leap second is the
+    second after it.
 
     Raises `ValueError` when the text is not a date-time or has no offset, and when it lies outside the years 1970 to
-    9999; with `clamp` such an instant is the nearest of those years.
+    9999; with `clamp` the nearest instant of those years is returned instead.
     """
     plain = text.upper()
     leap = plain[16:19] == ":60"
     if plain.startswith("0000"):
         plain = f"0001{plain[4:]}"
     try:
-        moment = datetime.fromisoformat(f"{plain[:16]}:59{plain[19:]}" if leap else plain)
+        date_time = datetime.fromisoformat(f"{plain[:16]}:59{plain[19:]}" if leap else plain)
     except ValueError:
-        raise ValueError(f"{text!r} is not a moment: write ISO 8601, for example 2030-01-01T09:00:00Z") from None
-    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} is not a date-time: write ISO 8601, for example 2030-01-01T09:00:00Z") from None
+    if date_time.tzinfo is None:
         raise ValueError(f"{text!r} has no offset: add Z for UTC, for example 2030-01-01T09:00:00Z")
-    # Subtraction of aware moments, so that the first and last day of the calendar need no date beyond it.
-    instant = (moment - _EPOCH) // timedelta(milliseconds=1) + leap * 1_000
+    # A subtraction of aware date-times also works on the first and the last day of the calendar.
+    instant = (date_time - _EPOCH) // timedelta(milliseconds=1) + leap * 1_000
     if not 0 <= instant <= MAX_INSTANT_MS:
         if clamp:
             return min(max(instant, 0), MAX_INSTANT_MS)
@@ -52,15 +53,15 @@ def parse_iso(text: str, *, clamp: bool = False) -> int:
 
 
 def parse_duration(value: str | float | timedelta) -> int:
-    """Read a span as milliseconds: `"1h30m"`, `"-1s"`, `"+250ms"`, a number of seconds, or a `timedelta`.
+    """Parse a duration to milliseconds: `"1h30m"`, `"-1s"`, `"+250ms"`, a number of seconds, or a `timedelta`.
 
-    Units are ms, s, m, h, d, w, the larger before the smaller by custom only. Raises `ValueError` otherwise, and
-    `TypeError` for what is none of these.
+    Units are ms, s, m, h, d, w, in any order. Raises `ValueError` for another text or number, and `TypeError` for
+    another type.
     """
     if isinstance(value, timedelta):
         return value // timedelta(milliseconds=1)
     if isinstance(value, bool):
-        raise ValueError('a duration is a number of seconds or a text such as "5m", not a truth value')
+        raise ValueError('a duration is a number of seconds or a text such as "5m", not a boolean')
     if isinstance(value, (int, float)):
         if value != value or value in (float("inf"), float("-inf")):
             raise ValueError("a duration must be finite")

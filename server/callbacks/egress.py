@@ -1,4 +1,4 @@
-"""Egress: where callbacks may go, and the name of the rule that says no."""
+"""Egress policy: to which hosts and addresses callbacks may be sent, with the name of each rule that forbids one."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ Network = IPv4Network | IPv6Network
 
 MODES = ("loopback", "public", "none")
 
-# The rules, by the names under which an attempt is recorded as blocked.
+# The names of the rules. A blocked attempt has one of them as its note.
 PORT = "port"
 OWN_LISTENER = "own-listener"
 EGRESS_NONE = "egress-none"
 LOOPBACK_ONLY = "loopback-only"
 PRIVATE_NETWORK = "private-network"
 
-# Besides what IANA's registries call not globally reachable (`is_global`): networks that carry another address inside,
-# which would be reached through a translator or a tunnel, and those that old registries or old Pythons let through.
+# In addition to the addresses that are not globally reachable by IANA's registries (`is_global`): networks whose
+# addresses contain another address, reached through a translator or a tunnel, and networks that older registries or
+# Python versions accept.
 _NEVER_PUBLIC = tuple(
     ip_network(text)
     for text in (
@@ -39,13 +40,13 @@ _NEVER_PUBLIC = tuple(
 
 
 class Egress:
-    """The policy of one server.
+    """The egress policy of one server.
 
-    `loopback` lets callbacks go to this machine only, `public` to public addresses only, `none` nowhere. `allow` lists
-    networks that are open in every mode (with `none`: the only ones). `own` lists the hosts and ports at which this
-    server itself is reached: no mode and no network opens those. Ports are 80, 443 and 1024 to 65535.
+    The mode `loopback` allows only this machine, `public` only public addresses, `none` nothing. `allow` lists networks
+    that are allowed in every mode. `own` lists the hosts and ports of this server: they are always forbidden. The
+    allowed ports are 80, 443 and 1024 to 65535.
 
-    Raises `ValueError` for a mode or a network that is none.
+    Raises `ValueError` for an unknown mode or an invalid network.
     """
 
     def __init__(self, mode: str, *, allow: Iterable[str | Network] = (), own: Iterable[tuple[str, int]] = ()) -> None:
@@ -59,46 +60,46 @@ class Egress:
         for host, port in own:
             address = parse_host_address(host)
             if address is None:
-                self._own_names.add((_bare(host), port))
+                self._own_names.add((_normalise(host), port))
             elif address.is_loopback or address.is_unspecified:
                 self._own_local_ports.add(port)
             else:
                 self._own_addresses.add((address, port))
 
     def check_host(self, host: str, port: int) -> str | None:
-        """The rule that forbids a URL's host and port whatever address the host has; None when the address decides."""
+        """The rule that forbids a URL's host and port for every address; None when it depends on the address."""
         if port not in {80, 443} and not 1024 <= port <= 65_535:
             return PORT
-        if (_bare(host), port) in self._own_names:
+        if (_normalise(host), port) in self._own_names:
             return OWN_LISTENER
         if self.mode == "none" and not self._allowed:
             return EGRESS_NONE
         return None
 
     def check_address(self, host: str, address: str, port: int) -> str | None:
-        """The rule that forbids to dial `address` for a URL's `host` and `port`, or None."""
+        """The rule that forbids a connection to `address` for a URL's `host` and `port`, or None."""
         rule = self.check_host(host, port)
         if rule is not None:
             return rule
-        dialled = unmap(ip_address(address.partition("%")[0]))
-        local = dialled.is_loopback or dialled.is_unspecified  # the system takes 0.0.0.0 for this machine
-        if (dialled, port) in self._own_addresses or (local and port in self._own_local_ports):
+        target = unmap(ip_address(address.partition("%")[0]))
+        local = target.is_loopback or target.is_unspecified  # the operating system connects 0.0.0.0 to this machine
+        if (target, port) in self._own_addresses or (local and port in self._own_local_ports):
             return OWN_LISTENER
-        if any(dialled in network for network in self._allowed):
+        if any(target in network for network in self._allowed):
             return None
         if self.mode == "none":
             return EGRESS_NONE
         if self.mode == "loopback":
-            return None if dialled.is_loopback else LOOPBACK_ONLY
-        return None if is_public(dialled) else PRIVATE_NETWORK
+            return None if target.is_loopback else LOOPBACK_ONLY
+        return None if is_public(target) else PRIVATE_NETWORK
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Whether the address is one of the public internet's, and carries no other address inside."""
+    """Whether the address belongs to the public internet, and contains no other address."""
     if not address.is_global or address.is_multicast or address.is_reserved or address.is_link_local:
         return False
     return not any(address in network for network in _NEVER_PUBLIC)
 
 
-def _bare(host: str) -> str:
+def _normalise(host: str) -> str:
     return host.lower().rstrip(".")

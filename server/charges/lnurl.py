@@ -1,7 +1,7 @@
-"""LNURL: a web address spelled so that a wallet can scan it, and the bech32 alphabet that invoices share with it.
+"""LNURL and bech32, the encoding that LNURLs and BOLT 11 invoices use.
 
-Everything here works on whole numbers: a bech32 data part is one integer, five bits to a character. Python's
-integers then do in a handful of operations what a loop over characters does in hundreds.
+The data part of a bech32 text is handled as one integer, five bits per character: a few operations on large integers
+replace a loop over characters.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from leyden.server.errors import LeydenError
 
-CHARSET = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"  # BIP 173: the value of a character is its place in this line
+CHARSET = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"  # BIP 173: the value of a character is its index
 CHECKSUM_GROUPS = 6
 
 _URI = "lightning:"
@@ -29,16 +29,16 @@ _LOW_DIGIT = bytes(_DIGITS[byte & 31] for byte in range(256))
 
 
 class Bech32Error(LeydenError, ValueError):
-    """A text that is not bech32, or whose checksum says that it was damaged."""
+    """The text is not bech32, or its checksum is wrong."""
 
 
 class LnurlError(LeydenError, ValueError):
-    """A text that is not an LNURL, or an address that cannot be one."""
+    """The text is not an LNURL, or a URL cannot be encoded as one."""
 
 
 class Bech32(NamedTuple):
-    """A text taken apart. `hrp` is what stands before the last `1`; the data part comes without its checksum, three
-    ways: as lower-case bech32 `chars`, as base-32 `digits` that `int(digits[a:b], 32)` reads, and as one `value`.
+    """A decoded text. `hrp` is the part before the last `1`. The data part, without the checksum, is given as
+    lower-case `chars`, as base-32 `digits` for `int(digits[a:b], 32)`, and as one integer `value`.
     """
 
     hrp: str
@@ -49,21 +49,21 @@ class Bech32(NamedTuple):
 
 # The checksum is the remainder of the text, read as a polynomial over GF(32), by BIP 173's generator of degree six.
 _GENERATOR = (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)
-# Four sparse multiples of that generator, found by search and held by a test: modulo the generator
+# Four sparse multiples of that generator, found by search and checked by a test: modulo the generator
 #     x^200 = x^37 + x^30 + x^28 + x^27 + x^2 + 1,
 #     x^124 = x^36 + x^35 + x^27 + x^17 + x^5 + 1,
 #     x^81 = x^34 + x^29 + x^24 + x^20 + x^15 + x^13 + x^11 + x^10 + 1,
 #     x^54 = x^31 + x^28 + x^27 + x^22 + x^19 + x^10 + x^9 + x^5.
-# So whatever stands above such a place may be cut off and added in again lower down: shifts, no tables.
+# So the coefficients above such a degree can be removed and added again at lower degrees, by shifts and without tables.
 _BITS_200, _BITS_124, _BITS_81, _BITS_54 = 5 * 200, 5 * 124, 5 * 81, 5 * 54
 _BELOW_200, _BELOW_124, _BELOW_81, _BELOW_54 = ((1 << bits) - 1 for bits in (_BITS_200, _BITS_124, _BITS_81, _BITS_54))
-_LEFT_BYTES = 37  # 58 places: what the last fold can leave
+_LEFT_BYTES = 37  # 58 characters: the longest result of the last reduction
 
 
 def _remainder_tables() -> tuple[array[int], ...]:
-    """For each half byte of what is left, least significant first: the remainder of each of its 16 values.
+    """The remainders of the 16 values of each half byte, least significant half byte first.
 
-    Half bytes, because all tables together then stay in the processor's nearest cache from one invoice to the next.
+    Half bytes, because all tables together then fit into the processor's first-level cache.
     """
     bits: list[int] = []
     states = [1 << bit for bit in range(5)]
@@ -88,7 +88,7 @@ _LOW_HALF, _HIGH_HALF = bytes(byte & 15 for byte in range(256)), bytes(byte >> 4
 
 
 def remainder(value: int) -> int:
-    """The 30-bit remainder of a polynomial over GF(32) by BIP 173's generator; five bits of `value` to a place."""
+    """The 30-bit remainder of a polynomial over GF(32) by BIP 173's generator; five bits of `value` per coefficient."""
     while high := value >> _BITS_200:
         value = (value & _BELOW_200) ^ high ^ high << 10 ^ high << 135 ^ high << 140 ^ high << 150 ^ high << 185
     if high := value >> _BITS_124:
@@ -105,37 +105,37 @@ def remainder(value: int) -> int:
 
 
 def _expanded(hrp: str) -> int:
-    """BIP 173's reading of the part before the `1`: 1, the high bits, 0, the low bits."""
+    """BIP 173's expansion of the human-readable part: 1, the high bits, 0, the low bits."""
     raw = hrp.encode("ascii")
     return int(b"1%b0%b" % (raw.translate(_HIGH_DIGIT), raw.translate(_LOW_DIGIT)), 32)
 
 
-# Five bytes hold eight characters. They are set down in eight, and three halvings move each character to its own.
-_SPELL_GROUPS = 2_048
+# Five bytes contain eight characters: they are copied into eight bytes, and three steps move each character into one.
+_MAX_GROUPS = 2_048
 _HIGH_20, _HIGH_10, _HIGH_5 = (
-    int.from_bytes(bytes.fromhex(mask) * (_SPELL_GROUPS // 8), "big")
+    int.from_bytes(bytes.fromhex(mask) * (_MAX_GROUPS // 8), "big")
     for mask in ("000000fffff00000", "000ffc00" * 2, "03e0" * 4)
 )
 
 
 def bech32_chars(value: int, groups: int) -> str:
-    """Write the lowest `5 * groups` bits of `value`, which must hold no more, as `groups` bech32 characters."""
-    if groups > _SPELL_GROUPS:
-        below = 5 * _SPELL_GROUPS
-        return bech32_chars(value >> below, groups - _SPELL_GROUPS) + bech32_chars(
-            value & ((1 << below) - 1), _SPELL_GROUPS
+    """The lowest `5 * groups` bits of `value`, which has no higher bits, as `groups` bech32 characters."""
+    if groups > _MAX_GROUPS:
+        below = 5 * _MAX_GROUPS
+        return bech32_chars(value >> below, groups - _MAX_GROUPS) + bech32_chars(
+            value & ((1 << below) - 1), _MAX_GROUPS
         )
     blocks = (groups + 7) // 8
     raw = value.to_bytes(5 * blocks, "big")
-    apart = bytearray(8 * blocks)
-    apart[3::8], apart[4::8], apart[5::8], apart[6::8], apart[7::8] = (
+    spread = bytearray(8 * blocks)
+    spread[3::8], spread[4::8], spread[5::8], spread[6::8], spread[7::8] = (
         raw[::5],
         raw[1::5],
         raw[2::5],
         raw[3::5],
         raw[4::5],
     )
-    value = int.from_bytes(apart, "big")
+    value = int.from_bytes(spread, "big")
     high = value & _HIGH_20
     value ^= high ^ high << 12
     high = value & _HIGH_10
@@ -146,9 +146,9 @@ def bech32_chars(value: int, groups: int) -> str:
 
 
 def bech32_encode(hrp: str, value: int, groups: int) -> str:
-    """Write `groups` five-bit groups, given as one integer, after `hrp` and `1` and before their checksum.
+    """Encode `groups` five-bit groups, given as one integer, with the lower-case human-readable part `hrp`.
 
-    Lower case; no length limit (BOLT 11 and LUD-01 both lift BIP 173's 90 characters). `hrp` is lower-case ASCII.
+    There is no length limit: BOLT 11 and LUD-01 both remove BIP 173's 90 characters.
     """
     value <<= 30
     check = remainder(_expanded(hrp) << 5 * (groups + CHECKSUM_GROUPS) | value) ^ 1
@@ -156,9 +156,9 @@ def bech32_encode(hrp: str, value: int, groups: int) -> str:
 
 
 def bech32_decode(text: str) -> Bech32:
-    """Take a bech32 text apart: all lower or all upper case, any length.
+    """Decode a bech32 text: all lower or all upper case, any length.
 
-    Raises `Bech32Error`, naming the fault: mixed case, no `1`, a character outside the alphabet, a wrong checksum.
+    Raises `Bech32Error` with the reason: mixed case, no `1`, a character outside the alphabet, a wrong checksum.
     """
     lower = text.lower()
     if not text.isascii():
@@ -185,17 +185,17 @@ def bech32_decode(text: str) -> Bech32:
 
 
 def strip_uri_scheme(text: str) -> str:
-    """The text without a leading `lightning:`, in whatever case that was written (BOLT 11, LUD-01)."""
+    """The text without a leading `lightning:`, in upper or lower case (BOLT 11, LUD-01)."""
     return text[len(_URI) :] if text[: len(_URI)].lower() == _URI else text
 
 
 def encode_lnurl(url: str) -> str:
-    """Spell an `https://` or `http://` address as an LNURL (LUD-01), lower case, of any length.
+    """Encode an `https://` or `http://` URL as an LNURL (LUD-01), lower case, of any length.
 
-    Raises `LnurlError` for another scheme or a text that UTF-8 cannot write.
+    Raises `LnurlError` for another scheme or a text that UTF-8 cannot encode.
     """
     if not url[:8].lower().startswith(_SCHEMES):
-        raise LnurlError(f"{url!r} is not a web address; an LNURL holds one that begins with https:// or http://")
+        raise LnurlError(f"{url!r} is not a URL for an LNURL: it must begin with https:// or http://")
     try:
         raw = url.encode()
     except UnicodeEncodeError as error:
@@ -205,9 +205,9 @@ def encode_lnurl(url: str) -> str:
 
 
 def decode_lnurl(text: str) -> str:
-    """Read an LNURL (LUD-01) back: upper or lower case, with or without `lightning:` before it.
+    """Decode an LNURL (LUD-01): upper or lower case, with or without `lightning:` before it.
 
-    Raises `LnurlError`, naming the fault.
+    Raises `LnurlError` with the reason.
     """
     try:
         hrp, chars, _, value = bech32_decode(strip_uri_scheme(text))
@@ -216,15 +216,15 @@ def decode_lnurl(text: str) -> str:
     if hrp != "lnurl":
         raise LnurlError(f"not an LNURL: it begins with {hrp!r}, an LNURL with 'lnurl'")
     size, spare = divmod(5 * len(chars), 8)
-    # BIP 173: what is left over is padding, shorter than a group and zero.
+    # BIP 173: the remaining bits are padding, fewer than five and zero.
     if spare > 4 or value & (1 << spare) - 1:
-        raise LnurlError("not an LNURL: its data is no whole number of bytes")
+        raise LnurlError("not an LNURL: its data is not a whole number of bytes")
     try:
         url = (value >> spare).to_bytes(size, "big").decode()
     except UnicodeDecodeError:
         raise LnurlError("not an LNURL: its data is not UTF-8 text") from None
     if not url[:8].lower().startswith(_SCHEMES):
-        raise LnurlError(f"not an LNURL: it holds {url!r}, which is no web address")
+        raise LnurlError(f"not an LNURL: it encodes {url!r}, which is not a web address")
     return url
 
 
@@ -232,7 +232,7 @@ def pay_metadata(description: str, identifier: str | None = None) -> str:
     """The `metadata` of a payRequest: a JSON *string* of pairs, exactly one of them `text/plain` (LUD-06).
 
     `identifier` (`user@host`) adds a `text/identifier` pair (LUD-16). An invoice's `h` is the SHA-256 of this very
-    string in UTF-8, so build it once and keep it.
+    string in UTF-8, so it is built once and stored.
     """
     pairs = [["text/plain", description]]
     if identifier is not None:

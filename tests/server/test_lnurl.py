@@ -170,8 +170,8 @@ def of_bytes(raw, hrp="lnurl", padding=0, extra_groups=0):
         (of_bytes(b"https://xy", padding=0, extra_groups=1), "whole number of bytes"),
         (of_bytes(b"https://x", padding=1), "whole number of bytes"),
         (of_bytes(b"https://\xff"), "UTF-8"),
-        (of_bytes(b"mailto:x"), "no web address"),
-        (of_bytes(b""), "no web address"),
+        (of_bytes(b"mailto:x"), "not a web address"),
+        (of_bytes(b""), "not a web address"),
         ("https://localhost/", "not an LNURL"),
     ],
 )
