@@ -16,8 +16,19 @@ from leyden.world.config import packaged_contract
 from tests.seeded_defects.__main__ import main
 from tests.seeded_defects.catalogue import CATALOGUE, DEFECTS
 from tests.seeded_defects.defect import KINDS, Defect, planted, seeded
+from tests.seeded_defects.patches import (
+    Wrapper,
+    attribute,
+    component,
+    handler,
+    pipeline_part,
+    port,
+    refusal,
+    row,
+    schema,
+    spec,
+)
 from tests.seeded_defects.probing import CHARGES, new_charge, send
-from tests.seeded_defects.seams import Through, attribute, gate, handler, part, port, refusal, row, schema, spec
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
@@ -79,7 +90,7 @@ def test_two_defects_can_be_planted_at_once() -> None:
         assert once.probe(Sandbox)
 
 
-@pytest.mark.parametrize("name", ["told-before-it-is-so", "ids-repeated", "invoice-used-twice"])
+@pytest.mark.parametrize("name", ["expired-callback-too-early", "ids-repeated", "invoice-used-twice"])
 def test_a_run_with_a_defect_is_deterministic(name: str) -> None:
     def run() -> str:
         with Sandbox(seed=3) as sandbox:
@@ -92,7 +103,7 @@ def test_a_run_with_a_defect_is_deterministic(name: str) -> None:
         assert run() == run()
 
 
-class Renamed(Through):
+class Renamed(Wrapper):
     """A wrapper around a part whose changed method no longer exists."""
 
     def no_longer_there(self) -> None:
@@ -105,10 +116,10 @@ class Renamed(Through):
         (attribute(Outbox, "no_longer_there", lambda original: original), AttributeError),
         (port("no_longer_there", Renamed), LookupError),
         (port("clock", Renamed), AttributeError),
-        (gate("no_longer_there", Renamed), AttributeError),
+        (pipeline_part("no_longer_there", Renamed), AttributeError),
         (handler("noLongerThere", lambda made, original: original), LookupError),
-        (part("NoLongerThere", clock=lambda clock: clock), AttributeError),
-        (part("ChargeService", no_longer_there=lambda clock: clock), LookupError),
+        (component("NoLongerThere", clock=lambda clock: clock), AttributeError),
+        (component("ChargeService", no_longer_there=lambda clock: clock), LookupError),
         (spec(schema("Charge", "noLonger", maxLength=1)), LookupError),
         (spec(row("Charge", "pending", "no_longer", to="expired")), LookupError),
         (spec(refusal("Charge", "completed", "expiry_reached")), LookupError),

@@ -48,7 +48,7 @@ def test_the_random_walk_finds_a_defect_alone(name: str) -> None:
     assert search_defect(name, "random-walk", seed=1).finder == "random-walk"
 
 
-@pytest.mark.parametrize("name", CATALOGUE if DEEP else ["payment-not-told"])
+@pytest.mark.parametrize("name", CATALOGUE if DEEP else ["payment-not-notified"])
 def test_the_state_machine_finds_a_defect_alone(name: str) -> None:
     assert search_defect(name, "state-machine", seed=1).finder == "state-machine"
 

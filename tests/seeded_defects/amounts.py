@@ -1,4 +1,4 @@
-"""Defects of numbers that come in: which amounts, seconds and slots are accepted and refused."""
+"""Defects of numbers in requests: which amounts, seconds and slots are accepted."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.seeded_defects.defect import Make, Plant, seeded
+from tests.seeded_defects.middleware import bodies
+from tests.seeded_defects.patches import both, schema, spec
 from tests.seeded_defects.probing import charge_status, static_status
-from tests.seeded_defects.reading import AMOUNTS, BROKEN, field
-from tests.seeded_defects.seams import both, schema, spec
-from tests.seeded_defects.wire import bodies
+from tests.seeded_defects.request_fields import AMOUNTS, INVALID, field
 
 
 def amounts(read: Callable[[Any], Any]) -> Plant:
-    """Read the amounts of a request so before they are judged."""
+    """Change the amounts of a request before they are validated."""
 
     def edit(body: dict[str, Any]) -> None:
         for name in AMOUNTS:
@@ -25,7 +25,7 @@ def amounts(read: Callable[[Any], Any]) -> Plant:
 
 
 def pattern(text: str) -> Plant:
-    """Take another pattern for an amount, in requests and in answers."""
+    """Use another pattern for amounts, in requests and in responses."""
     return spec(schema("RequestedAmount", pattern=text), schema("Amount", pattern=text))
 
 
@@ -34,7 +34,7 @@ def _zeros(value: Any) -> Any:
 
 
 def _as_number(value: Any) -> Any:
-    # Python's own reader of numbers is kinder than the specification.
+    # Python accepts more as a number than the specification.
     try:
         return str(int(value)) if isinstance(value, str) and not value.startswith("0") else value
     except ValueError:
@@ -48,7 +48,7 @@ def amount_with_leading_zeros(make: Make) -> bool:
 
 @seeded(
     "input",
-    'The amount "0" is accepted, and the least amount is asked for.',
+    'The amount "0" is accepted and replaced by the minimum.',
     violates="decision: amounts",
     plant=amounts(lambda value: "1000" if value == "0" else value),
 )
@@ -62,7 +62,7 @@ def amount_of_zero(make: Make) -> bool:
     violates="decision: amounts",
     plant=amounts(_as_number),
 )
-def amount_read_too_kindly(make: Make) -> bool:
+def amount_with_other_characters(make: Make) -> bool:
     return 200 in {charge_status(make, amount=amount) for amount in (" 25000", "+25000", "25_000", "٢٥٠٠٠")}
 
 
@@ -82,33 +82,33 @@ def amount_as_number(make: Make) -> bool:
     violates="spec: /components/schemas/RequestedAmount",
     plant=pattern("^(?:[1-9][0-9]{2,7}|[1-4][0-9]{8}|500000000)$"),
 )
-def amount_below_the_least(make: Make) -> bool:
+def amount_below_the_minimum(make: Make) -> bool:
     return charge_status(make, amount="999") == 200
 
 
 @seeded(
     "input",
-    "An amount of one millisatoshi above the greatest is accepted.",
+    "An amount of one millisatoshi above the maximum is accepted.",
     violates="spec: /components/schemas/RequestedAmount",
     plant=pattern("^(?:[1-9][0-9]{3,7}|[1-4][0-9]{8}|50000000[01])$"),
 )
-def amount_above_the_greatest(make: Make) -> bool:
+def amount_above_the_maximum(make: Make) -> bool:
     return charge_status(make, amount="500000001") == 200
 
 
 @seeded(
     "input",
-    "The greatest amount itself is refused.",
+    "The maximum amount itself is refused.",
     violates="spec: /components/schemas/RequestedAmount",
-    plant=amounts(lambda value: BROKEN if value == "500000000" else value),
+    plant=amounts(lambda value: INVALID if value == "500000000" else value),
 )
-def greatest_amount_refused(make: Make) -> bool:
+def largest_amount_refused(make: Make) -> bool:
     return charge_status(make, amount="500000000") == 400
 
 
 @seeded(
     "input",
-    "`true` is taken for one second of `expiresIn`.",
+    "`true` is accepted as one second of `expiresIn`.",
     violates="decision: expires-in",
     plant=field("expiresIn", lambda value: int(value) if isinstance(value, bool) else value),
 )
@@ -118,7 +118,7 @@ def expiry_of_true(make: Make) -> bool:
 
 @seeded(
     "input",
-    "`true` is taken for one slot.",
+    "`true` is accepted as one slot.",
     violates="decision: allowed-slots",
     plant=field("allowedSlots", lambda value: int(value) if isinstance(value, bool) else value),
 )
@@ -150,7 +150,7 @@ def expiry_too_long(make: Make) -> bool:
     "input",
     "An `expiresIn` of exactly 30 days is refused.",
     violates="decision: expires-in",
-    plant=field("expiresIn", lambda value: BROKEN if value == 2_592_000 else value),
+    plant=field("expiresIn", lambda value: INVALID if value == 2_592_000 else value),
 )
 def longest_expiry_refused(make: Make) -> bool:
     return charge_status(make, expiresIn=2_592_000) == 400

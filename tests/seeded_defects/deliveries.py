@@ -1,4 +1,4 @@
-"""Defects of deliveries: how often a callback is sent, when, and what counts as received."""
+"""Defects of deliveries: how often and when a callback is sent, and which responses count as success."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from leyden.callbacks.replies import Reply
 from leyden.server.charges.charges import TIMER
 from leyden.server.charges.wire_model import charge_resource
 from leyden.server.ports import CallbackRequest, CallbackResponse
-from tests.seeded_defects.defect import Make, seeded
-from tests.seeded_defects.posting import (
+from tests.seeded_defects.callback_changes import (
     SCHEDULE,
     attempts_at,
+    changed_callback,
+    changed_response,
     delivery,
-    heard,
-    tell,
-    told,
+    enqueue_callback,
 )
+from tests.seeded_defects.defect import Make, seeded
+from tests.seeded_defects.patches import Wrapper, both, changed, handler, port, row, spec
 from tests.seeded_defects.probing import HOOK, inbox, new_charge, new_static, paid
-from tests.seeded_defects.seams import Through, both, changed, handler, port, row, spec
 
 EARLY = "told_early"
 
 
-class Doubling(Through):
-    """A courier that carries everything twice."""
+class Doubling(Wrapper):
+    """A transport that sends each request twice."""
 
-    def post(self, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
-        self.inner.post(post, answered)
-        self.inner.post(post, answered)
+    def post(self, post: CallbackRequest, on_response: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
+        self.inner.post(post, on_response)
+        self.inner.post(post, on_response)
 
 
 @seeded(
@@ -44,21 +44,21 @@ def sent_twice(make: Make) -> bool:
 
 @seeded(
     "callbacks",
-    "Nobody is told of a payment.",
+    "There is no callback about a payment.",
     violates="row: Charge pending payment_settled",
-    plant=told(lambda facts: facts["event"] != "charge.completed"),
+    plant=changed_callback(lambda facts: facts["event"] != "charge.completed"),
 )
-def payment_not_told(make: Make) -> bool:
+def payment_not_notified(make: Make) -> bool:
     return attempts_at(make, []) == []
 
 
 @seeded(
     "callbacks",
-    "Nobody is told when a Charge expires.",
+    "There is no callback about an expired Charge.",
     violates="row: Charge pending expiry_reached",
     plant=spec(row("Charge", "pending", "expiry_reached", to="expired", effects=["cancel_invoice"])),
 )
-def expiry_not_told(make: Make) -> bool:
+def expiry_not_notified(make: Make) -> bool:
     with make() as sandbox:
         new_charge(sandbox, callbackUrl=HOOK)
         sandbox.run()
@@ -67,11 +67,11 @@ def expiry_not_told(make: Make) -> bool:
 
 @seeded(
     "callbacks",
-    "Nobody is told when a Charge fails.",
+    "There is no callback about a failed Charge.",
     violates="row: Charge pending invoice_failed",
     plant=spec(row("Charge", "pending", "invoice_failed", to="error", effects=["cancel_invoice"])),
 )
-def failure_not_told(make: Make) -> bool:
+def failure_not_notified(make: Make) -> bool:
     with make() as sandbox:
         new_charge(sandbox, callbackUrl=HOOK).fail()
         sandbox.run()
@@ -81,7 +81,7 @@ def failure_not_told(make: Make) -> bool:
 def _told_at_once(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
     def create_charge(call: Any) -> Any:
         answer = original(call)
-        tell(made, "createCharge", answer["data"]["id"], "charge.pending", "pending", due="createdAt")
+        enqueue_callback(made, "createCharge", answer["data"]["id"], "charge.pending", "pending", due="createdAt")
         return answer
 
     return create_charge
@@ -89,19 +89,19 @@ def _told_at_once(made: Any, original: Callable[..., Any]) -> Callable[..., Any]
 
 @seeded(
     "callbacks",
-    "A callback is sent when a Charge is created, before anything has happened to it.",
+    "There is a callback about the creation of a Charge.",
     violates="decision: callback-delivery",
     plant=handler("createCharge", _told_at_once),
 )
-def told_of_creation(make: Make) -> bool:
+def callback_about_creation(make: Make) -> bool:
     with make() as sandbox:
         new_charge(sandbox, callbackUrl=HOOK)
         sandbox.advance("1s")
         return len(inbox(sandbox)) == 1
 
 
-class TellsEarly(Through):
-    """A clock that has the expiry of a Charge told a second too soon."""
+class TellsEarly(Wrapper):
+    """A clock that enqueues the callback about an expiry a second early."""
 
     def on(self, kind: str, run: Callable[[str], None]) -> None:
         self.inner.on(kind, run)
@@ -117,26 +117,27 @@ class TellsEarly(Through):
         made = self.late.service
         charge = charge_resource(made.charges.charges.existing(charge_id))
         if charge["status"] == "pending" and not charge["staticChargeId"]:
-            tell(made, "createCharge", charge_id, "charge.expired", "expired", due="createdAt")
+            enqueue_callback(made, "createCharge", charge_id, "charge.expired", "expired", due="createdAt")
 
 
 @seeded(
     "callbacks",
-    "A callback says that a Charge has expired while it can still be paid for a second.",
+    "The callback about an expired Charge is sent a second before its expiry.",
     violates="row: Charge pending expiry_reached",
     plant=both(
-        port("clock", TellsEarly), told(lambda facts: facts["event"] != "charge.expired" or "endpoint_id" not in facts)
+        port("clock", TellsEarly),
+        changed_callback(lambda facts: facts["event"] != "charge.expired" or "endpoint_id" not in facts),
     ),
 )
-def told_before_it_is_so(make: Make) -> bool:
+def expired_callback_too_early(make: Make) -> bool:
     with make() as sandbox:
         charge = new_charge(sandbox, callbackUrl=HOOK, expiresIn=60)
         sandbox.advance("59s")
         return bool(inbox(sandbox)) and charge.status == "pending"
 
 
-class TellsOfTheUnpaid(Through):
-    """A clock that, when an invoice of a Static Charge has expired, has that told."""
+class TellsOfTheUnpaid(Wrapper):
+    """A clock that enqueues a callback when an invoice of a Static Charge expires."""
 
     def on(self, kind: str, run: Callable[[str], None]) -> None:
         def run_and_tell(charge_id: str) -> None:
@@ -148,28 +149,30 @@ class TellsOfTheUnpaid(Through):
         self.inner.on(kind, run_and_tell if kind == TIMER else run)
 
     def _tell(self, charge_id: str) -> None:
-        tell(self.late.service, "createStaticCharge", charge_id, "charge.expired", "expired", due="expiresAt")
+        enqueue_callback(
+            self.late.service, "createStaticCharge", charge_id, "charge.expired", "expired", due="expiresAt"
+        )
 
 
 @seeded(
     "callbacks",
-    "A Static Charge's owner is told of every invoice that nobody paid.",
+    "There is a callback about every unpaid invoice of a Static Charge.",
     violates="decision: callback-delivery",
     plant=port("clock", TellsOfTheUnpaid),
 )
-def unpaid_invoice_told(make: Make) -> bool:
+def callback_about_unpaid_invoice(make: Make) -> bool:
     with make() as sandbox:
         paid(sandbox, new_static(sandbox, callbackUrl=HOOK), 2_000, outcome="fail")
         sandbox.run()
         return bool(inbox(sandbox))
 
 
-# When, and for how long
+# Times and timeouts
 
 
 @seeded(
     "callbacks",
-    "The first attempt is made ten seconds after the event instead of at once.",
+    "The first attempt is ten seconds after the event instead of immediately.",
     violates="decision: callback-delivery",
     plant=spec(delivery(attempts=["10s", *SCHEDULE[1:]])),
 )
@@ -179,7 +182,7 @@ def sent_late(make: Make) -> bool:
 
 @seeded(
     "callbacks",
-    "A callback that the receiver refused is not sent again.",
+    "A failed callback is not retried.",
     violates="decision: callback-delivery",
     plant=spec(overlays=("no-retries",)),
 )
@@ -189,7 +192,7 @@ def no_retry(make: Make) -> bool:
 
 @seeded(
     "callbacks",
-    "All attempts follow each other after five seconds.",
+    "The delay between all attempts is five seconds.",
     violates="decision: callback-delivery",
     plant=spec(delivery(attempts=[0, *["5s"] * 9])),
 )
@@ -200,31 +203,31 @@ def no_backoff(make: Make) -> bool:
 
 @seeded(
     "callbacks",
-    "A receiver that never answers well gets the message without end.",
+    "The retries of a callback never end.",
     violates="decision: callback-delivery",
     plant=spec(delivery(attempts=[*SCHEDULE, *["24h"] * 90])),
 )
-def no_end(make: Make) -> bool:
+def endless_retries(make: Make) -> bool:
     return len(attempts_at(make, [500] * 200)) == 100
 
 
 @seeded(
     "callbacks",
-    "The message is given up after nine attempts instead of ten.",
+    "A callback has nine attempts instead of ten.",
     violates="decision: callback-delivery",
     plant=spec(delivery(attempts=SCHEDULE[:-1])),
 )
-def given_up_too_soon(make: Make) -> bool:
+def too_few_attempts(make: Make) -> bool:
     return len(attempts_at(make, [500] * 20)) == 9
 
 
 @seeded(
     "callbacks",
-    "Pauses are spread by much more than a fifth.",
+    "The jitter of the delays is much larger than 20 %.",
     violates="decision: callback-delivery",
     plant=spec(delivery(jitter=0.9)),
 )
-def pauses_spread_too_far(make: Make) -> bool:
+def jitter_too_large(make: Make) -> bool:
     moments = attempts_at(make, [500] * 20)
     pauses = [300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400]
     return any(
@@ -235,9 +238,9 @@ def pauses_spread_too_far(make: Make) -> bool:
 
 @seeded(
     "callbacks",
-    "A receiver that asks with `Retry-After` to be left alone longer is not.",
+    "A longer `Retry-After` of a receiver is ignored.",
     violates="decision: callback-delivery",
-    plant=heard(lambda answer: changed(answer, headers={})),
+    plant=changed_response(lambda answer: changed(answer, headers={})),
 )
 def retry_after_ignored(make: Make) -> bool:
     return attempts_at(make, [Reply(503, headers={"Retry-After": "9"})])[1] < 9
@@ -245,7 +248,7 @@ def retry_after_ignored(make: Make) -> bool:
 
 @seeded(
     "callbacks",
-    "`Retry-After` is honoured however long it is, so a receiver can put a message off for ever.",
+    "`Retry-After` is used without an upper bound.",
     violates="decision: callback-delivery",
     plant=spec(delivery(retryAfterTimes=1_000)),
 )
@@ -255,11 +258,11 @@ def retry_after_without_bound(make: Make) -> bool:
 
 @seeded(
     "callbacks",
-    "An attempt may take a minute instead of 15 seconds.",
+    "The timeout of an attempt is a minute instead of 15 seconds.",
     violates="decision: callback-delivery",
     plant=spec(delivery(timeout="60s")),
 )
-def waits_too_long(make: Make) -> bool:
+def timeout_too_long(make: Make) -> bool:
     return len(attempts_at(make, [Reply(200, delay="20s")])) == 1
 
 
@@ -269,9 +272,9 @@ def _as(wrong: int, *statuses: int) -> Callable[[CallbackResponse], CallbackResp
 
 @seeded(
     "callbacks",
-    "A redirect counts as received.",
+    "A redirect counts as success.",
     violates="decision: callback-delivery",
-    plant=heard(_as(200, *range(300, 400))),
+    plant=changed_response(_as(200, *range(300, 400))),
 )
 def redirect_counts(make: Make) -> bool:
     return len(attempts_at(make, [302])) == 1
@@ -279,9 +282,9 @@ def redirect_counts(make: Make) -> bool:
 
 @seeded(
     "callbacks",
-    "Only 200 counts as received, so a receiver that answers 204 gets the message again.",
+    "Only 200 counts as success, so a receiver that responds with 204 gets the callback again.",
     violates="decision: callback-delivery",
-    plant=heard(_as(500, *range(201, 300))),
+    plant=changed_response(_as(500, *range(201, 300))),
 )
 def only_200_counts(make: Make) -> bool:
     return len(attempts_at(make, [204])) == 2
@@ -289,9 +292,9 @@ def only_200_counts(make: Make) -> bool:
 
 @seeded(
     "callbacks",
-    "A receiver that answers 410 gets the message again.",
+    "A receiver that responds with 410 gets the callback again.",
     violates="decision: callback-delivery",
-    plant=heard(_as(500, 410)),
+    plant=changed_response(_as(500, 410)),
 )
 def sent_again_after_410(make: Make) -> bool:
     return len(attempts_at(make, [410])) == 2

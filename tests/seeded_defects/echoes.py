@@ -1,4 +1,4 @@
-"""Defects of what comes back: a resource that says something else than what was sent."""
+"""Defects of resources: their values differ from the submitted ones."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.seeded_defects.defect import Make, Plant, seeded
+from tests.seeded_defects.middleware import bodies, changed_resources
 from tests.seeded_defects.probing import (
     CHARGES,
     charge_shown,
@@ -17,11 +18,10 @@ from tests.seeded_defects.probing import (
     send,
     static_shown,
 )
-from tests.seeded_defects.wire import bodies, shown
 
 
 def said(name: str, alter: Callable[[Any], Any]) -> Plant:
-    """Change a text before it is kept."""
+    """Change a text before it is stored."""
 
     def edit(body: dict[str, Any]) -> None:
         if isinstance(body.get(name), str):
@@ -31,17 +31,20 @@ def said(name: str, alter: Callable[[Any], Any]) -> Plant:
 
 
 def seen(name: str, alter: Callable[[Any], Any]) -> Plant:
-    """Show a field of every resource so, where it has one."""
+    """Change a field of each resource in responses."""
 
     def edit(resource: dict[str, Any]) -> None:
         if name in resource:
             resource[name] = alter(resource[name])
 
-    return shown(edit)
+    return changed_resources(edit)
 
 
 @seeded(
-    "echo", "Amounts are answered as numbers with a point.", violates="decision: amounts", plant=seen("amount", float)
+    "echo",
+    "Amounts in responses are numbers with a decimal point.",
+    violates="decision: amounts",
+    plant=seen("amount", float),
 )
 def amount_as_float(make: Make) -> bool:
     return charge_shown(make)["amount"] != "25000"
@@ -49,7 +52,7 @@ def amount_as_float(make: Make) -> bool:
 
 @seeded(
     "echo",
-    "The spaces around a description are lost.",
+    "The spaces around a description are removed.",
     violates="spec: /components/schemas/Charge/properties/description",
     plant=said("description", str.strip),
 )
@@ -59,7 +62,7 @@ def description_trimmed(make: Make) -> bool:
 
 @seeded(
     "echo",
-    "A description comes back with its marks escaped for HTML.",
+    "A description is returned with HTML escapes.",
     violates="spec: /components/schemas/Charge/properties/description",
     plant=seen("description", html.escape),
 )
@@ -69,7 +72,7 @@ def description_escaped(make: Make) -> bool:
 
 @seeded(
     "echo",
-    "A description comes back with its letters composed, which is another text.",
+    "A description is returned in Unicode NFC, which is another text.",
     violates="spec: /components/schemas/Charge/properties/description",
     plant=said("description", lambda text: unicodedata.normalize("NFC", text)),
 )
@@ -79,7 +82,7 @@ def description_normalised(make: Make) -> bool:
 
 @seeded(
     "echo",
-    "Characters beyond the first plane come back as question marks.",
+    "Characters beyond U+FFFF are returned as question marks.",
     violates="spec: /components/schemas/Charge/properties/description",
     plant=said("description", lambda text: "".join("?" if character > "\uffff" else character for character in text)),
 )
@@ -89,7 +92,7 @@ def emoji_replaced(make: Make) -> bool:
 
 @seeded(
     "echo",
-    "An `internalId` made of digits comes back as a number.",
+    "An `internalId` of digits is returned as a number.",
     violates="spec: /components/schemas/Charge/properties/internalId",
     plant=seen("internalId", lambda text: int(text) if text and text.isascii() and text.isdigit() else text),
 )
@@ -99,7 +102,7 @@ def internal_id_as_number(make: Make) -> bool:
 
 @seeded(
     "echo",
-    "An `internalId` comes back in lower case.",
+    "An `internalId` is returned in lower case.",
     violates="spec: /components/schemas/Charge/properties/internalId",
     plant=said("internalId", str.lower),
 )
@@ -109,7 +112,7 @@ def internal_id_lowered(make: Make) -> bool:
 
 @seeded(
     "echo",
-    'An empty text that was sent comes back as `null` instead of `""`.',
+    'An empty text is returned as `null` instead of `""`.',
     violates="decision: not-given",
     plant=seen("internalId", lambda text: text or None),
 )
@@ -124,9 +127,9 @@ def _without_nulls(resource: dict[str, Any]) -> None:
 
 @seeded(
     "echo",
-    "Fields that are null are left out of the answer.",
+    "Fields that are null are left out of the response.",
     violates="spec: /components/schemas/Charge/required",
-    plant=shown(_without_nulls),
+    plant=changed_resources(_without_nulls),
 )
 def nulls_left_out(make: Make) -> bool:
     return "confirmedAt" not in charge_shown(make)
@@ -134,17 +137,17 @@ def nulls_left_out(make: Make) -> bool:
 
 @seeded(
     "echo",
-    "No `allowedSlots` are answered as 0 instead of `null`.",
+    "Absent `allowedSlots` are returned as 0 instead of `null`.",
     violates="decision: allowed-slots",
     plant=seen("allowedSlots", lambda slots: slots or 0),
 )
-def unlimited_as_zero(make: Make) -> bool:
+def unlimited_slots_as_zero(make: Make) -> bool:
     return static_shown(make)["allowedSlots"] == 0
 
 
 @seeded(
     "echo",
-    "Moments are written in the local time of the server instead of UTC.",
+    "Times are written in the local time of the server instead of UTC.",
     violates="decision: timestamps",
     plant=seen("createdAt", lambda moment: moment.replace("Z", "+01:00")),
 )
@@ -154,11 +157,11 @@ def local_time(make: Make) -> bool:
 
 @seeded(
     "echo",
-    "Moments are written without their milliseconds.",
+    "Times are written without milliseconds.",
     violates="decision: timestamps",
     plant=seen("expiresAt", lambda moment: moment and moment.replace(".000Z", "Z")),
 )
-def moments_without_milliseconds(make: Make) -> bool:
+def times_without_milliseconds(make: Make) -> bool:
     return len(charge_shown(make)["expiresAt"]) == len("2030-01-01T00:00:00Z")
 
 
@@ -169,7 +172,7 @@ def wrong_unit(make: Make) -> bool:
 
 @seeded(
     "echo",
-    "The link of an invoice lacks the scheme that opens a wallet.",
+    "The URI of an invoice lacks the scheme `lightning:`.",
     violates="decision: client-fields",
     plant=seen("invoice", lambda invoice: {**invoice, "uri": invoice["request"]}),
 )
@@ -179,9 +182,9 @@ def link_without_a_scheme(make: Make) -> bool:
 
 @seeded(
     "echo",
-    "In a list a paid Charge has no `confirmedAt`, although by itself it has one.",
+    "In a list a paid Charge has no `confirmedAt`, but in its details it has one.",
     violates="spec: /components/schemas/Charge/properties/confirmedAt",
-    plant=shown(lambda resource: "confirmedAt" in resource and resource.update(confirmedAt=None), CHARGES),
+    plant=changed_resources(lambda resource: "confirmedAt" in resource and resource.update(confirmedAt=None), CHARGES),
 )
 def list_shows_another_charge(make: Make) -> bool:
     with make() as sandbox:

@@ -1,4 +1,4 @@
-"""Defects of the faults that are asked for: what was to go wrong in one way goes wrong in another."""
+"""Defects of injected faults: the fault has another effect than it should."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from leyden import Sandbox
 from leyden.callbacks.faults import Faults
 from leyden.callbacks.inboxes import Received
 from leyden.server.ports import CallbackRequest, CallbackResponse
+from tests.seeded_defects.callback_changes import headers
 from tests.seeded_defects.defect import Make, Plant, seeded
-from tests.seeded_defects.posting import headers
+from tests.seeded_defects.patches import attribute
 from tests.seeded_defects.probing import HOOK, inbox, new_charge, paid
-from tests.seeded_defects.seams import attribute
 
 Held = Sequence[Mapping[str, Any]]
 
 
 def _let_go(choose: Callable[[Held], Held]) -> Plant:
-    """Let only some go of those that were held back."""
+    """Release only some of the held deliveries."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         return lambda self, held: original(self, choose(held))
@@ -27,7 +27,7 @@ def _let_go(choose: Callable[[Held], Held]) -> Plant:
 
 
 def _posts(make: Make, kind: str, count: int) -> list[Received]:
-    """What the shop got of three Charges that were paid a second after each other, while this fault struck."""
+    """The callbacks about three Charges, paid a second after each other, with this fault."""
     with make() as sandbox:
         _pay_three(sandbox, kind, count)
         return list(inbox(sandbox))
@@ -56,52 +56,52 @@ def _at_once(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @seeded(
     "callbacks",
-    "A message that is to be overtaken goes before the others all the same.",
+    "The fault `reorder` does not hold the delivery.",
     violates="decision: faults",
     plant=attribute(Faults, "defer_until", _at_once),
 )
-def reordered_in_order(make: Make) -> bool:
+def reorder_without_effect(make: Make) -> bool:
     return _order(make) == ["0", "1", "2"]
 
 
 @seeded(
     "callbacks",
-    "A message that was overtaken goes on waiting for its whole hour.",
+    "The fault `reorder` holds a delivery for an hour even after another one was sent.",
     violates="decision: faults",
     plant=_let_go(lambda held: [one for one in held if one["kind"] != "reorder"]),
 )
-def overtaken_and_still_held(make: Make) -> bool:
+def reorder_held_too_long(make: Make) -> bool:
     return _order(make) == ["1", "2", "0"]
 
 
 @seeded(
     "callbacks",
-    "A burst leaves behind the message that waited longest.",
+    "A burst does not release the oldest delivery.",
     violates="decision: faults",
     plant=_let_go(lambda held: held[held[0]["kind"] == "burst" :] if held else held),
 )
-def burst_without_its_first(make: Make) -> bool:
+def burst_without_the_oldest(make: Make) -> bool:
     return len({got.at for got in _posts(make, "burst", 3)}) == 2
 
 
 def _renamed(original: Callable[..., Any]) -> Callable[..., Any]:
     def post(
-        self: Faults, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]
+        self: Faults, post: CallbackRequest, on_response: Callable[[CallbackRequest, CallbackResponse], None]
     ) -> None:
         if (self.hit(post.delivery_id, post.attempt) or {}).get("kind") == "burst":
             post = headers(post, webhook_id=f"burst-{post.delivery_id}")
-        original(self, post, answered)
+        original(self, post, on_response)
 
     return post
 
 
 @seeded(
     "callbacks",
-    "The messages of a burst come under other ids than their own.",
+    "The deliveries of a burst have other message ids.",
     violates="decision: faults",
     plant=attribute(Faults, "post", _renamed),
 )
-def burst_under_other_ids(make: Make) -> bool:
+def burst_with_new_ids(make: Make) -> bool:
     with make() as sandbox:
         _pay_three(sandbox, "burst", 3)
         own = {row["id"] for row in sandbox.world.service.outbox.deliveries()}

@@ -1,4 +1,4 @@
-"""Defects of invoices and codes: what a payer's wallet reads."""
+"""Defects of invoices and LNURLs."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 from leyden.server.charges.lnurl import encode_lnurl
 from leyden.server.charges.static_charges import StaticChargeService
 from tests.seeded_defects.defect import Make, Plant, seeded
-from tests.seeded_defects.probing import new_charge, new_static, offer, paid
-from tests.seeded_defects.seams import Through, attribute, changed, port
+from tests.seeded_defects.patches import Wrapper, attribute, changed, port
+from tests.seeded_defects.probing import new_charge, new_static, paid, pay_request
 
 
 def ordered(alter: Callable[[Any], Any]) -> Plant:
-    """Order another invoice of the node than the one that was asked for."""
+    """Request another invoice from the node."""
 
-    class Alters(Through):
+    class Alters(Wrapper):
         def issue(self, order: Any) -> Any:
             return self.inner.issue(alter(order))
 
     return port("node", Alters)
 
 
-class Reusing(Through):
-    """A node that gives the same invoice again for the same amount."""
+class Reusing(Wrapper):
+    """A node that issues the same invoice for the same amount."""
 
     def __init__(self, inner: Any, late: SimpleNamespace) -> None:
         super().__init__(inner, late)
@@ -37,7 +37,7 @@ class Reusing(Through):
 
 
 def invoice_of(make: Make, **fields: Any) -> tuple[Any, dict[str, Any]]:
-    """A new Charge's invoice, decoded, and the Charge."""
+    """The decoded invoice of a new Charge, and the Charge."""
     with make() as sandbox:
         charge = new_charge(sandbox, **fields)
         return charge.invoice.decode(), charge.data
@@ -45,7 +45,7 @@ def invoice_of(make: Make, **fields: Any) -> tuple[Any, dict[str, Any]]:
 
 @seeded(
     "invoice",
-    "The invoice asks for whole satoshis and drops the rest of the amount.",
+    "The amount of the invoice is rounded down to whole satoshis.",
     violates="spec: /components/schemas/PaymentRequest",
     plant=ordered(lambda order: changed(order, amount_msat=order.amount_msat // 1_000 * 1_000)),
 )
@@ -55,7 +55,7 @@ def invoice_in_whole_satoshis(make: Make) -> bool:
 
 @seeded(
     "invoice",
-    "The invoice says something else than the Charge's description.",
+    "The description of the invoice is not that of the Charge.",
     violates="decision: description",
     plant=ordered(lambda order: changed(order, description=f"Payment of {order.amount_msat}")),
 )
@@ -69,7 +69,7 @@ def _cut(order: Any) -> Any:
 
 @seeded(
     "invoice",
-    "A description of more than 639 bytes is cut in the invoice instead of standing there as its hash.",
+    "A description of more than 639 bytes is cut in the invoice instead of hashed.",
     violates="decision: description",
     plant=ordered(_cut),
 )
@@ -89,7 +89,7 @@ def invoice_of_another_expiry(make: Make) -> bool:
 
 @seeded(
     "invoice",
-    "The invoice's own timestamp is an hour before the Charge's `createdAt`.",
+    "The timestamp of the invoice is an hour before the Charge's `createdAt`.",
     violates="spec: /components/schemas/Charge/properties/createdAt",
     plant=ordered(lambda order: changed(order, timestamp_s=order.timestamp_s - 3_600)),
 )
@@ -112,7 +112,7 @@ def invoice_used_twice(make: Make) -> bool:
 
 @seeded(
     "invoice",
-    "The LNURL of a Static Charge changes with every payment, so what was printed goes stale.",
+    "The LNURL of a Static Charge changes with every payment.",
     violates="spec: /components/schemas/StaticCharge/properties/invoice",
     plant=attribute(
         StaticChargeService,
@@ -144,10 +144,10 @@ def _elsewhere(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @seeded(
     "invoice",
-    "The LNURL of a Static Charge leads to where nothing is.",
+    "The LNURL of a Static Charge contains a URL that does not exist.",
     violates="decision: lnurl-pay",
     plant=attribute(StaticChargeService, "pay_url", _elsewhere),
 )
-def lnurl_leads_nowhere(make: Make) -> bool:
+def lnurl_of_an_unknown_url(make: Make) -> bool:
     with make() as sandbox:
-        return bool(offer(sandbox, new_static(sandbox)).get("tag") != "payRequest")
+        return bool(pay_request(sandbox, new_static(sandbox)).get("tag") != "payRequest")

@@ -1,4 +1,4 @@
-"""Defects of keys: who may do what, and who sees what."""
+"""Defects of API keys and of the isolation of projects."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.errors import NotFound
 from leyden.server.http.projects import Projects
 from tests.seeded_defects.defect import Make, seeded
+from tests.seeded_defects.middleware import HttpRequest, HttpResponse, Middleware, app
+from tests.seeded_defects.patches import Wrapper, attribute, changed, handler, pipeline_part
 from tests.seeded_defects.probing import (
     CHARGES,
     STATICS,
@@ -22,12 +24,10 @@ from tests.seeded_defects.probing import (
     send,
     wallet_of,
 )
-from tests.seeded_defects.seams import Through, attribute, changed, gate, handler
-from tests.seeded_defects.wire import Answered, Asked, Bent, app
 
 
-class BorrowsAKey(Bent):
-    """Lets a request without a key pass under the one that was used before."""
+class BorrowsAKey(Middleware):
+    """Adds the last API key to a request without one."""
 
     method, path = "GET", WALLET
 
@@ -35,13 +35,13 @@ class BorrowsAKey(Bent):
         super().__init__(inner)
         self._key = b"leyden"
 
-    def ask(self, asked: Asked) -> None:
-        if asked.header(b"apikey") is None and asked.method == self.method and asked.path.startswith(self.path):
-            asked.headers.append((b"apikey", self._key))
+    def on_request(self, request: HttpRequest) -> None:
+        if request.header(b"apikey") is None and request.method == self.method and request.path.startswith(self.path):
+            request.headers.append((b"apikey", self._key))
 
-    def answer(self, asked: Asked, answered: Answered) -> None:
-        if answered.status < 300:
-            self._key = asked.header(b"apikey") or self._key
+    def on_response(self, request: HttpRequest, response: HttpResponse) -> None:
+        if response.status < 300:
+            self._key = request.header(b"apikey") or self._key
 
 
 class ChangesWithoutAKey(BorrowsAKey):
@@ -50,7 +50,7 @@ class ChangesWithoutAKey(BorrowsAKey):
     method, path = "PATCH", STATICS + "/"
 
 
-@seeded("keys", "The balance is shown without a key.", violates="decision: statuses", plant=app(BorrowsAKey))
+@seeded("keys", "The balance is returned without an API key.", violates="decision: statuses", plant=app(BorrowsAKey))
 def wallet_without_a_key(make: Make) -> bool:
     with make() as sandbox:
         return send(sandbox, "GET", WALLET, key=None).status == 200
@@ -58,7 +58,7 @@ def wallet_without_a_key(make: Make) -> bool:
 
 @seeded(
     "keys",
-    "A Static Charge can be changed without a key.",
+    "A Static Charge can be changed without an API key.",
     violates="decision: statuses",
     plant=app(ChangesWithoutAKey),
 )
@@ -74,17 +74,17 @@ def _anybody(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @seeded(
     "keys",
-    "A key that nobody holds opens the first project.",
+    "An unknown API key gives access to the first project.",
     violates="decision: statuses",
     plant=attribute(Projects, "project_for_key", _anybody),
 )
-def any_key_opens(make: Make) -> bool:
+def any_key_accepted(make: Make) -> bool:
     with make() as sandbox:
         return send(sandbox, "GET", CHARGES, key="nobody's").status == 200
 
 
-class NeverEnded(Through):
-    """Projects whose keys open for ever, once they did."""
+class NeverEnded(Wrapper):
+    """Projects whose API keys stay valid after a rotation."""
 
     def __init__(self, inner: Any, late: SimpleNamespace) -> None:
         super().__init__(inner, late)
@@ -99,11 +99,11 @@ class NeverEnded(Through):
 
 @seeded(
     "keys",
-    "A key that was replaced goes on opening the project.",
+    "A rotated API key is still accepted.",
     violates="spec: /components/securitySchemes/apikey",
-    plant=gate("projects", NeverEnded),
+    plant=pipeline_part("projects", NeverEnded),
 )
-def replaced_key_still_opens(make: Make) -> bool:
+def rotated_key_still_valid(make: Make) -> bool:
     with make() as sandbox:
         send(sandbox, "GET", WALLET)
         with sandbox.world.exclusive():
@@ -121,7 +121,7 @@ def _anyones_charge(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @seeded(
     "keys",
-    "A Charge of another project can be read by whoever knows its id.",
+    "A Charge of another project can be read by its id.",
     violates="decision: statuses",
     plant=attribute(ChargeService, "find", _anyones_charge),
 )
@@ -141,7 +141,7 @@ def _anyones_static(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @seeded(
     "keys",
-    "A Static Charge of another project can be changed by whoever knows its id.",
+    "A Static Charge of another project can be changed by its id.",
     violates="decision: statuses",
     plant=attribute(StaticChargeService, "find", _anyones_static),
 )
@@ -163,11 +163,11 @@ def _tells(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @seeded(
     "keys",
-    "The 404 for another project's Charge differs from the one for an unknown id, and so tells that it exists.",
+    "The 404 for another project's Charge differs from the one for an unknown id, so it reveals that it exists.",
     violates="decision: statuses",
     plant=attribute(ChargeService, "find", _tells),
 )
-def refusal_tells_what_exists(make: Make) -> bool:
+def refusal_reveals_existence(make: Make) -> bool:
     with make() as sandbox:
         charge, key = new_charge(sandbox), other_project(sandbox)
         known, unknown = (
@@ -209,7 +209,7 @@ def _richest(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
 
 @seeded(
     "keys",
-    "The balance counts what other projects have received.",
+    "The balance includes the payments of other projects.",
     violates="decision: wallet",
     plant=handler("getWallet", _richest),
 )

@@ -1,4 +1,4 @@
-"""Defects of lists: what is found, in which order, and how one reads on."""
+"""Defects of lists: filters, order and pages."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 from leyden import Sandbox
 from tests.seeded_defects.defect import Make, Plant, seeded
+from tests.seeded_defects.middleware import HttpRequest, HttpResponse, requests, responses
+from tests.seeded_defects.patches import handler
 from tests.seeded_defects.probing import (
     CHARGES,
     STATICS,
@@ -15,16 +17,14 @@ from tests.seeded_defects.probing import (
     new_static,
     send,
 )
-from tests.seeded_defects.seams import handler
-from tests.seeded_defects.wire import Answered, Asked, answers, requests
 
 
 def queried(name: str, alter: Callable[[str], str | None]) -> Plant:
-    """Read a parameter of the lists so before it is judged; None leaves it out."""
+    """Change a query parameter before it is validated; None removes it."""
 
-    def edit(asked: Asked) -> None:
-        pairs = [(given, alter(value) if given == name else value) for given, value in asked.query]
-        asked.query = [(given, value) for given, value in pairs if value is not None]
+    def edit(request: HttpRequest) -> None:
+        pairs = [(given, alter(value) if given == name else value) for given, value in request.query]
+        request.query = [(given, value) for given, value in pairs if value is not None]
 
     return requests(edit, "GET", "/v0/")
 
@@ -45,15 +45,15 @@ def three(make: Make) -> Sandbox:
     return sandbox
 
 
-def _turned(asked: Asked, answered: Answered) -> None:
+def _turned(request: HttpRequest, response: HttpResponse) -> None:
     def turn(body: dict[str, Any]) -> None:
         if isinstance(body.get("data"), list):
             body["data"].reverse()
 
-    answered.rewrite(turn)
+    response.rewrite(turn)
 
 
-@seeded("lists", "The oldest stands first.", violates="decision: lists", plant=answers(_turned))
+@seeded("lists", "Lists have the oldest resource first.", violates="decision: lists", plant=responses(_turned))
 def oldest_first(make: Make) -> bool:
     with three(make) as sandbox:
         return numbers(sandbox) == [0, 1, 2]
@@ -65,7 +65,7 @@ def _plus(by: int) -> Callable[[str], str]:
 
 @seeded(
     "lists",
-    "A page holds one row more than was asked for.",
+    "A page has one resource more than `limit`.",
     violates="spec: /components/parameters/Limit",
     plant=queried("limit", _plus(1)),
 )
@@ -99,7 +99,7 @@ def pages(make: Make) -> list[int]:
 
 @seeded(
     "lists",
-    "The next page leaves out a row.",
+    "The next page skips a resource.",
     violates="spec: /components/parameters/After",
     plant=queried("after", _moved(-1)),
 )
@@ -109,7 +109,7 @@ def page_skips_a_row(make: Make) -> bool:
 
 @seeded(
     "lists",
-    "The next page begins with the last row of the one before.",
+    "The next page repeats the last resource of the previous page.",
     violates="spec: /components/parameters/After",
     plant=queried("after", _moved(1)),
 )
@@ -117,21 +117,21 @@ def page_repeats_a_row(make: Make) -> bool:
     return pages(make)[:2] == [2, 2]
 
 
-def _one_more_page(asked: Asked, answered: Answered) -> None:
+def _one_more_page(request: HttpRequest, response: HttpResponse) -> None:
     def edit(body: dict[str, Any]) -> None:
         if body.get("data") and "next" in body:
             body["next"] = body["next"] or "0" * 16
 
-    answered.rewrite(edit)
+    response.rewrite(edit)
 
 
 @seeded(
     "lists",
-    "The last page promises another one.",
+    "The last page has a cursor.",
     violates="spec: /components/schemas/Next",
-    plant=answers(_one_more_page),
+    plant=responses(_one_more_page),
 )
-def last_page_promises_more(make: Make) -> bool:
+def last_page_has_a_cursor(make: Make) -> bool:
     with three(make) as sandbox:
         return send(sandbox, "GET", CHARGES).json["next"] is not None
 
@@ -149,22 +149,22 @@ def status_filter_ignored(make: Make) -> bool:
 
 @seeded(
     "lists",
-    "`createdBefore` lets a Charge of that very moment through.",
+    "`createdBefore` includes a Charge of exactly that time.",
     violates="spec: /components/parameters/CreatedBefore",
     plant=queried("createdBefore", lambda moment: moment.replace("00Z", "00.001Z")),
 )
-def created_before_includes_its_moment(make: Make) -> bool:
+def created_before_is_inclusive(make: Make) -> bool:
     with three(make) as sandbox:
         return numbers(sandbox, "?createdBefore=" + quote("2030-01-01T00:01:00Z")) == [1, 0]
 
 
 @seeded(
     "lists",
-    "`createdAfter` leaves out a Charge of that very moment.",
+    "`createdAfter` excludes a Charge of exactly that time.",
     violates="spec: /components/parameters/CreatedAfter",
     plant=queried("createdAfter", lambda moment: moment.replace("00Z", "00.001Z")),
 )
-def created_after_excludes_its_moment(make: Make) -> bool:
+def created_after_is_exclusive(make: Make) -> bool:
     with three(make) as sandbox:
         return numbers(sandbox, "?createdAfter=" + quote("2030-01-01T00:01:00Z")) == [2]
 
@@ -172,13 +172,13 @@ def created_after_excludes_its_moment(make: Make) -> bool:
 KNOWN = {"limit", "after", "status", "internalId", "createdAfter", "createdBefore"}
 
 
-def _known(asked: Asked) -> None:
-    asked.query = [pair for pair in asked.query if pair[0] in KNOWN]
+def _known(request: HttpRequest) -> None:
+    request.query = [pair for pair in request.query if pair[0] in KNOWN]
 
 
 @seeded(
     "lists",
-    "A misspelt filter is ignored, and the list holds too much.",
+    "A misspelt filter is ignored.",
     violates="decision: lists",
     plant=requests(_known, "GET", "/v0/"),
 )

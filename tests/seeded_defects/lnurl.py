@@ -1,4 +1,4 @@
-"""Defects of LNURL-pay: what the service promises a payer's wallet, and what it lets it pay."""
+"""Defects of LNURL-pay: the responses to wallets and the accepted amounts."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from leyden.lightning.bolt11.codec import decode
 from leyden.server.charges.static_charges import StaticChargeService
 from tests.seeded_defects.defect import Make, Plant, seeded
 from tests.seeded_defects.invoices import ordered
-from tests.seeded_defects.probing import TIPS, fetch, new_static, offer, send
-from tests.seeded_defects.seams import attribute, changed, handler
-from tests.seeded_defects.wire import Answered, Asked, answers
+from tests.seeded_defects.middleware import HttpRequest, HttpResponse, responses
+from tests.seeded_defects.patches import attribute, changed, handler
+from tests.seeded_defects.probing import TIPS, fetch, new_static, pay_request, send
 
 
 def altered(operation_id: str, alter: Callable[[dict[str, Any]], dict[str, Any]]) -> Plant:
-    """Change what an operation answers to a wallet."""
+    """Change the response of an operation to a wallet."""
     return handler(operation_id, lambda made, original: lambda call: alter(original(call)))
 
 
 def bounds(least: int = 0, most: int = 0) -> Plant:
-    """Judge a payer's amount by bounds that are so much off."""
+    """Shift the bounds of the amounts that a payer may choose."""
 
     def wrap(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
         table = made.static_charges.static_charges
@@ -46,9 +46,9 @@ def bounds(least: int = 0, most: int = 0) -> Plant:
 
 
 def given(make: Make, amount: str | int, *, comment: str = "", **fields: Any) -> Any:
-    """What a wallet gets that asks for an invoice over so much."""
+    """The response to a wallet that requests an invoice for an amount."""
     with make() as sandbox:
-        url = offer(sandbox, new_static(sandbox, **fields))["callback"]
+        url = pay_request(sandbox, new_static(sandbox, **fields))["callback"]
         return fetch(sandbox, f"{url}?amount={amount}" + (f"&comment={comment}" if comment else ""))
 
 
@@ -82,24 +82,24 @@ def maximum_itself_refused(make: Make) -> bool:
     return "pr" not in given(make, 9_000)
 
 
-def _satoshis(asked: Asked, answered: Answered) -> None:
+def _satoshis(request: HttpRequest, response: HttpResponse) -> None:
     def edit(said: dict[str, Any]) -> None:
         for name in ("minSendable", "maxSendable"):
             if name in said:
                 said[name] //= 1_000
 
-    answered.rewrite(edit)
+    response.rewrite(edit)
 
 
 @seeded(
     "lnurl",
-    "The payRequest states its bounds in satoshis.",
+    "The bounds of the payRequest are in satoshis.",
     violates="spec: /components/schemas/PayRequest/properties/minSendable",
-    plant=answers(_satoshis, "/lnurlp/"),
+    plant=responses(_satoshis, "/lnurlp/"),
 )
 def bounds_in_satoshis(make: Make) -> bool:
     with make() as sandbox:
-        return bool(offer(sandbox, new_static(sandbox))["minSendable"] == 2)
+        return bool(pay_request(sandbox, new_static(sandbox))["minSendable"] == 2)
 
 
 def _first_said(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,16 +113,16 @@ def _first_said(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
 
 @seeded(
     "lnurl",
-    "The payRequest goes on showing the bounds that it showed first, whatever is changed.",
+    "The bounds of the payRequest do not follow changes.",
     violates="decision: static-updates",
     plant=handler("getPayRequest", _first_said),
 )
 def stale_pay_request(make: Make) -> bool:
     with make() as sandbox:
         static = new_static(sandbox)
-        offer(sandbox, static)
+        pay_request(sandbox, static)
         static.update(maxAmount="8000")
-        return bool(offer(sandbox, static)["maxSendable"] == 9_000)
+        return bool(pay_request(sandbox, static)["maxSendable"] == 9_000)
 
 
 def _spaced(said: dict[str, Any]) -> dict[str, Any]:
@@ -131,11 +131,11 @@ def _spaced(said: dict[str, Any]) -> dict[str, Any]:
 
 @seeded(
     "lnurl",
-    "The metadata is shown with other spaces than those that the invoice commits to.",
+    "The spaces in the metadata differ from those that the invoice commits to.",
     violates="spec: /components/schemas/PayRequest/properties/metadata",
     plant=altered("getPayRequest", _spaced),
 )
-def metadata_written_anew(make: Make) -> bool:
+def metadata_formatted_differently(make: Make) -> bool:
     with make() as sandbox:
         try:
             sandbox.wallet("ana").scan(new_static(sandbox), amount=2_000)
@@ -162,7 +162,7 @@ def invoice_commits_to_the_description(make: Make) -> bool:
 
 @seeded(
     "lnurl",
-    "A link that takes any number of payments is called disposable.",
+    "An LNURL without a slot limit is marked as disposable.",
     violates="spec: /components/schemas/PayInvoice/properties/disposable",
     plant=altered("requestInvoice", lambda said: {**said, "disposable": True}),
 )
@@ -176,7 +176,7 @@ def _without_action(said: dict[str, Any]) -> dict[str, Any]:
 
 @seeded(
     "lnurl",
-    "The `successMessage` is never shown to the payer.",
+    "The `successMessage` is not sent to the payer.",
     violates="spec: /components/schemas/PayInvoice/properties/successAction",
     plant=altered("requestInvoice", _without_action),
 )
@@ -213,43 +213,43 @@ def _early_proof(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
 
 @seeded(
     "lnurl",
-    "The proof of payment is handed out before anything was paid.",
+    "The preimage is returned before the payment.",
     violates="spec: /components/schemas/PaymentProof/properties/preimage",
     plant=handler("verifyPayment", _early_proof),
 )
-def proof_before_payment(make: Make) -> bool:
+def preimage_before_payment(make: Make) -> bool:
     with make() as sandbox:
-        url = offer(sandbox, new_static(sandbox))["callback"]
+        url = pay_request(sandbox, new_static(sandbox))["callback"]
         return bool(fetch(sandbox, fetch(sandbox, f"{url}?amount=2000")["verify"])["preimage"] is not None)
 
 
-def _as_problem(asked: Asked, answered: Answered) -> None:
-    if b'"status":"ERROR"' in answered.raw:
-        answered.status = 400
+def _as_problem(request: HttpRequest, response: HttpResponse) -> None:
+    if b'"status":"ERROR"' in response.raw:
+        response.status = 400
 
 
 @seeded(
     "lnurl",
-    "A wallet's wrong request is answered with 400, so the wallet drops the reason.",
+    "An invalid request of a wallet gets the status 400 instead of an LNURL error.",
     violates="decision: lnurl-pay",
-    plant=answers(_as_problem, "/lnurlp/"),
+    plant=responses(_as_problem, "/lnurlp/"),
 )
 def refusal_with_400(make: Make) -> bool:
     with make() as sandbox:
         return send(sandbox, "GET", f"/lnurlp/{new_static(sandbox).id}/invoice", key=None).status == 400
 
 
-def _closed_to_browsers(asked: Asked, answered: Answered) -> None:
-    answered.headers = [pair for pair in answered.headers if pair[0] != b"access-control-allow-origin"]
+def _closed_to_browsers(request: HttpRequest, response: HttpResponse) -> None:
+    response.headers = [pair for pair in response.headers if pair[0] != b"access-control-allow-origin"]
 
 
 @seeded(
     "lnurl",
-    "Wallets in a browser are locked out: the answers allow no other origin.",
+    "The LNURL responses have no CORS header, so wallets in browsers cannot read them.",
     violates="decision: lnurl-pay",
-    plant=answers(_closed_to_browsers, "/lnurlp/"),
+    plant=responses(_closed_to_browsers, "/lnurlp/"),
 )
-def browsers_locked_out(make: Make) -> bool:
+def no_cors_header(make: Make) -> bool:
     with make() as sandbox:
         got = send(sandbox, "GET", f"/lnurlp/{new_static(sandbox).id}", key=None)
         return "access-control-allow-origin" not in got.headers
@@ -261,7 +261,7 @@ def browsers_locked_out(make: Make) -> bool:
     violates="decision: identifier",
     plant=attribute(StaticChargeService, "user_exists", lambda original: lambda self, user: False),
 )
-def address_given_twice(make: Make) -> bool:
+def address_used_twice(make: Make) -> bool:
     with make() as sandbox:
         try:
             for _ in range(2):
@@ -273,7 +273,7 @@ def address_given_twice(make: Make) -> bool:
 
 @seeded(
     "lnurl",
-    "The terms behind a Lightning address do not name the address.",
+    "The metadata of a Lightning address does not contain the address.",
     violates="spec: /components/schemas/PayRequest/properties/metadata",
     plant=attribute(
         leyden.server.charges.static_charges,
@@ -281,7 +281,7 @@ def address_given_twice(make: Make) -> bool:
         lambda original: lambda description, identifier=None: original(description),
     ),
 )
-def address_not_named(make: Make) -> bool:
+def address_missing_in_metadata(make: Make) -> bool:
     with make() as sandbox:
-        said = offer(sandbox, new_static(sandbox, **{**TIPS, "identifier": "band@leyden.example"}))
+        said = pay_request(sandbox, new_static(sandbox, **{**TIPS, "identifier": "band@leyden.example"}))
         return "text/identifier" not in said["metadata"]

@@ -1,4 +1,4 @@
-"""Defects of messages: what a callback says, and how one knows that it is true."""
+"""Defects of callback bodies and signatures."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from leyden.server.callbacks.outbox import Outbox
 from leyden.server.callbacks.signing import sign
 from leyden.server.ports import CallbackRequest
 from leyden.server.timestamps import parse_iso
-from tests.seeded_defects.defect import Make, Plant, seeded
-from tests.seeded_defects.posting import (
+from tests.seeded_defects.callback_changes import (
+    changed_request,
     data,
     delivery,
     headers,
-    posted,
-    sealed,
+    signed_again,
 )
-from tests.seeded_defects.probing import HOOK, inbox, new_charge, new_static, paid, told_of_payment
-from tests.seeded_defects.seams import attribute, changed, spec
+from tests.seeded_defects.defect import Make, Plant, seeded
+from tests.seeded_defects.patches import attribute, changed, spec
+from tests.seeded_defects.probing import HOOK, inbox, new_charge, new_static, paid, payment_callback
 
 
 @seeded(
     "callbacks",
-    "The callback of a paid Charge still says that it is pending.",
+    "The callback about a paid Charge has the status pending.",
     violates="decision: callback-body",
     plant=data(lambda body: body.update(status="pending")),
 )
 def stale_status(make: Make) -> bool:
-    return told_of_payment(make).json["status"] == "pending"
+    return payment_callback(make).json["status"] == "pending"
 
 
 def _before(body: dict[str, Any]) -> None:
@@ -40,7 +40,7 @@ def _before(body: dict[str, Any]) -> None:
 
 @seeded(
     "callbacks",
-    "The callback of a payment to a Static Charge shows the slots as they were before it.",
+    "The callback about a payment to a Static Charge has the slots before the payment.",
     violates="spec: /components/schemas/StaticChargeUpdate/properties/slots",
     plant=data(_before),
 )
@@ -52,52 +52,52 @@ def stale_slots(make: Make) -> bool:
 
 @seeded(
     "callbacks",
-    "The callback names the amount in a field that nobody expects.",
+    "The callback has the amount in another field.",
     violates="spec: /components/schemas/ChargeUpdate/properties/amount",
     plant=data(lambda body: body.update(amountMsat=body.pop("amount"))),
 )
 def wrong_field(make: Make) -> bool:
-    return "amount" not in told_of_payment(make).json
+    return "amount" not in payment_callback(make).json
 
 
 @seeded(
     "callbacks",
-    "The callback gives the amount in satoshis.",
+    "The callback has the amount in satoshis.",
     violates="decision: callback-body",
     plant=data(lambda body: body.update(amount=str(int(body["amount"]) // 1_000))),
 )
 def amount_in_satoshis(make: Make) -> bool:
-    return told_of_payment(make).json["amount"] == "25"
+    return payment_callback(make).json["amount"] == "25"
 
 
 @seeded(
     "callbacks",
-    "The callback of a paid Charge does not say when it was paid.",
+    "The callback about a paid Charge has no time of payment.",
     violates="spec: /components/schemas/ChargeUpdate/properties/confirmedAt",
     plant=data(lambda body: body.pop("confirmedAt", None)),
 )
-def payment_time_not_told(make: Make) -> bool:
-    return "confirmedAt" not in told_of_payment(make).json
+def payment_time_missing(make: Make) -> bool:
+    return "confirmedAt" not in payment_callback(make).json
 
 
 @seeded(
     "callbacks",
-    "The `internalId` does not come back in the callback.",
+    "The callback has no `internalId`.",
     violates="spec: /components/schemas/ChargeUpdate/properties/internalId",
     plant=data(lambda body: body.update(internalId=None)),
 )
-def internal_id_not_told(make: Make) -> bool:
-    return told_of_payment(make, internalId="order-7").json["internalId"] is None
+def internal_id_missing(make: Make) -> bool:
+    return payment_callback(make, internalId="order-7").json["internalId"] is None
 
 
 @seeded(
     "callbacks",
-    "The event of a paid Charge has a name that nobody announced.",
+    "The event of a paid Charge has an undeclared name.",
     violates="decision: callback-delivery",
     plant=spec(delivery(events={"completed": "charge.paid", "expired": "charge.expired", "error": "charge.error"})),
 )
 def unknown_event(make: Make) -> bool:
-    return told_of_payment(make).event == "charge.paid"
+    return payment_callback(make).event == "charge.paid"
 
 
 def _first_url(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -110,31 +110,31 @@ def _first_url(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @seeded(
     "callbacks",
-    "All callbacks go to the URL of the first Charge that was told of.",
+    "All callbacks are sent to the URL of the first Charge.",
     violates="spec: /components/schemas/ChargeUpdate/properties/callbackUrl",
     plant=attribute(Outbox, "enqueue", _first_url),
 )
-def told_to_another_url(make: Make) -> bool:
+def callback_to_another_url(make: Make) -> bool:
     with make() as sandbox:
         for url in (HOOK, "http://other.localhost/"):
             paid(sandbox, new_charge(sandbox, callbackUrl=url))
         return len(inbox(sandbox)) == 2
 
 
-# How one knows that it is true
+# Signatures
 
 
 def _another_id(post: CallbackRequest, service: Any) -> CallbackRequest:
     if post.attempt == 1:
         return post
-    return sealed(headers(post, webhook_id=f"{post.headers['webhook-id']}-{post.attempt}"), service)
+    return signed_again(headers(post, webhook_id=f"{post.headers['webhook-id']}-{post.attempt}"), service)
 
 
 @seeded(
     "callbacks",
-    "Each attempt has an id of its own, so a receiver cannot know a message again.",
+    "Each attempt has another message id, so a receiver cannot detect duplicates.",
     violates="decision: callback-signature",
-    plant=posted(_another_id),
+    plant=changed_request(_another_id),
 )
 def new_id_on_retry(make: Make) -> bool:
     with make() as sandbox:
@@ -148,14 +148,14 @@ def new_id_on_retry(make: Make) -> bool:
 def _other_bytes(post: CallbackRequest, service: Any) -> CallbackRequest:
     if post.attempt == 1:
         return post
-    return sealed(changed(post, body=orjson.dumps(orjson.loads(post.body), option=orjson.OPT_INDENT_2)), service)
+    return signed_again(changed(post, body=orjson.dumps(orjson.loads(post.body), option=orjson.OPT_INDENT_2)), service)
 
 
 @seeded(
     "callbacks",
-    "A message is written anew for each attempt, and its bytes are not the same.",
+    "The bytes of the body differ between attempts.",
     violates="spec: /components/parameters/WebhookId",
-    plant=posted(_other_bytes),
+    plant=changed_request(_other_bytes),
 )
 def new_bytes_on_retry(make: Make) -> bool:
     with make() as sandbox:
@@ -168,9 +168,9 @@ def new_bytes_on_retry(make: Make) -> bool:
 
 @seeded(
     "callbacks",
-    "Every attempt says that it is the first.",
+    "Every attempt has the number 1.",
     violates="spec: /components/parameters/LeydenAttempt",
-    plant=posted(lambda post, service: headers(post, leyden_attempt="1")),
+    plant=changed_request(lambda post, service: headers(post, leyden_attempt="1")),
 )
 def attempts_not_counted(make: Make) -> bool:
     with make() as sandbox:
@@ -184,33 +184,33 @@ def attempts_not_counted(make: Make) -> bool:
     "callbacks",
     "Callbacks are not signed.",
     violates="decision: callback-signature",
-    plant=posted(lambda post, service: headers(post, webhook_signature=None)),
+    plant=changed_request(lambda post, service: headers(post, webhook_signature=None)),
 )
 def not_signed(make: Make) -> bool:
-    return "webhook-signature" not in told_of_payment(make).headers
+    return "webhook-signature" not in payment_callback(make).headers
 
 
 def _without_id(post: CallbackRequest, service: Any) -> CallbackRequest:
-    wrong = sealed(headers(post, webhook_id="x"), service).headers["webhook-signature"]
+    wrong = signed_again(headers(post, webhook_id="x"), service).headers["webhook-signature"]
     return headers(post, webhook_signature=wrong)
 
 
 @seeded(
     "callbacks",
-    "The signature does not cover the message's id.",
+    "The signature does not include the message id.",
     violates="decision: callback-signature",
-    plant=posted(_without_id),
+    plant=changed_request(_without_id),
 )
-def signature_of_something_else(make: Make) -> bool:
-    return any("signature" in fault for fault in told_of_payment(make).verdict)
+def signature_without_message_id(make: Make) -> bool:
+    return any("signature" in fault for fault in payment_callback(make).verdict)
 
 
 @seeded(
     "callbacks",
-    "The timestamp is that of the Charge's creation, so a receiver takes the message for an old one.",
+    "The timestamp of a callback is that of the Charge's creation.",
     violates="spec: /components/parameters/WebhookTimestamp",
-    plant=posted(
-        lambda post, service: sealed(
+    plant=changed_request(
+        lambda post, service: signed_again(
             headers(post, webhook_timestamp=str(parse_iso(orjson.loads(post.body)["createdAt"]) // 1_000)), service
         )
     ),
@@ -224,7 +224,7 @@ def old_timestamp(make: Make) -> bool:
 
 
 def signatures_after_rotation(make: Make, later: str) -> tuple[bool, bool]:
-    """Whether the old and the new secret sign, so long after a rotation."""
+    """Whether the old and the new secret sign at this time after a rotation."""
     with make() as sandbox:
         projects = sandbox.world.service.projects
         old = projects.secrets("default")[0]["secret"]
@@ -239,13 +239,13 @@ def signatures_after_rotation(make: Make, later: str) -> tuple[bool, bool]:
 
 
 def secrets(choose: Callable[[list[str]], list[str]]) -> Plant:
-    """Sign with only some of the secrets that should sign, the newest of which comes first."""
-    return posted(lambda post, service: sealed(post, service, choose))
+    """Sign with only some of the secrets, which are ordered newest first."""
+    return changed_request(lambda post, service: signed_again(post, service, choose))
 
 
 @seeded(
     "callbacks",
-    "After a change of secret only the old one signs until it ends.",
+    "After a rotation only the old secret signs until its retention ends.",
     violates="decision: callback-signature",
     plant=secrets(lambda valid: valid[-1:]),
 )
@@ -255,7 +255,7 @@ def new_secret_does_not_sign(make: Make) -> bool:
 
 @seeded(
     "callbacks",
-    "After a change of secret the old one signs no more, and receivers have no time to change over.",
+    "After a rotation the old secret does not sign any more.",
     violates="decision: callback-signature",
     plant=secrets(lambda valid: valid[:1]),
 )
@@ -265,7 +265,7 @@ def old_secret_ends_at_once(make: Make) -> bool:
 
 @seeded(
     "callbacks",
-    "A secret that was changed goes on signing after its day.",
+    "A rotated secret still signs after a day.",
     violates="decision: callback-signature",
     plant=spec(delivery(secretRotation="48h"), delivery("createStaticCharge", secretRotation="48h")),
 )

@@ -1,4 +1,4 @@
-"""Bent ports: clocks that ring at the wrong time, nodes that issue or report wrongly."""
+"""Defective ports: clocks with wrong timers, nodes with wrong invoices or settlements."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 from leyden.server.charges.charges import TIMER
 from tests.seeded_defects.defect import Plant
-from tests.seeded_defects.seams import Through, attribute, changed, port
+from tests.seeded_defects.patches import Wrapper, attribute, changed, port
 
 
 def timer_moved(by_ms: int) -> Plant:
-    """Let the alarm that ends a Charge ring so much later than it was asked to, or earlier."""
+    """Move the expiry timers of Charges by a number of ms."""
 
-    class Moved(Through):
+    class Moved(Wrapper):
         def call_at(self, when_ms: int, priority: int, timer: str, key: str) -> None:
             self.inner.call_at(when_ms + (by_ms if timer == TIMER else 0), priority, timer, key)
 
@@ -22,9 +22,9 @@ def timer_moved(by_ms: int) -> Plant:
 
 
 def timer_lost(kind: str) -> Plant:
-    """Forget the alarms of this kind."""
+    """Ignore the timers of this kind."""
 
-    class Lost(Through):
+    class Lost(Wrapper):
         def call_at(self, when_ms: int, priority: int, timer: str, key: str) -> None:
             if timer != kind:
                 self.inner.call_at(when_ms, priority, timer, key)
@@ -32,67 +32,71 @@ def timer_lost(kind: str) -> Plant:
     return port("clock", Lost)
 
 
-def deaf(owner: type, name: str) -> Plant:
-    """Let something that is reported to the service go unheard."""
-    return attribute(owner, name, lambda original: lambda self, *told: None)
+def without_effect(owner: type, name: str) -> Plant:
+    """Replace a method by one without an effect."""
+    return attribute(owner, name, lambda original: lambda self, *arguments: None)
 
 
-class Patient(Through):
-    """A node whose invoices can be paid for an hour more, and are never cancelled."""
+class LongPayableNode(Wrapper):
+    """A node whose invoices can be paid for another hour and are never cancelled."""
 
     def issue(self, order: Any) -> Any:
         return self.inner.issue(changed(order, payable_until_ms=order.payable_until_ms + 3_600_000))
 
     def cancel(self, payment_hash: str) -> None:
-        """Nothing."""
+        """No effect."""
 
 
-class Hasty(Through):
-    """A node whose invoices can no longer be paid in their last second."""
+class ShortPayableNode(Wrapper):
+    """A node whose invoices can be paid until one second before their expiry."""
 
     def issue(self, order: Any) -> Any:
         return self.inner.issue(changed(order, payable_until_ms=order.payable_until_ms - 1_000))
 
 
-class Repeating(Through):
-    """A node that tells of every settlement twice."""
+class RepeatingNode(Wrapper):
+    """A node that reports each settlement twice."""
 
     def on_settled(self, listener: Callable[[Any], None]) -> None:
         self.inner.on_settled(listener)
         self.inner.on_settled(listener)
 
 
-class Rounding(Through):
-    """A node that tells the second of a settlement only."""
+class RoundingNode(Wrapper):
+    """A node that rounds the time of a settlement down to the second."""
 
     def on_settled(self, listener: Callable[[Any], None]) -> None:
-        self.inner.on_settled(lambda told: listener(changed(told, settled_at=told.settled_at // 1_000 * 1_000)))
+        self.inner.on_settled(
+            lambda settlement: listener(changed(settlement, settled_at=settlement.settled_at // 1_000 * 1_000))
+        )
 
 
-class Crediting(Through):
-    """A node that reports the amount that was asked for, whatever came."""
+class InvoicedAmountNode(Wrapper):
+    """A node that reports the amount of the invoice instead of the amount paid."""
 
     def __init__(self, inner: Any, late: SimpleNamespace) -> None:
         super().__init__(inner, late)
-        self._asked: dict[str, int] = {}
+        self._invoiced: dict[str, int] = {}
 
     def issue(self, order: Any) -> Any:
         invoice = self.inner.issue(order)
-        self._asked[invoice.payment_hash] = order.amount_msat
+        self._invoiced[invoice.payment_hash] = order.amount_msat
         return invoice
 
     def on_settled(self, listener: Callable[[Any], None]) -> None:
-        self.inner.on_settled(lambda told: listener(changed(told, amount_msat=self._asked[told.payment_hash])))
+        self.inner.on_settled(
+            lambda settlement: listener(changed(settlement, amount_msat=self._invoiced[settlement.payment_hash]))
+        )
 
 
-class Backwards:
-    """A clock that goes back half a minute whenever an odd minute begins."""
+class BackwardsClock:
+    """A clock that is 30 s slow in every odd minute, so it goes back."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
 
     def now(self) -> int:
-        """The instant, as this clock has it."""
+        """The time of this clock."""
         now: int = self._inner.now()
         return now - 30_000 if now // 60_000 % 2 else now
 
@@ -101,7 +105,7 @@ class Backwards:
 
 
 def every_id_twice(new_id: Callable[[], str]) -> Callable[[], str]:
-    """Ids of which each is given out two times."""
+    """A source that issues each id twice."""
     last: list[str] = []
 
     def repeated() -> str:

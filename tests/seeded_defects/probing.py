@@ -1,4 +1,4 @@
-"""Probing: the few things that every probe does with a sandbox."""
+"""Functions that the probes share: requests, resources, payments, callbacks and restarts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Kept = TypeVar("Kept")
 
 
 class Got(NamedTuple):
-    """An answer: header names in lower case, and the body as JSON, or None."""
+    """A response: header names in lower case; `json` is None if the body is not JSON."""
 
     status: int
     headers: Mapping[str, str]
@@ -34,7 +34,7 @@ class Got(NamedTuple):
 def send(
     sandbox: Sandbox, method: str, target: str, body: Any = None, *, key: str | None = "leyden", **headers: str
 ) -> Got:
-    """Send a request; `body` is JSON, or bytes to be sent as they are. Underscores in header names become hyphens."""
+    """Send a request; `body` is a JSON value, or bytes. Underscores in header names become hyphens."""
     pairs = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     if key is not None:
         pairs.append((b"apikey", key.encode()))
@@ -51,42 +51,42 @@ def send(
 
 
 def get(sandbox: Sandbox, path: str, resource: Any) -> dict[str, Any]:
-    """A resource as it is answered over HTTP; its handle looks into the service itself."""
+    """A resource as HTTP returns it; its handle reads the service directly."""
     data: dict[str, Any] = send(sandbox, "GET", f"{path}/{resource.id}").json["data"]
     return data
 
 
 def charge_status(make: Make, **fields: Any) -> int:
-    """How a Charge with these fields is answered; None leaves a field as it is in `CHARGE`."""
+    """The status of the response to the creation of a Charge with these fields."""
     with make() as sandbox:
         return send(sandbox, "POST", CHARGES, {**CHARGE, **fields}).status
 
 
 def static_status(make: Make, **fields: Any) -> int:
-    """How a Static Charge with these fields is answered."""
+    """The status of the response to the creation of a Static Charge with these fields."""
     with make() as sandbox:
         return send(sandbox, "POST", STATICS, {**TIPS, **fields}).status
 
 
 def charge_shown(make: Make, **fields: Any) -> dict[str, Any]:
-    """A new Charge as GET shows it."""
+    """A new Charge as GET returns it."""
     with make() as sandbox:
         return get(sandbox, CHARGES, new_charge(sandbox, **fields))
 
 
 def static_shown(make: Make, **fields: Any) -> dict[str, Any]:
-    """A new Static Charge as GET shows it."""
+    """A new Static Charge as GET returns it."""
     with make() as sandbox:
         return get(sandbox, STATICS, new_static(sandbox, **fields))
 
 
 def new_charge(sandbox: Sandbox, **fields: Any) -> Any:
-    """A Charge, for tea."""
+    """Create a Charge."""
     return sandbox.charges.create(**{**CHARGE, **fields})
 
 
 def new_static(sandbox: Sandbox, **fields: Any) -> Any:
-    """A Static Charge, for tips from 2000 to 9000 msat."""
+    """Create a Static Charge for 2000 to 9000 msat."""
     return sandbox.static_charges.create(**{**TIPS, **fields})
 
 
@@ -99,12 +99,12 @@ def paid(sandbox: Sandbox, what: Any, amount: int | None = None, **how: Any) -> 
 
 
 def inbox(sandbox: Sandbox) -> Inbox:
-    """What came to the shop."""
+    """The inbox of the receiver `shop`."""
     return sandbox.receiver("shop").inbox
 
 
-def told_of_payment(make: Make, **fields: Any) -> Any:
-    """The callback of a Charge that was paid, as the shop received it."""
+def payment_callback(make: Make, **fields: Any) -> Any:
+    """The callback about a paid Charge, as the receiver got it."""
     with make() as sandbox:
         paid(sandbox, new_charge(sandbox, callbackUrl=HOOK, **fields))
         return inbox(sandbox)[0]
@@ -116,25 +116,25 @@ def wallet_of(sandbox: Sandbox, key: str = "leyden") -> Any:
 
 
 def other_project(sandbox: Sandbox) -> str:
-    """Open another project and return its key."""
+    """Create another project and return its API key."""
     with sandbox.world.exclusive():
         sandbox.world.service.projects.add("other", "other-key")
     return "other-key"
 
 
 def fetch(sandbox: Sandbox, url: str) -> Any:
-    """What a payer's wallet gets from a URL of the service's."""
+    """The JSON that a payer's wallet gets from a URL of the service."""
     parts = urlsplit(url)
     return send(sandbox, "GET", parts.path + (f"?{parts.query}" if parts.query else ""), key=None).json
 
 
-def offer(sandbox: Sandbox, static: Any) -> Any:
-    """The terms behind a Static Charge's LNURL."""
+def pay_request(sandbox: Sandbox, static: Any) -> Any:
+    """The payRequest of a Static Charge's LNURL."""
     return fetch(sandbox, decode_lnurl(static.request))
 
 
-def restarted(make: Make, before: Callable[[Sandbox], Kept], after: Callable[[Sandbox, Kept], bool]) -> bool:
-    """Do something in a sandbox that lasts, close it, and look at it when it was opened again."""
+def after_restart(make: Make, before: Callable[[Sandbox], Kept], after: Callable[[Sandbox, Kept], bool]) -> bool:
+    """Run `before` in a sandbox on disk, close and reopen it, and return the result of `after`."""
     with TemporaryDirectory() as data:
         with make(data=data) as sandbox:
             kept = before(sandbox)

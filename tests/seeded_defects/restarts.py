@@ -1,4 +1,4 @@
-"""Defects of restarts: what is forgotten when a sandbox that lasts is opened again."""
+"""Defects of restarts: what is lost when a sandbox on disk is reopened."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.service import Service
 from leyden.world.rng import RandomStreams
 from tests.seeded_defects.defect import Make, Plant, seeded
-from tests.seeded_defects.ports import deaf
+from tests.seeded_defects.idempotency import post
+from tests.seeded_defects.patches import attribute
+from tests.seeded_defects.ports import without_effect
 from tests.seeded_defects.probing import (
     CHARGES,
     HOOK,
+    after_restart,
     inbox,
     new_charge,
     new_static,
     paid,
-    restarted,
     send,
     wallet_of,
 )
-from tests.seeded_defects.repeats import post
-from tests.seeded_defects.seams import attribute
 
 
 def resumed(spoil: Callable[[Service], Any]) -> Plant:
-    """Spoil something when a service takes up the work of a store that was kept."""
+    """Change the state when a service opens an existing store."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def resume(self: Service) -> None:
@@ -54,7 +54,7 @@ def _newest_gone(made: Service) -> None:
     plant=resumed(_newest_gone),
 )
 def row_lost(make: Make) -> bool:
-    return restarted(
+    return after_restart(
         make,
         lambda sandbox: new_charge(sandbox).id,
         lambda sandbox, kept: send(sandbox, "GET", f"{CHARGES}/{kept}").status == 404,
@@ -65,35 +65,35 @@ def row_lost(make: Make) -> bool:
     "restart",
     "A Charge that was pending before a restart never expires.",
     violates="row: Charge pending expiry_reached",
-    plant=deaf(ChargeService, "resume"),
+    plant=without_effect(ChargeService, "resume"),
 )
 def expiry_forgotten(make: Make) -> bool:
     def overdue(sandbox: Sandbox, kept: str) -> bool:
         sandbox.advance("1h")
         return bool(sandbox.charges[kept].status == "pending")
 
-    return restarted(make, lambda sandbox: new_charge(sandbox).id, overdue)
+    return after_restart(make, lambda sandbox: new_charge(sandbox).id, overdue)
 
 
 @seeded(
     "restart",
     "A Static Charge with an `expiresIn` never expires after a restart.",
     violates="row: StaticCharge active expiry_reached",
-    plant=deaf(StaticChargeService, "resume"),
+    plant=without_effect(StaticChargeService, "resume"),
 )
 def static_expiry_forgotten(make: Make) -> bool:
     def overdue(sandbox: Sandbox, kept: str) -> bool:
         sandbox.advance("1h")
         return bool(sandbox.static_charges[kept].status == "active")
 
-    return restarted(make, lambda sandbox: new_static(sandbox, expiresIn=60).id, overdue)
+    return after_restart(make, lambda sandbox: new_static(sandbox, expiresIn=60).id, overdue)
 
 
 @seeded(
     "restart",
-    "A callback that waited for its next attempt is forgotten in a restart.",
+    "A callback with a scheduled retry is lost in a restart.",
     violates="decision: callback-delivery",
-    plant=deaf(Outbox, "resume"),
+    plant=without_effect(Outbox, "resume"),
 )
 def delivery_forgotten(make: Make) -> bool:
     def refused(sandbox: Sandbox) -> None:
@@ -104,7 +104,7 @@ def delivery_forgotten(make: Make) -> bool:
         sandbox.advance("1d")
         return len(inbox(sandbox)) == 1
 
-    return restarted(make, refused, silent)
+    return after_restart(make, refused, silent)
 
 
 def _keys_gone(made: Service) -> None:
@@ -115,12 +115,12 @@ def _keys_gone(made: Service) -> None:
 
 @seeded(
     "restart",
-    "Idempotency-Keys are forgotten in a restart, so a repeated request is done twice.",
+    "Idempotency-Keys are lost in a restart, so a repeated request is processed twice.",
     violates="decision: idempotency",
     plant=resumed(_keys_gone),
 )
 def keys_forgotten(make: Make) -> bool:
-    return restarted(make, lambda sandbox: post(sandbox).raw, lambda sandbox, kept: post(sandbox).raw != kept)
+    return after_restart(make, lambda sandbox: post(sandbox).raw, lambda sandbox, kept: post(sandbox).raw != kept)
 
 
 def _empty_wallets(made: Service) -> None:
@@ -131,12 +131,12 @@ def _empty_wallets(made: Service) -> None:
 
 @seeded(
     "restart",
-    "The balance begins at nothing after a restart.",
+    "The balance is 0 after a restart.",
     violates="decision: wallet",
     plant=resumed(_empty_wallets),
 )
 def balance_forgotten(make: Make) -> bool:
-    return restarted(
+    return after_restart(
         make,
         lambda sandbox: paid(sandbox, new_charge(sandbox)),
         lambda sandbox, kept: wallet_of(sandbox) == "0",
@@ -145,9 +145,11 @@ def balance_forgotten(make: Make) -> bool:
 
 @seeded(
     "restart",
-    "After a restart the same ids are given out again, and new Charges take the place of old ones.",
+    "After a restart the same ids are issued again, and new Charges replace old ones.",
     violates="decision: ids",
-    plant=deaf(RandomStreams, "restore"),
+    plant=without_effect(RandomStreams, "restore"),
 )
-def ids_begin_anew(make: Make) -> bool:
-    return restarted(make, lambda sandbox: new_charge(sandbox).id, lambda sandbox, kept: new_charge(sandbox).id == kept)
+def ids_repeated_after_restart(make: Make) -> bool:
+    return after_restart(
+        make, lambda sandbox: new_charge(sandbox).id, lambda sandbox, kept: new_charge(sandbox).id == kept
+    )

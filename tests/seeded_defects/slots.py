@@ -1,4 +1,4 @@
-"""Defects of slots, and of what happens when two want the same thing at once."""
+"""Defects of slots, and of races."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from leyden.server.charges.charges import ChargeService
 from leyden.server.charges.lnurl_pay import INVOICE_EXPIRY_S
 from leyden.server.charges.static_charges import StaticChargeService
 from tests.seeded_defects.defect import Make, seeded
-from tests.seeded_defects.ports import Repeating, deaf
+from tests.seeded_defects.patches import attribute, both, component, handler, port, refusal, row, spec
+from tests.seeded_defects.ports import RepeatingNode, without_effect
 from tests.seeded_defects.probing import fetch, new_charge, new_static, paid
-from tests.seeded_defects.seams import attribute, both, handler, part, port, refusal, row, spec
 
 
 def _one_more(guards: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def _closes_before_the_last(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def slots_after(make: Make, payments: int, **fields: Any) -> tuple[int, str]:
-    """The slots used and the state after so many payments, some of which may be refused."""
+    """The number of used slots and the state after several payments, some of which may fail."""
     with make() as sandbox:
         static = new_static(sandbox, **fields)
         for _ in range(payments):
@@ -53,10 +53,10 @@ def slots_after(make: Make, payments: int, **fields: Any) -> tuple[int, str]:
 
 @seeded(
     "slots",
-    "A Static Charge takes one payment more than `allowedSlots`.",
+    "A Static Charge accepts one payment more than `allowedSlots`.",
     violates="row: StaticCharge active slots_filled",
     plant=both(
-        part("Lifecycle", leyden.server.charges.static_charges, guards=_one_more),
+        component("Lifecycle", leyden.server.charges.static_charges, guards=_one_more),
         attribute(StaticChargeService, "disable_if_full", _closes_after_one_more),
     ),
 )
@@ -78,7 +78,7 @@ def one_slot_too_few(make: Make) -> bool:
     "slots",
     "A Static Charge stays active when its last slot is used.",
     violates="row: StaticCharge active slots_filled",
-    plant=deaf(StaticChargeService, "disable_if_full"),
+    plant=without_effect(StaticChargeService, "disable_if_full"),
 )
 def never_disabled(make: Make) -> bool:
     return slots_after(make, 2, allowedSlots=2) == (2, "active")
@@ -86,9 +86,9 @@ def never_disabled(make: Make) -> bool:
 
 @seeded(
     "slots",
-    "Each payment takes two slots.",
+    "Each payment uses two slots.",
     violates="decision: slots",
-    plant=port("node", Repeating),
+    plant=port("node", RepeatingNode),
 )
 def slot_counted_twice(make: Make) -> bool:
     return slots_after(make, 1)[0] == 2
@@ -96,11 +96,11 @@ def slot_counted_twice(make: Make) -> bool:
 
 @seeded(
     "slots",
-    "A slot is taken when an invoice is asked for, so whoever asks without paying uses them up.",
+    "A slot is used when an invoice is requested, even if it is never paid.",
     violates="decision: last-slot",
     plant=spec(overlays=("reserve-on-issue",)),
 )
-def slot_taken_without_payment(make: Make) -> bool:
+def slot_used_without_payment(make: Make) -> bool:
     with make() as sandbox:
         static = new_static(sandbox, allowedSlots=1)
         sandbox.wallet("ana").scan(static, amount=2_000, delay="5m")
@@ -113,7 +113,7 @@ def slot_taken_without_payment(make: Make) -> bool:
 
 @seeded(
     "slots",
-    "More slots do not open a disabled Static Charge again.",
+    "More slots do not reopen a disabled Static Charge.",
     violates="row: StaticCharge disabled slots_reopened",
     plant=spec(refusal("StaticCharge", "disabled", "slots_reopened")),
 )
@@ -126,11 +126,11 @@ def not_reopened(make: Make) -> bool:
 
 @seeded(
     "slots",
-    "A disabled Static Charge goes on handing out invoices.",
+    "A disabled Static Charge still issues invoices.",
     violates="row: StaticCharge disabled invoice_requested",
     plant=spec(row("StaticCharge", "disabled", "invoice_requested", to="disabled", effects=["issue_invoice"])),
 )
-def disabled_hands_out_invoices(make: Make) -> bool:
+def disabled_issues_invoices(make: Make) -> bool:
     with make() as sandbox:
         static = new_static(sandbox, allowedSlots=1)
         paid(sandbox, static, 2_000)
@@ -142,11 +142,11 @@ def disabled_hands_out_invoices(make: Make) -> bool:
 
 @seeded(
     "races",
-    "Two payers race for the last slot and both pay: the invoices still open are not cancelled.",
+    "Two payers use the last slot, because the open invoices are not cancelled.",
     violates="decision: last-slot",
     plant=spec(row("StaticCharge", "active", "slots_filled", to="disabled")),
 )
-def both_win_the_last_slot(make: Make) -> bool:
+def last_slot_sold_twice(make: Make) -> bool:
     with make() as sandbox:
         static = new_static(sandbox, allowedSlots=1)
         payments = [sandbox.wallet(name).scan(static, amount=2_000) for name in ("ana", "bob")]
@@ -156,7 +156,7 @@ def both_win_the_last_slot(make: Make) -> bool:
 
 @seeded(
     "races",
-    "Two payers race for the last slot, and both payments are counted.",
+    "Two payers use the last slot, and both payments are counted.",
     violates="decision: slots",
     plant=spec(overlays=("count-on-settle",)),
 )
@@ -171,11 +171,11 @@ def slots_above_the_allowed(make: Make) -> bool:
 
 @seeded(
     "races",
-    "A payment that is held when the Charge expires does not go back to the payer.",
+    "A payment that is held when the Charge expires does not fail.",
     violates="row: Charge pending expiry_reached",
     plant=spec(row("Charge", "pending", "expiry_reached", to="expired", effects=["notify"])),
 )
-def held_payment_kept_at_expiry(make: Make) -> bool:
+def held_payment_not_failed_at_expiry(make: Make) -> bool:
     with make() as sandbox:
         charge = new_charge(sandbox, expiresIn=60)
         payment = paid(sandbox, charge, outcome="hold")
@@ -184,14 +184,14 @@ def held_payment_kept_at_expiry(make: Make) -> bool:
 
 
 def _a_minute_more(facts: dict[str, Any]) -> dict[str, Any]:
-    # Only an invoice whose Static Charge ends sooner has less than its five minutes.
+    # Only an invoice of a Static Charge that expires earlier has less than five minutes.
     ends = facts.get("static_charge_id") and facts["expiry_s"] < INVOICE_EXPIRY_S
     return {**facts, "expiry_s": facts["expiry_s"] + 60} if ends else facts
 
 
 @seeded(
     "races",
-    "An expiring Static Charge leaves its open invoices payable.",
+    "The open invoices of an expired Static Charge can be paid.",
     violates="row: StaticCharge active expiry_reached",
     plant=both(
         spec(row("StaticCharge", "active", "expiry_reached", to="expired")),
@@ -222,11 +222,11 @@ def _writes_back(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
 
 @seeded(
     "races",
-    "A change of a Static Charge writes back the slots as they were when it was created, and undoes the count.",
+    "A change of a Static Charge resets its slots to those at its creation.",
     violates="decision: static-updates",
     plant=handler("updateStaticCharge", _writes_back),
 )
-def change_undoes_the_count(make: Make) -> bool:
+def change_resets_slots(make: Make) -> bool:
     with make() as sandbox:
         static = new_static(sandbox)
         paid(sandbox, static, 2_000)

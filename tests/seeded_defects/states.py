@@ -1,31 +1,31 @@
-"""Defects of states and of time: what becomes of a resource, and at which instant."""
+"""Defects of states and of times."""
 
 from __future__ import annotations
 
 import leyden.server.charges.static_charges
 from leyden.server.charges.charges import ChargeService
 from tests.seeded_defects.defect import Make, seeded
+from tests.seeded_defects.patches import attribute, both, component, port, row, schema, spec
 from tests.seeded_defects.ports import (
-    Backwards,
-    Crediting,
-    Hasty,
-    Patient,
-    Repeating,
-    Rounding,
-    deaf,
+    BackwardsClock,
+    InvoicedAmountNode,
+    LongPayableNode,
+    RepeatingNode,
+    RoundingNode,
+    ShortPayableNode,
     every_id_twice,
     timer_lost,
     timer_moved,
+    without_effect,
 )
 from tests.seeded_defects.probing import STATICS, charge_shown, new_charge, new_static, paid, send, wallet_of
-from tests.seeded_defects.seams import attribute, both, part, port, row, schema, spec
 
 
 @seeded(
     "state",
     "A payment is ignored: the Charge stays pending and then expires.",
     violates="row: Charge pending payment_settled",
-    plant=deaf(ChargeService, "invoice_settled"),
+    plant=without_effect(ChargeService, "invoice_settled"),
 )
 def payment_ignored(make: Make) -> bool:
     with make() as sandbox:
@@ -36,9 +36,9 @@ def payment_ignored(make: Make) -> bool:
 
 @seeded(
     "state",
-    "A Charge whose invoice the node lost stays pending.",
+    "A Charge whose invoice failed at the node stays pending.",
     violates="row: Charge pending invoice_failed",
-    plant=deaf(ChargeService, "invoice_failed"),
+    plant=without_effect(ChargeService, "invoice_failed"),
 )
 def failure_ignored(make: Make) -> bool:
     with make() as sandbox:
@@ -47,7 +47,7 @@ def failure_ignored(make: Make) -> bool:
 
 @seeded(
     "state",
-    "A paid Charge expires all the same when its time comes.",
+    "A paid Charge expires at its `expiresAt`.",
     violates="row: Charge completed expiry_reached",
     plant=spec(row("Charge", "completed", "expiry_reached", to="expired")),
 )
@@ -64,7 +64,8 @@ def paid_charge_expires(make: Make) -> bool:
     "A settlement that is reported twice completes the Charge twice, and is credited twice.",
     violates="row: Charge completed payment_settled",
     plant=both(
-        spec(row("Charge", "completed", "payment_settled", to="completed", effects=["notify"])), port("node", Repeating)
+        spec(row("Charge", "completed", "payment_settled", to="completed", effects=["notify"])),
+        port("node", RepeatingNode),
     ),
 )
 def completes_twice(make: Make) -> bool:
@@ -75,7 +76,7 @@ def completes_twice(make: Make) -> bool:
 
 @seeded(
     "state",
-    "A failed Charge becomes expired when its time comes.",
+    "A failed Charge expires at its `expiresAt`.",
     violates="row: Charge error expiry_reached",
     plant=spec(row("Charge", "error", "expiry_reached", to="expired")),
 )
@@ -90,7 +91,7 @@ def failed_charge_expires(make: Make) -> bool:
     "state",
     "An expired Charge can still be paid, and completes.",
     violates="row: Charge expired payment_settled",
-    plant=both(spec(row("Charge", "expired", "payment_settled", to="completed")), port("node", Patient)),
+    plant=both(spec(row("Charge", "expired", "payment_settled", to="completed")), port("node", LongPayableNode)),
 )
 def expired_charge_completes(make: Make) -> bool:
     with make() as sandbox:
@@ -102,9 +103,9 @@ def expired_charge_completes(make: Make) -> bool:
 
 @seeded(
     "state",
-    "Each new id is given out twice, so a second Charge takes the place of the first.",
+    "Each new id is issued twice, so a second Charge replaces the first.",
     violates="decision: ids",
-    plant=part("ChargeService", new_id=every_id_twice),
+    plant=component("ChargeService", new_id=every_id_twice),
 )
 def ids_repeated(make: Make) -> bool:
     with make() as sandbox:
@@ -113,7 +114,7 @@ def ids_repeated(make: Make) -> bool:
 
 @seeded(
     "state",
-    "An expired Static Charge opens again when it is changed.",
+    "An expired Static Charge is active again after a change.",
     violates="row: StaticCharge expired slots_reopened",
     plant=spec(row("StaticCharge", "expired", "slots_reopened", to="active", when="slot_free")),
 )
@@ -126,9 +127,9 @@ def expired_static_reopens(make: Make) -> bool:
 
 @seeded(
     "state",
-    "An overpayment is credited at the amount that was asked for, and the rest is lost.",
+    "An overpayment is credited with the amount of the Charge only.",
     violates="decision: wallet",
-    plant=port("node", Crediting),
+    plant=port("node", InvoicedAmountNode),
 )
 def overpayment_lost(make: Make) -> bool:
     with make() as sandbox:
@@ -167,7 +168,7 @@ def expires_late(make: Make) -> bool:
 
 @seeded(
     "time",
-    "A Charge is still pending at the instant of its `expiresAt` and expires a millisecond later.",
+    "A Charge expires a millisecond after its `expiresAt`.",
     violates="decision: charge-expiry-instant",
     plant=timer_moved(1),
 )
@@ -180,7 +181,7 @@ def expires_a_millisecond_late(make: Make) -> bool:
 
 @seeded(
     "time",
-    "A payment at the very instant of `expiresAt` completes the Charge.",
+    "A payment exactly at `expiresAt` completes the Charge.",
     violates="decision: charge-expiry-instant",
     plant=spec(overlays=("payable-at-expiry",)),
 )
@@ -196,7 +197,7 @@ def payable_at_expiry(make: Make) -> bool:
     "time",
     "A Charge cannot be paid in its last second.",
     violates="row: Charge pending payment_settled",
-    plant=port("node", Hasty),
+    plant=port("node", ShortPayableNode),
 )
 def last_second_refused(make: Make) -> bool:
     with make() as sandbox:
@@ -231,7 +232,7 @@ def static_never_expires(make: Make) -> bool:
 
 @seeded(
     "time",
-    "An invoice of a Static Charge outlives the Static Charge.",
+    "An invoice of a Static Charge expires after the Static Charge.",
     violates="decision: static-expiry",
     plant=attribute(
         ChargeService,
@@ -254,7 +255,7 @@ def invoice_outlives_its_static_charge(make: Make) -> bool:
     "time",
     "The clock goes back: a later Charge has an earlier `createdAt`.",
     violates="spec: /components/schemas/Charge/properties/createdAt",
-    plant=part("ChargeService", clock=Backwards),
+    plant=component("ChargeService", clock=BackwardsClock),
 )
 def clock_goes_back(make: Make) -> bool:
     with make() as sandbox:
@@ -266,9 +267,9 @@ def clock_goes_back(make: Make) -> bool:
 
 @seeded(
     "time",
-    "`confirmedAt` is cut to the second, so a payment seems to come before it was sent.",
+    "`confirmedAt` is rounded down to the second, so a payment seems to arrive before it was sent.",
     violates="spec: /components/schemas/Charge/properties/confirmedAt",
-    plant=port("node", Rounding),
+    plant=port("node", RoundingNode),
 )
 def confirmed_at_rounded(make: Make) -> bool:
     with make() as sandbox:

@@ -1,4 +1,4 @@
-"""Defects of texts and bodies that come in: lengths, what may be missing, what may be null."""
+"""Defects of texts and bodies in requests: lengths, missing fields and null."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import re
 from typing import Any
 
 from tests.seeded_defects.defect import Make, Plant, seeded
+from tests.seeded_defects.middleware import HttpRequest, bodies, requests
+from tests.seeded_defects.patches import schema, spec
 from tests.seeded_defects.probing import CHARGE, CHARGES, STATICS, charge_status, new_static, send, static_status
-from tests.seeded_defects.reading import BROKEN, field
-from tests.seeded_defects.seams import schema, spec
-from tests.seeded_defects.wire import Asked, bodies, requests
+from tests.seeded_defects.request_fields import INVALID, field
 
 
 def longest(name: str, limit: int) -> Plant:
-    """Take another greatest length for a text."""
+    """Use another maximum length for a text."""
     places = {
         "description": ("ChargeRequest", "StaticChargeRequest", "StaticChargeChanges", "Charge", "StaticCharge"),
         "internalId": ("ChargeRequest", "StaticChargeRequest", "StaticChargeChanges", "Charge", "StaticCharge"),
         "successMessage": ("StaticChargeRequest", "StaticChargeChanges", "StaticCharge"),
     }[name]
-    told = ("ChargeUpdate", "StaticChargeUpdate") if name != "successMessage" else ()
-    return spec(*(schema(place, name, maxLength=limit) for place in places + told))
+    callback_schemas = ("ChargeUpdate", "StaticChargeUpdate") if name != "successMessage" else ()
+    return spec(*(schema(place, name, maxLength=limit) for place in places + callback_schemas))
 
 
 @seeded(
@@ -38,7 +38,7 @@ def description_too_long(make: Make) -> bool:
     "input",
     "The length of a description is counted in bytes, so one of 320 accented letters is refused.",
     violates="decision: description",
-    plant=field("description", lambda text: BROKEN if len(str(text).encode(errors="ignore")) > 639 else text),
+    plant=field("description", lambda text: INVALID if len(str(text).encode(errors="ignore")) > 639 else text),
 )
 def description_counted_in_bytes(make: Make) -> bool:
     return charge_status(make, description="é" * 320) == 400
@@ -48,7 +48,7 @@ def description_counted_in_bytes(make: Make) -> bool:
     "input",
     "An empty description is refused.",
     violates="decision: request-bodies",
-    plant=field("description", lambda text: BROKEN if text == "" else text),
+    plant=field("description", lambda text: INVALID if text == "" else text),
 )
 def empty_description_refused(make: Make) -> bool:
     return charge_status(make, description="") == 400
@@ -66,9 +66,9 @@ def internal_id_too_long(make: Make) -> bool:
 
 @seeded(
     "input",
-    "A `successMessage` of 144 characters, the most there may be, is refused.",
+    "A `successMessage` of 144 characters, the maximum length, is refused.",
     violates="decision: text-lengths",
-    plant=field("successMessage", lambda text: BROKEN if isinstance(text, str) and len(text) == 144 else text),
+    plant=field("successMessage", lambda text: INVALID if isinstance(text, str) and len(text) == 144 else text),
 )
 def longest_message_refused(make: Make) -> bool:
     return static_status(make, successMessage="x" * 144) == 400
@@ -126,9 +126,9 @@ def minimum_changed_above_maximum(make: Make) -> bool:
 
 @seeded(
     "input",
-    "`null` for an `internalId` is refused, although it means that there is none.",
+    "`null` as `internalId` is refused, although it means not given.",
     violates="decision: not-given",
-    plant=field("internalId", lambda value: BROKEN if value is None else value),
+    plant=field("internalId", lambda value: INVALID if value is None else value),
 )
 def null_refused(make: Make) -> bool:
     return charge_status(make, internalId=None) == 400
@@ -136,9 +136,9 @@ def null_refused(make: Make) -> bool:
 
 @seeded(
     "input",
-    "An empty `callbackUrl` is refused, although it means that nobody is told.",
+    "An empty `callbackUrl` is refused, although it means that there are no callbacks.",
     violates="decision: not-given",
-    plant=field("callbackUrl", lambda value: BROKEN if value == "" else value),
+    plant=field("callbackUrl", lambda value: INVALID if value == "" else value),
 )
 def empty_url_refused(make: Make) -> bool:
     return charge_status(make, callbackUrl="") == 400
@@ -156,7 +156,7 @@ def url_with_a_password(make: Make) -> bool:
 
 @seeded(
     "input",
-    "A request with a field that nobody knows is refused.",
+    "A request with an unknown field is refused.",
     violates="decision: request-bodies",
     plant=spec(schema("ChargeRequest", additionalProperties=False)),
 )
@@ -164,18 +164,18 @@ def unknown_field_refused(make: Make) -> bool:
     return charge_status(make, colour="green") == 400
 
 
-def _last_of_twins(asked: Asked) -> None:
-    if asked.json is not None:
-        asked.raw = json.dumps(asked.json, separators=(",", ":")).encode()
+def _last_of_twins(request: HttpRequest) -> None:
+    if request.json is not None:
+        request.raw = json.dumps(request.json, separators=(",", ":")).encode()
 
 
 @seeded(
     "input",
-    "A body in which a name stands twice is accepted, and the last one counts.",
+    "A body with a duplicate member is accepted, and the last value is used.",
     violates="decision: statuses",
     plant=requests(_last_of_twins, "POST"),
 )
-def same_name_twice(make: Make) -> bool:
+def duplicate_member(make: Make) -> bool:
     with make() as sandbox:
         twins = json.dumps(CHARGE).replace("{", '{"amount": "26000", ', 1).encode()
         return send(sandbox, "POST", CHARGES, twins).status == 200

@@ -1,4 +1,4 @@
-"""Bent reading: a service that is too kind or too strict with the fields of a request."""
+"""Changes of request fields, for a service that accepts too much or too little."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.seeded_defects.defect import Plant
-from tests.seeded_defects.wire import bodies
+from tests.seeded_defects.middleware import bodies
 
 AMOUNTS = ("amount", "minAmount", "maxAmount")
-BROKEN = 0.5  # stands for a value that the service refuses whatever the field
+INVALID = 0.5  # the service refuses this value in every field
 
 
 def field(name: str, read: Callable[[Any], Any]) -> Plant:
-    """Read a field of a request so before it is judged, if it is there."""
+    """Change a field of a request before it is validated, if the field is present."""
 
     def edit(body: dict[str, Any]) -> None:
         if name in body:

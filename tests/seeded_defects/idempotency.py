@@ -1,4 +1,4 @@
-"""Defects of asking twice: what a repeated request does."""
+"""Defects of idempotency: what a repeated request does."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 import leyden.server.http.idempotency
 from tests.seeded_defects.defect import Make, Plant, seeded
+from tests.seeded_defects.middleware import HttpRequest, HttpResponse, Middleware, app, responses
+from tests.seeded_defects.patches import Wrapper, attribute, pipeline_part
 from tests.seeded_defects.probing import (
     CHARGE,
     CHARGES,
@@ -14,12 +16,10 @@ from tests.seeded_defects.probing import (
     other_project,
     send,
 )
-from tests.seeded_defects.seams import Through, attribute, gate
-from tests.seeded_defects.wire import Answered, Asked, Bent, answers, app
 
 
-class Memory(Through):
-    """A memory of Idempotency-Keys that looks at less than it should."""
+class WrappedIdempotency(Wrapper):
+    """The store of Idempotency-Keys with another lookup key."""
 
     def recall(self, project: str, operation_id: str, key: str, submitted: Any) -> Any:
         return self.inner.recall(*self._name(project, operation_id, key, submitted))
@@ -31,41 +31,41 @@ class Memory(Through):
         return project, operation_id, key, submitted
 
 
-class Forgetful(Through):
-    """Recalls nothing."""
+class NoIdempotency(Wrapper):
+    """No response is found."""
 
     def recall(self, *given: Any) -> None:
         return None
 
 
-class BlindToBody(Memory):
-    """Any body under a key is the same request."""
+class IgnoresBody(WrappedIdempotency):
+    """The body is ignored."""
 
     def _name(self, project: str, operation_id: str, key: str, submitted: Any) -> tuple[Any, ...]:
         return project, operation_id, key, {}
 
 
-class BlindToOperation(Memory):
-    """A key holds for all operations."""
+class IgnoresOperation(WrappedIdempotency):
+    """The operation is ignored."""
 
     def _name(self, project: str, operation_id: str, key: str, submitted: Any) -> tuple[Any, ...]:
         return project, "any", key, submitted
 
 
-class BlindToProject(Memory):
-    """A key holds for all projects."""
+class IgnoresProject(WrappedIdempotency):
+    """The project is ignored."""
 
     def _name(self, project: str, operation_id: str, key: str, submitted: Any) -> tuple[Any, ...]:
         return "any", operation_id, key, submitted
 
 
-def kept_for(span_ms: int) -> Plant:
-    """Remember answers so long."""
+def retention(span_ms: int) -> Plant:
+    """Keep responses for this time."""
     return attribute(leyden.server.http.idempotency, "RETENTION_MS", lambda true: span_ms)
 
 
 def post(sandbox: Any, body: Any = CHARGE, path: str = CHARGES, key: str = "leyden") -> Any:
-    """Create something under the Idempotency-Key `k`."""
+    """Create a resource with the Idempotency-Key `k`."""
     return send(sandbox, "POST", path, dict(body), key=key, idempotency_key="k")
 
 
@@ -73,20 +73,20 @@ def post(sandbox: Any, body: Any = CHARGE, path: str = CHARGES, key: str = "leyd
     "idempotency",
     "The same request sent twice creates two Charges.",
     violates="decision: idempotency",
-    plant=gate("idempotency", Forgetful),
+    plant=pipeline_part("idempotency", NoIdempotency),
 )
-def repeated_request_done_twice(make: Make) -> bool:
+def repeated_request_processed_twice(make: Make) -> bool:
     with make() as sandbox:
         return bool(post(sandbox).json["data"]["id"] != post(sandbox).json["data"]["id"])
 
 
 @seeded(
     "idempotency",
-    "Another body under a used Idempotency-Key gets the first answer instead of a refusal.",
+    "Another body with a used Idempotency-Key gets the first response instead of an error.",
     violates="decision: idempotency",
-    plant=gate("idempotency", BlindToBody),
+    plant=pipeline_part("idempotency", IgnoresBody),
 )
-def another_body_under_a_key(make: Make) -> bool:
+def another_body_with_a_used_key(make: Make) -> bool:
     with make() as sandbox:
         post(sandbox)
         return bool(post(sandbox, {**CHARGE, "amount": "26000"}).status == 200)
@@ -96,7 +96,7 @@ def another_body_under_a_key(make: Make) -> bool:
     "idempotency",
     "An Idempotency-Key used for a Charge is refused for a Static Charge.",
     violates="decision: idempotency",
-    plant=gate("idempotency", BlindToOperation),
+    plant=pipeline_part("idempotency", IgnoresOperation),
 )
 def key_of_another_operation(make: Make) -> bool:
     with make() as sandbox:
@@ -106,9 +106,9 @@ def key_of_another_operation(make: Make) -> bool:
 
 @seeded(
     "idempotency",
-    "Two projects that choose the same Idempotency-Key get the same Charge.",
+    "Two projects with the same Idempotency-Key get the same Charge.",
     violates="decision: idempotency",
-    plant=gate("idempotency", BlindToProject),
+    plant=pipeline_part("idempotency", IgnoresProject),
 )
 def key_of_another_project(make: Make) -> bool:
     with make() as sandbox:
@@ -119,7 +119,7 @@ def key_of_another_project(make: Make) -> bool:
     "idempotency",
     "An Idempotency-Key is forgotten after an hour.",
     violates="decision: idempotency",
-    plant=kept_for(3_600_000),
+    plant=retention(3_600_000),
 )
 def key_forgotten_too_soon(make: Make) -> bool:
     with make() as sandbox:
@@ -130,26 +130,26 @@ def key_forgotten_too_soon(make: Make) -> bool:
 
 @seeded(
     "idempotency",
-    "An Idempotency-Key is still remembered after a day.",
+    "An Idempotency-Key is still kept after a day.",
     violates="decision: idempotency",
-    plant=kept_for(25 * 3_600_000),
+    plant=retention(25 * 3_600_000),
 )
-def key_remembered_too_long(make: Make) -> bool:
+def key_kept_too_long(make: Make) -> bool:
     with make() as sandbox:
         first = post(sandbox)
         sandbox.advance("24h")
         return bool(post(sandbox).raw == first.raw)
 
 
-def _unmarked(asked: Asked, answered: Answered) -> None:
-    answered.headers = [pair for pair in answered.headers if pair[0] != b"idempotent-replayed"]
+def _unmarked(request: HttpRequest, on_response: HttpResponse) -> None:
+    on_response.headers = [pair for pair in on_response.headers if pair[0] != b"idempotent-replayed"]
 
 
 @seeded(
     "idempotency",
-    "A repeated answer is not marked as one.",
+    "A repeated response has no `Idempotent-Replayed` header.",
     violates="spec: /components/headers/IdempotentReplayed",
-    plant=answers(_unmarked),
+    plant=responses(_unmarked),
 )
 def repetition_not_marked(make: Make) -> bool:
     with make() as sandbox:
@@ -157,26 +157,26 @@ def repetition_not_marked(make: Make) -> bool:
         return first.raw == second.raw and "idempotent-replayed" not in second.headers
 
 
-class KeepsRefusals(Bent):
-    """Remembers a 400 under its Idempotency-Key and answers it again."""
+class KeepsRefusals(Middleware):
+    """Stores a 400 with its Idempotency-Key and returns it again."""
 
     def __init__(self, inner: Any) -> None:
         super().__init__(inner)
-        self._refused: dict[tuple[str, bytes], Answered] = {}
+        self._refused: dict[tuple[str, bytes], HttpResponse] = {}
 
-    def answer(self, asked: Asked, answered: Answered) -> None:
-        key = asked.header(b"idempotency-key")
-        if key is None or asked.method != "POST":
+    def on_response(self, request: HttpRequest, on_response: HttpResponse) -> None:
+        key = request.header(b"idempotency-key")
+        if key is None or request.method != "POST":
             return
-        before = self._refused.setdefault((asked.path, key), answered) if answered.status == 400 else None
-        before = before or self._refused.get((asked.path, key))
+        before = self._refused.setdefault((request.path, key), on_response) if on_response.status == 400 else None
+        before = before or self._refused.get((request.path, key))
         if before is not None:
-            answered.status, answered.headers, answered.raw = before.status, before.headers, before.raw
+            on_response.status, on_response.headers, on_response.raw = before.status, before.headers, before.raw
 
 
 @seeded(
     "idempotency",
-    "A request that broke the schema uses up its Idempotency-Key, so the mended one is refused too.",
+    "An invalid request uses its Idempotency-Key, so the corrected one is refused.",
     violates="decision: idempotency",
     plant=app(KeepsRefusals),
 )

@@ -1,7 +1,6 @@
-"""Seams: the places at which a service can be bent without knowing how it works inside.
+"""Patches of the service: its ports, its handlers, the arguments of its components, and its contract.
 
-Its ports, its handlers, its parts as they are put together, the contract it runs by. What travels over HTTP is bent
-in `tests.seeded_defects.wire`.
+HTTP requests and responses are changed in `tests.seeded_defects.middleware`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Edit = Callable[[Document], None]
 
 
 def both(*plants: Plant) -> Plant:
-    """Several plants at once."""
+    """Several patches together."""
 
     @contextmanager
     def plant() -> Iterator[None]:
@@ -41,7 +40,7 @@ def both(*plants: Plant) -> Plant:
 
 
 def attribute(owner: Any, name: str, make: Callable[[Any], Any]) -> Plant:
-    """Let `owner.name` (a module's or a class's) be what `make` makes of it. Planting raises when there is none."""
+    """Replace `owner.name`, an attribute of a module or a class, by `make(original)`. Raises if it does not exist."""
 
     @contextmanager
     def plant() -> Iterator[None]:
@@ -51,11 +50,11 @@ def attribute(owner: Any, name: str, make: Callable[[Any], Any]) -> Plant:
     return plant
 
 
-class Through:
-    """Something put before a part: what a subclass does not say is passed on.
+class Wrapper:
+    """A wrapper around an object; what a subclass does not define is forwarded.
 
-    `late.service` is the service that it belongs to, once that is put together. Raises `AttributeError` when a subclass
-    says something that the part itself does not have.
+    `late.service` is the service, after it has been built. Raises `AttributeError` if a subclass defines an attribute
+    that the object does not have.
     """
 
     def __init__(self, inner: Any, late: SimpleNamespace) -> None:
@@ -75,7 +74,7 @@ def service(
     contract: Callable[[Contract], Contract] = lambda contract: contract,
     after: Callable[[Service], None] = lambda service: None,
 ) -> Plant:
-    """Bend a service as it is put together: its named ports, its contract, or the finished whole."""
+    """Patch a service while it is built: wrap ports, change the contract, or change the built service."""
 
     def make(original: Callable[..., Service]) -> Callable[..., Service]:
         def build(given: Contract, store: Any, **named: Any) -> Service:
@@ -92,12 +91,12 @@ def service(
 
 
 def port(name: str, wrap: Callable[[Any, SimpleNamespace], Any]) -> Plant:
-    """Put something before one of the service's ports: `clock`, `node`, `transport`, `new_id`, `jitter`, ..."""
+    """Wrap a port of the service: `clock`, `node`, `transport`, `new_id`, `jitter`, ..."""
     return service({name: wrap})
 
 
 def handler(operation_id: str, wrap: Callable[[Service, Callable[..., Any]], Callable[..., Any]]) -> Plant:
-    """Put something before the handler of an operation; it is given a `Request`, and may raise a `Problem`."""
+    """Wrap the handler of an operation, which takes a `Request` and may raise a `Problem`."""
 
     def after(made: Service) -> None:
         made.handlers = {**made.handlers, operation_id: wrap(made, made.handlers[operation_id])}
@@ -105,8 +104,8 @@ def handler(operation_id: str, wrap: Callable[[Service, Callable[..., Any]], Cal
     return service(after=after)
 
 
-def gate(name: str, wrap: Callable[[Any, SimpleNamespace], Any]) -> Plant:
-    """Put something before what the door asks: `projects` for keys, `idempotency` for answers given before."""
+def pipeline_part(name: str, wrap: Callable[[Any, SimpleNamespace], Any]) -> Plant:
+    """Wrap a part of the request pipeline: `projects` (API keys) or `idempotency` (earlier responses)."""
 
     def after(made: Service) -> None:
         setattr(made.pipeline, name, wrap(getattr(made.pipeline, name), SimpleNamespace(service=made)))
@@ -114,8 +113,8 @@ def gate(name: str, wrap: Callable[[Any, SimpleNamespace], Any]) -> Plant:
     return service(after=after)
 
 
-def part(name: str, module: Any = leyden.server.service, **wraps: Callable[[Any], Any]) -> Plant:
-    """Bend what a part is given when a module makes it: `part("ChargeService", clock=...)`."""
+def component(name: str, module: Any = leyden.server.service, **wraps: Callable[[Any], Any]) -> Plant:
+    """Wrap arguments of a component when a module creates it: `component("ChargeService", clock=...)`."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def build(*given: Any, **named: Any) -> Any:
@@ -130,7 +129,7 @@ def part(name: str, module: Any = leyden.server.service, **wraps: Callable[[Any]
 
 
 def changed(value: Any, **changes: Any) -> Any:
-    """A copy of a value with other fields, whether it is a dataclass or a named tuple."""
+    """A copy of a dataclass or named tuple with other fields."""
     return value._replace(**changes) if hasattr(value, "_replace") else replace(value, **changes)
 
 
@@ -138,28 +137,28 @@ def changed(value: Any, **changes: Any) -> Any:
 
 
 def spec(*edits: Edit, overlays: tuple[str, ...] = ()) -> Plant:
-    """Let the service run by an edited contract, while the document that it shows stays the true one."""
+    """Run the service by an edited contract; the document that it serves does not change."""
     known: dict[int, tuple[Contract, Contract]] = {}
 
-    def edited(true: Contract) -> Contract:
-        if id(true) not in known:
-            document = deepcopy(dict(true.document))
+    def edited(original: Contract) -> Contract:
+        if id(original) not in known:
+            document = deepcopy(dict(original.document))
             for edit in edits:
                 try:
                     edit(document)
                 except LookupError:
-                    if not true.overlays:
-                        raise  # where an overlay reads the spec otherwise there may be nothing to bend
-            more = tuple(name for name in overlays if name not in true.overlays)
-            false = load_contract(
-                document, overlays=more, known_as="charges.openapi.yaml", mock_unbound=true.mock_unbound
+                    if not original.overlays:
+                        raise  # an overlay may have removed what the edit changes
+            more = tuple(name for name in overlays if name not in original.overlays)
+            defective = load_contract(
+                document, overlays=more, known_as="charges.openapi.yaml", mock_unbound=original.mock_unbound
             )
-            known[id(true)] = true, changed(false, document=true.document, overlays=true.overlays)
-        return known[id(true)][1]
+            known[id(original)] = original, changed(defective, document=original.document, overlays=original.overlays)
+        return known[id(original)][1]
 
     def build_app(original: Callable[..., Any]) -> Callable[..., Any]:
         def build(first: ApiMount, *more: Any, **named: Any) -> Any:
-            # The first part is the service, what comes later the control plane.
+            # The first mount is the service, the next one the control plane.
             return original(changed(first, contract=edited(first.contract)), *more, **named)
 
         return build
@@ -168,7 +167,7 @@ def spec(*edits: Edit, overlays: tuple[str, ...] = ()) -> Plant:
 
 
 def schema(name: str, *fields: str, **changes: Any) -> Edit:
-    """Change keys of these properties of a schema, or of the schema itself when none is named."""
+    """Change keywords of these properties of a schema, or of the schema itself if none is given."""
 
     def edit(document: Document) -> None:
         node = document["components"]["schemas"][name]
@@ -179,8 +178,10 @@ def schema(name: str, *fields: str, **changes: Any) -> Edit:
 
 
 def row(resource: str, source: str, trigger: str, **changes: Any) -> Edit:
-    """Rewrite the rows of a lifecycle for (source, trigger) as one that always applies: `to=` with `effects=`, or with
-    `when=` before what stands there. Raises `LookupError` when there is none."""
+    """Replace the rows of a lifecycle for (source, trigger) by one without a guard; with `when=`, add it before them.
+
+    Raises `LookupError` if there is no such row.
+    """
 
     def edit(document: Document) -> None:
         rows = document["components"]["schemas"][resource]["properties"]["status"]["x-lifecycle"]
@@ -196,7 +197,7 @@ def row(resource: str, source: str, trigger: str, **changes: Any) -> Edit:
 
 
 def refusal(resource: str, source: str, trigger: str) -> Edit:
-    """Let only the refusals among the rows for (source, trigger) stand."""
+    """Remove the rows for (source, trigger) that are no refusals. Raises `LookupError` if there are none."""
 
     def edit(document: Document) -> None:
         rows = document["components"]["schemas"][resource]["properties"]["status"]["x-lifecycle"]

@@ -1,4 +1,4 @@
-"""Bent callbacks: what is enqueued, posted, signed and heard, and when the shop got it."""
+"""Changes of callbacks: what is enqueued, sent and signed, which response counts, and when the receiver got them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from leyden.server.contract.types import Rule
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.timestamps import parse_iso
 from tests.seeded_defects.defect import Make, Plant
+from tests.seeded_defects.patches import Document, Edit, Wrapper, attribute, changed, port
 from tests.seeded_defects.probing import HOOK, inbox, new_charge
-from tests.seeded_defects.seams import Document, Edit, Through, attribute, changed, port
 
 CALLBACKS = {
     "createCharge": ("/v0/charges", "chargeUpdated"),
@@ -23,31 +23,30 @@ SCHEDULE = [0, "5s", "5m", "30m", "2h", "5h", "10h", "14h", "20h", "24h"]
 
 
 class Anything:
-    """A schema that everything keeps."""
+    """A schema to which every value conforms."""
 
     def is_valid(self, instance: Any) -> bool:
-        """Always."""
+        """True."""
         return True
 
     def iter_errors(self, instance: Any) -> list[Any]:
-        """None."""
+        """No errors."""
         return []
 
 
 def unchecked(rule: Any) -> Any:
-    """A callback's rule under which every body may leave."""
+    """The rule of a callback with a schema that allows every body."""
     return changed(rule, rule=Rule({}, Anything()))
 
 
-def told(alter: Callable[[dict[str, Any]], Any]) -> Plant:
-    """Tell something else than what is so; `alter` changes the facts given to `enqueue`, `data` among them. When it
-    answers False nothing is told."""
+def changed_callback(alter: Callable[[dict[str, Any]], Any]) -> Plant:
+    """Change the arguments of `Outbox.enqueue`, `data` among them. If `alter` returns False nothing is enqueued."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def enqueue(self: Any, **facts: Any) -> None:
-            facts = {**facts, "data": dict(facts["data"]), "rule": unchecked(facts["rule"])}
-            if alter(facts) is not False:
-                original(self, **facts)
+        def enqueue(self: Any, **arguments: Any) -> None:
+            arguments = {**arguments, "data": dict(arguments["data"]), "rule": unchecked(arguments["rule"])}
+            if alter(arguments) is not False:
+                original(self, **arguments)
 
         return enqueue
 
@@ -57,41 +56,41 @@ def told(alter: Callable[[dict[str, Any]], Any]) -> Plant:
 def data(alter: Callable[[dict[str, Any]], Any]) -> Plant:
     """Change the body of every callback before it is signed."""
 
-    def edit(facts: dict[str, Any]) -> None:
-        alter(facts["data"])
+    def edit(arguments: dict[str, Any]) -> None:
+        alter(arguments["data"])
 
-    return told(edit)
+    return changed_callback(edit)
 
 
-def posted(alter: Callable[[CallbackRequest, Any], CallbackRequest]) -> Plant:
-    """Change a post after it was signed; `alter` is given the service too."""
+def changed_request(alter: Callable[[CallbackRequest, Any], CallbackRequest]) -> Plant:
+    """Change a request after it was signed; `alter` also gets the service."""
 
-    class Alters(Through):
-        def post(self, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
-            self.inner.post(alter(post, self.late.service), answered)
+    class ChangedTransport(Wrapper):
+        def post(self, post: CallbackRequest, on_response: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
+            self.inner.post(alter(post, self.late.service), on_response)
 
-    return port("transport", Alters)
+    return port("transport", ChangedTransport)
 
 
 def headers(post: CallbackRequest, **changes: str | None) -> CallbackRequest:
-    """The post with other headers; None takes one away."""
+    """The request with other headers; None removes one."""
     named = {name.replace("_", "-"): value for name, value in changes.items()}
     kept: Mapping[str, str | None] = {**post.headers, **named}
     return changed(post, headers={name: value for name, value in kept.items() if value is not None})
 
 
-def sealed(
+def signed_again(
     post: CallbackRequest, service: Any, choose: Callable[[list[str]], list[str]] = lambda secrets: secrets
 ) -> CallbackRequest:
-    """The post, signed as it now is with those of the valid secrets that `choose` chooses."""
+    """The request, signed again with those valid secrets that `choose` selects."""
     row = service.outbox.delivery(post.delivery_id)
     stamp_s = int(post.headers["webhook-timestamp"])
     secrets = choose(service.projects.signing_secrets(row["project"], parse_iso(post.headers["leyden-time"])))
     return headers(post, webhook_signature=sign(secrets, post.headers["webhook-id"], stamp_s, post.body.decode()))
 
 
-def heard(alter: Callable[[CallbackResponse], CallbackResponse]) -> Plant:
-    """Mistake what a receiver answered."""
+def changed_response(alter: Callable[[CallbackResponse], CallbackResponse]) -> Plant:
+    """Change the response of a receiver."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         return lambda self, post, answer: original(self, post, alter(answer))
@@ -111,19 +110,18 @@ def delivery(operation_id: str = "createCharge", **changes: Any) -> Edit:
 
 
 def attempts_at(make: Make, answers: list[Any], **fields: Any) -> list[int]:
-    """When, in seconds after the payment, the shop got the callback of a paid Charge that it answers so."""
+    """The times, in seconds after the payment, at which the receiver with these answers got the callback."""
     with make() as sandbox:
         sandbox.receiver("shop").answers(answers)
         charge = new_charge(sandbox, callbackUrl=HOOK, **fields)
         sandbox.wallet("ana").pay(charge)
-        begun = sandbox.world.clock.now()
+        started = sandbox.world.clock.now()
         sandbox.run()
-        return [round((got.at - begun) / 1_000) for got in inbox(sandbox)]
+        return [round((got.at - started) / 1_000) for got in inbox(sandbox)]
 
 
-def tell(made: Any, operation_id: str, charge_id: str, event: str, status: str, *, due: str) -> None:
-    """Enqueue a callback that nobody promised, about a Charge with a URL; `due` is the field that says when it is due,
-    which is at once if that has passed."""
+def enqueue_callback(made: Any, operation_id: str, charge_id: str, event: str, status: str, *, due: str) -> None:
+    """Enqueue an unexpected callback about a Charge with a URL. `due` is the field with its time; past means now."""
     row = made.charges.charges.existing(charge_id)
     charge = charge_resource(row)
     if charge["callbackUrl"]:
