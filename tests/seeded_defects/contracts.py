@@ -60,7 +60,7 @@ def _without_code(request: HttpRequest, response: HttpResponse) -> None:
 
 @seeded(
     "contract",
-    "Errors have no code.",
+    "Error responses have no code.",
     violates="spec: /components/schemas/Problem/required",
     plant=responses(_without_code),
 )
