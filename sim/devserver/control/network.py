@@ -111,9 +111,12 @@ class NetworkControl:
     def _levers(self) -> NetworkOperations:
         if self._world.engine is None:
             raise SemanticConflict(_DIRECT)
-        from leyden.lightning.network.control_operations import operations_of
+        from leyden.lightning.network.control_operations import NetworkOperations
+        from leyden.lightning.payer.routed_payments import RoutedPayments
 
-        return operations_of(self._world.payments)
+        payments = self._world.payments
+        assert isinstance(payments, RoutedPayments)
+        return NetworkOperations(payments)
 
     @contextmanager
     def _transaction(self) -> Iterator[NetworkOperations]:

@@ -1,32 +1,32 @@
-"""What may be done to a network from outside, by whoever holds the world: in Python and over the control plane."""
+"""Control operations: the changes to a network that Python code and the control plane can make."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypedDict
 
 from leyden.errors import GraphError
 from leyden.lightning.engine.interceptors import InterceptorRow
 from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.channel_operations import close_channel, open_channel, rebalance
-from leyden.server.errors import LeydenError
 
 _NUMBERED = re.compile("n[0-9]+")
 
 
-class NetworkNotSimulated(LeydenError):
-    """Payments are direct in this world."""
+class ChannelRow(TypedDict):
+    """A channel as one of its nodes sees it."""
 
-
-def operations_of(payments: object) -> NetworkOperations:
-    """The levers of a world with these payments. Raises `NoNetwork`."""
-    if not isinstance(payments, RoutedPayments):
-        raise NetworkNotSimulated("payments are direct here: make the sandbox with network='scale-free:400'")
-    return NetworkOperations(payments)
+    channel: int
+    peer: str
+    capacity_msat: int
+    local_msat: int
+    remote_msat: int
+    in_flight_msat: int
+    closed: bool
 
 
 class NetworkOperations:
-    """Every change to a network, each noted in the journal. Amounts are msat; call inside a turn of the world."""
+    """The changes to a network; each is written to the journal. Amounts are msat. Call inside a transaction."""
 
     def __init__(self, payments: RoutedPayments) -> None:
         self.payments = payments
@@ -35,7 +35,7 @@ class NetworkOperations:
     def node(self, name: str) -> int:
         """The number of a node: `shop`, the name of a node, or the node of a wallet of this name.
 
-        Any name may be a wallet's, but not one that looks like a node's: raises `GraphError` for `n400` of 400.
+        Every other name is a wallet's, unless it looks like a node's: raises `GraphError` for `n400` of 400 nodes.
         """
         payments = self.payments
         if _NUMBERED.fullmatch(name) and not payments.has_node(name) and payments.has_node("n1"):
@@ -43,15 +43,15 @@ class NetworkOperations:
         return payments.shop if name == "shop" else payments.node_of(name)
 
     def outbound_msat(self, node: int) -> int:
-        """What a node holds in its open channels."""
+        """The balances of a node in its open channels."""
         return sum(self.engine.balance[edge] for edge in self._open_edges(node))
 
     def inbound_msat(self, node: int) -> int:
-        """What its peers hold in them."""
+        """The balances of its peers in them."""
         return sum(self.engine.balance[edge ^ 1] for edge in self._open_edges(node))
 
-    def channels(self, node: int) -> list[dict[str, Any]]:
-        """A node's channels, the closed ones with a mark."""
+    def channels(self, node: int) -> list[ChannelRow]:
+        """A node's channels, the closed ones included."""
         engine = self.engine
         return [
             {
@@ -67,7 +67,7 @@ class NetworkOperations:
         ]
 
     def drain(self, node: int, inbound: float, outbound: float) -> None:
-        """Move shares (0 to 1) of each open channel's balance to its other side."""
+        """Move shares (0 to 1) of the balances of each open channel to its other side."""
         self.payments.synchronize_time()
         engine, moved = self.engine, {"inbound": 0, "outbound": 0}
         for edge in self._open_edges(node):
@@ -76,7 +76,7 @@ class NetworkOperations:
         self._note("drained", node, inbound_msat=moved["inbound"], outbound_msat=moved["outbound"])
 
     def rebalance(self, node: int, amount_msat: int, out: str | None, into: str | None) -> int:
-        """Send an amount in a circle and return the fee. Raises `GraphError`."""
+        """Send an amount in a circle (a circular rebalance) and return the fee. Raises `GraphError`."""
         if amount_msat < 1:
             raise GraphError("rebalance moves at least 1 msat")
         ends = [None if peer is None else self.node(peer) for peer in (out, into)]
@@ -88,7 +88,7 @@ class NetworkOperations:
         return fee_msat
 
     def open_channel(self, a: int, b: int, capacity_msat: int, local_msat: int | None, base_msat: int, ppm: int) -> int:
-        """Open a channel that `a` pays for, and return its number. Raises `GraphError`."""
+        """Open a channel funded by `a` and return its number. Raises `GraphError`."""
         self.payments.synchronize_time()
         own = capacity_msat if local_msat is None else local_msat
         channel = open_channel(self.engine, a, b, capacity_msat, own, base_msat, ppm)
@@ -100,13 +100,13 @@ class NetworkOperations:
         """Close a channel. Raises `GraphError`."""
         self.payments.synchronize_time()
         close_channel(self.engine, channel)
-        terms, names = self.engine.policies, self.engine.graph.names
+        policies, names = self.engine.policies, self.engine.graph.names
         ends = (2 * channel, 2 * channel + 1)
         self._note(
             "channel_closed",
-            terms.source[ends[0]],
+            policies.source[ends[0]],
             channel=channel,
-            peer=names[terms.target[ends[0]]],
+            peer=names[policies.target[ends[0]]],
             balances_msat=[self.engine.balance[edge] for edge in ends],
         )
 
@@ -119,8 +119,8 @@ class NetworkOperations:
         lasting_ms: int | None = None,
         **where: Any,
     ) -> InterceptorRow:
-        """Add an interceptor (see `leyden.lightning.engine.interceptors`), by the node's name and times counted from
-        now.
+        """Add an interceptor (see `leyden.lightning.engine.interceptors`), with the node's name and with times
+        counted from now.
 
         Raises `InterceptError`.
         """

@@ -1,4 +1,4 @@
-"""The network in your hand: who has how much where, what you may move, and what shall go wrong."""
+"""The network in the Python API: nodes, channels and balances, control operations, and interceptors."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 from leyden.errors import GraphError, InterceptError
 from leyden.lightning.failure_codes import FAILURE_NAMES
-from leyden.lightning.network.control_operations import NetworkOperations
+from leyden.lightning.network.control_operations import ChannelRow, NetworkOperations
 from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.graph import DEFAULT_POLICY
 from leyden.server.timestamps import parse_duration
 
 Span = str | float | timedelta
-# Around a change: keeps what was done, by its call and its arguments, and lets nobody else move meanwhile.
+# Returns a context for a change: it records the call with its arguments, and excludes other changes.
 RecordAction = Callable[[str, list[Any], dict[str, Any]], AbstractContextManager[Any]]
 
 
 class Network:
-    """A world's network: `network["shop"]` is the shop's node, `network[name]` the one of that name or of a wallet."""
+    """A sandbox's network: `network["shop"]` is the shop's node, `network[name]` the node of that name or wallet."""
 
     def __init__(self, payments: RoutedPayments, record_action: RecordAction) -> None:
         self.operations = NetworkOperations(payments)
@@ -29,7 +29,7 @@ class Network:
 
     @property
     def graph(self) -> Any:
-        """The map, a `leyden.lightning.topology.graph.Graph`."""
+        """The nodes and channels, a `leyden.lightning.topology.graph.Graph`."""
         return self.engine.graph
 
     def __getitem__(self, name: str) -> NetworkNode:
@@ -52,25 +52,24 @@ class Network:
         lasting: Span | None = None,
         times: int | None = None,
     ) -> Interceptor:
-        """Let something befall the HTLCs that all of what is given describes; see
-        `leyden.lightning.engine.interceptors`.
+        """Inject a fault for the HTLCs that match all that is given; see `leyden.lightning.engine.interceptors`.
 
         `kind` is `delay` (by `delay`), `fail` (with a BOLT 4 `code`, as a number or a name), `drop` or `offline`.
-        `payment` is a payment or its id; `hop` 0 is the payer, -1 the receiver; `channel` the one about to be used. It
-        acts from `after` a while, `lasting` so long (default: for good), at most so many `times`.
+        `payment` is a payment or its id; `hop` 0 is the payer, -1 the receiver; `channel` the next channel. It acts
+        `after` a time, for the time `lasting` (default: until removed), at most so many `times`.
         Raises `InterceptError`.
         """
-        words = {
+        arguments = {
             "payment": getattr(payment, "id", payment), "hop": hop, "node": node, "channel": channel,
             "code": code, "delay": None if delay is None else parse_duration(delay) / 1_000,
             "after": parse_duration(after) / 1_000 or None,
             "lasting": None if lasting is None else parse_duration(lasting) / 1_000, "times": times,
         }  # fmt: skip
-        named = {name: value for name, value in words.items() if value is not None}
+        named = {name: value for name, value in arguments.items() if value is not None}
         with self._record_action(".intercept", [kind], named):
             row = self.operations.intercept(
                 kind,
-                payment=words["payment"],
+                payment=arguments["payment"],
                 hop=hop,
                 node=node,
                 channel=channel,
@@ -84,33 +83,33 @@ class Network:
 
     @property
     def interceptors(self) -> list[Interceptor]:
-        """Those that were added and not removed, oldest first."""
+        """The interceptors that were added and not removed, oldest first."""
         return [
             Interceptor(self.operations, row["id"], self._record_action)
             for row in self.operations.payments.interceptors.rows
         ]
 
     def remove(self, interceptor_id: str) -> None:
-        """Let an interceptor act no more. Raises `InterceptError`."""
+        """Remove an interceptor. Raises `InterceptError`."""
         with self._record_action(".remove", [interceptor_id], {}):
             self.operations.payments.interceptors.remove(interceptor_id)
 
     def close_channel(self, channel: int) -> None:
-        """No payment passes this channel any more; those in it run their course. Raises `GraphError`."""
+        """Close a channel: it takes no new HTLC, and those in flight are resolved first. Raises `GraphError`."""
         with self._record_action(".close_channel", [channel], {}):
             self.operations.close_channel(channel)
 
     def __repr__(self) -> str:
-        flying = sum(self.engine.in_flight)
+        in_flight_msat = sum(self.engine.in_flight)
         total = sum(self.engine.capacity)
         return (
             f"Network of {len(self)} nodes and {self.graph.channels} channels, {total // 1_000} sat, "
-            f"{flying} msat in flight\n  shop: {self['shop']!r}"
+            f"{in_flight_msat} msat in flight\n  shop: {self['shop']!r}"
         )
 
 
 class Interceptor:
-    """Something that was asked to go wrong."""
+    """One interceptor."""
 
     def __init__(self, operations: NetworkOperations, interceptor_id: str, record_action: RecordAction) -> None:
         self._operations = operations
@@ -119,7 +118,7 @@ class Interceptor:
 
     @property
     def row(self) -> dict[str, Any]:
-        """All about it. Raises `InterceptError` once it was removed."""
+        """The stored row. Raises `InterceptError` when it was removed."""
         row = self._operations.payments.interceptors.rows.row(self.id)
         if row is None:
             raise InterceptError(f"{self.id} was removed")
@@ -131,7 +130,7 @@ class Interceptor:
         return int(self.row["acted"])
 
     def remove(self) -> None:
-        """Let it act no more. Raises `InterceptError`."""
+        """Remove it. Raises `InterceptError`."""
         with self._record_action(".remove", [self.id], {}):
             self._operations.payments.interceptors.remove(self.id)
 
@@ -141,7 +140,7 @@ class Interceptor:
 
 
 class NetworkNode:
-    """One node with its channels, as they stand now. Amounts are msat."""
+    """One node with its channels as they are now. Amounts are msat."""
 
     def __init__(self, operations: NetworkOperations, given_name: str, record_action: RecordAction) -> None:
         self._operations = operations
@@ -154,36 +153,36 @@ class NetworkNode:
 
     @property
     def outbound_msat(self) -> int:
-        """What the node itself holds in its open channels."""
+        """The node's own balances in its open channels."""
         return self._operations.outbound_msat(self.number)
 
     @property
     def inbound_msat(self) -> int:
-        """What its peers hold in them: the most that could be received."""
+        """The balances of its peers in them: the most that it could receive."""
         return self._operations.inbound_msat(self.number)
 
     @property
-    def channels(self) -> list[dict[str, Any]]:
-        """Every channel: the peer, the capacity, and the balance of either side."""
+    def channels(self) -> list[ChannelRow]:
+        """Every channel: the peer, the capacity, and the balances of both sides."""
         return self._operations.channels(self.number)
 
     def drain(self, *, inbound: float = 0.0, outbound: float = 0.0) -> NetworkNode:
-        """Use up shares (0 to 1) of what could be received, or sent, in each channel. Raises `ValueError`.
+        """Move shares (0 to 1) of the inbound or the outbound liquidity of each channel. Raises `ValueError`.
 
-        Nothing is lost: it lies on the other side of the same channels then, as after many payments.
+        The amounts are then on the other side of the same channels, as after many payments.
         """
         for share in (inbound, outbound):
             if not 0 <= share <= 1:
-                raise ValueError(f"{share} is not a share: drain(inbound=0.98) uses up 98 % of it")
+                raise ValueError(f"{share} is not a share: drain(inbound=0.98) moves 98 % of the inbound liquidity")
         with self._record_action(f"{self._call}.drain", [], {"inbound": inbound, "outbound": outbound}):
             self._operations.drain(self.number, inbound, outbound)
         return self
 
     def rebalance(self, amount: int, *, out: str | None = None, into: str | None = None) -> int:
-        """Send an amount (msat) around in a circle, out over the channel to one peer and in over that of another, and
-        return the fee. What the node can receive in all only grows by the fee: for more, have a channel opened to it.
+        """Send an amount (msat) in a circle, out over the channel to one peer and in over that of another, and return
+        the fee. The node's inbound liquidity grows only by the fee: for more, a channel to it must be opened.
 
-        Raises `GraphError` when no circle carries it, and `ValueError` for an amount that is not whole.
+        Raises `GraphError` if no circle carries it, and `ValueError` for an amount that is not whole.
         """
         _check_whole(amount=amount)
         with self._record_action(f"{self._call}.rebalance", [amount], _given(out=out, into=into)):
@@ -198,8 +197,8 @@ class NetworkNode:
         base_msat: int = DEFAULT_POLICY[0],
         ppm: int = DEFAULT_POLICY[1],
     ) -> int:
-        """Open a channel of so many msat to a peer and return its number. The node that opens it holds all of it, or
-        `local` of it: `network["n5"].open_channel("shop", 5_000_000_000)` is inbound liquidity for the shop.
+        """Open a channel (msat) to a peer and return its number. This node's balance in it is all of it, or `local`:
+        `network["n5"].open_channel("shop", 5_000_000_000)` is inbound liquidity for the shop.
 
         Raises `GraphError`, and `ValueError` for an amount that is not whole.
         """
@@ -211,7 +210,7 @@ class NetworkNode:
             )
 
     def offline(self, lasting: Span | None = None) -> Interceptor:
-        """Nothing reaches the node, and it sends nothing, for a while (default: until the interceptor is removed)."""
+        """Take the node offline for the time `lasting` (default: until the interceptor is removed)."""
         named = _given(lasting=None if lasting is None else parse_duration(lasting) / 1_000)
         with self._record_action(f"{self._call}.offline", [], named):
             lasting_ms = None if lasting is None else parse_duration(lasting)
@@ -233,7 +232,7 @@ def code_of(code: int | str | None) -> int | None:
     found = {name: number for number, name in FAILURE_NAMES.items()}.get(code)
     if found is None:
         raise InterceptError(
-            f"{code!r} is no failure of BOLT 4; these are: {', '.join(sorted(FAILURE_NAMES.values()))}"
+            f"{code!r} is not a failure code of BOLT 4: give one of {', '.join(sorted(FAILURE_NAMES.values()))}"
         )
     return found
 
@@ -241,7 +240,7 @@ def code_of(code: int | str | None) -> int | None:
 def _check_whole(**amounts: int | None) -> None:
     for name, amount in amounts.items():
         if amount is not None and (isinstance(amount, bool) or not isinstance(amount, int)):
-            raise ValueError(f"{name}={amount!r} is no amount: give whole millisatoshis, such as 5_000_000_000")
+            raise ValueError(f"{name}={amount!r} is not an amount: give whole millisatoshis, such as 5_000_000_000")
 
 
 def _given(**named: Any) -> dict[str, Any]:

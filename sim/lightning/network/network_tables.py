@@ -1,8 +1,8 @@
-"""The network's books, as plain rows: what was tried, what is locked where, and who holds how much.
+"""Tables of the network: attempts, HTLCs and balances.
 
-Three functions, each a list of flat dictionaries that has all columns named here, in this order, in every row. Amounts
-are msat, instants whole milliseconds since 1970; `None` stands for "not known" and "not yet". A world with direct
-payments has attempts, and HTLCs of one hop, but no channels.
+Three functions return lists of flat dictionaries, each with all columns named here, in this order. Amounts are msat,
+times milliseconds since 1970; `None` means unknown, or not yet. Direct payments have attempts, and HTLCs of one hop,
+but no channels.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ Row = dict[str, Any]
 
 
 class TableSource(Protocol):
-    """What the books need of a world."""
+    """The parts of a world that the tables are made from."""
 
     @property
     def clock(self) -> Clock:
-        """Its time."""
+        """The clock."""
 
     @property
     def payments(self) -> Payments:
-        """What its payers did."""
+        """The payments."""
 
     @property
     def engine(self) -> Engine | None:
-        """Its network; None where payments are direct."""
+        """The network; None if payments are direct."""
 
 
 # One row for each attempt of each part. `attempt` numbers those of a payment from 0. `status` is in_flight, waiting
-# (for other parts), held, settled or failed. `hop` is where the answer came from: 0 is the payer itself, `hops` the
-# receiver; `source` the name of that node, or "final". `code` and `name` are what the payer was told (BOLT 4),
-# `retried` and `learned` what it made of that; `why` is a word and `reason` a sentence that no payer ever hears.
+# (for other parts), held, settled or failed. `hop` is the hop of the node that resolved it: 0 is the payer,
+# `hops` the receiver; `source` is the name of that node, or "final". `code` and `name` are what the payer received
+# (BOLT 4), `retried` and `learned` how it interpreted them; no payer receives `why` (a word) and `reason` (a sentence).
 ATTEMPT_COLUMNS = (
     "at", "payment", "payer", "payment_hash", "attempt", "amount_msat", "fee_msat", "hops", "route", "status", "hop",
     "source", "code", "name", "retried", "learned", "why", "reason", "resolved_at",
 )  # fmt: skip
 
 # One row for each HTLC that was offered: a hop of an attempt, `hop` 0 being the payer's own channel. `at` is when it
-# was offered, `resolved_at` when it was undone or made good; `status` in_flight, settled or failed. `fee_msat` is what
-# the node that offers it keeps of what it was offered itself.
+# was offered, `resolved_at` when it was fulfilled or failed; `status` is in_flight, settled or failed. `fee_msat` is
+# the fee of the node that offers it.
 HTLC_COLUMNS = (
     "at", "payment", "attempt", "hop", "channel", "source", "target", "amount_msat", "fee_msat", "cltv_expiry",
     "status", "resolved_at",
 )  # fmt: skip
 
-# Two rows for each channel, one for either side's view. `local_msat` is now, `before_msat` at the beginning (or when
-# the channel was opened), `change_msat` the difference. `share` is local of capacity. `shop` says whose row it is.
-# A closed channel shows what lay in it.
+# Two rows for each channel, one for each side. `local_msat` is the balance now, `before_msat` the initial one,
+# `change_msat` the difference. `share` is local of capacity. `shop`: whether the node is the shop's. A closed channel
+# shows its last balances.
 BALANCE_COLUMNS = (
     "at", "node", "peer", "channel", "capacity_msat", "local_msat", "remote_msat", "in_flight_msat", "before_msat",
     "change_msat", "share", "status", "shop",
@@ -61,7 +61,7 @@ BALANCE_COLUMNS = (
 
 
 def attempts_of(world: TableSource) -> list[Row]:
-    """Every attempt of every payment, in the order in which payments were made, then attempts; `ATTEMPT_COLUMNS`."""
+    """All attempts, by payment (oldest first) and attempt; `ATTEMPT_COLUMNS`."""
     return [
         {
             "at": attempt["at"],
@@ -90,8 +90,8 @@ def attempts_of(world: TableSource) -> list[Row]:
 
 
 def htlcs_of(world: TableSource) -> list[Row]:
-    """Every HTLC on every hop, by payment, attempt and hop; `HTLC_COLUMNS`. Those that were never offered are not
-    there: an attempt that failed at its second hop has one."""
+    """All HTLCs that were offered, by payment, attempt and hop; `HTLC_COLUMNS`. An attempt that failed at its second
+    hop has one."""
     found: list[Row] = []
     for payment in world.payments.rows:
         for attempt in payment["attempts"]:
@@ -103,8 +103,8 @@ def htlcs_of(world: TableSource) -> list[Row]:
 
 
 def balances_of(world: TableSource, node: str | None = None) -> list[Row]:
-    """Both sides of every channel as they stand, or the sides of one node ("shop", a node's or a wallet's name);
-    `BALANCE_COLUMNS`. Empty where payments are direct."""
+    """The balances of all channels, or of one node's ("shop", the name of a node or a wallet); `BALANCE_COLUMNS`. Empty
+    if payments are direct."""
     engine = world.engine
     if engine is None:
         return []
@@ -139,10 +139,10 @@ def balances_of(world: TableSource, node: str | None = None) -> list[Row]:
 
 
 def _routed_htlcs(world: TableSource, payment: Row, attempt: Row) -> list[Row]:
-    """The hops of one attempt: `hops` in its row are `[channel, source, target, amount, expiry]` each, `times` what
-    the network wrote down: when each hop that was reached was locked and unlocked."""
+    """The HTLCs of one attempt: `hops` in its row are `[channel, source, target, amount, expiry]` each, `times` the
+    times at which each hop that was reached was locked and unlocked."""
     times, settled = attempt["times"], attempt["status"] == "settled"
-    if times is None:  # it is still on its way
+    if times is None:  # in flight
         assert world.engine is not None
         live = world.engine.shards.values()
         shard = next(one for one in live if one.owner.id == payment["id"] and one.number == attempt["part"])

@@ -1,4 +1,4 @@
-"""Channels that open and close while the network runs, and money that its owner sends around in a circle."""
+"""Channels that are opened and closed while the network runs, and circular rebalancing."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from leyden.lightning.engine.forwarding_checks import MAX_ACCEPTED_HTLCS
 from leyden.lightning.routing.pathfinding import EdgePolicies, Router
 from leyden.lightning.topology.graph import DEFAULT_POLICY, Graph, Ints
 
-_MOST_CIRCLES = 16
+_MAX_ATTEMPTS = 16
 
 
 def open_channel(
     engine: Engine, a: int, b: int, capacity_msat: int, a_local_msat: int, base_msat: int, ppm: int
 ) -> int:
-    """A new channel between two nodes, both sides with these fees; its number. It can be used at once: neither the
-    blocks nor the gossip that this takes on the real network are simulated. Raises `GraphError`."""
+    """Open a channel with these fees on both sides and return its number. It is usable at once: confirmations and
+    gossip are not simulated. Raises `GraphError`."""
     if a == b or capacity_msat <= 0 or not 0 <= a_local_msat <= capacity_msat or base_msat < 0 or ppm < 0:
         raise GraphError("a channel joins two nodes, holds more than 0 msat, and each side's balance is a part of that")
     graph = engine.graph
@@ -50,12 +50,12 @@ def open_channel(
 
 
 def close_channel(engine: Engine, channel: int) -> None:
-    """No HTLC is added to this channel any more; those in it run their course first (BOLT 2, "shutdown").
+    """Close a channel: it takes no new HTLC, and those in flight are resolved first (BOLT 2, "shutdown").
 
-    What lies in it is then its owners' on the chain, which is not simulated. Raises `GraphError`.
+    The closing transaction is not simulated. Raises `GraphError`.
     """
     if not 0 <= channel < engine.graph.channels or channel in engine.closed:
-        raise GraphError(f"there is no open channel {channel}: they are listed with their nodes")
+        raise GraphError(f"there is no open channel {channel}: each node lists its channels")
     disabled = engine.graph.disabled.copy()
     disabled[2 * channel : 2 * channel + 2] = True
     _replace_graph(engine, replace(engine.graph, disabled=disabled))
@@ -63,52 +63,54 @@ def close_channel(engine: Engine, channel: int) -> None:
 
 
 def rebalance(engine: Engine, node: int, amount_msat: int, out: int | None, into: int | None) -> tuple[list[int], int]:
-    """Send an amount from a node to itself: out over a channel to one peer, back in over one from another.
+    """Send an amount from a node to itself: out over a channel to one peer, and in over one from another.
 
-    The route and the fee paid (msat). It happens at once, in trial and error over what would carry it, as a payment
-    by somebody who can wait. Raises `GraphError` when no circle carries the amount.
+    Returns the route and the fee (msat). It takes no time: routes that would fail are skipped, as by a payer that can
+    wait. Raises `GraphError` if no circle carries the amount.
     """
-    terms = engine.policies
+    policies = engine.policies
     own = [edge for edge in engine.out_edges(node) if edge >> 1 not in engine.closed]
-    first = [edge for edge in own if out in (None, terms.target[edge]) and engine.spendable_msat(edge) >= amount_msat]
+    first = [
+        edge for edge in own if out in (None, policies.target[edge]) and engine.spendable_msat(edge) >= amount_msat
+    ]
     last = [
         edge ^ 1
         for edge in own
-        if into in (None, terms.target[edge]) and engine.spendable_msat(edge ^ 1) >= amount_msat
+        if into in (None, policies.target[edge]) and engine.spendable_msat(edge ^ 1) >= amount_msat
     ]
-    # From where most lies to where least does, unless told.
+    # By default out of the largest own balance, and in over the largest balance of a peer.
     first.sort(key=lambda edge: (-engine.spendable_msat(edge), edge))
     last.sort(key=lambda edge: (-engine.spendable_msat(edge), edge))
-    shunned = {edge: (0, 0, engine.now) for mine in own for edge in (mine, mine ^ 1)}
+    excluded = {edge: (0, 0, engine.now) for own_edge in own for edge in (own_edge, own_edge ^ 1)}
     for back in last:
-        onto = next((edge for edge in first if terms.target[edge] != terms.source[back]), None)
-        if onto is None:
+        outgoing = next((edge for edge in first if policies.target[edge] != policies.source[back]), None)
+        if outgoing is None:
             continue
-        known = {edge: belief for edge, belief in shunned.items() if edge != onto}
-        for _ in range(_MOST_CIRCLES):
-            found, _guide = engine.router.route(
-                node, terms.source[back], amount_msat,
-                spendable_msat=lambda edge, onto=onto: engine.spendable_msat(edge) if edge == onto else 0,  # type: ignore[misc]
-                bounds=known, fee_limit_msat=amount_msat,
+        bounds = {edge: bound for edge, bound in excluded.items() if edge != outgoing}
+        for _ in range(_MAX_ATTEMPTS):
+            found, _hint = engine.router.route(
+                node, policies.source[back], amount_msat,
+                spendable_msat=lambda edge, outgoing=outgoing: engine.spendable_msat(edge) if edge == outgoing else 0,  # type: ignore[misc]
+                bounds=bounds, fee_limit_msat=amount_msat,
             )  # fmt: skip
             if found is None:
                 break
-            circle = terms.route([*found.edges, back], amount_msat)
-            dry = next(
+            circle = policies.route([*found.edges, back], amount_msat)
+            failing = next(
                 (
-                    e
-                    for e, carried in zip(circle.edges, circle.amounts, strict=True)
-                    if not _can_forward(engine, e, carried)
+                    edge
+                    for edge, amount in zip(circle.edges, circle.amounts, strict=True)
+                    if not _can_forward(engine, edge, amount)
                 ),
                 None,
             )
-            if dry is None:
-                for edge, carried in zip(circle.edges, circle.amounts, strict=True):
-                    engine.move_balance(edge, carried)
+            if failing is None:
+                for edge, amount in zip(circle.edges, circle.amounts, strict=True):
+                    engine.move_balance(edge, amount)
                 return circle.edges, circle.amounts[0] - amount_msat
-            if dry in (onto, back):
+            if failing in (outgoing, back):
                 break
-            known[dry] = (0, amount_msat, engine.now)
+            bounds[failing] = (0, amount_msat, engine.now)
     raise GraphError(
         f"no circle carries {amount_msat} msat: it needs a channel with that much on the node's side, another with "
         "that much on the peer's, and a way between the two; try less"
@@ -119,14 +121,17 @@ def _appended(column: Ints, more: list[int]) -> Ints:
     return np.concatenate([column, np.array(more, dtype=np.int64)])
 
 
-def _can_forward(engine: Engine, edge: int, carried: int) -> bool:
-    terms = engine.policies
-    fits = terms.htlc_min_msat[edge] <= carried <= terms.htlc_max_msat[edge] and engine.slots[edge] < MAX_ACCEPTED_HTLCS
-    return fits and carried <= engine.spendable_msat(edge) and engine.conditions.is_up(terms.target[edge], engine.now)
+def _can_forward(engine: Engine, edge: int, amount: int) -> bool:
+    policies = engine.policies
+    fits = (
+        policies.htlc_min_msat[edge] <= amount <= policies.htlc_max_msat[edge]
+        and engine.slots[edge] < MAX_ACCEPTED_HTLCS
+    )
+    return fits and amount <= engine.spendable_msat(edge) and engine.conditions.is_up(policies.target[edge], engine.now)
 
 
 def _replace_graph(engine: Engine, graph: Graph) -> None:
-    """Let the engine go by another map; everything that is replaced can be taken back."""
+    """Replace the graph of the engine; `Engine.rollback` restores the former one."""
     engine.before_change()
     engine.graph = graph
     engine.policies = EdgePolicies(graph)
@@ -134,7 +139,7 @@ def _replace_graph(engine: Engine, graph: Graph) -> None:
 
 
 def opened_since(engine: Engine, channels: int) -> list[list[int]]:
-    """The channels that were opened after the first `channels`, as JSON values: what `open_channel` was given."""
+    """The channels after the first `channels`, as JSON values: the arguments of `open_channel`."""
     graph = engine.graph
     columns: list[Ints] = [graph.source, graph.target, graph.local_msat, graph.base_msat, graph.ppm]
     rows = []

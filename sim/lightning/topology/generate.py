@@ -1,4 +1,4 @@
-"""Networks to order: `scale-free:400`, `hub:50`, `line:4`, `star:12`, alike for alike seeds.
+"""Generated graphs: `scale-free:400`, `hub:50`, `line:4`, `star:12`; the same for the same seed.
 
 Sizes, fees and deltas follow a public snapshot of about 2021 (6,006 nodes, 30,457 channels).
 """
@@ -18,12 +18,13 @@ Ends = tuple[Ints, Ints]
 
 MAX_NODES = 100_000
 
-# Log-normal: the median, and a sigma between those that the snapshot's quantiles give (1.96 to 2.17). Few channels
-# are larger than 2**24 sat: BOLT 2 long forbade it. A channel below 20,000 sat is hardly worth its transaction.
+# Log-normal: the median, and a sigma between those of the snapshot's quantiles (1.96 to 2.17). Few channels are larger
+# than 2**24 sat, the former limit of BOLT 2. Below 20,000 sat a channel is hardly worth its transaction.
 _CAPACITY_MEDIAN_SAT, _CAPACITY_SIGMA = 800_000, 2.0
 _CAPACITY_LEAST_SAT, _CAPACITY_MOST_SAT = 20_000, 2**24
 
-# How much the size of a channel goes by its smaller end: set so that payments succeed as often as on the real network.
+# The correlation of a channel's capacity with the degree of its smaller node: payments then succeed as often as on the
+# real network.
 _BY_DEGREE = 0.6
 
 # Quantiles of the number of channels of a node, and of its proportional fee.
@@ -36,30 +37,30 @@ _SNAPSHOT_NODES = 6_006
 
 
 def generate(what: str, seed: int) -> Graph:
-    """The network that `what` describes: a shape, a colon and the number of nodes. Raises `GraphError`."""
+    """The graph that `what` describes: a shape, a colon and the number of nodes. Raises `GraphError`."""
     shape, _, size = what.partition(":")
     if shape not in SHAPES or not (size.isascii() and size.isdigit()):
-        raise GraphError(f"network={what!r} is not a network: write direct, or one of {_examples()}")
+        raise GraphError(f"network={what!r} is not a network: give direct, or one of {_examples()}")
     nodes = int(size)
     least = 10 if shape == "scale-free" else 6 if shape == "hub" else 2
     if not least <= nodes <= MAX_NODES:
         raise GraphError(f"network={what!r}: {shape} has {least} to {MAX_NODES} nodes")
-    chance = np.random.default_rng(seed)
-    a, b = SHAPES[shape](nodes, chance)
-    return _with_channels(nodes, a, b, chance, shape)
+    rng = np.random.default_rng(seed)
+    a, b = SHAPES[shape](nodes, rng)
+    return _with_channels(nodes, a, b, rng, shape)
 
 
-def _scale_free(nodes: int, chance: np.random.Generator) -> Ends:
-    """A few large nodes, and many with one or two channels: each joins the others by their weight."""
+def _scale_free(nodes: int, rng: np.random.Generator) -> Ends:
+    """A few large nodes and many with one or two channels; each connects to others in proportion to their weight."""
     at, values = _DEGREE
     shares = (np.arange(nodes) + 0.5) / nodes
     wanted = np.exp(np.interp(shares, at, np.log(values)))[::-1]
-    # The largest node knows a fifth of the snapshot's network, and no more of a smaller one.
+    # The largest node has channels to a fifth of the snapshot's nodes, and to the same share of a smaller network.
     wanted = np.minimum(wanted, max(3.0, values[-1] / _SNAPSHOT_NODES * nodes)) if nodes < _SNAPSHOT_NODES else wanted
     weight = np.cumsum(wanted)
     newer = np.arange(1, nodes)
-    # Each node, the largest first, joins one that is there already: the whole is connected.
-    older = np.searchsorted(weight, chance.random(nodes - 1) * weight[newer - 1], side="right")
+    # Each node, the largest first, connects to an earlier one: the graph is connected.
+    older = np.searchsorted(weight, rng.random(nodes - 1) * weight[newer - 1], side="right")
     older = np.minimum(older, newer - 1)
     channels = max(nodes - 1, round(float(wanted.sum()) / 2))
     left = np.maximum(wanted - np.bincount(newer, minlength=nodes) - np.bincount(older, minlength=nodes), 0)
@@ -69,30 +70,30 @@ def _scale_free(nodes: int, chance: np.random.Generator) -> Ends:
         missing = channels - len(keys)
         if missing <= 0 or reach[-1] <= 0:
             break
-        drawn = np.searchsorted(reach, chance.random((2, missing + 8)) * reach[-1], side="right").clip(max=nodes - 1)
+        drawn = np.searchsorted(reach, rng.random((2, missing + 8)) * reach[-1], side="right").clip(max=nodes - 1)
         low, high = drawn.min(axis=0), drawn.max(axis=0)
         fresh = np.setdiff1d((low * nodes + high)[low != high], keys)
         keys = np.sort(np.concatenate([keys, fresh[: max(missing, 0)]]))
     return (keys // nodes).astype(np.int64), (keys % nodes).astype(np.int64)
 
 
-def _hub(nodes: int, chance: np.random.Generator) -> Ends:
-    """Some hubs that all know one another, and around them everybody else with channels to two of them."""
+def _hub(nodes: int, rng: np.random.Generator) -> Ends:
+    """Hubs that are all connected to one another; every other node has channels to two of them."""
     hubs = max(3, round(nodes**0.5 / 2))
     first, second = np.triu_indices(hubs, 1)
     others = np.arange(hubs, nodes)
-    one = (chance.random(len(others)) * hubs).astype(np.int64)
-    other = (one + 1 + (chance.random(len(others)) * (hubs - 1)).astype(np.int64)) % hubs
+    one = (rng.random(len(others)) * hubs).astype(np.int64)
+    other = (one + 1 + (rng.random(len(others)) * (hubs - 1)).astype(np.int64)) % hubs
     return np.concatenate([first, one, other]).astype(np.int64), np.concatenate([second, others, others])
 
 
-def _line(nodes: int, chance: np.random.Generator) -> Ends:
-    """One after the other."""
+def _line(nodes: int, rng: np.random.Generator) -> Ends:
+    """A path: each node has a channel to the next."""
     return np.arange(nodes - 1), np.arange(1, nodes)
 
 
-def _star(nodes: int, chance: np.random.Generator) -> Ends:
-    """One in the middle, and everybody else has one channel to it."""
+def _star(nodes: int, rng: np.random.Generator) -> Ends:
+    """One node in the middle, to which every other has one channel."""
     return np.zeros(nodes - 1, dtype=np.int64), np.arange(1, nodes)
 
 
@@ -104,33 +105,33 @@ SHAPES: dict[str, Callable[[int, np.random.Generator], Ends]] = {
 }
 
 
-def _with_channels(nodes: int, a: Ints, b: Ints, chance: np.random.Generator, shape: str) -> Graph:
-    """Capacities, balances and policies for channels whose ends are known."""
+def _with_channels(nodes: int, a: Ints, b: Ints, rng: np.random.Generator, shape: str) -> Graph:
+    """A graph of these channels, with random capacities, balances and policies."""
     channels, edges = len(a), 2 * len(a)
     degree = np.bincount(a, minlength=nodes) + np.bincount(b, minlength=nodes)
-    sizes = _CAPACITY_MEDIAN_SAT * np.exp(_CAPACITY_SIGMA * _normal(channels, chance))
-    # Small nodes have small channels: the sizes stay as they were drawn, but go by the smaller end's degree in part.
-    lesser = np.argsort(np.argsort(np.minimum(degree[a], degree[b]) + chance.random(channels))) / channels - 0.5
-    score = _BY_DEGREE * lesser * 12**0.5 + (1 - _BY_DEGREE**2) ** 0.5 * _normal(channels, chance)
+    sizes = _CAPACITY_MEDIAN_SAT * np.exp(_CAPACITY_SIGMA * _normal(channels, rng))
+    # Small nodes have small channels: the capacities drawn are assigned partly by the degree of the smaller node.
+    by_degree = np.argsort(np.argsort(np.minimum(degree[a], degree[b]) + rng.random(channels))) / channels - 0.5
+    score = _BY_DEGREE * by_degree * 12**0.5 + (1 - _BY_DEGREE**2) ** 0.5 * _normal(channels, rng)
     sizes = np.sort(sizes)[np.argsort(np.argsort(score))]
     capacity = np.clip(sizes, _CAPACITY_LEAST_SAT, _CAPACITY_MOST_SAT).astype(np.int64) * 1_000
     reserve = capacity // 100
-    # Nobody knows how balances lie: every division is as likely, beyond the reserve of either side.
-    local = reserve + ((capacity - 2 * reserve) * chance.random(channels)).astype(np.int64)
+    # Balances are not public: uniform between the reserves of both sides.
+    local = reserve + ((capacity - 2 * reserve) * rng.random(channels)).astype(np.int64)
     at, values = _PPM
     policies: list[Ints] = [
-        _picked(chance.random(edges), (0.58, 0.74, 0.83, 0.90, 0.96, 1.0), (1_000, 1, 0, 100, 500, 5_000)),
-        np.interp(chance.random(edges), at, values).astype(np.int64),
-        _picked(chance.random(edges), (0.55, 0.84, 1.0), (40, 144, 80)),
-        _picked(chance.random(edges), (0.83, 0.97, 1.0), (1_000, 1, 10_000)),
+        _picked(rng.random(edges), (0.58, 0.74, 0.83, 0.90, 0.96, 1.0), (1_000, 1, 0, 100, 500, 5_000)),
+        np.interp(rng.random(edges), at, values).astype(np.int64),
+        _picked(rng.random(edges), (0.55, 0.84, 1.0), (40, 144, 80)),
+        _picked(rng.random(edges), (0.83, 0.97, 1.0), (1_000, 1, 10_000)),
         np.repeat(capacity - reserve, 2),
         np.zeros(edges, dtype=np.int64),
     ]
     if shape == "scale-free":
-        # A shop that was set up to be paid: at least ten channels, but no hub.
+        # A shop that is set up to receive: at least ten channels, but not a hub.
         fit = np.flatnonzero((degree >= 10) & (degree <= 50))
         fit = fit if len(fit) else np.argsort(degree)[-1:]
-        shop = int(fit[int(chance.random() * len(fit))])
+        shop = int(fit[int(rng.random() * len(fit))])
     else:
         shop = nodes - 1
     return assemble([f"n{number}" for number in range(nodes)], a, b, capacity, local, policies, shop=shop)
@@ -142,9 +143,9 @@ def _picked(drawn: Floats, upto: tuple[float, ...], values: tuple[int, ...]) -> 
     return picked
 
 
-def _normal(count: int, chance: np.random.Generator) -> Floats:
-    # Box and Muller over plain uniforms: these stay the same from one numpy to the next, its normals need not.
-    drawn: Floats = np.sqrt(-2.0 * np.log(1.0 - chance.random(count))) * np.cos(2.0 * np.pi * chance.random(count))
+def _normal(count: int, rng: np.random.Generator) -> Floats:
+    # Box and Muller: uniform numbers stay the same from one numpy to the next, normal ones need not.
+    drawn: Floats = np.sqrt(-2.0 * np.log(1.0 - rng.random(count))) * np.cos(2.0 * np.pi * rng.random(count))
     return drawn
 
 

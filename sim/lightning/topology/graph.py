@@ -1,4 +1,4 @@
-"""The map of a Lightning network: who has a channel with whom, how large, and what each side asks for its use."""
+"""The graph of a Lightning network: nodes, channels, capacities and the policies of both directions."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from leyden.errors import GraphError
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-# What nodes default to now: base fee, proportional fee, blocks of delta, smallest HTLC.
+# LND's defaults: base fee (msat), proportional fee (ppm), CLTV delta (blocks), smallest HTLC (msat).
 DEFAULT_POLICY = (1_000, 1, 80, 1_000)
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Nodes and channels as arrays; never changed once made, so that worlds may share it.
+    """Nodes and channels as arrays. Immutable: worlds share it.
 
     Channel `c` has two directions, the edges `2c` and `2c + 1`: `source`, `target` and every policy are by edge, the
-    policy being the source's. Amounts are msat, `cltv_delta` blocks. `local_msat` is the source's own balance at the
-    beginning: private, no payer sees it. `reserve_msat` is by channel: what each side must leave untouched (BOLT 2).
-    `shop` is the node that receives, when the map says which.
+    policy being the source's. Amounts are msat, `cltv_delta` blocks. `local_msat` is the source's initial balance,
+    which payers do not know. `reserve_msat` is by channel: each side keeps at least that much (BOLT 2,
+    channel_reserve_satoshis). `shop` is the number of the receiving node, if it is given.
     """
 
     names: list[str]
@@ -44,27 +44,27 @@ class Graph:
     degree: Ints = field(init=False)
 
     def __post_init__(self) -> None:
-        """Raises `GraphError` when the two sides of a channel do not add up to what it holds."""
+        """Raises `GraphError` if the balances of a channel do not add up to its capacity."""
         sums = self.local_msat[0::2] + self.local_msat[1::2]
         if (sums != self.capacity_msat).any() or (self.local_msat < 0).any():
             channel = int(np.flatnonzero(sums != self.capacity_msat)[:1].sum())
             raise GraphError(f"channel {channel}: the balances of its two sides must be 0 or more and add up to it")
-        # BOLT 2 leaves the reserve to the peers; one hundredth of the channel is what nodes ask.
+        # BOLT 2 leaves the reserve to the peers; one hundredth of the capacity is usual.
         object.__setattr__(self, "reserve_msat", self.capacity_msat // 100)
         object.__setattr__(self, "degree", np.bincount(self.source, minlength=len(self.names)))
 
     @property
     def channels(self) -> int:
-        """How many channels there are."""
+        """The number of channels."""
         return len(self.capacity_msat)
 
     def dump(self) -> dict[str, Any]:
-        """The whole map as JSON values."""
+        """The graph as JSON values."""
         return {"names": self.names, "shop": self.shop} | {name: getattr(self, name).tolist() for name in _COLUMNS}
 
     @classmethod
     def load(cls, saved: Mapping[str, Any]) -> Graph:
-        """The map that `written` gave."""
+        """The graph that `dump` returned."""
         columns = {name: np.array(saved[name], dtype=kind) for name, kind in _COLUMNS.items()}
         return cls(names=list(saved["names"]), shop=saved["shop"], **columns)
 
@@ -73,7 +73,7 @@ class Graph:
         try:
             return self.names.index(name)
         except ValueError:
-            raise GraphError(f"this network has no node {name!r}: its {len(self.names)} nodes are in names") from None
+            raise GraphError(f"this network has no node {name!r}: `names` has its {len(self.names)} nodes") from None
 
     def __repr__(self) -> str:
         return f"<Graph of {len(self.names)} nodes and {self.channels} channels>"
@@ -112,11 +112,11 @@ _COLUMNS: dict[str, type[np.generic]] = {
 
 
 def from_edges(edges: Iterable[tuple[str, str, int] | Mapping[str, Any]], *, shop: str | None = None) -> Graph:
-    """A network of your own: `(a, b, capacity_sat)` for each channel, or a mapping that may say more.
+    """A graph from a list of channels: `(a, b, capacity_sat)` each, or a mapping with further fields.
 
     A mapping has `a`, `b` and `capacity_sat`; further `a_balance_sat` (default: half), `base_msat`, `ppm`,
     `cltv_delta`, `htlc_min_msat`, `htlc_max_msat` for both directions, or a pair `[of a, of b]`; `disabled` likewise.
-    `shop` names the node that receives (default: the last one named). Raises `GraphError`.
+    `shop` is the name of the receiving node (default: the last new name). Raises `GraphError`.
     """
     numbers: dict[str, int] = {}
     ends: list[tuple[int, int]] = []
@@ -135,7 +135,7 @@ def from_edges(edges: Iterable[tuple[str, str, int] | Mapping[str, Any]], *, sho
         capacity = int(row["capacity_sat"]) * 1_000
         balance = int(row["a_balance_sat"]) * 1_000 if "a_balance_sat" in row else capacity // 2
         if capacity <= 0 or not 0 <= balance <= capacity:
-            raise GraphError(f"{given!r}: a channel holds more than 0 sat, and a's balance is a part of that")
+            raise GraphError(f"{given!r}: the capacity must be more than 0 sat, and a's balance at most the capacity")
         ends.append((numbers.setdefault(str(row["a"]), len(numbers)), numbers.setdefault(str(row["b"]), len(numbers))))
         capacities.append(capacity)
         balances.append(balance)
@@ -144,7 +144,7 @@ def from_edges(edges: Iterable[tuple[str, str, int] | Mapping[str, Any]], *, sho
     if not ends:
         raise GraphError("a network needs at least one channel: give [(a, b, capacity_sat), ...]")
     if shop is not None and shop not in numbers:
-        raise GraphError(f"the shop {shop!r} has no channel: it is one of the nodes that the edges name")
+        raise GraphError(f"the shop {shop!r} has no channel: it must be one of the nodes of the edges")
     sides = [_both_sides([row[place] for row in fields]) for place in range(len(_FIELDS))]
     return assemble(
         list(numbers),
@@ -183,7 +183,7 @@ _FIELDS: dict[str, int | bool] = {
     "ppm": DEFAULT_POLICY[1],
     "cltv_delta": DEFAULT_POLICY[2],
     "htlc_min_msat": DEFAULT_POLICY[3],
-    "htlc_max_msat": 0,  # the channel itself, where nothing else is said
+    "htlc_max_msat": 0,  # 0: the capacity
     "disabled": False,
 }
 

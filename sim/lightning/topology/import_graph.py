@@ -1,4 +1,4 @@
-"""Real networks, read from what nodes print: LND's `describegraph` and Core Lightning's `listchannels`."""
+"""Graphs of real networks, from LND's `describegraph` and Core Lightning's `listchannels`."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _Policy = tuple[int, int, int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A network that was read, and what of the file could not be used: `dropped` counts by reason."""
+    """A graph that was imported; `dropped` counts by reason what could not be used."""
 
     graph: Graph
     channels_read: int
     dropped: Mapping[str, int]
 
     def __repr__(self) -> str:
-        lost = "; ".join(f"{count} x {why}" for why, count in self.dropped.items()) or "nothing"
-        return f"Imported({self.graph!r} of {self.channels_read} channels read; dropped or closed: {lost})"
+        dropped = "; ".join(f"{count} x {why}" for why, count in self.dropped.items()) or "nothing"
+        return f"Imported({self.graph!r} of {self.channels_read} channels read; dropped or closed: {dropped})"
 
 
 def import_graph(document: Mapping[str, Any], *, seed: int = 0) -> Imported:
     """Read a parsed `describegraph` (it has `edges`) or `listchannels` (it has `channels`).
 
-    No such file tells balances: they are drawn from `seed`, every division of a channel equally likely. A direction
-    without a policy cannot be used and is closed; a channel without any, without a size or without two ends is dropped.
-    Raises `GraphError` when the document is neither of the two, or when nothing in it can be used.
+    The files have no balances: they are drawn with `seed`, uniformly between the reserves. A direction without a policy
+    is disabled; a channel without any policy, without a capacity or without two nodes is dropped. Raises `GraphError`
+    for any other document, and if no channel can be used.
     """
     dropped: Counter[str] = Counter()
     if isinstance(document.get("edges"), Sequence):
@@ -52,8 +52,8 @@ def import_graph(document: Mapping[str, Any], *, seed: int = 0) -> Imported:
     numbers = {name: number for number, name in enumerate(names)}
     capacity = np.array([row[3] for row in found], dtype=np.int64)
     reserve = capacity // 100
-    chance = np.random.default_rng(seed)
-    local = reserve + ((capacity - 2 * reserve) * chance.random(len(found))).astype(np.int64)
+    rng = np.random.default_rng(seed)
+    local = reserve + ((capacity - 2 * reserve) * rng.random(len(found))).astype(np.int64)
     sides = [side for row in found for side in row[4:]]
     graph = assemble(
         names,
@@ -92,7 +92,7 @@ def _of_lnd(edge: Mapping[str, Any], dropped: Counter[str]) -> _Row | None:
 
 
 def _of_cln(channels: Sequence[Mapping[str, Any]], dropped: Counter[str]) -> list[_Row | None]:
-    """Core Lightning prints each direction by itself; the two of a channel share its short id."""
+    """Core Lightning lists each direction separately; both directions of a channel have its short channel id."""
     pairs: dict[str, dict[tuple[Any, Any], Mapping[str, Any]]] = {}
     for half in channels:
         ends = (half.get("source"), half.get("destination"))
@@ -135,6 +135,6 @@ def _channel_row(
 
 
 def _parse_count(value: Any) -> int:
-    """A count as these files write it: a number, digits in a text, or `1000msat`; 0 when it cannot be read."""
+    """A number as these files have it: a JSON number, a string of digits, or `1000msat`; 0 for anything else."""
     text = str(value if value is not None else 0).removesuffix("msat")
     return int(text) if text.isascii() and text.isdigit() else 0
