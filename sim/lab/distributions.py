@@ -20,7 +20,7 @@ from leyden.errors import DistributionError
 from leyden.server.timestamps import parse_duration
 from leyden.world.traffic import BEHAVIOURS, Distribution
 
-Said = str | int | float | timedelta
+DistributionText = str | int | float | timedelta
 # Reads one value of a quantity from its text.
 Reader = Callable[[str], Any]
 
@@ -32,19 +32,19 @@ _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NAMES = "uniform(low, high), exp(mean), lognorm(median, spread), normal(mean, deviation), choice(a:3, b:1)"
 
 
-def msat_law(said: Said, name: str = "amount") -> Distribution:
+def msat_distribution(said: DistributionText, name: str = "amount") -> Distribution:
     """Amounts in msat; `25sat` is 25000. Raises `DistributionError`."""
-    return _law(said, name, _msat)
+    return _distribution(said, name, _msat)
 
 
-def span_law(said: Said, name: str = "span") -> Distribution:
+def span_distribution(said: DistributionText, name: str = "span") -> Distribution:
     """Spans in milliseconds: `45s`, `1h30m`, a bare number of seconds, a `timedelta`. Raises `DistributionError`."""
-    return _law(said, name, lambda text: _span_ms(text, name))
+    return _distribution(said, name, lambda text: _span_ms(text, name))
 
 
-def seconds_law(said: Said, name: str = "expiresIn") -> Distribution:
-    """Spans in seconds, written as for `span_law`. Raises `DistributionError`."""
-    return _law(said, name, lambda text: _span_ms(text, name) / 1_000)
+def seconds_distribution(said: DistributionText, name: str = "expiresIn") -> Distribution:
+    """Spans in seconds, written as for `span_distribution`. Raises `DistributionError`."""
+    return _distribution(said, name, lambda text: _span_ms(text, name) / 1_000)
 
 
 def behaviour_distribution(said: str) -> Distribution:
@@ -60,7 +60,7 @@ def behaviour_distribution(said: str) -> Distribution:
     return _words(said, "behaviours", behaviour)
 
 
-def payer_law(said: int | str | Sequence[str]) -> Distribution:
+def payer_distribution(said: int | str | Sequence[str]) -> Distribution:
     """Who pays: a number of wallets (`payer-1`, `payer-2`, ...), names, or a choice of names. Raises
     `DistributionError`."""
     if isinstance(said, bool):
@@ -74,7 +74,7 @@ def payer_law(said: int | str | Sequence[str]) -> Distribution:
     return _words(said, "payers", lambda text: _word(text, "payers"))
 
 
-def _law(said: Said, name: str, read: Reader) -> Distribution:
+def _distribution(said: DistributionText, name: str, read: Reader) -> Distribution:
     if isinstance(said, bool) or not isinstance(said, (str, int, float, timedelta)):
         raise DistributionError(f"{name}: {said!r} is not a distribution: give a number or one of {_NAMES}")
     if isinstance(said, timedelta):

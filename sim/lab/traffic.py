@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from leyden.errors import DistributionError
-from leyden.lab.distributions import Said, behaviour_distribution, msat_law, payer_law, seconds_law, span_law
+from leyden.lab.distributions import (
+    DistributionText,
+    behaviour_distribution,
+    msat_distribution,
+    payer_distribution,
+    seconds_distribution,
+    span_distribution,
+)
 from leyden.server.timestamps import parse_duration, to_iso
 from leyden.world.traffic import DAY_MS, Distribution, TrafficSettings
 
@@ -62,10 +69,10 @@ def traffic(
     world: World,
     rate: str = "30/min",
     *,
-    amount: Said = "lognorm(250000, 1)",
-    patience: Said | None = "lognorm(45s)",
-    think_time: Said = "lognorm(15s)",
-    expiresIn: Said = 300,
+    amount: DistributionText = "lognorm(250000, 1)",
+    patience: DistributionText | None = "lognorm(45s)",
+    think_time: DistributionText = "lognorm(15s)",
+    expiresIn: DistributionText = 300,
     behaviours: str = "pays",
     payers: int | str | Sequence[str] = 100,
     callbackUrl: str | None = None,
@@ -92,13 +99,13 @@ def traffic(
     if count is not None and (type(count) is not int or count < 1):
         raise DistributionError(f"count: {count!r} is not a number of customers: give a whole number from 1, or None")
     settings: TrafficSettings = {
-        "arrivals": arrivals_law(rate),
-        "amount": msat_law(amount),
+        "arrivals": arrival_process(rate),
+        "amount": msat_distribution(amount),
         "behaviour": behaviour_distribution(behaviours),
-        "payer": payer_law(payers),
-        "think_time": span_law(think_time, "think_time"),
-        "patience": None if patience is None else span_law(patience, "patience"),
-        "expiresIn": seconds_law(expiresIn),
+        "payer": payer_distribution(payers),
+        "think_time": span_distribution(think_time, "think_time"),
+        "patience": None if patience is None else span_distribution(patience, "patience"),
+        "expiresIn": seconds_distribution(expiresIn),
         "callbackUrl": callbackUrl,
         "description": description,
         "arguments": {"rate": rate, "amount": str(amount), "patience": str(patience), "expiresIn": str(expiresIn)},
@@ -112,7 +119,7 @@ def traffic(
     return Traffic(world, row["id"])
 
 
-def arrivals_law(said: str) -> Distribution:
+def arrival_process(said: str) -> Distribution:
     """The arrival process as the world stores it. Raises `DistributionError` with the possible forms."""
     if not isinstance(said, str):
         raise DistributionError(f"rate: {said!r} has no unit of time: write for example {_FORMS}")

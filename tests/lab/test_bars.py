@@ -1,4 +1,4 @@
-"""Bars: figures as lengths."""
+"""Bar charts of figures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_bar_is_as_long_as_its_figure() -> None:
     assert drawn.mermaid is None
 
 
-def test_shares_are_measured_against_all_of_it() -> None:
+def test_shares_are_relative_to_one() -> None:
     half = bars(pd.DataFrame({"paid": [0.5]}), title="Paid", percent=True)
     most = bars(pd.DataFrame({"paid": [0.5]}), title="Paid")
     assert 2 * lengths(half.svg)[0] == lengths(most.svg)[0]
@@ -43,7 +43,7 @@ def test_every_series_has_its_colour_and_its_name() -> None:
     assert ">two<" in drawn.svg
 
 
-def test_where_a_figure_may_lie_is_a_line_over_its_bar() -> None:
+def test_low_and_high_are_a_line_over_the_bar() -> None:
     table = pd.DataFrame({"paid": [0.5]})
     plain = bars(table, title="Paid", percent=True)
     ranged = bars(table, title="Paid", percent=True, low=table - 0.1, high=table + 0.1)
@@ -52,7 +52,7 @@ def test_where_a_figure_may_lie_is_a_line_over_its_bar() -> None:
 
 
 @given(st.lists(st.tuples(figures, figures), min_size=1, max_size=12), st.booleans())
-def test_any_figures_stay_on_the_sheet(rows: list[tuple[float, float]], percent: bool) -> None:
+def test_any_figures_stay_inside_the_drawing(rows: list[tuple[float, float]], percent: bool) -> None:
     drawn = bars(pd.DataFrame(rows, columns=["a", "b"]), title="<Any & all>", percent=percent)
     root = ElementTree.fromstring(drawn.svg)
     wide = float(root.get("width", ""))
@@ -76,7 +76,7 @@ def test_whole_numbers_with_gaps_are_drawn_too() -> None:
         (pd.DataFrame({"a": [float("inf")]}), "without end"),
     ],
 )
-def test_what_is_no_chart_is_refused(table: pd.DataFrame, words: str) -> None:
+def test_an_invalid_table_is_refused(table: pd.DataFrame, words: str) -> None:
     with pytest.raises(DrawingError, match=words):
         bars(table, title="No")
 

@@ -1,4 +1,4 @@
-"""Drawings: pictures that say what happened, and that no stranger's text can spoil."""
+"""Drawings show the events, and no external text can break them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ texts = st.text(max_size=200) | st.text(
 def sold(
     description: str = "Coffee", payer: str = "ana", answers: tuple[int | str, ...] = (), *, expires_in: int = 300
 ) -> tuple[Sandbox, str]:
-    """A Charge that was paid after twelve seconds, and whose callback was answered like this."""
+    """A Charge that was paid after twelve seconds, whose callback gets these responses."""
     sandbox = Sandbox(seed=7, start=START)
     sandbox.receiver("shop").answers(list(answers))
     url = "http://shop.localhost/paid?a='&b=1"
@@ -61,7 +61,7 @@ def fresh() -> tuple[Sandbox, str]:
 
 
 def crowded() -> tuple[Sandbox, str]:
-    """A Charge that many tried to pay, one way or another, and that nobody could."""
+    """A Charge with many failed payments."""
     sandbox = Sandbox(seed=7, start="2030-01-01T23:59:00Z")
     url = "http://shop.localhost/paid"
     charge = sandbox.charges.create(amount="250000", description="Late", expiresIn=60, callbackUrl=url)
@@ -102,7 +102,7 @@ ELEMENTS = {"svg", "g", "defs", "marker", "title", "desc", "text", "tspan", "rec
 
 
 def assert_tame(drawing: Drawing) -> None:
-    """Well-formed XML of known elements; nothing that runs, loads or leads anywhere; nothing unseen in any form."""
+    """Well-formed XML of known elements, without scripts, links or invisible characters."""
     for form in (drawing.svg, drawing.svg_with_background, drawing._repr_html_()):
         for element in ElementTree.fromstring(form).iter():
             assert element.tag.removeprefix(SVG) in ELEMENTS | {"div"}, element.tag
@@ -121,7 +121,7 @@ def assert_tame(drawing: Drawing) -> None:
 def written(
     svg: ElementTree.Element, x: float = 0.0, y: float = 0.0
 ) -> Iterator[tuple[str, float, float, float, float]]:
-    """Every line of text as (text, left, top, right, bottom), as wide as the widest usual font makes it."""
+    """Every line of text as (text, left, top, right, bottom), with the width of the widest usual font."""
     for child in svg:
         if child.tag == f"{SVG}svg":
             yield from written(child, x + float(child.attrib["x"]), y + float(child.attrib["y"]))
@@ -152,7 +152,7 @@ def written(
 
 
 def assert_legible(drawing: Drawing) -> None:
-    """No two lines of text cover each other, and none leaves the picture."""
+    """No two lines of text overlap, and none is outside the drawing."""
     svg = ElementTree.fromstring(drawing.svg)
     width, height = float(svg.attrib["width"]), float(svg.attrib["height"])
     lines = list(written(svg))
@@ -179,7 +179,7 @@ WORLDS: dict[str, Callable[[], tuple[Sandbox, str]]] = {
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_every_picture_of_every_world_is_tame_and_legible(name: str) -> None:
+def test_every_drawing_of_every_world_is_safe_and_legible(name: str) -> None:
     for drawing in everything(*WORLDS[name]()).values():
         assert_tame(drawing)
         assert_legible(drawing)
@@ -187,7 +187,7 @@ def test_every_picture_of_every_world_is_tame_and_legible(name: str) -> None:
 
 @settings(max_examples=25)
 @given(description=texts, payer=texts, later=texts)
-def test_no_text_of_a_stranger_spoils_a_picture(description: str, payer: str, later: str) -> None:
+def test_no_external_text_breaks_a_drawing(description: str, payer: str, later: str) -> None:
     sandbox = Sandbox(seed=7, start=START)
     url = "http://shop.localhost/paid"
     charge = sandbox.world.service.charges.issue(
@@ -219,7 +219,7 @@ def test_drawing_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("colour", [colour for tone, colour in COLOURS.items() if tone != PLAIN])
-def test_what_is_coloured_can_be_seen_on_white_and_on_near_black(colour: str) -> None:
+def test_every_colour_has_contrast_on_white_and_on_near_black(colour: str) -> None:
     def light(code: str) -> float:
         parts = [int(code[place : place + 2], 16) / 255 for place in (1, 3, 5)]
         linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
@@ -233,10 +233,10 @@ def test_what_is_coloured_can_be_seen_on_white_and_on_near_black(colour: str) ->
 # The timeline and the sequence
 
 
-def test_a_timeline_tells_a_sale_from_the_order_to_the_callback() -> None:
+def test_a_timeline_shows_a_sale_from_the_charge_to_the_callback() -> None:
     sandbox, charge_id = sold(answers=(500, 200))
-    told = [line.strip() for line in timeline(sandbox.world, charge_id).text.splitlines()][1:]
-    assert told == [
+    shown = [line.strip() for line in timeline(sandbox.world, charge_id).text.splitlines()][1:]
+    assert shown == [
         "09:00:00.000  service   creates the Charge → pending  250 sat, payable until 09:05:00.000 · “Coffee”",
         f"node      issues the invoice  {sandbox.charges[charge_id].request[:17]}…",
         "payer     ana pays 250 sat  starts 12 s later",
@@ -253,7 +253,7 @@ def test_a_timeline_tells_a_sale_from_the_order_to_the_callback() -> None:
     ]
 
 
-def test_what_happens_in_one_instant_is_told_by_cause_and_effect() -> None:
+def test_events_of_one_instant_are_ordered_by_cause_and_effect() -> None:
     sandbox, charge_id = crowded()
     last = [
         step.text for step in charge_events(sandbox.world, charge_id).events if step.at == sandbox.world.clock.now()
@@ -270,7 +270,7 @@ def test_what_happens_in_one_instant_is_told_by_cause_and_effect() -> None:
     ]
 
 
-def test_a_payment_that_was_begun_after_the_expiry_in_its_very_instant_comes_after_it() -> None:
+def test_a_payment_started_in_the_instant_of_the_expiry_comes_after_it() -> None:
     sandbox, charge_id = fresh()
     charge = sandbox.charges[charge_id]
     sandbox.advance_to(charge.expires_at)
@@ -289,7 +289,7 @@ def test_a_payment_that_was_begun_after_the_expiry_in_its_very_instant_comes_aft
     ]
 
 
-def test_three_days_and_two_milliseconds_are_rows_of_one_picture() -> None:
+def test_three_days_and_two_milliseconds_fit_in_one_drawing() -> None:
     sandbox, charge_id = WORLDS["spent"]()
     drawing = timeline(sandbox.world, charge_id)
     assert sandbox.world.clock.now() - charge_events(sandbox.world, charge_id).events[0].at > 60 * 3_600_000
@@ -308,7 +308,7 @@ def test_a_new_charge_shows_that_it_will_expire() -> None:
     ]
 
 
-def test_what_is_ahead_is_hollow_and_below_the_present() -> None:
+def test_scheduled_events_are_hollow_and_below_the_present() -> None:
     sandbox, charge_id = fresh()
     sandbox.wallet("ana").pay(sandbox.charges[charge_id], delay="1m")
     svg = ElementTree.fromstring(timeline(sandbox.world, charge_id).svg)
@@ -318,7 +318,7 @@ def test_what_is_ahead_is_hollow_and_below_the_present() -> None:
     assert min(hollow) > now
 
 
-def test_a_story_too_long_for_a_picture_says_how_much_is_left_out() -> None:
+def test_a_long_timeline_says_how_many_events_are_left_out() -> None:
     sandbox, charge_id = WORLDS["scale-free:400"]()
     story = charge_events(sandbox.world, charge_id)
     assert story.omitted > 0
@@ -327,7 +327,7 @@ def test_a_story_too_long_for_a_picture_says_how_much_is_left_out() -> None:
         assert f"{story.omitted} events are left out here" in "".join(ElementTree.fromstring(drawing.svg).itertext())
 
 
-def test_a_sequence_has_a_line_for_everybody_who_takes_part() -> None:
+def test_a_sequence_has_a_line_for_every_participant() -> None:
     sandbox, charge_id = crowded()
     drawing = sequence(sandbox.world, charge_id)
     assert drawing.mermaid is not None
@@ -350,13 +350,13 @@ def through_a_hub(outcome: str = "settle") -> tuple[Sandbox, str]:
 
 def test_a_payment_over_the_network_is_in_the_lane_of_its_hops() -> None:
     sandbox, charge_id = through_a_hub()
-    told = timeline(sandbox.world, charge_id).text
-    assert "hops      ana's HTLC sent  1 sat via hub → shop, fee 1 sat" in told
-    assert "node      ana's HTLC arrives" in told
-    assert "payer     ana: SUCCEEDED" in told
+    shown = timeline(sandbox.world, charge_id).text
+    assert "hops      ana's HTLC sent  1 sat via hub → shop, fee 1 sat" in shown
+    assert "node      ana's HTLC arrives" in shown
+    assert "payer     ana: SUCCEEDED" in shown
 
 
-def test_a_fault_and_a_replay_are_steps_too() -> None:
+def test_a_fault_and_a_replay_are_events() -> None:
     sandbox = Sandbox(seed=7, start=START)
     charge = sandbox.charges.create(amount="1000", description="x", callbackUrl="http://shop.localhost/")
     sandbox.faults.add("duplicate", charge=charge)
@@ -365,13 +365,13 @@ def test_a_fault_and_a_replay_are_steps_too() -> None:
     delivery = sandbox.world.service.outbox.deliveries(charge.id)[0]["id"]
     sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery}/replay")
     sandbox.advance("1s")
-    told = timeline(sandbox.world, charge.id).text
-    assert "fault: duplicate  applies to callback 1" in told
-    assert told.index("replay  the message is sent again") < told.index("callback 2 → 200")
+    shown = timeline(sandbox.world, charge.id).text
+    assert "fault: duplicate  applies to callback 1" in shown
+    assert shown.index("replay  the message is sent again") < shown.index("callback 2 → 200")
 
 
 @pytest.mark.parametrize("draw", [timeline, sequence])
-def test_an_id_that_is_no_charges_is_refused_with_what_to_draw_instead(draw: Callable[..., Drawing]) -> None:
+def test_an_unknown_id_is_refused_with_what_to_draw_instead(draw: Callable[..., Drawing]) -> None:
     sandbox = Sandbox(seed=7)
     with pytest.raises(DrawingError, match="no Charge 'nobody' in this world"):
         draw(sandbox.world, "nobody")
@@ -387,7 +387,7 @@ def test_an_id_that_is_no_charges_is_refused_with_what_to_draw_instead(draw: Cal
 # The lifecycle
 
 
-def test_a_lifecycle_marks_the_way_one_charge_took() -> None:
+def test_a_lifecycle_marks_the_transitions_of_one_charge() -> None:
     sandbox, charge_id = sold()
     drawing = lifecycle(sandbox.world, "Charge", charge_id)
     assert "  pending --payment_settled--> completed  09:00:12.000" in drawing.text.splitlines()
@@ -400,7 +400,7 @@ def test_a_lifecycle_marks_the_way_one_charge_took() -> None:
     assert marked == ["payment_settled [before_expiry] · 09:00:12.000"]
 
 
-def test_a_lifecycle_of_all_counts_who_went_where() -> None:
+def test_a_lifecycle_of_all_counts_the_transitions() -> None:
     sandbox = Sandbox(seed=7, start=START)
     for place in range(5):
         charge = sandbox.charges.create(amount="1000", description="x", expiresIn=60)
@@ -408,25 +408,25 @@ def test_a_lifecycle_of_all_counts_who_went_where() -> None:
             sandbox.wallet("ana").pay(charge)
     sandbox.run()
     sandbox.charges.create(amount="1000", description="x")
-    told = lifecycle(sandbox.world, "Charge").text.splitlines()
-    assert told[0] == "6 Charges"
-    assert "  pending --payment_settled--> completed  3 ×" in told
-    assert "  pending --expiry_reached--> expired  2 ×" in told
-    assert "  pending: 1 now" in told
+    shown = lifecycle(sandbox.world, "Charge").text.splitlines()
+    assert shown[0] == "6 Charges"
+    assert "  pending --payment_settled--> completed  3 ×" in shown
+    assert "  pending --expiry_reached--> expired  2 ×" in shown
+    assert "  pending: 1 now" in shown
 
 
-def test_a_static_charge_that_was_disabled_and_opened_again_went_both_ways() -> None:
+def test_a_lifecycle_shows_a_static_charge_disabled_and_reopened() -> None:
     sandbox = Sandbox(seed=7, start=START)
     tips = sandbox.static_charges.create(minAmount="1000", maxAmount="5000", description="Tips", allowedSlots=1)
     sandbox.wallet("ana").scan(tips, amount=2_000)
     sandbox.advance("1s")
     tips.update(allowedSlots=2)
-    told = lifecycle(sandbox.world, "StaticCharge", tips.id).text
-    assert "active --slots_filled--> disabled  09:00:00.000" in told
-    assert "disabled --slots_reopened--> active  09:00:01.000" in told
+    shown = lifecycle(sandbox.world, "StaticCharge", tips.id).text
+    assert "active --slots_filled--> disabled  09:00:00.000" in shown
+    assert "disabled --slots_reopened--> active  09:00:01.000" in shown
 
 
-def test_a_world_opened_again_draws_what_its_rows_still_know(tmp_path: Path) -> None:
+def test_a_reopened_world_draws_from_its_rows(tmp_path: Path) -> None:
     with Sandbox(seed=7, start=START, data=tmp_path) as sandbox:
         charge = sandbox.charges.create(amount="1000", description="x", expiresIn=60)
         sandbox.wallet("ana").pay(charge, delay="5s")
@@ -440,7 +440,7 @@ def test_a_world_opened_again_draws_what_its_rows_still_know(tmp_path: Path) -> 
         assert "no longer has the transitions of 1 of them" in lifecycle(again.world, "StaticCharge").text
 
 
-def test_a_lifecycle_of_nothing_says_so() -> None:
+def test_a_lifecycle_without_resources_says_so() -> None:
     world = Sandbox(seed=7).world
     assert lifecycle(world, "Charge").text.startswith("No Charges yet")
     with pytest.raises(DrawingError, match="one for Charge and StaticCharge"):
@@ -452,7 +452,7 @@ def test_a_lifecycle_of_nothing_says_so() -> None:
 # The network
 
 
-def test_a_channel_is_filled_by_what_can_flow_towards_the_shop() -> None:
+def test_a_channel_is_filled_by_the_balance_towards_the_shop() -> None:
     sandbox, _ = travelled("line:2")
     channel = sandbox.network["shop"].channels[0]
     svg = ElementTree.fromstring(network(sandbox.world).svg)
@@ -483,7 +483,7 @@ def test_a_large_network_says_what_it_leaves_out(shape: str) -> None:
     assert f"left out: {nodes - len(shown):,} node" in drawing.text
 
 
-def test_without_a_network_the_picture_says_that_payments_are_direct() -> None:
+def test_without_a_network_the_drawing_says_that_payments_are_direct() -> None:
     sandbox, _ = sold()
     assert network(sandbox.world).text.startswith("Payments are direct")
     assert "ana --> node" in network(sandbox.world).text
@@ -501,12 +501,12 @@ def test_without_a_network_the_picture_says_that_payments_are_direct() -> None:
         (999_500_000, "1.0M"),
     ],
 )
-def test_amounts_on_the_map_are_short(msat: int, shown: str) -> None:
+def test_amounts_in_a_network_drawing_are_rounded(msat: int, shown: str) -> None:
     assert compact(msat) == shown
 
 
 @pytest.mark.parametrize(("msat", "shown"), [(1, "0.001 sat"), (1_000, "1 sat"), (1_234_500, "1,234.5 sat")])
-def test_amounts_in_a_story_are_exact(msat: int, shown: str) -> None:
+def test_amounts_in_a_timeline_are_exact(msat: int, shown: str) -> None:
     assert sat(msat) == shown
 
 
@@ -514,7 +514,7 @@ def test_amounts_in_a_story_are_exact(msat: int, shown: str) -> None:
 
 
 def modules(drawing: Drawing) -> set[tuple[int, int]]:
-    """The dark modules of a picture, as (row, column)."""
+    """The dark modules of a drawing, as (row, column)."""
     svg = ElementTree.fromstring(drawing.svg)
     path = next(path.attrib["d"] for path in svg.iter(f"{SVG}path"))
     runs = re.findall(r"M(\d+) (\d+)h(\d+)v1h-\d+z", path)
@@ -527,7 +527,7 @@ def expected(text: str) -> set[tuple[int, int]]:
     return {(y, x) for y, row in enumerate(matrix) for x, dark in enumerate(row) if dark}
 
 
-def test_a_request_is_drawn_in_capitals_and_smaller_for_it() -> None:
+def test_a_payment_request_is_encoded_in_capitals_and_smaller() -> None:
     sandbox, charge_id = fresh()
     request = sandbox.charges[charge_id].request
     assert modules(qr(request)) == expected(request.upper())
@@ -535,7 +535,7 @@ def test_a_request_is_drawn_in_capitals_and_smaller_for_it() -> None:
     assert max(modules(qr(request))) < max(expected(request))
 
 
-def test_any_other_text_is_drawn_as_it_is() -> None:
+def test_any_other_text_is_encoded_unchanged() -> None:
     for text in ("https://shop.example/Pay", "lnMixedCase", "ln with spaces"):
         assert modules(qr(text)) == expected(text)
 
@@ -554,7 +554,7 @@ def test_the_terminal_shows_the_same_modules() -> None:
     assert dark == modules(drawing)
 
 
-def test_a_code_that_cannot_be_is_refused() -> None:
+def test_an_impossible_qr_code_is_refused() -> None:
     with pytest.raises(DrawingError, match="nothing to draw"):
         qr("")
     assert modules(qr("x" * 2_953))
@@ -565,13 +565,13 @@ def test_a_code_that_cannot_be_is_refused() -> None:
 # The schedule
 
 
-def test_a_world_with_nothing_ahead_says_so() -> None:
+def test_a_schedule_without_events_says_so() -> None:
     assert (
         schedule(Sandbox(seed=1, start=START).world).text == "Nothing is scheduled\n09:00:00.000  -- now, 2030-01-01 --"
     )
 
 
-def test_a_schedule_names_each_event_and_every_try_of_a_message() -> None:
+def test_a_schedule_shows_each_event_and_every_attempt_of_a_message() -> None:
     sandbox = Sandbox(seed=7, start=START)
     sandbox.receiver("shop").answers([500, "timeout"])
     charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/")
@@ -579,11 +579,11 @@ def test_a_schedule_names_each_event_and_every_try_of_a_message() -> None:
     sandbox.wallet("ana").pay(charge)
     sandbox.advance("1m")
     sandbox.wallet("bob").pay(sandbox.charges.create(amount="2000", description="cake"), delay="2m")
-    told = schedule(sandbox.world).text
-    assert told.startswith("5 scheduled events")
+    shown = schedule(sandbox.world).text
+    assert shown.startswith("5 scheduled events")
     order = ["bob pays  2 sat", "bob gives up", "callback 3", "Charge expires  2 sat · “cake”", "Static Charge expires"]
-    assert [told.index(words) for words in order] == sorted(told.index(words) for words in order)
-    tries = told.splitlines()[-1].partition(": ")[2].split(" | ")
+    assert [shown.index(words) for words in order] == sorted(shown.index(words) for words in order)
+    tries = shown.splitlines()[-1].partition(": ")[2].split(" | ")
     assert len(tries) == 10
     assert tries[0] == "500 09:00:00.000"
     assert tries[1].startswith("timeout ")
@@ -605,7 +605,7 @@ def test_a_long_schedule_says_how_much_is_left_out() -> None:
     assert_legible(drawing)
 
 
-def test_a_message_sent_again_begins_its_schedule_anew() -> None:
+def test_a_replayed_message_starts_its_schedule_again() -> None:
     sandbox, charge_id = sold(answers=(500,) * 10)
     sandbox.receiver("shop").answers([500])
     delivery = sandbox.world.service.outbox.deliveries(charge_id)[0]["id"]
@@ -620,7 +620,7 @@ def test_a_message_sent_again_begins_its_schedule_anew() -> None:
 # Forms
 
 
-def test_a_drawing_is_written_as_a_picture_on_paper_or_as_mermaid(tmp_path: Path) -> None:
+def test_a_drawing_is_saved_as_svg_with_a_background_or_as_mermaid(tmp_path: Path) -> None:
     drawing = timeline(*_of(sold()))
     saved = drawing.save(tmp_path / "sale.svg").read_text(encoding="utf-8")
     assert ElementTree.fromstring(saved)[0].attrib["fill"] == "#ffffff"
@@ -631,7 +631,7 @@ def test_a_drawing_is_written_as_a_picture_on_paper_or_as_mermaid(tmp_path: Path
         qr("hello").save(tmp_path / "code.mmd")
 
 
-def test_a_notebook_gets_the_picture_in_its_own_colours_and_a_terminal_gets_lines() -> None:
+def test_a_notebook_shows_html_and_a_terminal_text() -> None:
     drawing = timeline(*_of(fresh()))
     bundle = drawing._repr_mimebundle_()
     assert list(bundle) == ["text/html", "image/svg+xml", "text/plain"]
@@ -650,7 +650,7 @@ def _of(made: tuple[Sandbox, str]) -> tuple[object, str]:
 
 
 @given(texts)
-def test_a_clean_text_is_one_line_of_what_can_be_seen_and_stays_so(text: str) -> None:
+def test_a_clean_text_is_one_line_of_visible_characters(text: str) -> None:
     shown = clean(text)
     assert clean(shown) == shown
     assert not {
@@ -659,14 +659,14 @@ def test_a_clean_text_is_one_line_of_what_can_be_seen_and_stays_so(text: str) ->
     ElementTree.fromstring(f"<t>{shown.replace('&', '&amp;').replace('<', '&lt;')}</t>")
 
 
-def test_what_is_hidden_is_shown_by_its_number() -> None:
+def test_an_invisible_character_is_shown_by_its_code_point() -> None:
     assert clean("a\u202eb\x00c\nd\te") == "a‹U+202E›b‹U+0000›c↵d e"
     assert clean("e" + "\u0301" * 30) == "e\u0301\u0301"
     assert len(clean("x" * 5_000)) == 4_001
 
 
 @given(texts, st.floats(30, 600), st.integers(1, 3))
-def test_a_text_is_broken_into_lines_that_fit_and_loses_nothing_but_its_end(text: str, room: float, most: int) -> None:
+def test_a_text_is_wrapped_into_lines_that_fit_and_loses_only_its_end(text: str, room: float, most: int) -> None:
     lines = wrap_runs([TextRun("so: ", bold=True), TextRun(text)], room, 12, most)
     assert len(lines) <= most
     for line in lines:
@@ -678,7 +678,7 @@ def test_a_text_is_broken_into_lines_that_fit_and_loses_nothing_but_its_end(text
 
 
 @given(texts, st.floats(20, 400))
-def test_what_is_clipped_fits(text: str, room: float) -> None:
+def test_a_clipped_text_fits(text: str, room: float) -> None:
     shown = clip(clean(text), room, 12)
     assert text_width(shown, 12) <= room or shown == "…"
 

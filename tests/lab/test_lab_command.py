@@ -1,4 +1,4 @@
-"""`leyden lab`: the notebooks on your own desk; what you have written there is yours."""
+"""`leyden lab` copies the notebooks and keeps changed copies."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def _no_jupyterlab(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_no_jupyterlab")
-def test_without_jupyterlab_the_notebooks_are_there_and_it_says_what_to_install(
+def test_without_jupyterlab_the_notebooks_are_copied_and_the_error_says_what_to_install(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["lab", str(tmp_path / "desk")]) == 1
-    assert sorted(path.name for path in (tmp_path / "desk").iterdir()) == NAMES
+    assert main(["lab", str(tmp_path / "copies")]) == 1
+    assert sorted(path.name for path in (tmp_path / "copies").iterdir()) == NAMES
     assert 'pip install "leyden[lab]"' in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("_no_jupyterlab")
-def test_what_its_owner_has_changed_stays_and_what_he_has_thrown_away_comes_again(
+def test_a_changed_copy_is_kept_and_a_deleted_one_is_copied_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy_notebooks(tmp_path)
@@ -56,30 +56,30 @@ def test_what_its_owner_has_changed_stays_and_what_he_has_thrown_away_comes_agai
 
 @pytest.mark.usefixtures("_no_jupyterlab")
 def test_the_copies_are_trusted_so_that_their_drawings_show(tmp_path: Path) -> None:
-    main(["lab", str(tmp_path / "desk")])
+    main(["lab", str(tmp_path / "copies")])
     notary: Any = NotebookNotary()
     try:
         for name in NAMES:
-            assert notary.check_signature(nbformat.read(tmp_path / "desk" / name, as_version=4))
+            assert notary.check_signature(nbformat.read(tmp_path / "copies" / name, as_version=4))
     finally:
         notary.store.close()
 
 
-def test_a_directory_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_path_that_is_not_a_directory_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     assert main(["lab", str(tmp_path / "file")]) == 1
     assert "choose another directory" in capsys.readouterr().err
 
 
 def called(folder: Path, main_of_stub: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """`leyden lab desk` beside a JupyterLab that is only this much code."""
+    """`leyden lab copies` with a stub of JupyterLab."""
     stub = folder / "packages" / "jupyterlab"
     stub.mkdir(parents=True)
     (stub / "__init__.py").write_text("")
     (stub / "__main__.py").write_text(main_of_stub)
     path = os.pathsep.join([str(stub.parent), str(Path(__file__).parents[2])])
     return subprocess.run(
-        [sys.executable, "-m", "leyden.__main__", "lab", "desk", *arguments],
+        [sys.executable, "-m", "leyden.__main__", "lab", "copies", *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
@@ -95,11 +95,11 @@ def test_jupyterlab_opens_the_first_notebook_in_that_directory(tmp_path: Path, o
     assert done.returncode == 3, done.stderr
     arguments, folder = json.loads(done.stdout.splitlines()[-1])
     assert arguments == [NAMES[0], *options]
-    assert Path(folder) == (tmp_path / "desk").resolve()
+    assert Path(folder) == (tmp_path / "copies").resolve()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process interrupts another one only on POSIX")
-def test_an_interruption_is_for_jupyterlab_to_hear(tmp_path: Path) -> None:
+def test_an_interrupt_is_handled_by_jupyterlab(tmp_path: Path) -> None:
     interrupts = "import os, signal, sys\nos.kill(os.getppid(), signal.SIGINT)\nprint('asks')\nsys.exit(0)\n"
     done = called(tmp_path, interrupts)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "asks"), done.stderr

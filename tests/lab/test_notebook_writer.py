@@ -1,4 +1,4 @@
-"""Exports: a world that somebody should see, as a notebook that he can run."""
+"""Notebooks of a sandbox, which run and create it again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ START = "2030-01-01T09:00Z"
 
 
 def troubled() -> Sandbox:
-    """A shop on a bad day: a payment that came too late, a callback that nobody took, a code with one slot."""
+    """A shop with failures: a payment after the expiry, an undelivered callback, a code with one slot."""
     sb = Sandbox(seed=7, start=START)
     sb.receiver("shop").always(500)
     late = sb.charges.create(
@@ -46,7 +46,7 @@ def test_a_world_is_exported_and_its_notebook_runs(tmp_path: Path) -> None:
     assert "INCORRECT_PAYMENT_DETAILS" in said
 
 
-def test_the_same_world_is_the_same_file(tmp_path: Path) -> None:
+def test_equal_worlds_give_equal_files(tmp_path: Path) -> None:
     one, other = troubled().notebook(tmp_path / "one.ipynb"), troubled().notebook(tmp_path / "other.ipynb")
     assert one.read_bytes() == other.read_bytes()
 
@@ -58,7 +58,7 @@ def test_exporting_changes_nothing(tmp_path: Path) -> None:
     assert (sandbox.journal_hash, sandbox.now, sandbox.script()) == before
 
 
-def test_what_went_wrong_is_told_first(tmp_path: Path) -> None:
+def test_failures_are_shown_first(tmp_path: Path) -> None:
     sandbox = Sandbox(seed=7, start=START)
     good = [sandbox.charges.create(amount="1000", description=f"Tea {n}") for n in range(5)]
     for charge in good:
@@ -71,14 +71,14 @@ def test_what_went_wrong_is_told_first(tmp_path: Path) -> None:
     assert len(pictures) == 3
 
 
-def test_a_world_in_which_nothing_happened_is_a_notebook_too(tmp_path: Path) -> None:
+def test_an_empty_world_is_exported_too(tmp_path: Path) -> None:
     sources = code_of(Sandbox(seed=7, start=START).notebook(tmp_path / "x.ipynb"))
     for source in sources:
         compile(source, "cell", "exec")
     assert not [source for source in sources if "timeline" in source]
 
 
-def test_a_network_shows_where_the_payments_went(tmp_path: Path) -> None:
+def test_the_notebook_of_a_network_shows_the_routes(tmp_path: Path) -> None:
     sandbox = Sandbox(seed=7, start=START, network="line:4")
     sandbox.wallet("bob").pay(sandbox.charges.create(amount="1000", description="Tea"))
     sandbox.run("1m")
@@ -89,7 +89,7 @@ def test_a_network_shows_where_the_payments_went(tmp_path: Path) -> None:
         exec(compile(source, "cell", "exec"), namespace)
 
 
-def test_what_a_customer_wrote_is_only_text(tmp_path: Path) -> None:
+def test_text_from_a_customer_stays_text(tmp_path: Path) -> None:
     hostile = '```\n# Hello <script>alert(1)</script> [x](javascript:1) \u202e\x00 """ \' {} $x$'
     sandbox = Sandbox(seed=7, start=START)
     charge = sandbox.charges.create(amount="1000", description=hostile, internalId='"""\n')
@@ -107,7 +107,7 @@ def test_what_a_customer_wrote_is_only_text(tmp_path: Path) -> None:
     assert namespace["sb"].charges[charge.id].data["description"] == hostile
 
 
-def test_a_fork_is_told_from_its_beginning(tmp_path: Path) -> None:
+def test_the_notebook_of_a_fork_starts_at_its_creation(tmp_path: Path) -> None:
     fork = troubled().fork("what if", reseed=3)
     fork.advance("1h")
     namespace: dict[str, Any] = {}
@@ -116,7 +116,7 @@ def test_a_fork_is_told_from_its_beginning(tmp_path: Path) -> None:
     assert namespace["sb"].label == "what if"
 
 
-def test_a_world_whose_past_is_not_known_says_what_to_keep_instead(tmp_path: Path) -> None:
+def test_a_sandbox_without_an_action_log_is_refused(tmp_path: Path) -> None:
     with Sandbox(seed=7, data=tmp_path / "data") as sandbox:
         sandbox.charges.create(amount="1000", description="Tea")
     with Sandbox(data=tmp_path / "data") as again, pytest.raises(ActionLogError, match="save"):

@@ -1,4 +1,4 @@
-"""Scripts: a sandbox tells how it came to be, in Python; and whoever runs that has the same sandbox."""
+"""Scripts: the Python program of a sandbox creates the same sandbox."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def made_by(script: str) -> Sandbox:
 )
 @example([("static", 2), ("scan", 0, 2000), ("slots", 0), ("scan", 0, 500), ("idle",)])
 @example([("create", "1000", 600, URL), ("pay", 0, "hold", 0), ("step",), ("settle", 0), ("idle",)])
-def test_the_script_makes_the_same_sandbox(done: list[Action]) -> None:
+def test_the_script_creates_the_same_sandbox(done: list[Action]) -> None:
     sandbox = Sandbox(seed=7, start="2030-01-01T09:00Z")
     for deed in done:
         perform(sandbox, deed)
@@ -51,36 +51,34 @@ def test_the_script_makes_the_same_sandbox(done: list[Action]) -> None:
 
 
 @given(st.lists(actions, max_size=8), st.lists(actions, max_size=8), st.sampled_from([None, 1]))
-def test_so_does_a_forks_with_other_luck_or_the_same(
-    past: list[Action], future: list[Action], luck: int | None
-) -> None:
+def test_the_script_of_a_fork_creates_the_same_fork(past: list[Action], future: list[Action], seed: int | None) -> None:
     parent = Sandbox(seed=7)
     for deed in past:
         perform(parent, deed)
-    told = parent.script()
-    fork = parent.fork("what if", reseed=luck)
+    script = parent.script()
+    fork = parent.fork("what if", reseed=seed)
     for deed in future:
         perform(fork, deed)
     again = made_by(fork.script())
     assert again.label == "what if"
     assert full_state(again) == full_state(fork)
-    assert parent.script() == told
+    assert parent.script() == script
 
 
 @given(st.lists(actions, max_size=12))
-def test_looking_leaves_no_trace(done: list[Action]) -> None:
+def test_reading_changes_and_records_nothing(done: list[Action]) -> None:
     sandbox = Sandbox(seed=7)
     for deed in done:
         perform(sandbox, deed)
-    before, told = full_state(sandbox), sandbox.script()
+    before, script = full_state(sandbox), sandbox.script()
     assert displayed_state(sandbox) == displayed_state(sandbox)
     for name in ("payments", "callbacks", "journal"):
         sandbox.table(name)
     sandbox.diff(sandbox.fork())
-    assert (full_state(sandbox), sandbox.script()) == (before, told)
+    assert (full_state(sandbox), sandbox.script()) == (before, script)
 
 
-def test_what_it_looks_like() -> None:
+def test_the_text_of_a_script() -> None:
     sandbox = Sandbox(seed=7, start="2030-01-01T09:00Z", overlays=["strict"])
     charge = sandbox.charges.create(amount="250000", description='Coffee "to go"', callbackUrl=URL)
     tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips")
@@ -126,7 +124,7 @@ def test_what_it_looks_like() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:createCharge has no field")
-def test_odd_names_and_texts_are_told_too() -> None:
+def test_unusual_names_and_texts_are_in_the_script() -> None:
     sandbox = Sandbox(seed=7)
     odd = {"self": 1, "class": [None, True, 1.5], "with space": {"ä\u202e": "\\\n'\""}}
     sandbox.charges.create(amount="1000", description="tabs\tand \u202e", **odd)
@@ -134,7 +132,7 @@ def test_odd_names_and_texts_are_told_too() -> None:
     assert full_state(made_by(sandbox.script())) == full_state(sandbox)
 
 
-def test_what_comes_over_a_port_is_told_too() -> None:
+def test_requests_over_a_port_are_in_the_script() -> None:
     with Sandbox(seed=7) as sandbox:
         url = sandbox.serve()
 
@@ -158,7 +156,7 @@ def test_what_comes_over_a_port_is_told_too() -> None:
         assert again.journal_hash == sandbox.journal_hash
 
 
-def test_a_sandbox_on_the_processs_clock_is_told_with_its_instants() -> None:
+def test_the_script_of_a_process_clock_has_its_instants() -> None:
     with freeze_time("2030-01-01 09:00", tz_offset=0) as frozen:
         sandbox = Sandbox(clock="process")
         sandbox.charges.create(amount="1000", description="tea", expiresIn=60, callbackUrl=URL)
@@ -167,9 +165,9 @@ def test_a_sandbox_on_the_processs_clock_is_told_with_its_instants() -> None:
         sandbox.wallet("ana").pay(paid)
         frozen.tick(60)
         assert [charge.status for charge in sandbox.charges] == ["expired", "completed"]
-        told = sandbox.script()
-    assert 'sb.advance_to("2030-01-01T09:00:30.000Z")' in told
-    assert made_by(told).journal_hash == sandbox.journal_hash
+        script = sandbox.script()
+    assert 'sb.advance_to("2030-01-01T09:00:30.000Z")' in script
+    assert made_by(script).journal_hash == sandbox.journal_hash
 
 
 def test_a_script_runs_in_another_process(tmp_path: Path) -> None:
@@ -181,25 +179,25 @@ def test_a_script_runs_in_another_process(tmp_path: Path) -> None:
     assert said.strip() == sandbox.journal_hash
 
 
-# What cannot be told
+# Sandboxes without a script
 
 
-def test_what_was_gone_on_with_cannot_be_told(tmp_path: Path) -> None:
+def test_a_reopened_sandbox_has_no_script(tmp_path: Path) -> None:
     with Sandbox(seed=7, data=tmp_path) as sandbox:
         sandbox.charges.create(amount="1000", description="tea")
-        told = sandbox.script()
-    assert made_by(told).journal_hash == sandbox.world.journal.hash
+        script = sandbox.script()
+    assert made_by(script).journal_hash == sandbox.world.journal.hash
     with Sandbox(data=tmp_path) as again, pytest.raises(ActionLogError, match=r"reopened from a directory.*save"):
         again.script()
 
 
-def test_a_contract_without_a_path_cannot_be_told() -> None:
+def test_a_sandbox_with_a_contract_object_has_no_script() -> None:
     sandbox = Sandbox(spec=Sandbox().world.config.contract)
     with pytest.raises(ActionLogError, match="give the spec as a path"):
         sandbox.fork().script()
 
 
-def test_a_very_long_past_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_action_log_is_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "MAX_ACTIONS", 3)
     sandbox = Sandbox(seed=7)
     for _ in range(3):
@@ -218,7 +216,7 @@ def test_a_very_long_past_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         talkative.fork().script()
 
 
-def test_a_sandbox_begun_again_is_told_from_its_first_beginning() -> None:
+def test_a_reset_is_part_of_the_script() -> None:
     sandbox = Sandbox(seed=7)
     sandbox.charges.create(amount="1000", description="tea")
     sandbox.ask("POST", "/sandbox/v1/reset", {"seed": 8, "start": "2031-01-01T00:00:00Z"})
@@ -228,7 +226,7 @@ def test_a_sandbox_begun_again_is_told_from_its_first_beginning() -> None:
     assert (again.now[:4], full_state(again)) == ("2031", full_state(sandbox))
 
 
-def test_what_left_no_trace_is_not_told() -> None:
+def test_an_action_without_effect_is_not_recorded() -> None:
     sandbox = Sandbox(seed=7)
     for refused in (
         lambda: sandbox.advance(-1),
@@ -251,11 +249,11 @@ def test_what_left_no_trace_is_not_told() -> None:
         ({"a": (1, None)}, {"a": [1, None]}),
     ],
 )
-def test_values_are_told_as_plain_ones(value: Any, plain: Any) -> None:
+def test_values_are_recorded_as_json_values(value: Any, plain: Any) -> None:
     assert as_json(value) == plain
     assert type(as_json(value)) is type(plain)
 
 
-def test_a_value_that_cannot_be_told_is_refused() -> None:
+def test_a_value_without_a_json_form_is_refused() -> None:
     with pytest.raises(TypeError, match="has no JSON form"):
         Sandbox().traffic("1/min", amount=object())

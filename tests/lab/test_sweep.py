@@ -1,4 +1,4 @@
-"""Sweeps: a row for every run, in order, the same wherever it was made, and not made twice."""
+"""Sweeps: one row per run, in order, the same in every process, and no run is repeated."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OWN = list(COLUMNS)
 
 
 def shop(s: Any) -> dict[str, Any]:
-    """One small world."""
+    """The figures of a small sandbox."""
     with Sandbox(seed=s.seed) as sandbox:
         traffic(sandbox.world, "30/min", expiresIn=s.expiresIn, patience="lognorm(45s)", count=10)
         sandbox.run()
@@ -35,8 +35,8 @@ def shop(s: Any) -> dict[str, Any]:
         return {"conversion": kpi.conversion, "received_msat": kpi.received_msat, "hash": sandbox.world.journal.hash}
 
 
-def told(s: Any) -> dict[str, Any]:
-    return {"double": 2 * s.x, "luck": s.seed % 1_000, "again": s.replication}
+def metrics(s: Any) -> dict[str, Any]:
+    return {"double": 2 * s.x, "random": s.seed % 1_000, "again": s.replication}
 
 
 def same(one: pd.DataFrame, other: pd.DataFrame) -> bool:
@@ -62,14 +62,14 @@ def test_a_grid_is_every_combination_the_last_parameter_fastest() -> None:
         ({"seed": [1]}, "seed=..."),
     ],
 )
-def test_a_grid_that_says_nothing_is_refused(params: dict[str, Any], words: str) -> None:
+def test_an_empty_grid_is_refused(params: dict[str, Any], words: str) -> None:
     with pytest.raises(SweepError, match=words):
         grid(**params)
 
 
-def test_rows_stand_in_the_order_of_the_scenarios_with_these_columns() -> None:
-    df = sweep(told, grid(x=[3, 1, 2]), replications=2, progress=False)
-    assert list(df.columns) == [*OWN[:4], "x", "double", "luck", "again", *OWN[4:]]
+def test_rows_are_in_the_order_of_the_scenarios_with_these_columns() -> None:
+    df = sweep(metrics, grid(x=[3, 1, 2]), replications=2, progress=False)
+    assert list(df.columns) == [*OWN[:4], "x", "double", "random", "again", *OWN[4:]]
     assert list(df["scenario"]) == [0, 0, 1, 1, 2, 2]
     assert list(df["replication"]) == [0, 1, 0, 1, 0, 1]
     assert list(df["double"]) == [6, 6, 2, 2, 4, 4]
@@ -80,16 +80,16 @@ def test_rows_stand_in_the_order_of_the_scenarios_with_these_columns() -> None:
     assert (df["wall_s"] >= 0).all()
 
 
-def test_a_replication_has_the_same_luck_in_every_scenario() -> None:
-    df = sweep(told, grid(x=[1, 2]), replications=3, progress=False)
+def test_a_replication_has_the_same_random_numbers_in_every_scenario() -> None:
+    df = sweep(metrics, grid(x=[1, 2]), replications=3, progress=False)
     by_replication = df.groupby("replication")["seed"].nunique()
     assert list(by_replication) == [1, 1, 1]
     assert df["seed"].nunique() == 3
-    other = sweep(told, grid(x=[1, 2]), replications=3, progress=False, seed=1)
+    other = sweep(metrics, grid(x=[1, 2]), replications=3, progress=False, seed=1)
     assert not set(df["seed"]) & set(other["seed"])
 
 
-def test_common_luck_makes_a_difference_show() -> None:
+def test_common_random_numbers_show_a_small_difference() -> None:
     df = sweep(shop, grid(expiresIn=[5, 600]), replications=5, progress=False)
     by_expiry = df.pivot_table("conversion", "replication", "expiresIn")
     assert (by_expiry[600] >= by_expiry[5]).all()
@@ -103,7 +103,7 @@ def test_plain_mappings_are_scenarios_too() -> None:
 
 
 def test_a_scenario_given_twice_is_run_twice() -> None:
-    df = sweep(told, [Scenario(x=1), Scenario(x=1)], progress=False)
+    df = sweep(metrics, [Scenario(x=1), Scenario(x=1)], progress=False)
     assert list(df["double"]) == [2, 2]
     assert df["run_id"].is_unique
 
@@ -111,7 +111,7 @@ def test_a_scenario_given_twice_is_run_twice() -> None:
 # What goes wrong
 
 
-def test_a_run_that_fails_is_a_row_and_the_others_go_on() -> None:
+def test_a_failed_run_is_a_row_and_the_others_continue() -> None:
     def shaky(s: Any) -> dict[str, Any]:
         return {"share": 1 / s.x}
 
@@ -131,7 +131,7 @@ def test_a_run_that_fails_is_a_row_and_the_others_go_on() -> None:
         ({"x": 1}, "has the name of another column"),
     ],
 )
-def test_an_answer_that_is_no_row_fails_its_run(answer: Any, words: str) -> None:
+def test_a_result_that_is_not_a_row_fails_its_run(answer: Any, words: str) -> None:
     df = sweep(lambda s: answer, grid(x=[1]), progress=False)
     assert words in df["error"][0]
 
@@ -139,19 +139,19 @@ def test_an_answer_that_is_no_row_fails_its_run(answer: Any, words: str) -> None
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: sweep(told, []),
-        lambda: sweep(told, grid(x=[1]), replications=0),
-        lambda: sweep("told", grid(x=[1])),  # type: ignore[arg-type]
-        lambda: sweep(told, [{"status": 1}]),
-        lambda: sweep(told, grid(x=[1]), workers=0),
+        lambda: sweep(metrics, []),
+        lambda: sweep(metrics, grid(x=[1]), replications=0),
+        lambda: sweep("metrics", grid(x=[1])),  # type: ignore[arg-type]
+        lambda: sweep(metrics, [{"status": 1}]),
+        lambda: sweep(metrics, grid(x=[1]), workers=0),
     ],
 )
-def test_a_sweep_that_cannot_begin_is_refused(wrong: Any) -> None:
+def test_an_impossible_sweep_is_refused(wrong: Any) -> None:
     with pytest.raises(ValueError, match=r"."):
         wrong()
 
 
-def test_whoever_interrupts_is_let_through() -> None:
+def test_an_interrupt_stops_the_sweep() -> None:
     def interrupted(s: Any) -> dict[str, Any]:
         raise KeyboardInterrupt
 
@@ -162,7 +162,7 @@ def test_whoever_interrupts_is_let_through() -> None:
 # Kinds of columns
 
 
-def test_columns_keep_their_kinds_where_values_are_missing() -> None:
+def test_columns_keep_their_dtypes_where_values_are_missing() -> None:
     def answer(s: Any) -> dict[str, Any]:
         full = {"whole": 10**15 + s.x, "share": 0.5, "text": "a", "yes": True, "mixed": [1], "none": None}
         return full if s.x else {"share": float("nan")}
@@ -175,7 +175,7 @@ def test_columns_keep_their_kinds_where_values_are_missing() -> None:
     assert df["whole"][1] == 10**15 + 1
 
 
-def test_numbers_of_other_libraries_are_numbers() -> None:
+def test_numpy_numbers_are_numbers() -> None:
     numpy = pytest.importorskip("numpy")
     given = [numpy.float64(0.5), numpy.int64(3), numpy.bool_(True), numpy.float64("nan"), float("inf")]
     assert [as_json(one) for one in given] == [0.5, 3, True, None, float("inf")]
@@ -186,19 +186,19 @@ def test_numbers_of_other_libraries_are_numbers() -> None:
 
 
 def counted(path: Path) -> Any:
-    """A function that leaves a mark for every time that it runs."""
+    """A function that counts its calls in a file."""
 
     def run(s: Any) -> dict[str, Any]:
         with path.open("a") as file:
             file.write("x")
         if s.x == 13:
-            raise RuntimeError("bad luck")
+            raise RuntimeError("bad run")
         return {"y": s.x**2, "nothing": float("nan")}
 
     return run
 
 
-def test_a_store_makes_a_sweep_go_on_where_it_stopped(tmp_path: Path) -> None:
+def test_a_sweep_with_a_store_continues_after_an_interrupt(tmp_path: Path) -> None:
     fn, store = counted(tmp_path / "marks"), tmp_path / "runs.jsonl"
     first = sweep(fn, grid(x=[1, 2]), replications=2, store=store, progress=False)
     more = sweep(fn, grid(x=[3, 1, 2]), replications=2, store=store, progress=False)
@@ -209,7 +209,7 @@ def test_a_store_makes_a_sweep_go_on_where_it_stopped(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(first, again)
 
 
-def test_a_run_that_failed_is_tried_again(tmp_path: Path) -> None:
+def test_a_failed_run_is_repeated(tmp_path: Path) -> None:
     fn, store = counted(tmp_path / "marks"), tmp_path / "runs.jsonl"
     for _ in range(2):
         assert list(sweep(fn, grid(x=[13, 1]), store=store, progress=False)["status"]) == ["failed", "ok"]
@@ -217,7 +217,7 @@ def test_a_run_that_failed_is_tried_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", range(0, 200, 23))
-def test_a_torn_last_line_costs_its_run_and_no_other(tmp_path: Path, kept: int) -> None:
+def test_an_incomplete_last_line_loses_only_its_run(tmp_path: Path, kept: int) -> None:
     fn, store = counted(tmp_path / "marks"), tmp_path / "runs.jsonl"
     whole = sweep(fn, grid(x=[1, 2]), store=store, progress=False)
     data = store.read_bytes()
@@ -229,42 +229,42 @@ def test_a_torn_last_line_costs_its_run_and_no_other(tmp_path: Path, kept: int) 
 
 
 @pytest.mark.parametrize("other", ["not a row\n", '{"run_id": "1"}\n', "[1]\n", '"text"\n'])
-def test_a_file_of_something_else_is_left_alone(tmp_path: Path, other: str) -> None:
+def test_a_file_that_is_no_store_is_not_changed(tmp_path: Path, other: str) -> None:
     store = tmp_path / "runs.jsonl"
     store.write_text(other)
     with pytest.raises(StoreError, match="line 1"):
-        sweep(told, grid(x=[1]), store=store, progress=False)
+        sweep(metrics, grid(x=[1]), store=store, progress=False)
     assert store.read_text() == other
 
 
-def test_what_is_written_down_is_what_was_found(tmp_path: Path) -> None:
+def test_stored_rows_equal_the_results(tmp_path: Path) -> None:
     store = tmp_path / "runs.jsonl"
     fresh = sweep(shop, grid(expiresIn=[30]), store=store, progress=False)
     assert [json.loads(line)["metrics"]["hash"] for line in store.read_text().splitlines()] == list(fresh["hash"])
 
 
-def test_a_run_is_known_by_its_source_its_parameters_and_its_seed(tmp_path: Path) -> None:
+def test_a_run_is_identified_by_its_source_parameters_and_seed(tmp_path: Path) -> None:
     def closing_over(number: int) -> Any:
         return lambda s: {"y": s.x + number}
 
     def defaulting(s: Any, number: int = 1) -> dict[str, Any]:
         return {"y": s.x + number}
 
-    assert function_key(told) == function_key(told) != function_key(shop)
+    assert function_key(metrics) == function_key(metrics) != function_key(shop)
     assert function_key(closing_over(1)) != function_key(closing_over(2))
     before = function_key(defaulting)
     defaulting.__defaults__ = (2,)
     assert function_key(defaulting) != before
     store = tmp_path / "runs.jsonl"
     ids = [
-        sweep(told, grid(x=[x]), store=store, progress=False, seed=seed)["run_id"][0]
+        sweep(metrics, grid(x=[x]), store=store, progress=False, seed=seed)["run_id"][0]
         for x, seed in ((1, 0), (2, 0), (1, 1), (1, 0), (1.0, 0))
     ]
     assert ids[0] == ids[3]
     assert len(set(ids)) == 4
 
 
-def test_a_function_whose_file_was_changed_since_is_known_by_its_code(tmp_path: Path) -> None:
+def test_a_function_whose_file_has_changed_is_identified_by_its_code(tmp_path: Path) -> None:
     file = tmp_path / "shop.py"
     code = "def f(s):\n    return {'a': s.seed}\n"
     names: dict[str, Any] = {}
@@ -275,7 +275,7 @@ def test_a_function_whose_file_was_changed_since_is_known_by_its_code(tmp_path: 
     assert function_key(names["f"]) == function_key(nowhere["f"])
 
 
-def test_a_function_without_source_is_known_by_its_code_in_every_process() -> None:
+def test_a_function_without_source_is_identified_by_its_code_in_every_process() -> None:
     text = "f = lambda s: {'y': s.x in {'a', 'b', 'c'}}"
     program = f"from leyden.lab.sweeps.runs import function_key\nexec({text!r})\nprint(function_key(f))"
     command = [sys.executable, "-c", program]
@@ -287,14 +287,14 @@ def test_a_function_without_source_is_known_by_its_code_in_every_process() -> No
     assert len(keys) == 1
 
 
-def test_seeds_are_told_apart() -> None:
+def test_seeds_differ() -> None:
     assert len({seed_for(seed, replication) for seed in range(20) for replication in range(20)}) == 400
 
 
 # Where it is run
 
 
-def test_threads_and_processes_make_the_same_rows() -> None:
+def test_threads_and_processes_give_the_same_rows() -> None:
     scenarios = grid(expiresIn=[5, 600])
     here = sweep(shop, scenarios, replications=2, progress=False, workers=1)
     with ThreadPoolExecutor(2) as pool:
@@ -304,7 +304,7 @@ def test_threads_and_processes_make_the_same_rows() -> None:
 
 @pytest.fixture
 def processes() -> Iterator[int]:
-    """Two of them, and none left behind."""
+    """Two worker processes, stopped after the test."""
     from loky import get_reusable_executor
 
     yield 2
@@ -332,7 +332,7 @@ def test_a_function_from_a_notebook_runs_in_processes(processes: int) -> None:
     assert list(here["key"].dropna()) == list(df["key"].dropna())
 
 
-def test_a_worker_that_dies_costs_rows_and_not_the_sweep(processes: int, tmp_path: Path) -> None:
+def test_a_worker_that_dies_fails_its_runs_and_not_the_sweep(processes: int, tmp_path: Path) -> None:
     def deadly(s: Any) -> dict[str, Any]:
         import os
 
@@ -342,7 +342,7 @@ def test_a_worker_that_dies_costs_rows_and_not_the_sweep(processes: int, tmp_pat
 
     store = tmp_path / "runs.jsonl"
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # loky tells of it in its own words
+        warnings.simplefilter("ignore")  # loky warns about it
         df = sweep(deadly, grid(x=[1, 2, 3]), workers=processes, store=store, progress=False)
     assert df["status"][1] == "failed"
     assert len(df) == 3
@@ -355,7 +355,7 @@ def test_a_function_that_cannot_be_sent_is_a_failed_row() -> None:
     assert "ickle" in df["error"][0]
 
 
-def test_little_work_stays_in_the_process() -> None:
+def test_little_work_is_done_in_the_process() -> None:
     def where(s: Any) -> dict[str, Any]:
         import os
 
@@ -365,7 +365,7 @@ def test_little_work_stays_in_the_process() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_cluster_of_two_workers_makes_the_same_rows() -> None:
+def test_a_cluster_of_two_workers_gives_the_same_rows() -> None:
     distributed = pytest.importorskip("distributed", reason="pip install 'leyden[cluster]'")
 
     def run(s: Any) -> dict[str, Any]:
@@ -394,15 +394,15 @@ def test_a_cluster_of_two_workers_makes_the_same_rows() -> None:
 # What is shown meanwhile
 
 
-def test_a_bar_is_shown_when_wanted_and_not_otherwise(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    sweep(told, grid(x=[1, 2]), store=tmp_path / "runs.jsonl")
-    sweep(told, grid(x=[1, 2]), progress=False)
+def test_a_progress_bar_is_shown_only_when_requested(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    sweep(metrics, grid(x=[1, 2]), store=tmp_path / "runs.jsonl")
+    sweep(metrics, grid(x=[1, 2]), progress=False)
     assert capfd.readouterr() == ("", "")
-    sweep(told, grid(x=[1, 2, 3]), store=tmp_path / "runs.jsonl", progress=True)
+    sweep(metrics, grid(x=[1, 2, 3]), store=tmp_path / "runs.jsonl", progress=True)
     assert "3/3" in capfd.readouterr().err
 
 
-def test_the_package_is_light_until_a_table_is_made() -> None:
+def test_pandas_is_imported_with_the_first_table() -> None:
     program = (
         "import sys, leyden\nfrom leyden import grid, sweep\nimport leyden.lab.traffic, leyden.lab.kpi\n"
         "print([name for name in ('pandas', 'numpy', 'scipy', 'loky', 'tqdm', 'distributed') if name in sys.modules])"

@@ -1,4 +1,4 @@
-"""Tables: every frame is fresh, typed alike whether full or empty, exact in its amounts, honest about gaps."""
+"""Tables: every frame is new, has the same dtypes when empty, exact amounts, and marks missing values."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_states_are_categories_among_all_that_the_contract_has() -> None:
     assert (counted["pending"], counted["completed"], counted["expired"], counted["error"]) == (0, 2, 2, 0)
 
 
-def test_amounts_are_exact_and_satoshis_stand_beside_them() -> None:
+def test_amounts_are_exact_with_satoshis_beside_them() -> None:
     sandbox = Sandbox()
     amounts = [1_000, 1_001, 499_999_999, 500_000_000]
     for amount in amounts:
@@ -115,16 +115,16 @@ def test_instants_are_utc_to_the_millisecond() -> None:
 
 
 @given(st.lists(actions, max_size=12))
-def test_the_tables_say_what_the_service_says(done: list[Action]) -> None:
+def test_the_tables_equal_the_responses_of_the_service(done: list[Action]) -> None:
     sandbox = Sandbox(seed=7)
     for deed in done:
         perform(sandbox, deed)
-    told = [charge.data for charge in sandbox.charges]
+    shown = [charge.data for charge in sandbox.charges]
     table = sandbox.charges.table
-    assert table["id"].tolist() == [charge["id"] for charge in told]
-    assert table["status"].tolist() == [charge["status"] for charge in told]
-    assert [str(amount) for amount in table["amount_msat"]] == [charge["amount"] for charge in told]
-    assert [to_iso(at.value // 1_000_000) for at in table["expires_at"]] == [charge["expiresAt"] for charge in told]
+    assert table["id"].tolist() == [charge["id"] for charge in shown]
+    assert table["status"].tolist() == [charge["status"] for charge in shown]
+    assert [str(amount) for amount in table["amount_msat"]] == [charge["amount"] for charge in shown]
+    assert [to_iso(at.value // 1_000_000) for at in table["expires_at"]] == [charge["expiresAt"] for charge in shown]
     posts = sandbox.ask("GET", "/sandbox/v1/deliveries")
     assert sandbox.deliveries["id"].tolist() == [post["id"] for post in posts]
     assert sandbox.deliveries["attempts"].tolist() == [len(post["attempts"]) for post in posts]
@@ -136,7 +136,7 @@ def test_the_tables_say_what_the_service_says(done: list[Action]) -> None:
     assert table["received_msat"].sum() == int(wallet) == sandbox.payments["received_msat"].sum()
 
 
-def test_the_journal_is_there_to_the_last_fact() -> None:
+def test_the_journal_table_has_every_fact() -> None:
     sandbox = busy()
     entries = sandbox.world.journal.entries()
     journal = sandbox.journal
@@ -145,7 +145,7 @@ def test_the_journal_is_there_to_the_last_fact() -> None:
     assert journal["kind"].value_counts()["invoice_settled"] == 2
 
 
-def test_what_happened_on_the_way_over_a_network() -> None:
+def test_the_tables_of_a_payment_over_a_network() -> None:
     sandbox = busy("line:4")
     attempts, htlcs = sandbox.attempts, sandbox.htlcs
     assert list(attempts[["at", "hop", "code", "retried", "learned"]].columns) == [
@@ -187,7 +187,7 @@ def test_an_invoice_is_a_table_of_its_fields() -> None:
     assert "&lt;b&gt;tea" in invoice._repr_html_() == decoded._repr_html_()
 
 
-def test_a_sandbox_is_a_card() -> None:
+def test_a_sandbox_is_shown_as_a_card() -> None:
     sandbox = Sandbox(seed=7, start="2030-01-01T09:00Z", label="morning")
     for seconds in (60, 120, 180, 240):
         sandbox.charges.create(amount="1000", description="tea", expiresIn=seconds)
@@ -197,7 +197,7 @@ def test_a_sandbox_is_a_card() -> None:
     assert sandbox._repr_html_().count("charge_expiry") == 3
 
 
-def test_drawings_and_figures_are_at_hand_and_leave_no_trace() -> None:
+def test_drawings_and_figures_change_nothing() -> None:
     sandbox = busy("line:4")
     charge, code = next(iter(sandbox.charges)), next(iter(sandbox.static_charges))
     before = sandbox.journal_hash
@@ -219,6 +219,6 @@ def test_pandas_comes_with_the_first_table() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_table_that_there_is_not_is_answered_with_those_that_there_are() -> None:
+def test_an_unknown_table_is_refused_with_the_known_ones() -> None:
     with Sandbox() as sandbox, pytest.raises(ValueError, match="no table 'charge': choose one of charges, static_"):
         sandbox.table("charge")

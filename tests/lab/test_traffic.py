@@ -1,4 +1,4 @@
-"""Visitors who come by themselves: when, with how much in mind, and how they pay; and the shop's figures about them."""
+"""Simulated customers: arrivals, amounts and behaviours, and the figures of the shop."""
 
 from __future__ import annotations
 
@@ -11,9 +11,15 @@ from hypothesis import strategies as st
 
 from leyden import Sandbox
 from leyden.errors import DistributionError
-from leyden.lab.distributions import behaviour_distribution, msat_law, payer_law, seconds_law, span_law
+from leyden.lab.distributions import (
+    behaviour_distribution,
+    msat_distribution,
+    payer_distribution,
+    seconds_distribution,
+    span_distribution,
+)
 from leyden.lab.kpi import Kpi, quantile
-from leyden.lab.traffic import Traffic, arrivals_law, traffic
+from leyden.lab.traffic import Traffic, arrival_process, traffic
 from leyden.world.rng import RandomStream
 from leyden.world.traffic import BEHAVIOURS, DAY_MS, next_arrival, sample
 
@@ -26,7 +32,7 @@ def rows(sandbox: Sandbox, table: str) -> list[dict[str, Any]]:
 
 
 def busy(sandbox: Sandbox, rate: str = "every(10s)", **how: Any) -> Traffic:
-    """Ten visitors who pay at once, unless said otherwise."""
+    """Ten customers who pay at once, by default."""
     calm = {"amount": 5_000, "think_time": 3, "patience": None, "count": 10}
     return traffic(sandbox.world, rate, **{**calm, **how})
 
@@ -34,23 +40,23 @@ def busy(sandbox: Sandbox, rate: str = "every(10s)", **how: Any) -> Traffic:
 # When they come
 
 
-def test_nobody_comes_before_time_moves(sandbox: Sandbox) -> None:
-    visitors = busy(sandbox)
-    assert (visitors.arrived, len(sandbox.charges)) == (0, 0)
+def test_no_customer_arrives_before_time_moves(sandbox: Sandbox) -> None:
+    customers = busy(sandbox)
+    assert (customers.arrived, len(sandbox.charges)) == (0, 0)
     sandbox.advance("9999ms")
-    assert visitors.arrived == 0
+    assert customers.arrived == 0
     sandbox.advance("1ms")
-    assert visitors.arrived == 1
+    assert customers.arrived == 1
 
 
-def test_fixed_arrivals_come_one_after_another(sandbox: Sandbox) -> None:
+def test_fixed_arrivals_have_equal_gaps(sandbox: Sandbox) -> None:
     busy(sandbox, "every(10s)", count=3)
     sandbox.run()
     came = [entry.at_ms for entry in sandbox.world.journal.entries(kind="customer_arrived")]
     assert [at - came[0] for at in came] == [0, 10_000, 20_000]
 
 
-def test_a_burst_comes_together_and_then_there_is_a_pause(sandbox: Sandbox) -> None:
+def test_a_burst_arrives_at_once_with_pauses_between(sandbox: Sandbox) -> None:
     busy(sandbox, "burst(3, 10m)", count=7)
     sandbox.run()
     came = [entry.at_ms for entry in sandbox.world.journal.entries(kind="customer_arrived")]
@@ -58,16 +64,16 @@ def test_a_burst_comes_together_and_then_there_is_a_pause(sandbox: Sandbox) -> N
 
 
 def test_poisson_arrivals_keep_their_rate_in_the_long_run() -> None:
-    chance, law, at = RandomStream("test", b"key"), arrivals_law("30/min"), 0.0
+    chance, law, at = RandomStream("test", b"key"), arrival_process("30/min"), 0.0
     for number in range(4_000):
         at = next_arrival(law, chance, at, number)
     assert at / 4_000 == pytest.approx(2_000, rel=0.05)
 
 
-def test_a_daily_profile_is_busy_when_it_says_so_and_keeps_its_average() -> None:
+def test_a_daily_profile_follows_its_weights_and_keeps_its_average() -> None:
     chance, law, at = (
         RandomStream("test", b"key"),
-        arrivals_law("2/min, 8:1, 12:3, 22:0".join(("daily(", ")"))),
+        arrival_process("2/min, 8:1, 12:3, 22:0".join(("daily(", ")"))),
         float(DAY),
     )
     hours = [0] * 24
@@ -84,30 +90,30 @@ def test_a_daily_profile_is_busy_when_it_says_so_and_keeps_its_average() -> None
 @pytest.mark.parametrize(
     ("duration", "arrived"), [("9999ms", 0), ("10s", 0), ("10001ms", 1), ("20s", 1), ("20001ms", 2), (None, 3)]
 )
-def test_visitors_come_until_the_duration_is_over_and_not_at_its_end(
+def test_customers_arrive_until_the_end_of_the_duration_and_not_at_it(
     sandbox: Sandbox, duration: str | None, arrived: int
 ) -> None:
-    visitors = busy(sandbox, duration=duration, count=3)
+    customers = busy(sandbox, duration=duration, count=3)
     sandbox.run()
-    assert visitors.arrived == arrived
+    assert customers.arrived == arrived
     assert sandbox.world.journal.entries(kind="traffic_ended")[-1].facts["arrived"] == arrived
 
 
-def test_traffic_that_is_stopped_leaves_those_who_are_there_alone(sandbox: Sandbox) -> None:
-    visitors = busy(sandbox, think_time=60)
+def test_stopped_traffic_does_not_affect_customers_who_have_arrived(sandbox: Sandbox) -> None:
+    customers = busy(sandbox, think_time=60)
     sandbox.advance("25s")
-    visitors.stop().stop()
+    customers.stop().stop()
     sandbox.run()
-    assert visitors.arrived == 2
+    assert customers.arrived == 2
     assert [charge.status for charge in sandbox.charges] == ["completed", "completed"]
-    assert "ended" in repr(visitors)
+    assert "ended" in repr(customers)
 
 
 # What they do
 
 
 @pytest.mark.parametrize(
-    ("habit", "status", "outcomes"),
+    ("behaviour", "status", "outcomes"),
     [
         ("pays", "completed", ["SUCCEEDED"]),
         ("late", "expired", ["INCORRECT_PAYMENT_DETAILS"]),
@@ -120,20 +126,20 @@ def test_traffic_that_is_stopped_leaves_those_who_are_there_alone(sandbox: Sandb
         ("fails", "expired", ["NO_ROUTE"]),
     ],
 )
-def test_every_habit_ends_as_it_must(sandbox: Sandbox, habit: str, status: str, outcomes: list[str]) -> None:
-    busy(sandbox, behaviours=habit, count=1)
+def test_every_behaviour_has_its_outcome(sandbox: Sandbox, behaviour: str, status: str, outcomes: list[str]) -> None:
+    busy(sandbox, behaviours=behaviour, count=1)
     sandbox.run()
     assert [charge.status for charge in sandbox.charges] == [status]
     assert [row["outcome"] for row in rows(sandbox, "payments")] == outcomes
 
 
-def test_every_habit_is_tried_here() -> None:
-    (mark,) = test_every_habit_ends_as_it_must.pytestmark
+def test_every_behaviour_is_tested() -> None:
+    (mark,) = test_every_behaviour_has_its_outcome.pytestmark
     assert [case[0] for case in mark.args[1]] == list(BEHAVIOURS)
 
 
 @pytest.mark.parametrize(("think_time", "payments"), [("9999ms", 1), ("10s", 1), ("10001ms", 0)])
-def test_who_needs_longer_than_the_patience_lasts_goes_without_paying(
+def test_a_customer_with_a_think_time_over_the_patience_does_not_pay(
     sandbox: Sandbox, think_time: str, payments: int
 ) -> None:
     busy(sandbox, think_time=think_time, patience="10s", count=1)
@@ -148,7 +154,7 @@ def test_patience_counts_from_the_arrival_and_ends_the_payment(sandbox: Sandbox)
     assert payment["gave_up_at"] - payment["created_at"] == 10_000
 
 
-def test_a_visitor_is_a_charge_of_the_real_service(sandbox: Sandbox) -> None:
+def test_a_customer_has_a_charge_of_the_service(sandbox: Sandbox) -> None:
     busy(sandbox, callbackUrl=HOOK, description="Stall 3", expiresIn="2m", payers="ana", count=1)
     sandbox.run()
     (charge,) = sandbox.charges
@@ -159,14 +165,14 @@ def test_a_visitor_is_a_charge_of_the_real_service(sandbox: Sandbox) -> None:
     assert [row["payer"] for row in rows(sandbox, "payments")] == ["ana"]
 
 
-def test_an_amount_that_the_service_does_not_take_is_counted_and_nothing_else(sandbox: Sandbox) -> None:
-    visitors = busy(sandbox, amount="choice(999, 1000)", count=20)
+def test_a_refused_amount_is_only_counted(sandbox: Sandbox) -> None:
+    customers = busy(sandbox, amount="choice(999, 1000)", count=20)
     sandbox.run()
-    assert visitors.arrived == 20
-    assert visitors.refused == 20 - len(sandbox.charges) > 0
+    assert customers.arrived == 20
+    assert customers.refused == 20 - len(sandbox.charges) > 0
     refusals = sandbox.world.journal.entries(kind="customer_refused")
     assert {entry.facts["amount_msat"] for entry in refusals} == {999}
-    assert Kpi(sandbox.world).refused == visitors.refused
+    assert Kpi(sandbox.world).refused == customers.refused
 
 
 def test_traffic_crosses_a_network_too() -> None:
@@ -193,12 +199,12 @@ def visits(seed: int, **how: Any) -> list[dict[str, Any]]:
         ]
 
 
-def test_one_seed_brings_the_same_visitors() -> None:
+def test_one_seed_gives_the_same_customers() -> None:
     assert visits(1) == visits(1)
     assert visits(1) != visits(2)
 
 
-def test_visitors_are_the_same_people_whatever_the_scenario() -> None:
+def test_customers_are_the_same_in_every_scenario() -> None:
     plain, other = visits(1), visits(1, amount="uniform(1000, 9000)", expiresIn=3600, think_time="exp(5s)")
     assert plain == other
     patient = visits(1, patience="lognorm(90s)")
@@ -207,7 +213,7 @@ def test_visitors_are_the_same_people_whatever_the_scenario() -> None:
     )
 
 
-def test_two_streams_of_visitors_do_not_disturb_each_other() -> None:
+def test_two_streams_of_customers_are_independent() -> None:
     with Sandbox(seed=1) as sandbox:
         busy(sandbox, "30/min", behaviours="choice(pays:3, never:1)", patience="lognorm(45s)")
         busy(sandbox, "every(1s)", count=50)
@@ -220,7 +226,7 @@ def test_two_streams_of_visitors_do_not_disturb_each_other() -> None:
     assert first == visits(1)
 
 
-def test_visitors_keep_coming_after_a_restart(tmp_path: Any) -> None:
+def test_traffic_continues_after_a_restart(tmp_path: Any) -> None:
     with Sandbox(seed=5, data=tmp_path / "whole") as sandbox:
         busy(sandbox, "30/min", payers=3)
         sandbox.run()
@@ -250,9 +256,9 @@ def test_visitors_keep_coming_after_a_restart(tmp_path: Any) -> None:
         ("choice(1s:3, 2s)", ["choice", [[1_000, 3.0], [2_000, 1.0]]]),
     ],
 )
-def test_spans_are_written_as_one_says_them(said: Any, law: list[Any]) -> None:
-    assert span_law(said) == law
-    assert seconds_law(said)[0] == law[0]
+def test_the_forms_of_a_distribution_of_spans(said: Any, law: list[Any]) -> None:
+    assert span_distribution(said) == law
+    assert seconds_distribution(said)[0] == law[0]
 
 
 @pytest.mark.parametrize(
@@ -267,56 +273,56 @@ def test_spans_are_written_as_one_says_them(said: Any, law: list[Any]) -> None:
         ("choice(1000:3, 5000:1)", ["choice", [[1_000, 3.0], [5_000, 1.0]]]),
     ],
 )
-def test_amounts_are_msat_unless_said_otherwise(said: Any, law: list[Any]) -> None:
-    assert msat_law(said) == law
+def test_the_forms_of_a_distribution_of_amounts(said: Any, law: list[Any]) -> None:
+    assert msat_distribution(said) == law
 
 
 @pytest.mark.parametrize(
     ("read", "said", "words"),
     [
-        (span_law, "lognorm(45q)", "'45q' is not a duration"),
-        (span_law, "logn(45s)", "no distribution 'logn'"),
-        (span_law, "lognorm()", "write lognorm(median, spread)"),
-        (span_law, "lognorm(1s, 2, 3)", "write lognorm(median, spread)"),
-        (span_law, "lognorm(1s, -1)", "0 or more"),
-        (span_law, "lognorm(1s, nan)", "0 or more"),
-        (span_law, "uniform(5s, 1s)", "write uniform(1s, 5s)"),
-        (span_law, "exp(1s, 2s)", "write exp(mean)"),
-        (span_law, "exp(-1s)", "negative"),
-        (span_law, "choice()", "has no values"),
-        (span_law, "choice(1s:0)", "every weight"),
-        (span_law, "choice(1s:x)", "not a plain number"),
-        (span_law, "exp(1s", "not a distribution"),
-        (span_law, True, "not a distribution"),
-        (span_law, None, "not a distribution"),
-        (msat_law, "12 coins", "not an amount"),
-        (msat_law, "-5", "not an amount"),
+        (span_distribution, "lognorm(45q)", "'45q' is not a duration"),
+        (span_distribution, "logn(45s)", "no distribution 'logn'"),
+        (span_distribution, "lognorm()", "write lognorm(median, spread)"),
+        (span_distribution, "lognorm(1s, 2, 3)", "write lognorm(median, spread)"),
+        (span_distribution, "lognorm(1s, -1)", "0 or more"),
+        (span_distribution, "lognorm(1s, nan)", "0 or more"),
+        (span_distribution, "uniform(5s, 1s)", "write uniform(1s, 5s)"),
+        (span_distribution, "exp(1s, 2s)", "write exp(mean)"),
+        (span_distribution, "exp(-1s)", "negative"),
+        (span_distribution, "choice()", "has no values"),
+        (span_distribution, "choice(1s:0)", "every weight"),
+        (span_distribution, "choice(1s:x)", "not a plain number"),
+        (span_distribution, "exp(1s", "not a distribution"),
+        (span_distribution, True, "not a distribution"),
+        (span_distribution, None, "not a distribution"),
+        (msat_distribution, "12 coins", "not an amount"),
+        (msat_distribution, "-5", "not an amount"),
         (behaviour_distribution, "prays", "there is no 'prays'"),
         (behaviour_distribution, "choice(pays, prays)", "there is no 'prays'"),
         (behaviour_distribution, "exp(3)", "has no names"),
-        (payer_law, 0, "at least 1"),
-        (payer_law, True, "not a truth value"),
-        (payer_law, ["a b"], "not a name"),
-        (arrivals_law, "30", "30/min"),
-        (arrivals_law, 30, "has no unit of time"),
-        (arrivals_law, "0/min", "cannot be read"),
-        (arrivals_law, "30/fortnight", "is not a duration"),
-        (arrivals_law, "every(0s)", "no time between"),
-        (arrivals_law, "burst(0, 1m)", "cannot be read"),
-        (arrivals_law, "daily(30/min)", "cannot be read"),
-        (arrivals_law, "daily(30/min, 24:1)", "hours are 0 to 23"),
-        (arrivals_law, "daily(30/min, 8:0)", "no customer would arrive"),
-        (arrivals_law, "daily(30/min, noon)", "not an hour"),
+        (payer_distribution, 0, "at least 1"),
+        (payer_distribution, True, "not a truth value"),
+        (payer_distribution, ["a b"], "not a name"),
+        (arrival_process, "30", "30/min"),
+        (arrival_process, 30, "has no unit of time"),
+        (arrival_process, "0/min", "cannot be read"),
+        (arrival_process, "30/fortnight", "is not a duration"),
+        (arrival_process, "every(0s)", "no time between"),
+        (arrival_process, "burst(0, 1m)", "cannot be read"),
+        (arrival_process, "daily(30/min)", "cannot be read"),
+        (arrival_process, "daily(30/min, 24:1)", "hours are 0 to 23"),
+        (arrival_process, "daily(30/min, 8:0)", "no customer would arrive"),
+        (arrival_process, "daily(30/min, noon)", "not an hour"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_the_way_to_write_it(read: Any, said: Any, words: str) -> None:
+def test_an_invalid_text_is_refused_with_the_right_form(read: Any, said: Any, words: str) -> None:
     with pytest.raises(DistributionError, match=r".") as refused:
         read(said)
     assert words in str(refused.value)
 
 
 @pytest.mark.parametrize("how", [{"count": 0}, {"count": 1.5}, {"duration": "0s"}, {"duration": "-1s"}])
-def test_traffic_that_could_never_come_is_refused(sandbox: Sandbox, how: dict[str, Any]) -> None:
+def test_impossible_traffic_is_refused(sandbox: Sandbox, how: dict[str, Any]) -> None:
     with pytest.raises(DistributionError):
         traffic(sandbox.world, **how)
     assert not rows(sandbox, "traffic")
@@ -337,7 +343,7 @@ def test_traffic_that_could_never_come_is_refused(sandbox: Sandbox, how: dict[st
     ).map(list),
     key=st.binary(min_size=1, max_size=8),
 )
-def test_every_law_costs_one_draw_and_stays_within_its_bounds(law: list[Any], key: bytes) -> None:
+def test_every_distribution_takes_one_draw_and_stays_within_its_bounds(law: list[Any], key: bytes) -> None:
     chance = RandomStream("test", key)
     value = sample(law, chance)
     assert chance.position == 1
@@ -353,11 +359,11 @@ def test_every_law_costs_one_draw_and_stays_within_its_bounds(law: list[Any], ke
         assert 1 <= int(value.removeprefix("payer-")) <= law[1]
 
 
-def test_half_of_a_lognormal_lies_below_its_median_and_choices_come_by_their_weight() -> None:
+def test_the_median_of_a_lognormal_and_the_weights_of_a_choice() -> None:
     chance = RandomStream("test", b"key")
-    spans = [sample(span_law("lognorm(45s)"), chance) for _ in range(2_000)]
+    spans = [sample(span_distribution("lognorm(45s)"), chance) for _ in range(2_000)]
     assert sum(span < 45_000 for span in spans) == pytest.approx(1_000, abs=100)
-    amounts = [sample(msat_law("choice(1000:3, 5000:1, 7000:0)"), chance) for _ in range(2_000)]
+    amounts = [sample(msat_distribution("choice(1000:3, 5000:1, 7000:0)"), chance) for _ in range(2_000)]
     assert amounts.count(1_000) == pytest.approx(1_500, abs=100)
     assert amounts.count(7_000) == 0
 
@@ -365,7 +371,7 @@ def test_half_of_a_lognormal_lies_below_its_median_and_choices_come_by_their_wei
 # The figures
 
 
-def test_figures_of_a_shop_that_nobody_came_to(sandbox: Sandbox) -> None:
+def test_the_figures_of_a_shop_without_customers(sandbox: Sandbox) -> None:
     kpi = Kpi(sandbox.world)
     figures = kpi.row()
     assert {name for name, value in figures.items() if value != 0} == {
@@ -394,7 +400,7 @@ def test_figures_add_up(sandbox: Sandbox) -> None:
     assert kpi.fees_msat == kpi.errors == kpi.refused == 0
 
 
-def test_while_charges_wait_only_those_count_whose_time_is_up(sandbox: Sandbox) -> None:
+def test_while_charges_are_pending_only_those_past_their_expiry_count(sandbox: Sandbox) -> None:
     busy(sandbox, "every(10s)", expiresIn=60, count=2)
     kpi = Kpi(sandbox.world)
     sandbox.advance("21s")
@@ -410,13 +416,13 @@ def test_while_charges_wait_only_those_count_whose_time_is_up(sandbox: Sandbox) 
     assert (kpi.pending, kpi.conversion) == (0, 2 / 3)
 
 
-def test_a_cut_through_busy_traffic_does_not_flatter_the_shop(sandbox: Sandbox) -> None:
+def test_conversion_in_the_middle_of_traffic_is_not_too_high(sandbox: Sandbox) -> None:
     busy(sandbox, "30/min", behaviours="choice(pays:1, never:1)", expiresIn=600, count=None)
     sandbox.advance("20m")
     assert Kpi(sandbox.world).conversion == pytest.approx(0.5, abs=0.06)
 
 
-def test_windows_share_the_charges_between_them(sandbox: Sandbox) -> None:
+def test_windows_partition_the_charges(sandbox: Sandbox) -> None:
     busy(sandbox, "every(1m)", count=30, callbackUrl=HOOK)
     sandbox.run()
     kpi = Kpi(sandbox.world)
@@ -432,30 +438,30 @@ def test_windows_share_the_charges_between_them(sandbox: Sandbox) -> None:
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=30), st.floats(0, 1))
-def test_a_quantile_lies_among_its_values(values: list[float], q: float) -> None:
+def test_a_quantile_is_between_its_values(values: list[float], q: float) -> None:
     assert min(values) <= quantile(values, q) <= max(values) + 1e-6
     assert quantile(values, 0) == min(values)
     assert quantile(values, 1) == max(values)
 
 
 @pytest.mark.parametrize("q", [-0.1, 1.1, 95])
-def test_a_percentage_is_no_quantile(q: float) -> None:
+def test_a_percentage_is_refused_as_a_quantile(q: float) -> None:
     with pytest.raises(ValueError, match=r"0\.95"):
         quantile([1.0], q)
 
 
-def test_a_shop_that_is_refused_for_asking_too_often_loses_visitors(sandbox: Sandbox) -> None:
+def test_a_rate_limit_refuses_customers(sandbox: Sandbox) -> None:
     sandbox.faults.add("rate_limit", count=2)
-    visitors = busy(sandbox, count=5)
+    customers = busy(sandbox, count=5)
     sandbox.run()
-    assert (visitors.arrived, visitors.refused, len(sandbox.charges)) == (5, 2, 3)
+    assert (customers.arrived, customers.refused, len(sandbox.charges)) == (5, 2, 3)
     assert {entry.facts["status"] for entry in sandbox.world.journal.entries(kind="customer_refused")} == {429}
 
 
-def test_visitors_go_on_with_the_key_that_is_valid(sandbox: Sandbox) -> None:
-    visitors = busy(sandbox, count=4)
+def test_traffic_uses_the_valid_api_key(sandbox: Sandbox) -> None:
+    customers = busy(sandbox, count=4)
     sandbox.advance("20s")
     with sandbox.world.exclusive():
         sandbox.world.service.projects.rotate_key("default", "another-key")
     sandbox.run()
-    assert (visitors.arrived, visitors.refused) == (4, 0)
+    assert (customers.arrived, customers.refused) == (4, 0)

@@ -1,4 +1,4 @@
-"""The notebooks: each asks one question, runs from its first cell to its last, and says what it said before."""
+"""The notebooks: each asks one question, runs without errors, and equals the result of its source."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OTHERWISE: dict[str, dict[str, Any]] = {
 
 
 @by_name
-def test_a_notebook_says_what_it_said_before(source: Path) -> None:
+def test_a_notebook_is_the_result_of_its_source(source: Path) -> None:
     found = differences(source, render(source))
     assert not found, f"{found}\n\nIf this is as it should be: {REFRESH} {source.stem}"
 
@@ -87,7 +87,7 @@ def test_a_notebook_runs_with_other_parameters_and_without_jupyter(source: Path,
 
 
 @pytest.mark.parametrize("path", notebook_files(), ids=lambda path: path.stem)
-def test_what_is_kept_depends_on_no_machine(path: Path) -> None:
+def test_a_stored_notebook_does_not_depend_on_the_machine(path: Path) -> None:
     text = path.read_text()
     kept = json.loads(text)
     code = [cell for cell in kept["cells"] if cell["cell_type"] == "code"]
@@ -122,7 +122,7 @@ def test_a_source_is_cells_between_markers() -> None:
         ("# %%\n\n# %%\nx", "cell is empty"),
     ],
 )
-def test_a_source_that_is_none_is_refused_with_its_line(text: str, words: str) -> None:
+def test_an_invalid_source_is_refused_with_its_line(text: str, words: str) -> None:
     with pytest.raises(NotebookError, match=words):
         read_source(text)
 
@@ -132,12 +132,12 @@ def test_a_cell_that_fails_is_named() -> None:
         execute(document([Cell(CODE, "x = 1"), Cell(CODE, "1 / 0")]))
 
 
-def test_a_cell_that_warns_is_no_page_to_read() -> None:
+def test_a_cell_that_warns_is_refused() -> None:
     with pytest.raises(NotebookError, match="mind the step"):
         execute(document([Cell(CODE, "import warnings\nwarnings.warn('mind the step')")]))
 
 
-def test_the_command_writes_what_is_new_and_says_what_differs(
+def test_the_command_lists_differences_and_writes_notebooks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = tmp_path / "sources" / "08_why.py"
@@ -154,9 +154,9 @@ def test_the_command_writes_what_is_new_and_says_what_differs(
 
     source.write_text(source.read_text().replace("x = 1", "x = 2"))
     assert main([]) == 1
-    told = capsys.readouterr().out
-    assert "-x = 1\n+x = 2" in told
-    assert f"{REFRESH} 08_why" in told
+    shown = capsys.readouterr().out
+    assert "-x = 1\n+x = 2" in shown
+    assert f"{REFRESH} 08_why" in shown
 
     assert main(["09_what"]) == 1
     assert "'09_what' is none of the notebooks 08_why" in capsys.readouterr().err

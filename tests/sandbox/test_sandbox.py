@@ -1,4 +1,4 @@
-"""The sandbox as an analyst holds it: time in the hand, handles that always show the present, and clear refusals."""
+"""The sandbox: time control, resources that show the present state, and clear errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_nothing_happens_until_time_moves(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("by", ["90s", 90, timedelta(seconds=90)])
-def test_spans_in_every_spelling(sandbox: Sandbox, by: Any) -> None:
+def test_every_form_of_a_span(sandbox: Sandbox, by: Any) -> None:
     sandbox.advance(by)
     assert sandbox.now == "2030-01-01T09:01:30.000Z"
 
@@ -34,7 +34,7 @@ def test_spans_in_every_spelling(sandbox: Sandbox, by: Any) -> None:
     "when",
     ["2030-01-01T10:00:00Z", datetime(2030, 1, 1, 10, tzinfo=UTC), 1_893_492_000_000, "2030-01-01T11:00:00+01:00"],
 )
-def test_instants_in_every_spelling_and_a_cell_may_be_run_again(sandbox: Sandbox, when: Any) -> None:
+def test_every_form_of_an_instant_and_a_repeated_call(sandbox: Sandbox, when: Any) -> None:
     for _ in range(2):
         sandbox.advance_to(when)
         assert sandbox.now == "2030-01-01T10:00:00.000Z"
@@ -43,7 +43,7 @@ def test_instants_in_every_spelling_and_a_cell_may_be_run_again(sandbox: Sandbox
 @pytest.mark.parametrize(
     ("offset", "status"), [("-1s", "pending"), ("-1ms", "pending"), ("0s", "expired"), ("1s", "expired")]
 )
-def test_just_before_and_just_after(sandbox: Sandbox, offset: str, status: str) -> None:
+def test_just_before_and_just_after_the_expiry(sandbox: Sandbox, offset: str, status: str) -> None:
     charge = sandbox.charges.create(**GOOD, expiresIn=60)
     sandbox.advance_to(charge.expires_at, offset=offset)
     assert charge.status == status
@@ -61,19 +61,19 @@ def test_running_to_the_next_event_and_for_a_span(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("by", ["soon", "-1s", -1, float("nan"), True])
-def test_a_span_that_is_none(sandbox: Sandbox, by: Any) -> None:
+def test_an_invalid_span_is_refused(sandbox: Sandbox, by: Any) -> None:
     with pytest.raises(ValueError):
         sandbox.advance(by)
 
 
 @pytest.mark.parametrize("by", [None, datetime(2030, 1, 2, tzinfo=UTC), ["5m"]])
-def test_what_is_no_span_at_all(sandbox: Sandbox, by: Any) -> None:
+def test_a_value_of_another_type_is_no_span(sandbox: Sandbox, by: Any) -> None:
     with pytest.raises(TypeError, match="is not a duration: give"):
         sandbox.advance(by)
 
 
 @pytest.mark.parametrize("when", ["soon", datetime.fromisoformat("2030-01-01"), None, 1.5, True])
-def test_an_instant_that_is_none(sandbox: Sandbox, when: Any) -> None:
+def test_an_invalid_instant_is_refused(sandbox: Sandbox, when: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         sandbox.advance_to(when)
 
@@ -89,7 +89,7 @@ def test_a_refusal_carries_the_problem(sandbox: Sandbox) -> None:
         sandbox.charges[0]
 
 
-def test_a_name_that_the_service_ignores_is_warned_of(sandbox: Sandbox) -> None:
+def test_an_ignored_field_causes_a_warning(sandbox: Sandbox) -> None:
     with pytest.warns(UserWarning, match="createCharge has no field expires_in and ignores it: write expiresIn"):
         charge = sandbox.charges.create(amount="1000", description="tea", expires_in=5)
     assert charge.expires_at == charge.created_at + timedelta(minutes=10)
@@ -100,7 +100,7 @@ def test_a_name_that_the_service_ignores_is_warned_of(sandbox: Sandbox) -> None:
         strict.charges.create(amount="1000", description="tea", expires_in=5)
 
 
-def test_a_value_that_no_request_can_carry_is_named(sandbox: Sandbox) -> None:
+def test_a_value_without_a_json_form_is_named(sandbox: Sandbox) -> None:
     with pytest.raises(TypeError, match=r"expiresIn=.* is not JSON: give a text"):
         sandbox.charges.create(amount="1000", description="tea", expiresIn=timedelta(minutes=1))
     import numpy as np
@@ -110,7 +110,7 @@ def test_a_value_that_no_request_can_carry_is_named(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("amount", [2000.5, "2e3", "", float("nan")])
-def test_money_is_not_rounded_on_its_way_to_a_wallet(sandbox: Sandbox, amount: Any) -> None:
+def test_a_wallet_does_not_round_amounts(sandbox: Sandbox, amount: Any) -> None:
     charge = sandbox.charges.create(amount="2000", description="tea")
     with pytest.raises(ValueError, match="give whole millisatoshis"):
         sandbox.wallet("ana").pay(charge, amount=amount)
@@ -119,25 +119,25 @@ def test_money_is_not_rounded_on_its_way_to_a_wallet(sandbox: Sandbox, amount: A
     assert sandbox.wallet("ana").pay(charge, amount=2000.0).outcome is None
 
 
-def test_what_no_wallet_can_pay(sandbox: Sandbox) -> None:
+def test_a_value_that_cannot_be_paid_is_refused(sandbox: Sandbox) -> None:
     for nothing in (None, {}, 7):
         with pytest.raises(TypeError, match="cannot be paid: give a Charge"):
             sandbox.wallet("ana").pay(nothing)  # type: ignore[arg-type]
 
 
-def test_a_fault_with_a_misspelt_condition_is_refused(sandbox: Sandbox) -> None:
+def test_a_fault_with_an_unknown_field_is_refused(sandbox: Sandbox) -> None:
     charge = sandbox.charges.create(amount="1000", description="tea")
     with pytest.raises(TypeError, match="a fault has no field chrage: its fields are operation, event, charge"):
         sandbox.faults.add("drop", chrage=charge)
     assert len(sandbox.faults) == 0
 
 
-def test_one_overlay_goes_in_a_list_like_several() -> None:
+def test_a_single_overlay_must_be_in_a_list() -> None:
     with pytest.raises(TypeError, match=r"write overlays=\['strict'\]"):
         Sandbox(overlays="strict")
 
 
-def test_what_happened_is_a_list_that_shows_itself_in_a_few_lines(sandbox: Sandbox) -> None:
+def test_fired_events_are_a_list_with_a_short_repr(sandbox: Sandbox) -> None:
     assert repr(sandbox.run()) == "0 events"
     ids = [sandbox.charges.create(amount="1000", description="tea", expiresIn=60).id for _ in range(7)]
     happened = sandbox.run()
@@ -146,7 +146,7 @@ def test_what_happened_is_a_list_that_shows_itself_in_a_few_lines(sandbox: Sandb
     assert repr(happened).splitlines() == ["7 events:", *lines, "  and 2 more"]
 
 
-def test_a_port_that_is_none_is_refused(sandbox: Sandbox) -> None:
+def test_an_invalid_port_is_refused(sandbox: Sandbox) -> None:
     with pytest.raises(ListenError, match="port must be 0-65535"):
         sandbox.serve(port=65_536)
 
@@ -159,7 +159,7 @@ def test_collections_are_read_in_order_of_creation(sandbox: Sandbox) -> None:
     assert "5 in /v0/charges" in repr(sandbox.charges)
 
 
-def test_what_is_shown_says_where_things_stand(sandbox: Sandbox) -> None:
+def test_reprs_show_the_state(sandbox: Sandbox) -> None:
     charge = sandbox.charges.create(amount="1000", description="<b>tea</b>")
     assert "1 pending" in repr(sandbox)
     assert "charge_expiry" in repr(sandbox)
@@ -170,7 +170,7 @@ def test_what_is_shown_says_where_things_stand(sandbox: Sandbox) -> None:
     assert repr(charge.fail()) == f"Charge(1000 msat, error, '<b>tea</b>', {charge.id})"
 
 
-def test_the_invoice_reads_back_what_was_asked(sandbox: Sandbox) -> None:
+def test_the_invoice_has_the_requested_values(sandbox: Sandbox) -> None:
     invoice = sandbox.charges.create(amount="250000", description="Coffee ☕", expiresIn=300).invoice.decode()
     assert (invoice.amount_msat, invoice.description, invoice.expiry_s) == (250_000, "Coffee ☕", 300)
     assert (invoice.currency, invoice.min_final_cltv, invoice.features) == ("bcrt", 80, {8, 14, 17})
@@ -186,12 +186,12 @@ def test_a_description_over_639_bytes_is_committed_to_by_its_hash(sandbox: Sandb
     assert charge.data["description"] == text
 
 
-def test_a_network_that_is_not_simulated_is_refused() -> None:
+def test_direct_payments_have_no_network() -> None:
     with pytest.raises(ValueError, match="scale-free:N"):
         Sandbox(network="mesh:400")
 
 
-def test_served_beside_the_program(sandbox: Sandbox) -> None:
+def test_serving_on_a_thread(sandbox: Sandbox) -> None:
     url = sandbox.serve()
     assert sandbox.serve() == url
     request = urllib.request.Request(
@@ -214,18 +214,18 @@ def test_served_beside_the_program(sandbox: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("text", "kind"), [("LNBCRT1ABC", "bolt11"), ("lightning:lnbc1x", "bolt11"), (" LIGHTNING:LNURL1X ", "lnurl")]
 )
-def test_what_a_code_holds(text: str, kind: str) -> None:
+def test_the_kinds_of_payment_requests(text: str, kind: str) -> None:
     assert request_kind(text) == kind
 
 
 @pytest.mark.parametrize("text", ["", "bitcoin:bc1q", "https://shop.example", "hello"])
-def test_a_code_that_holds_nothing_to_pay(text: str) -> None:
+def test_a_text_without_a_payment_request_is_refused(text: str) -> None:
     with pytest.raises(PayerError, match="neither"):
         request_kind(text)
 
 
-def broken_promise(sandbox: Sandbox, **lies: Any) -> str:
-    """What a wallet says to a service whose answers have these fields changed."""
+def mismatch_error(sandbox: Sandbox, **lies: Any) -> str:
+    """The error of a wallet when the responses of the service have these fields changed."""
     tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips")
 
     def fetch(url: str) -> dict[str, Any]:
@@ -237,15 +237,15 @@ def broken_promise(sandbox: Sandbox, **lies: Any) -> str:
     return str(refused.value)
 
 
-def test_a_wallet_holds_the_service_to_its_promise(sandbox: Sandbox) -> None:
+def test_a_wallet_checks_the_responses_of_the_service(sandbox: Sandbox) -> None:
     other = sandbox.charges.create(amount="3000", description="other").request
-    assert "payRequest" in broken_promise(sandbox, tag="withdrawRequest")
-    assert "does not commit" in broken_promise(sandbox, metadata='[["text/plain","Something else"]]')
-    assert "exactly one" in broken_promise(sandbox, metadata="[]")
-    assert "does not commit" in broken_promise(sandbox, pr=other)
+    assert "payRequest" in mismatch_error(sandbox, tag="withdrawRequest")
+    assert "does not commit" in mismatch_error(sandbox, metadata='[["text/plain","Something else"]]')
+    assert "exactly one" in mismatch_error(sandbox, metadata="[]")
+    assert "does not commit" in mismatch_error(sandbox, pr=other)
 
 
-def test_a_wallet_must_know_how_much(sandbox: Sandbox) -> None:
+def test_a_wallet_needs_an_amount(sandbox: Sandbox) -> None:
     tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips")
     with pytest.raises(PayerError, match="1000 to 9000"):
         sandbox.wallet("ana").scan(tips)
@@ -255,13 +255,13 @@ def test_a_wallet_must_know_how_much(sandbox: Sandbox) -> None:
         sandbox.wallet("ana").pay(tips.request)
 
 
-def test_the_control_plane_pays_a_link_its_least_amount_if_none_is_named(sandbox: Sandbox) -> None:
+def test_the_control_api_pays_the_least_amount_by_default(sandbox: Sandbox) -> None:
     tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips")
     payment = sandbox.ask("POST", "/sandbox/v1/payments", {"request": tips.request})
     assert (payment["status"], payment["amount"]) == ("succeeded", "1000")
 
 
-def test_idle_is_reached_although_something_is_due_after_the_end_of_time() -> None:
+def test_run_ends_although_an_event_is_due_after_the_end_of_time() -> None:
     with Sandbox(start="2999-12-31T23:59:00Z") as sandbox:
         charge = sandbox.charges.create(amount="1000", description="too late for anybody", expiresIn=600)
         said = sandbox.ask("POST", "/sandbox/v1/clock/advance", {"until": "idle"})
