@@ -27,7 +27,7 @@ from leyden.server.callbacks.signing import sign
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
-from tests.support.outbox_helpers import NEXT_SECRET, SECRET, START, Desk
+from tests.support.outbox_helpers import NEXT_SECRET, SECRET, START, OutboxFixture
 
 BODY = b'{"id":"c1","status":"completed"}'
 AT_S = START // 1_000
@@ -60,8 +60,8 @@ class Answers:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def desk() -> OutboxFixture:
+    return OutboxFixture()
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def back() -> Answers:
 # Answers
 
 
-def test_a_receiver_answers_its_script_and_then_200_again(desk: Desk, back: Answers) -> None:
+def test_a_receiver_answers_its_script_and_then_200_again(desk: OutboxFixture, back: Answers) -> None:
     desk.shop.answers([500, Reply(429, headers={"Retry-After": "7"}, body="later")])
     for _ in range(3):
         desk.receivers.post(post(), back)
@@ -81,7 +81,7 @@ def test_a_receiver_answers_its_script_and_then_200_again(desk: Desk, back: Answ
     assert [got.answer for got in desk.shop.inbox] == [500, 429, 200]
 
 
-def test_always_holds_until_it_is_changed_and_a_script_comes_first(desk: Desk, back: Answers) -> None:
+def test_always_holds_until_it_is_changed_and_a_script_comes_first(desk: OutboxFixture, back: Answers) -> None:
     desk.receivers.receiver("shop", answers=[204], always=503)
     for _ in range(3):
         desk.receivers.post(post(), back)
@@ -92,7 +92,7 @@ def test_always_holds_until_it_is_changed_and_a_script_comes_first(desk: Desk, b
 
 @pytest.mark.parametrize("word", [RESET, REFUSED, UNRESOLVED, TLS, PROTOCOL])
 def test_a_connection_can_fail_in_each_way_and_only_some_posts_reach_the_receiver(
-    desk: Desk, back: Answers, word: str
+    desk: OutboxFixture, back: Answers, word: str
 ) -> None:
     desk.shop.answers([word])
     desk.receivers.post(post(), back)
@@ -100,7 +100,7 @@ def test_a_connection_can_fail_in_each_way_and_only_some_posts_reach_the_receive
     assert len(desk.shop.inbox) == (1 if word in {RESET, PROTOCOL} else 0)
 
 
-def test_a_late_answer_comes_when_the_clock_gets_there(desk: Desk, back: Answers) -> None:
+def test_a_late_answer_comes_when_the_clock_gets_there(desk: OutboxFixture, back: Answers) -> None:
     desk.shop.answers([Reply(delay="2s")])
     desk.receivers.post(post(), back)
     desk.pass_time("1.999s")
@@ -110,7 +110,9 @@ def test_a_late_answer_comes_when_the_clock_gets_there(desk: Desk, back: Answers
 
 
 @pytest.mark.parametrize(("delay_ms", "error"), [(14_999, None), (15_000, "timeout"), (15_001, "timeout")])
-def test_an_answer_at_the_timeout_is_too_late(desk: Desk, back: Answers, delay_ms: int, error: str | None) -> None:
+def test_an_answer_at_the_timeout_is_too_late(
+    desk: OutboxFixture, back: Answers, delay_ms: int, error: str | None
+) -> None:
     desk.shop.answers([Reply(delay=f"{delay_ms}ms")])
     desk.receivers.post(post(), back)
     desk.pass_time("1m")
@@ -119,7 +121,7 @@ def test_an_answer_at_the_timeout_is_too_late(desk: Desk, back: Answers, delay_m
     assert len(desk.shop.inbox) == 1
 
 
-def test_a_receiver_that_never_answers_costs_one_timeout(desk: Desk, back: Answers) -> None:
+def test_a_receiver_that_never_answers_costs_one_timeout(desk: OutboxFixture, back: Answers) -> None:
     desk.shop.answers([TIMEOUT])
     desk.receivers.post(post(), back)
     desk.pass_time("14.999s")
@@ -129,14 +131,14 @@ def test_a_receiver_that_never_answers_costs_one_timeout(desk: Desk, back: Answe
 
 
 @pytest.mark.parametrize("said", ["later", 99, 199, 600, True, Reply(delay="-1s"), Reply(error="gone")])
-def test_nonsense_is_refused_when_it_is_said(desk: Desk, said: Any) -> None:
+def test_nonsense_is_refused_when_it_is_said(desk: OutboxFixture, said: Any) -> None:
     with pytest.raises(ValueError):
         desk.shop.answers([said])
     with pytest.raises(ValueError):
         desk.shop.always(said)
 
 
-def test_a_name_its_localhost_host_and_odd_capitals_are_one_receiver(desk: Desk, back: Answers) -> None:
+def test_a_name_its_localhost_host_and_odd_capitals_are_one_receiver(desk: OutboxFixture, back: Answers) -> None:
     for url in (
         "http://shop.localhost/a",
         "https://SHOP.localhost:8443/b?x=1",
@@ -150,7 +152,7 @@ def test_a_name_its_localhost_host_and_odd_capitals_are_one_receiver(desk: Desk,
     assert {receiver.name for receiver in desk.receivers} == {"shop", "shop.example"}
 
 
-def test_the_receivers_clock_is_the_sandbox_clock(desk: Desk) -> None:
+def test_the_receivers_clock_is_the_sandbox_clock(desk: OutboxFixture) -> None:
     desk.pass_time("90m")
     assert desk.receivers.receiver_time_s("http://shop/") == AT_S + 5_400
 
@@ -167,7 +169,7 @@ def test_the_receivers_clock_is_the_sandbox_clock(desk: Desk) -> None:
     ],
 )
 def test_a_word_is_what_the_sender_sees_and_what_the_receiver_did(
-    desk: Desk, back: Answers, word: str, status: int | None, error: str | None, commits: bool
+    desk: OutboxFixture, back: Answers, word: str, status: int | None, error: str | None, commits: bool
 ) -> None:
     desk.shop.answers([word])
     desk.receivers.post(post(), back)
@@ -179,7 +181,9 @@ def test_a_word_is_what_the_sender_sees_and_what_the_receiver_did(
 
 
 @pytest.mark.parametrize("size", [4_095, 4_096, 4_097, 65_536, 65_537, 10_000_000])
-def test_of_a_long_reply_no_more_is_read_and_kept_than_of_a_real_one(desk: Desk, back: Answers, size: int) -> None:
+def test_of_a_long_reply_no_more_is_read_and_kept_than_of_a_real_one(
+    desk: OutboxFixture, back: Answers, size: int
+) -> None:
     desk.shop.answers([Reply(size=size)])
     desk.receivers.post(post(), back)
     assert back.all[0].body == b"x" * min(size, 4_096)
@@ -187,7 +191,9 @@ def test_of_a_long_reply_no_more_is_read_and_kept_than_of_a_real_one(desk: Desk,
 
 
 @pytest.mark.parametrize("status", [201, 302, 410, 429, 500, 502])
-def test_any_status_can_come_late_and_only_success_acts_on_the_message(desk: Desk, back: Answers, status: int) -> None:
+def test_any_status_can_come_late_and_only_success_acts_on_the_message(
+    desk: OutboxFixture, back: Answers, status: int
+) -> None:
     desk.shop.answers([Reply(status, headers={"Retry-After": "soon", "Location": "http://away.example/"}, delay="14s")])
     desk.receivers.post(post(), back)
     desk.pass_time("14s")
@@ -195,7 +201,7 @@ def test_any_status_can_come_late_and_only_success_acts_on_the_message(desk: Des
     assert desk.shop.inbox[0].commits is (status == 201)
 
 
-def test_a_success_that_comes_too_late_was_still_a_success_over_there(desk: Desk, back: Answers) -> None:
+def test_a_success_that_comes_too_late_was_still_a_success_over_there(desk: OutboxFixture, back: Answers) -> None:
     desk.shop.answers([Reply(200, delay="16s"), 200])
     for _ in range(2):
         desk.receivers.post(post(), back)
@@ -207,7 +213,9 @@ def test_a_success_that_comes_too_late_was_still_a_success_over_there(desk: Desk
 # To whom what is answered
 
 
-def test_a_rule_answers_what_it_fits_as_often_as_it_says_and_before_the_script(desk: Desk, back: Answers) -> None:
+def test_a_rule_answers_what_it_fits_as_often_as_it_says_and_before_the_script(
+    desk: OutboxFixture, back: Answers
+) -> None:
     desk.shop.answers([202]).when(503, event="charge.completed", attempt=1, count=2).when(500, charge="c2", count=None)
     other = post(body=BODY.replace(b"c1", b"c2"), leyden_event="charge.expired")
     for sent in (post(), other, post(), other, post(), replace(post(), attempt=2)):
@@ -231,14 +239,16 @@ def test_a_rule_answers_what_it_fits_as_often_as_it_says_and_before_the_script(d
         (b'{"id":"c9', False),
     ],
 )
-def test_a_charge_is_known_by_its_body_in_every_form(desk: Desk, back: Answers, body: bytes, fits: bool) -> None:
+def test_a_charge_is_known_by_its_body_in_every_form(
+    desk: OutboxFixture, back: Answers, body: bytes, fits: bool
+) -> None:
     desk.shop.when(503, charge="c9")
     desk.receivers.post(post(body=body), back)
     assert back.all[0].status == (503 if fits else 200)
 
 
 @pytest.mark.parametrize("wrong", [{"attempt": 0}, {"count": 0}, {"count": True}, {"attempt": "1"}])
-def test_a_rule_that_fits_nothing_is_refused(desk: Desk, wrong: dict[str, Any]) -> None:
+def test_a_rule_that_fits_nothing_is_refused(desk: OutboxFixture, wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="whole number from 1"):
         desk.shop.when(500, **wrong)
 
@@ -255,7 +265,7 @@ def test_a_rule_that_fits_nothing_is_refused(desk: Desk, wrong: dict[str, Any]) 
         {"status": 500, "body": "no", "commits": True},
     ],
 )
-def test_what_is_said_in_json_means_the_same_again(desk: Desk, value: Any) -> None:
+def test_what_is_said_in_json_means_the_same_again(desk: OutboxFixture, value: Any) -> None:
     desk.shop.when(said_from(value), count=None)
     [rule] = desk.shop.rules
     desk.shop.reset_script().when(said_from(rule["said"]), count=None)
@@ -284,19 +294,19 @@ def test_what_json_cannot_mean_is_refused(value: Any) -> None:
 # What a careful receiver notices
 
 
-def verdict(desk: Desk, sent: CallbackRequest) -> list[str]:
+def verdict(desk: OutboxFixture, sent: CallbackRequest) -> list[str]:
     desk.receivers.post(sent, Answers())
     return list(desk.shop.inbox[-1].verdict)
 
 
-def test_a_sound_post_gives_no_cause_for_complaint(desk: Desk) -> None:
+def test_a_sound_post_gives_no_cause_for_complaint(desk: OutboxFixture) -> None:
     assert verdict(desk, post()) == []
     noted = desk.journal.entries(kind="callback_received")
     assert [(entry.subject, entry.facts["verdict"]) for entry in noted] == [("shop", [])]
 
 
 @pytest.mark.parametrize(("off_s", "fine"), [(-301, False), (-300, True), (300, True), (301, False)])
-def test_a_timestamp_may_be_five_minutes_off_and_no_more(desk: Desk, off_s: int, fine: bool) -> None:
+def test_a_timestamp_may_be_five_minutes_off_and_no_more(desk: OutboxFixture, off_s: int, fine: bool) -> None:
     assert (verdict(desk, post(stamp_s=AT_S + off_s)) == []) is fine
 
 
@@ -315,7 +325,7 @@ def test_a_timestamp_may_be_five_minutes_off_and_no_more(desk: Desk, off_s: int,
         ({"leyden_event": "charge.eaten"}, "not in the spec"),
     ],
 )
-def test_each_wrong_header_is_named(desk: Desk, headers: dict[str, Any], complaint: str) -> None:
+def test_each_wrong_header_is_named(desk: OutboxFixture, headers: dict[str, Any], complaint: str) -> None:
     (told,) = verdict(desk, post(**headers))
     assert complaint in told
 
@@ -329,16 +339,16 @@ def test_each_wrong_header_is_named(desk: Desk, headers: dict[str, Any], complai
         (b'{"id":"c1","status":"completed","extra":1}', "extra"),
     ],
 )
-def test_a_body_is_held_against_the_spec(desk: Desk, body: bytes, complaint: str) -> None:
+def test_a_body_is_held_against_the_spec(desk: OutboxFixture, body: bytes, complaint: str) -> None:
     (told,) = verdict(desk, post(body=body))
     assert complaint in told
 
 
-def test_a_body_changed_after_signing_is_noticed(desk: Desk) -> None:
+def test_a_body_changed_after_signing_is_noticed(desk: OutboxFixture) -> None:
     assert verdict(desk, replace(post(), body=BODY.replace(b"c1", b"c2"))) == ["no signature matches a valid secret"]
 
 
-def test_during_a_rotation_either_secret_will_do_and_afterwards_only_the_new(desk: Desk) -> None:
+def test_during_a_rotation_either_secret_will_do_and_afterwards_only_the_new(desk: OutboxFixture) -> None:
     both = sign([NEXT_SECRET, SECRET], "m1", AT_S, BODY.decode())
     desk.shop.use_secret(NEXT_SECRET)
     assert verdict(desk, post(webhook_id="m1", webhook_signature=both)) == []
@@ -347,7 +357,7 @@ def test_during_a_rotation_either_secret_will_do_and_afterwards_only_the_new(des
     assert "no signature matches a valid secret" not in verdict(desk, post())
 
 
-def test_a_repeat_is_marked_and_only_blamed_once_it_was_acknowledged(desk: Desk) -> None:
+def test_a_repeat_is_marked_and_only_blamed_once_it_was_acknowledged(desk: OutboxFixture) -> None:
     desk.shop.answers([500, 200])
     assert verdict(desk, post()) == []
     assert verdict(desk, post()) == []
@@ -355,7 +365,7 @@ def test_a_repeat_is_marked_and_only_blamed_once_it_was_acknowledged(desk: Desk)
     assert [got.repeated for got in desk.shop.inbox] == [False, True, True]
 
 
-def test_one_identity_with_two_bodies_is_noticed(desk: Desk) -> None:
+def test_one_identity_with_two_bodies_is_noticed(desk: OutboxFixture) -> None:
     desk.shop.always(500)
     verdict(desk, post())
     assert verdict(desk, post(body=BODY.replace(b"c1", b"c2"))) == ["the same webhook-id came with another body"]
@@ -364,11 +374,11 @@ def test_one_identity_with_two_bodies_is_noticed(desk: Desk) -> None:
 # Rows
 
 
-def test_a_receiver_goes_on_from_its_rows(desk: Desk, back: Answers) -> None:
+def test_a_receiver_goes_on_from_its_rows(desk: OutboxFixture, back: Answers) -> None:
     desk.shop.answers([500, 503, 504]).when(418, attempt=7)
     desk.shop.always(202)
     desk.receivers.post(post(), back)
-    twin = Desk(store=Store.from_snapshot(desk.store.snapshot()))
+    twin = OutboxFixture(store=Store.from_snapshot(desk.store.snapshot()))
     desk.receivers.post(post(), back)
     for one in (desk, twin):
         assert [got.answer for got in one.shop.inbox] == [500, 503][: len(one.shop.inbox)]
@@ -381,7 +391,7 @@ def test_a_receiver_goes_on_from_its_rows(desk: Desk, back: Answers) -> None:
     assert len(desk.shop.inbox) == 2
 
 
-def test_what_a_refused_commit_heard_was_not_heard(desk: Desk, back: Answers) -> None:
+def test_what_a_refused_commit_heard_was_not_heard(desk: OutboxFixture, back: Answers) -> None:
     desk.shop.answers([500])
 
     def refused() -> None:
@@ -395,7 +405,7 @@ def test_what_a_refused_commit_heard_was_not_heard(desk: Desk, back: Answers) ->
     assert len(desk.shop.script) == 1
 
 
-def test_of_very_many_posts_the_oldest_are_given_up_and_numbers_go_on(desk: Desk, back: Answers) -> None:
+def test_of_very_many_posts_the_oldest_are_given_up_and_numbers_go_on(desk: OutboxFixture, back: Answers) -> None:
     desk.receivers._posts.kept = 3
     for number in range(5):
         desk.receivers.post(post(webhook_id=f"m{number}"), back)
@@ -414,7 +424,7 @@ def test_of_very_many_posts_the_oldest_are_given_up_and_numbers_go_on(desk: Desk
     assert not desk.shop.inbox[-1].repeated, "what was given up is forgotten"
 
 
-def test_an_inbox_and_a_receiver_show_themselves(desk: Desk, back: Answers) -> None:
+def test_an_inbox_and_a_receiver_show_themselves(desk: OutboxFixture, back: Answers) -> None:
     assert "nothing came yet" in repr(desk.shop.inbox)
     desk.shop.answers([500, 500])
     assert "2 scripted answers" in repr(desk.shop)

@@ -11,7 +11,7 @@ import pytest
 from leyden.callbacks.transport import TransportRouter
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse
-from tests.support.outbox_helpers import Desk
+from tests.support.outbox_helpers import OutboxFixture
 
 
 class Street:
@@ -45,7 +45,7 @@ class Scene:
         self.refuse: set[int] = set()
         self.error: Exception = StorageUnavailable("the disk is full")
         self.street = Street()
-        self.exchange = TransportRouter(Desk().receivers, self.street, self.turn)
+        self.exchange = TransportRouter(OutboxFixture().receivers, self.street, self.turn)
         for number in range(5):
             self.exchange.post(CallbackRequest(str(number), 1, "http://127.0.0.1:9/", {}, b"", 1, 1), self.answered)
         self.exchange.commit()

@@ -32,7 +32,7 @@ def status_of(client: Client, charge: dict) -> str:
     return client.ok("GET", f"/v0/charges/{charge['id']}")["data"]["status"]
 
 
-def test_created_paid_and_told(client: Client) -> None:
+def test_a_served_charge_is_created_and_paid_with_a_callback(client: Client) -> None:
     with listening_receiver() as (hook, inbox):
         charge = create(client, callbackUrl=hook)
         payment = client.ok("POST", "/sandbox/v1/payments", {"request": charge["invoice"]["request"]})
@@ -45,7 +45,7 @@ def test_created_paid_and_told(client: Client) -> None:
         assert client.ok("GET", f"/sandbox/v1/payments/{payment['id']}") == payment
 
 
-def test_expired_and_told_before_the_advance_returns(client: Client) -> None:
+def test_the_expiry_and_its_callback_happen_before_the_advance_returns(client: Client) -> None:
     with listening_receiver() as (hook, inbox):
         charge = create(client, callbackUrl=hook, expiresIn=60)
         moved = client.ok("POST", "/sandbox/v1/clock/advance", {"by": "61s"})
@@ -57,7 +57,7 @@ def test_expired_and_told_before_the_advance_returns(client: Client) -> None:
         assert (delivery["status"], len(delivery["attempts"])) == ("delivered", 1)
 
 
-def test_failed_and_told(client: Client) -> None:
+def test_a_failed_invoice_is_reported_by_a_callback(client: Client) -> None:
     with listening_receiver() as (hook, inbox):
         charge = create(client, callbackUrl=hook)
         failed = client.ok("POST", f"/sandbox/v1/charges/{charge['id']}/fail", {"reason": "lost"})
@@ -121,7 +121,7 @@ def test_a_delayed_payment_arrives_when_time_does(client: Client) -> None:
     assert status_of(client, charge) == "completed"
 
 
-def test_served_and_in_process_answer_alike_to_the_byte(client: Client) -> None:
+def test_served_and_in_process_responses_are_equal_to_the_byte(client: Client) -> None:
     sandbox = Sandbox(seed=5, start="2030-01-01T00:00:00Z")
     for expected in (sandbox.ask("POST", "/v0/charges", {"amount": "1000", "description": str(n)}) for n in range(3)):
         assert (
@@ -136,7 +136,7 @@ def test_the_documents_and_their_pages_are_served(client: Client) -> None:
     assert {"/v0/charges", "/sandbox/v1/payments"} < set(client.ok("GET", "/sandbox/v1/merged.json")["paths"])
 
 
-def test_a_key_opens_its_own_sandbox_and_no_other() -> None:
+def test_a_key_belongs_to_one_sandbox() -> None:
     with served_leyden(*FROZEN, "--api-key", "one", "--api-key", "two") as one:
         two = Client(one.url, "two")
         charge = create(one, expiresIn=60)
@@ -172,7 +172,7 @@ def test_the_control_plane_can_be_left_out() -> None:
         assert create(client)["status"] == "pending"
 
 
-def test_a_directory_is_gone_on_with(tmp_path: Path) -> None:
+def test_a_data_directory_is_continued(tmp_path: Path) -> None:
     with served_leyden(*FROZEN, "--data", str(tmp_path)) as client:
         paid, late = create(client), create(client, expiresIn=60)
         client.ok("POST", "/sandbox/v1/payments", {"request": paid["invoice"]["request"]})

@@ -18,7 +18,7 @@ def bodies(sandbox: Sandbox) -> list[dict]:
     return [post.json for post in sandbox.receiver("shop").inbox]
 
 
-def test_a_charge_is_created_paid_and_told(sandbox: Sandbox) -> None:
+def test_a_charge_is_created_and_paid_with_a_callback(sandbox: Sandbox) -> None:
     charge = sandbox.charges.create(amount="250000", description="Coffee", expiresIn=300, callbackUrl=HOOK)
     assert charge.status == "pending"
     payment = sandbox.wallet("ana").pay(charge)
@@ -31,7 +31,7 @@ def test_a_charge_is_created_paid_and_told(sandbox: Sandbox) -> None:
     assert update["confirmedAt"] == charge.data["confirmedAt"]
 
 
-def test_a_charge_nobody_pays_expires_and_tells(sandbox: Sandbox) -> None:
+def test_an_unpaid_charge_expires_with_a_callback(sandbox: Sandbox) -> None:
     charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=60, callbackUrl=HOOK)
     sandbox.advance("59.999s")
     assert charge.status == "pending"
@@ -42,7 +42,7 @@ def test_a_charge_nobody_pays_expires_and_tells(sandbox: Sandbox) -> None:
     assert "confirmedAt" not in update
 
 
-def test_a_charge_whose_invoice_is_lost_ends_in_error_and_tells(sandbox: Sandbox) -> None:
+def test_a_charge_whose_invoice_is_lost_ends_in_error_with_a_callback(sandbox: Sandbox) -> None:
     charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=HOOK)
     charge.fail("the node lost its database")
     sandbox.run()
@@ -102,7 +102,7 @@ def test_a_refused_payment_leaves_the_charge_payable(sandbox: Sandbox, outcome: 
     assert charge.status == "completed"
 
 
-def test_a_second_payment_is_refused_and_told_nowhere(sandbox: Sandbox) -> None:
+def test_a_second_payment_is_refused_without_a_callback(sandbox: Sandbox) -> None:
     charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=HOOK)
     first, second = sandbox.wallet("ana").pay(charge), sandbox.wallet("bob").pay(charge)
     sandbox.run()
@@ -111,7 +111,7 @@ def test_a_second_payment_is_refused_and_told_nowhere(sandbox: Sandbox) -> None:
     assert sandbox.ask("GET", "/v0/wallet")["data"]["balance"] == "1000"
 
 
-def test_what_a_node_reports_of_an_ended_charge_changes_nothing_and_is_noted(sandbox: Sandbox) -> None:
+def test_a_node_event_for_an_ended_charge_changes_nothing_and_is_journaled(sandbox: Sandbox) -> None:
     """A node of one's own may send news that crossed ours on the way, or send it twice."""
     charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=HOOK)
     sandbox.wallet("ana").pay(charge)
@@ -133,12 +133,12 @@ def test_what_a_node_reports_of_an_ended_charge_changes_nothing_and_is_noted(san
     ]
 
 
-def test_news_of_an_invoice_that_no_charge_has_names_it(sandbox: Sandbox) -> None:
+def test_an_event_for_an_unknown_invoice_names_it(sandbox: Sandbox) -> None:
     with pytest.raises(LookupError, match="ab" * 32):
         sandbox.world.service.charges.invoice_failed(FailedInvoice("ab" * 32, "lost", 0))
 
 
-def test_a_static_charge_with_two_slots_closes_and_opens_again(sandbox: Sandbox) -> None:
+def test_a_static_charge_with_two_slots_is_disabled_and_active_again(sandbox: Sandbox) -> None:
     tips = sandbox.static_charges.create(
         minAmount="1000", maxAmount="5000000", description="Tips", allowedSlots=2, callbackUrl=HOOK
     )

@@ -61,7 +61,7 @@ def test_no_socket_is_opened_to_an_address_that_is_not_public(address: str) -> N
 
 
 @pytest.mark.parametrize("address", VECTORS["must_block"])
-def test_nor_to_a_name_that_leads_to_one_even_among_public_ones(address: str) -> None:
+def test_no_socket_is_opened_for_a_name_with_one_private_address(address: str) -> None:
     async def found(name: str) -> list[str]:
         return ["8.8.8.8", address]
 
@@ -70,26 +70,26 @@ def test_nor_to_a_name_that_leads_to_one_even_among_public_ones(address: str) ->
 
 
 @pytest.mark.parametrize("host", VECTORS["must_block_hosts"])
-def test_nor_to_this_machine_however_it_is_spelled(host: str) -> None:
+def test_no_socket_is_opened_to_this_machine_in_any_spelling(host: str) -> None:
     answer = sent_to(host, Egress("public"), this_machine)
     assert (answer.error, answer.note) == ("blocked", "private-network")
 
 
 @pytest.mark.parametrize("host", EVERYTHING)
-def test_with_none_nothing_is_sent_or_even_looked_up(host: str) -> None:
+def test_with_mode_none_nothing_is_sent_or_looked_up(host: str) -> None:
     answer = sent_to(host, Egress("none"))
     assert (answer.error, answer.note) == ("blocked", "egress-none")
 
 
 @pytest.mark.parametrize("address", VECTORS["must_pass"])
-def test_a_public_address_is_open_in_public_mode_and_closed_in_loopback_mode(address: str) -> None:
+def test_a_public_address_is_allowed_in_public_mode_and_forbidden_in_loopback_mode(address: str) -> None:
     assert Egress("public").check_address("shop.example", address, 443) is None
     assert Egress("loopback").check_address("shop.example", address, 443) == "loopback-only"
     assert sent_to(address, Egress("loopback")).note == "loopback-only"
 
 
 @pytest.mark.parametrize("network", VECTORS["extra_networks"])
-def test_the_first_and_last_address_of_a_network_that_carries_others_are_closed(network: str) -> None:
+def test_the_first_and_last_address_of_a_translation_network_are_forbidden(network: str) -> None:
     first, _, length = network.partition("/")
     bits = 128 if ":" in first else 32
     number = int(IPv6Address(first) if ":" in first else IPv4Address(first))
@@ -99,7 +99,7 @@ def test_the_first_and_last_address_of_a_network_that_carries_others_are_closed(
 
 
 @given(st.ip_addresses(v=4), st.sampled_from(["::ffff:0:0", "::", "64:ff9b::", "2002::"]))
-def test_an_address_inside_another_is_no_way_round(inner: IPv4Address, prefix: str) -> None:
+def test_an_address_inside_another_is_checked_too(inner: IPv4Address, prefix: str) -> None:
     number = int(inner) << 80 if prefix == "2002::" else int(inner)
     outer = IPv6Address(int(IPv6Address(prefix)) + number)
     rule = Egress("public").check_address("x", str(outer), 80)
@@ -120,19 +120,19 @@ def test_outside_the_one_global_block_no_ipv6_address_is_public(address: IPv6Add
 
 
 @pytest.mark.parametrize("port", [0, 1, 22, 25, 79, 81, 442, 444, 1023])
-def test_a_port_of_the_systems_own_services_is_closed_in_every_mode(port: int) -> None:
+def test_a_system_port_is_forbidden_in_every_mode(port: int) -> None:
     for mode in ("loopback", "public", "none"):
         assert Egress(mode).check_host("shop.example", port) == "port"
         assert Egress(mode, allow=["0.0.0.0/0"]).check_address("x", "8.8.8.8", port) == "port"
 
 
 @pytest.mark.parametrize("port", [80, 443, 1024, 65_535])
-def test_the_ports_of_the_web_and_all_high_ones_are_open(port: int) -> None:
+def test_web_ports_and_all_high_ports_are_allowed(port: int) -> None:
     assert Egress("public").check_address("x", "8.8.8.8", port) is None
     assert Egress("loopback").check_address("x", "127.0.0.1", port) is None
 
 
-def test_an_allowed_network_is_open_to_its_edges_in_every_mode() -> None:
+def test_every_address_of_an_allowed_network_is_allowed_in_every_mode() -> None:
     for mode, otherwise in (("loopback", "loopback-only"), ("public", "private-network"), ("none", "egress-none")):
         egress = Egress(mode, allow=["10.1.0.0/16", "fd00:1::/32"])
         for address in ("10.1.0.0", "10.1.255.255", "::ffff:10.1.2.3", "fd00:1::9", "fd00:1::9%eth0"):
@@ -141,7 +141,7 @@ def test_an_allowed_network_is_open_to_its_edges_in_every_mode() -> None:
             assert egress.check_address("x", address, 80) == otherwise
 
 
-def test_the_server_itself_is_closed_whatever_is_allowed() -> None:
+def test_the_server_itself_is_always_forbidden() -> None:
     own = [("127.0.0.1", 8402), ("192.168.1.5", 8402), ("leyden.example", 443)]
     egress = Egress("loopback", allow=["0.0.0.0/0", "::/0"], own=own)
     for address in ("127.0.0.1", "::1", "0.0.0.0", "::", "127.8.8.8", "::ffff:127.0.0.1", "192.168.1.5"):
@@ -161,7 +161,7 @@ def test_an_unknown_mode_is_refused_by_name(wrong: str) -> None:
 # Down to the wire
 
 
-def test_a_name_that_changes_its_mind_is_dialled_at_the_address_that_was_checked() -> None:
+def test_after_dns_rebinding_the_connection_goes_to_the_checked_address() -> None:
     answers = [["127.0.0.1"], ["8.8.8.8"], ["127.0.0.1", "10.0.0.1"]]
 
     async def rebinding(name: str) -> list[str]:
@@ -187,7 +187,7 @@ def test_a_name_that_changes_its_mind_is_dialled_at_the_address_that_was_checked
     asyncio.run(story())
 
 
-def test_a_redirect_to_a_closed_address_is_an_answer_and_nothing_more() -> None:
+def test_a_redirect_to_a_forbidden_address_is_only_a_response() -> None:
     async def story() -> None:
         says = b"HTTP/1.1 307 Away\r\nlocation: http://169.254.169.254/latest\r\ncontent-length: 0\r\n\r\n"
         async with opened(Shop(says)) as shop, http_transport(check_address=Egress("loopback").check_address) as one:
@@ -220,7 +220,7 @@ def blocked(rule: str) -> tuple[str, list[tuple[str, str]]]:
     return "blocked", [("blocked", rule)]
 
 
-def test_a_server_on_loopback_stays_there_and_never_posts_to_itself() -> None:
+def test_a_loopback_server_posts_only_to_loopback_and_never_to_itself() -> None:
     with listening_receiver() as (hook, inbox), served_leyden("--rate", "0") as client:
         assert told(client, hook)["status"] == "delivered"
         assert outcome_of(told(client, f"{client.url}/v0/charges")) == blocked("own-listener")
@@ -238,14 +238,14 @@ def test_a_server_on_loopback_stays_there_and_never_posts_to_itself() -> None:
         (("--egress", "none", "--egress-allow", "10.0.0.0/8"), "egress-none"),
     ],
 )
-def test_what_a_mode_forbids_is_recorded_under_the_rules_name(options: tuple[str, ...], rule: str) -> None:
+def test_a_blocked_attempt_has_the_name_of_its_rule(options: tuple[str, ...], rule: str) -> None:
     with listening_receiver() as (hook, inbox), served_leyden("--rate", "0", *options) as client:
         client.url = client.url.replace("0.0.0.0", "127.0.0.1")
         assert outcome_of(told(client, hook)) == blocked(rule)
         assert inbox.empty()
 
 
-def test_a_network_can_be_opened_and_the_server_itself_stays_closed() -> None:
+def test_a_network_can_be_allowed_and_the_server_itself_stays_forbidden() -> None:
     options = ("--rate", "0", "--host", "0.0.0.0", "--egress-allow", "127.0.0.0/8", "--public-url", "http://me.example")
     with listening_receiver() as (hook, _), served_leyden(*options) as client:
         client.url = client.url.replace("0.0.0.0", "127.0.0.1")
@@ -254,7 +254,7 @@ def test_a_network_can_be_opened_and_the_server_itself_stays_closed() -> None:
         assert outcome_of(told(client, "http://me.example/hook")) == blocked("own-listener")
 
 
-def test_a_machine_knows_addresses_of_its_own() -> None:
+def test_the_local_addresses_are_found() -> None:
     from leyden.server.system.http_server import local_addresses
 
     for address in local_addresses():

@@ -156,7 +156,7 @@ def impatient(timeout: str = "400ms") -> Contract:
     return load_contract(document, known_as="charges.openapi.yaml")
 
 
-class Desk:
+class ServedWorld:
     """A world whose callbacks really leave the process."""
 
     def __init__(self, contract: Contract) -> None:
@@ -175,13 +175,15 @@ class Desk:
         return [(attempt.status, attempt.error) for attempt in AttemptLog(row).attempts()]
 
 
-async def among(story: Callable[[Desk, Hostile], Coroutine[Any, Any, None]], contract: Contract | None = None) -> None:
-    desk = Desk(contract or impatient())
+async def among(
+    story: Callable[[ServedWorld, Hostile], Coroutine[Any, Any, None]], contract: Contract | None = None
+) -> None:
+    served = ServedWorld(contract or impatient())
     async with hostile() as receiver:
         try:
-            await story(desk, receiver)
+            await story(served, receiver)
         finally:
-            await desk.transport.close()
+            await served.transport.close()
 
 
 @pytest.mark.parametrize(
@@ -203,77 +205,77 @@ async def among(story: Callable[[Desk, Hostile], Coroutine[Any, Any, None]], con
         ("header", (None, "protocol")),
     ],
 )
-def test_each_behaviour_is_recorded_for_what_it_is(path: str, seen: tuple[int | None, str | None]) -> None:
-    async def story(desk: Desk, receiver: Hostile) -> None:
-        charge = desk.expiring(receiver.url(path))
-        await desk.world.advance_to_async(START + 2_000)
-        assert desk.attempts(charge) == [seen]
+def test_each_behaviour_is_recorded_with_its_status_or_error(path: str, seen: tuple[int | None, str | None]) -> None:
+    async def story(served: ServedWorld, receiver: Hostile) -> None:
+        charge = served.expiring(receiver.url(path))
+        await served.world.advance_to_async(START + 2_000)
+        assert served.attempts(charge) == [seen]
         assert receiver.asked == [path]
-        [row] = desk.world.service.outbox.deliveries(charge)
+        [row] = served.world.service.outbox.deliveries(charge)
         assert receiver.bodies == [row["body"].encode()]
         assert len(AttemptLog(row).attempts()[0].response_body) == (4_096 if path == "flood" else 0)
 
     asyncio.run(among(story))
 
 
-def test_a_dozen_that_hang_cost_the_time_of_two_and_eight_are_asked_at_once() -> None:
-    async def story(desk: Desk, receiver: Hostile) -> None:
-        charges = [desk.expiring(receiver.url("hang")) for _ in range(12)]
-        sound = desk.expiring(receiver.url("200"))
-        await desk.world.advance_to_async(START + 1_000)
+def test_twelve_hanging_receivers_take_two_timeouts_with_eight_worker_slots() -> None:
+    async def story(served: ServedWorld, receiver: Hostile) -> None:
+        charges = [served.expiring(receiver.url("hang")) for _ in range(12)]
+        sound = served.expiring(receiver.url("200"))
+        await served.world.advance_to_async(START + 1_000)
         assert receiver.most_at_once == 8
         assert receiver.asked.count("hang") == 12
         for charge in charges:
-            assert desk.attempts(charge) == [(None, "timeout")]
-        assert desk.attempts(sound) == [(200, None)]
+            assert served.attempts(charge) == [(None, "timeout")]
+        assert served.attempts(sound) == [(200, None)]
 
     asyncio.run(among(story))
 
 
-def test_answers_are_told_in_the_order_of_sending_however_fast_they_come() -> None:
-    async def story(desk: Desk, receiver: Hostile) -> None:
-        charges = [desk.expiring(receiver.url(f"turn-{place}")) for place in range(3)]
-        await desk.world.run_until_idle_async()
-        told = [entry.facts["resource"] for entry in desk.world.journal.entries(kind="callback_answered")]
+def test_responses_are_reported_in_the_order_of_sending() -> None:
+    async def story(served: ServedWorld, receiver: Hostile) -> None:
+        charges = [served.expiring(receiver.url(f"turn-{place}")) for place in range(3)]
+        await served.world.run_until_idle_async()
+        told = [entry.facts["resource"] for entry in served.world.journal.entries(kind="callback_answered")]
         assert told == charges
 
     asyncio.run(among(story, impatient("10s")))
 
 
-def test_a_walk_can_end_as_soon_as_enough_has_been_delivered() -> None:
-    async def story(desk: Desk, receiver: Hostile) -> None:
-        first, second = desk.expiring(receiver.url("500")), desk.expiring(receiver.url("200"))
+def test_an_advance_can_stop_after_a_number_of_deliveries() -> None:
+    async def story(served: ServedWorld, receiver: Hostile) -> None:
+        first, second = served.expiring(receiver.url("500")), served.expiring(receiver.url("200"))
 
         def delivered() -> int:
-            return sum(row["status"] == "delivered" for row in desk.world.service.outbox.deliveries())
+            return sum(row["status"] == "delivered" for row in served.world.service.outbox.deliveries())
 
-        assert await desk.world.run_until_async(lambda: delivered() == 1, START + 3_600_000)
-        assert desk.world.clock.now() == START + 1_000
-        assert not await desk.world.run_until_async(lambda: delivered() == 2, START + 3_600_000)
-        assert desk.world.clock.now() == START + 3_600_000
-        assert desk.attempts(first) == [(500, None)] * 2
-        assert desk.attempts(second) == [(200, None)]
+        assert await served.world.run_until_async(lambda: delivered() == 1, START + 3_600_000)
+        assert served.world.clock.now() == START + 1_000
+        assert not await served.world.run_until_async(lambda: delivered() == 2, START + 3_600_000)
+        assert served.world.clock.now() == START + 3_600_000
+        assert served.attempts(first) == [(500, None)] * 2
+        assert served.attempts(second) == [(200, None)]
 
     asyncio.run(among(story))
 
 
-def test_copies_and_bad_bytes_leave_the_process_like_any_callback() -> None:
-    async def story(desk: Desk, receiver: Hostile) -> None:
-        with desk.world.exclusive():
-            desk.world.faults.add(FaultSpec("truncated_body"))
-            desk.world.faults.add(FaultSpec("simultaneous"))
-        first = desk.expiring(receiver.url("200"))
-        second = desk.expiring(receiver.url("200"))
-        await desk.world.run_until_idle_async()
-        [one], [two] = (desk.world.service.outbox.deliveries(charge) for charge in (first, second))
+def test_duplicates_and_mutated_bodies_are_sent_over_the_network() -> None:
+    async def story(served: ServedWorld, receiver: Hostile) -> None:
+        with served.world.exclusive():
+            served.world.faults.add(FaultSpec("truncated_body"))
+            served.world.faults.add(FaultSpec("simultaneous"))
+        first = served.expiring(receiver.url("200"))
+        second = served.expiring(receiver.url("200"))
+        await served.world.run_until_idle_async()
+        [one], [two] = (served.world.service.outbox.deliveries(charge) for charge in (first, second))
         whole, other = one["body"].encode(), two["body"].encode()
         assert sorted(receiver.bodies) == sorted([whole[: len(whole) // 2], other, other])
-        assert [entry.facts["status"] for entry in desk.world.journal.entries(kind="fault_answered")] == [200]
+        assert [entry.facts["status"] for entry in served.world.journal.entries(kind="fault_answered")] == [200]
 
     asyncio.run(among(story))
 
 
-def test_while_a_receiver_hangs_the_server_answers_everybody_else(tmp_path: Path) -> None:
+def test_while_a_receiver_hangs_the_server_answers_other_requests(tmp_path: Path) -> None:
     spec = tmp_path / "charges.openapi.yaml"
     text = default_spec("charges").read_text()
     spec.write_text(text.replace("timeout:            15s", "timeout:            30s"))
@@ -300,7 +302,7 @@ def test_while_a_receiver_hangs_the_server_answers_everybody_else(tmp_path: Path
         assert delivery["status"] == "delivered"
 
 
-def test_a_receiver_that_hangs_costs_a_served_advance_one_timeout(tmp_path: Path) -> None:
+def test_a_hanging_receiver_delays_a_served_advance_by_one_timeout(tmp_path: Path) -> None:
     spec = tmp_path / "charges.openapi.yaml"
     text = default_spec("charges").read_text()
     for long, short in (

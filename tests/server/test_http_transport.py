@@ -31,7 +31,7 @@ def answer_of(says: bytes | Talk, **changes: Any) -> tuple[CallbackResponse, Sho
 # Answers
 
 
-def test_the_receiver_gets_the_exact_bytes_and_no_header_that_is_not_shown() -> None:
+def test_the_receiver_gets_the_exact_bytes_and_no_additional_header() -> None:
     answer, shop = answer_of(b"HTTP/1.1 202 Accepted\r\nRetry-After: 7\r\ncontent-length: 2\r\n\r\nok")
     assert (answer.status, answer.error, answer.body, answer.headers["retry-after"]) == (202, None, b"ok", "7")
     head, _, body = shop.requests[0].partition(b"\r\n\r\n")
@@ -42,7 +42,7 @@ def test_the_receiver_gets_the_exact_bytes_and_no_header_that_is_not_shown() -> 
     assert body == BODY
 
 
-def test_the_path_and_query_go_out_as_they_were_submitted() -> None:
+def test_the_path_and_query_are_sent_as_they_were_written() -> None:
     async def story() -> None:
         async with opened(Shop()) as shop, http_transport() as one:
             await send(one, shop.url(path="/a%7Eb/../c%2fd?x=%41&y=a+b&x="))
@@ -52,7 +52,7 @@ def test_the_path_and_query_go_out_as_they_were_submitted() -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_an_answer_and_is_not_followed(status: int) -> None:
+def test_a_redirect_is_a_response_and_is_not_followed(status: int) -> None:
     async def story() -> None:
         async with opened(Shop()) as elsewhere:
             says = f"HTTP/1.1 {status} Away\r\nlocation: {elsewhere.url()}\r\ncontent-length: 0\r\n\r\n"
@@ -78,7 +78,7 @@ def test_cookies_are_neither_kept_nor_sent_and_proxies_of_the_environment_are_ig
     asyncio.run(story())
 
 
-def test_of_an_oversize_answer_little_is_read_and_less_is_kept() -> None:
+def test_only_a_part_of_a_long_response_is_read_and_a_smaller_part_is_stored() -> None:
     async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 10000000\r\n\r\n")
         with contextlib.suppress(ConnectionError):
@@ -91,12 +91,12 @@ def test_of_an_oversize_answer_little_is_read_and_less_is_kept() -> None:
     assert "65536" in answer.note
 
 
-def test_an_answer_of_exactly_the_cap_is_read_whole() -> None:
+def test_a_response_of_exactly_the_cap_is_read_completely() -> None:
     answer, _ = answer_of(b"HTTP/1.1 200 OK\r\ncontent-length: 65536\r\n\r\n" + b"x" * 65_536)
     assert (answer.status, answer.note) == (200, "")
 
 
-def test_a_compressed_answer_is_not_unpacked() -> None:
+def test_a_compressed_response_is_not_decompressed() -> None:
     answer, _ = answer_of(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\nxyz")
     assert (answer.status, answer.body) == (200, b"xyz")
 
@@ -140,7 +140,7 @@ async def _hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
         (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 100_000 + b"\r\n\r\n", "protocol"),
     ],
 )
-def test_each_way_to_fail_has_its_word(says: bytes | Talk, error: str) -> None:
+def test_each_network_error_has_its_code(says: bytes | Talk, error: str) -> None:
     answer, _ = answer_of(says, timeout_ms=300)
     assert (answer.status, answer.error) == (None, error)
     assert answer.note
@@ -177,7 +177,7 @@ def test_a_name_without_addresses_or_with_a_label_too_long_is_unresolved() -> No
     asyncio.run(story())
 
 
-def test_a_name_server_that_hangs_costs_the_connect_timeout() -> None:
+def test_a_name_server_that_hangs_ends_with_the_connect_timeout() -> None:
     async def hang(name: str) -> list[str]:
         await asyncio.Event().wait()
         return []
@@ -238,7 +238,7 @@ def test_a_forbidden_address_opens_no_socket_however_it_is_spelled(host: str) ->
     asyncio.run(story())
 
 
-def test_one_forbidden_address_among_a_names_answers_forbids_them_all() -> None:
+def test_one_forbidden_address_of_a_name_forbids_all_its_addresses() -> None:
     async def two(name: str) -> list[str]:
         return ["203.0.113.9", "::ffff:127.0.0.1"]
 
@@ -253,7 +253,7 @@ def test_one_forbidden_address_among_a_names_answers_forbids_them_all() -> None:
     asyncio.run(story())
 
 
-def test_a_name_is_looked_up_once_and_the_address_that_was_checked_is_the_one_dialled() -> None:
+def test_a_name_is_looked_up_once_and_the_connection_goes_to_the_checked_address() -> None:
     looked: list[str] = []
     asked: list[tuple[str, str, int]] = []
 
@@ -281,7 +281,7 @@ def test_a_name_is_looked_up_once_and_the_address_that_was_checked_is_the_one_di
 
 
 @pytest.mark.parametrize("host", ["0x7f.1", "2130706433", "[::ffff:127.0.0.1]"])
-def test_an_odd_spelling_is_dialled_as_what_it_means_and_still_named_as_submitted(host: str) -> None:
+def test_an_unusual_spelling_of_an_address_is_connected_and_the_host_header_is_unchanged(host: str) -> None:
     async def story() -> None:
         async with opened(Shop()) as shop, http_transport() as one:
             assert (await send(one, shop.url(host, path="/a%2fb"))).status == 200
@@ -302,7 +302,7 @@ def test_names_under_localhost_are_the_loopback() -> None:
 # The http_transport itself
 
 
-def test_many_posts_go_side_by_side_and_drained_waits_for_their_follow_ups() -> None:
+def test_many_attempts_run_at_once_and_wait_idle_waits_for_their_follow_ups() -> None:
     told: list[int] = []
 
     async def story() -> None:
@@ -327,7 +327,7 @@ def test_many_posts_go_side_by_side_and_drained_waits_for_their_follow_ups() -> 
     asyncio.run(story())
 
 
-def test_closing_abandons_what_is_under_way_without_a_word() -> None:
+def test_close_cancels_attempts_in_flight_without_a_report() -> None:
     told: list[CallbackResponse] = []
 
     async def story() -> None:
@@ -343,7 +343,7 @@ def test_closing_abandons_what_is_under_way_without_a_word() -> None:
     asyncio.run(story())
 
 
-def test_an_outbox_that_fails_to_take_an_answer_is_reported_to_the_loop() -> None:
+def test_an_error_while_a_response_is_recorded_is_reported_to_the_event_loop() -> None:
     reported: list[BaseException] = []
 
     def broken(post: CallbackRequest, answer: CallbackResponse) -> None:
@@ -395,12 +395,12 @@ def test_a_host_is_read_as_the_address_it_means(host: str, meant: str | None) ->
 
 
 @pytest.mark.parametrize("host", ["1.2.3.256", "1.2.3.4.5", "256.1", "08.1.1.1", "4294967296", "a.1", "1..2", "[::g]"])
-def test_what_can_only_be_an_address_and_is_none_is_refused(host: str) -> None:
+def test_an_invalid_address_that_cannot_be_a_name_is_refused(host: str) -> None:
     with pytest.raises(ValueError):
         parse_host_address(host)
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["{}", "{:#x}", "0{:o}"]))
-def test_every_number_means_the_address_the_c_library_reads(number: int, form: str) -> None:
+def test_every_number_is_the_address_that_the_c_library_reads(number: int, form: str) -> None:
     text = form.format(number)
     assert str(parse_host_address(text)) == socket.inet_ntoa(socket.inet_aton(text))

@@ -23,7 +23,7 @@ def test_the_same_request_twice_is_one_charge(sandbox: Sandbox) -> None:
     assert len(sandbox.charges) == 1
 
 
-def test_the_answer_is_the_one_given_then(sandbox: Sandbox) -> None:
+def test_the_response_is_the_stored_one(sandbox: Sandbox) -> None:
     first = post(sandbox, "a")
     sandbox.run()
     assert next(iter(sandbox.charges)).status == "expired"
@@ -50,19 +50,19 @@ def test_a_key_belongs_to_one_operation(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize(("after", "charges"), [("23h59m59s", 1), ("24h", 2)])
-def test_a_key_is_remembered_for_a_day(sandbox: Sandbox, after: str, charges: int) -> None:
+def test_a_response_is_stored_for_a_day(sandbox: Sandbox, after: str, charges: int) -> None:
     post(sandbox, "a")
     sandbox.advance(after)
     assert post(sandbox, "a").status_code == 200
     assert len(sandbox.charges) == charges
 
 
-def test_what_was_refused_at_the_door_may_be_mended_under_the_same_key(sandbox: Sandbox) -> None:
+def test_an_invalid_request_can_be_corrected_under_the_same_key(sandbox: Sandbox) -> None:
     assert post(sandbox, "a", {**GOOD, "amount": "1"}).status_code == 400
     assert post(sandbox, "a").status_code == 200
 
 
-def test_a_refusal_by_the_service_is_remembered(sandbox: Sandbox) -> None:
+def test_a_refusal_by_the_service_is_stored(sandbox: Sandbox) -> None:
     crossed = {"minAmount": "2000", "maxAmount": "1000", "description": "Tips"}
     first, second = (post(sandbox, "a", crossed, "/v0/static-charges") for _ in range(2))
     assert (first.status_code, second.status_code, second.content) == (409, 409, first.content)
@@ -70,14 +70,14 @@ def test_a_refusal_by_the_service_is_remembered(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "a b", "\t"])
-def test_a_key_that_is_none(sandbox: Sandbox, key: str) -> None:
+def test_an_invalid_idempotency_key(sandbox: Sandbox, key: str) -> None:
     answer = post(sandbox, key)
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["pointer"] == "header.Idempotency-Key"
     assert len(sandbox.charges) == 0
 
 
-def test_old_answers_are_let_go(sandbox: Sandbox) -> None:
+def test_expired_responses_are_deleted(sandbox: Sandbox) -> None:
     for number in range(50):
         post(sandbox, f"key-{number}")
     sandbox.advance("24h")

@@ -27,7 +27,7 @@ def numbers(sandbox: Sandbox, query: str = "") -> list[int]:
     return [int(item["description"]) for item in answer["data"]]
 
 
-def test_the_newest_stands_first(shop: Sandbox) -> None:
+def test_the_newest_is_first(shop: Sandbox) -> None:
     assert numbers(shop) == list(range(29, -1, -1))
 
 
@@ -51,7 +51,7 @@ def test_what_is_created_between_pages_moves_no_page(shop: Sandbox) -> None:
     assert numbers(shop, f"?limit=10&after={first['next']}") == list(range(19, 9, -1))
 
 
-def test_filters_meet(shop: Sandbox) -> None:
+def test_filters_are_combined(shop: Sandbox) -> None:
     assert numbers(shop, "?internalId=guest") == list(range(27, -1, -3))
     assert numbers(shop, "?status=completed") == [25, 20, 15, 10, 5, 0]
     assert numbers(shop, "?status=completed&internalId=guest") == [15, 0]
@@ -65,21 +65,19 @@ def test_filters_meet(shop: Sandbox) -> None:
         ("/v0/static-charges", "active, disabled or expired"),
     ],
 )
-def test_a_state_that_there_is_not_is_answered_with_those_that_there_are(
-    shop: Sandbox, target: str, states: str
-) -> None:
+def test_an_unknown_state_gets_the_list_of_states(shop: Sandbox, target: str, states: str) -> None:
     with pytest.raises(ApiError, match=f"status: expected {states}$"):
         shop.ask("GET", f"{target}?status=paid")
 
 
-def test_the_window_is_closed_at_its_beginning_and_open_at_its_end(shop: Sandbox) -> None:
+def test_created_after_is_inclusive_and_created_before_is_exclusive(shop: Sandbox) -> None:
     assert numbers(shop, "?createdAfter=2030-01-01T09:05:00Z&createdBefore=2030-01-01T09:08:00Z") == [7, 6, 5]
     assert numbers(shop, "?createdAfter=2030-01-01T11:05:00%2B02:00&createdBefore=2030-01-01T09:06:00Z") == [5]
     assert numbers(shop, "?createdBefore=0000-01-01T00:00:00Z") == []
     assert len(numbers(shop, "?createdAfter=0001-01-01T00:00:00Z")) == 30
 
 
-def test_answers_say_what_the_specifications_examples_say(sandbox: Sandbox) -> None:
+def test_messages_are_those_of_the_specification(sandbox: Sandbox) -> None:
     examples = sandbox.ask("GET", "/openapi.json")["components"]["examples"].values()
     shown = {one["value"]["message"] for one in examples if "data" in one["value"]}
     charge = sandbox.charges.create(amount="1000", description="tea")

@@ -52,7 +52,7 @@ def test_the_sparse_multiples_are_multiples_of_the_generator(top, rest):
 
 
 @given(st.lists(st.integers(0, 31), min_size=1, max_size=60), st.sampled_from([0, 2_000, 2_048, 4_100]))
-def test_spelling_writes_each_group_as_its_character_at_any_length(groups, zeros):
+def test_bech32_chars_writes_each_group_as_its_character_at_any_length(groups, zeros):
     groups = groups + [0] * zeros
     assert bech32_chars(as_integer(groups), len(groups)) == "".join(CHARSET[group] for group in groups)
 

@@ -43,7 +43,7 @@ def refusal(sandbox: Sandbox, url: str) -> str:
     return answer["reason"]
 
 
-def test_the_code_leads_to_the_offer(sandbox: Sandbox, tips: StaticCharge) -> None:
+def test_the_lnurl_returns_the_pay_request(sandbox: Sandbox, tips: StaticCharge) -> None:
     said = offer(sandbox, tips)
     assert (said["tag"], said["minSendable"], said["maxSendable"]) == ("payRequest", 1000, 9000)
     assert said["commentAllowed"] == 150
@@ -52,7 +52,7 @@ def test_the_code_leads_to_the_offer(sandbox: Sandbox, tips: StaticCharge) -> No
 
 
 @pytest.mark.parametrize("amount", [1000, 1001, 9000])
-def test_the_offer_leads_to_an_invoice_that_keeps_its_promise(
+def test_the_pay_request_leads_to_an_invoice_that_commits_to_its_metadata(
     sandbox: Sandbox, tips: StaticCharge, amount: int
 ) -> None:
     said = offer(sandbox, tips)
@@ -65,7 +65,7 @@ def test_the_offer_leads_to_an_invoice_that_keeps_its_promise(
     assert given["successAction"] == {"tag": "message", "message": "Thank you"}
 
 
-def test_verify_tells_when_it_is_paid_and_proves_it(sandbox: Sandbox, tips: StaticCharge) -> None:
+def test_verify_reports_the_settlement_with_the_preimage(sandbox: Sandbox, tips: StaticCharge) -> None:
     given = get(sandbox, f"{offer(sandbox, tips)['callback']}?amount=1000")
     before = get(sandbox, given["verify"])
     assert before == {"status": "OK", "settled": False, "preimage": None, "pr": given["pr"]}
@@ -115,12 +115,12 @@ def test_comments_up_to_the_limit_and_parameters_of_other_standards_pass(
     assert kept.get("comment", "") == comment
 
 
-def test_an_unknown_code_gets_a_reason(sandbox: Sandbox) -> None:
+def test_an_unknown_lnurl_gets_a_reason(sandbox: Sandbox) -> None:
     for path in ("/lnurlp/nothing", "/lnurlp/nothing/invoice?amount=1000", "/.well-known/lnurlp/nobody"):
         assert refusal(sandbox, f"http://localhost{path}")
 
 
-def test_a_full_one_and_an_expired_one_get_a_reason(sandbox: Sandbox) -> None:
+def test_a_full_and_an_expired_static_charge_get_a_reason(sandbox: Sandbox) -> None:
     once = sandbox.static_charges.create(**TIPS, allowedSlots=1)
     said = offer(sandbox, once)
     assert get(sandbox, f"{said['callback']}?amount=1000")["disposable"] is True
@@ -135,7 +135,7 @@ def test_a_full_one_and_an_expired_one_get_a_reason(sandbox: Sandbox) -> None:
     assert "expired" in refusal(sandbox, url)
 
 
-def test_a_lightning_address_is_found_by_its_user_and_taken_once(sandbox: Sandbox) -> None:
+def test_a_lightning_address_is_found_by_its_user_and_is_unique(sandbox: Sandbox) -> None:
     named = sandbox.static_charges.create(**TIPS, identifier="ana@localhost")
     said = get(sandbox, "http://localhost/.well-known/lnurlp/ana")
     assert ["text/identifier", "ana@localhost"] in json.loads(said["metadata"])
@@ -144,7 +144,7 @@ def test_a_lightning_address_is_found_by_its_user_and_taken_once(sandbox: Sandbo
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (409, "/identifier")
 
 
-def test_the_code_stays_when_the_static_charge_changes(sandbox: Sandbox, tips: StaticCharge) -> None:
+def test_the_lnurl_stays_the_same_when_the_static_charge_changes(sandbox: Sandbox, tips: StaticCharge) -> None:
     code = tips.request
     tips.update(minAmount="2000", description="Tips for the band")
     assert tips.request == code

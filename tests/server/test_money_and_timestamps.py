@@ -25,7 +25,7 @@ def test_an_amount_survives_the_wire(amount: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0", "01", "1e3", "-1", "+1", " 1", "1 ", "1\n", "1.0", "١", "1_0", "9" * 19])
-def test_what_is_no_amount(text: str) -> None:
+def test_an_invalid_amount_text(text: str) -> None:
     with pytest.raises(InvalidAmount, match="not an amount"):
         parse_msat(text)
 
@@ -36,7 +36,7 @@ def test_a_whole_number_is_taken_as_it_is(value: int) -> None:
 
 
 @pytest.mark.parametrize("value", [0, -1, True, False])
-def test_what_is_no_amount_as_a_number(value: int) -> None:
+def test_an_invalid_amount_number(value: int) -> None:
     with pytest.raises(InvalidAmount):
         parse_msat(value)
 
@@ -67,7 +67,7 @@ def test_other_spellings_of_an_instant(text: str, same: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2030-01-01T09:00:00", "2030-02-30T00:00:00Z", "1969-12-31T23:59:59Z"])
-def test_what_is_no_instant(text: str) -> None:
+def test_an_invalid_instant(text: str) -> None:
     with pytest.raises(ValueError, match=r"for example 2030-01-01T09:00:00Z|outside the years"):
         parse_iso(text)
 
@@ -87,12 +87,12 @@ def test_what_is_no_instant(text: str) -> None:
         (timedelta(minutes=1), 60_000),
     ],
 )
-def test_spans(span: Any, milliseconds: int) -> None:
+def test_durations(span: Any, milliseconds: int) -> None:
     assert parse_duration(span) == milliseconds
 
 
 @pytest.mark.parametrize("span", ["", "5", "s", "5 m", "5x", "--1s", "1s!", float("nan"), float("inf"), True])
-def test_what_is_no_span(span: Any) -> None:
+def test_an_invalid_duration(span: Any) -> None:
     with pytest.raises(ValueError):
         parse_duration(span)
 

@@ -30,7 +30,17 @@ from leyden.server.store.store import Store
 from leyden.server.timestamps import parse_duration, to_iso
 from leyden.world.clock import VirtualClock
 from leyden.world.rng import RandomStreams
-from tests.support.outbox_helpers import NEXT_SECRET, PAUSES, RULE, SECRET, SHOP, START, Desk, Held, rule
+from tests.support.outbox_helpers import (
+    NEXT_SECRET,
+    PAUSES,
+    RULE,
+    SECRET,
+    SHOP,
+    START,
+    ManualTransport,
+    OutboxFixture,
+    rule,
+)
 
 HOUR = parse_duration("1h")
 
@@ -44,36 +54,36 @@ def pauses_made(row: dict[str, Any]) -> list[int]:
 # The schedule
 
 
-def test_a_delivery_is_made_at_once_when_time_next_moves() -> None:
-    desk = Desk()
-    desk.tell()
-    assert desk.row()["status"] == "pending"
-    assert len(desk.shop.inbox) == 0
+def test_the_first_attempt_is_due_at_once() -> None:
+    fixture = OutboxFixture()
+    fixture.tell()
+    assert fixture.row()["status"] == "pending"
+    assert len(fixture.shop.inbox) == 0
 
-    desk.clock.run_until_next_event()
+    fixture.clock.run_until_next_event()
 
-    (got,) = desk.shop.inbox
+    (got,) = fixture.shop.inbox
     assert (got.at, got.path, got.json) == (START, "/hook", {"id": "c1", "status": "completed"})
     assert got.verdict == []
-    assert desk.row()["status"] == "delivered"
-    assert len(desk.clock) == 0
+    assert fixture.row()["status"] == "delivered"
+    assert len(fixture.clock) == 0
 
 
 @given(seed=st.integers(0, 2**32))
 def test_a_receiver_that_is_down_for_70_hours_gets_the_next_scheduled_attempt_in_one_advance(seed: int) -> None:
     back_at = START + 70 * HOUR
-    desk = Desk(seed=seed)
+    fixture = OutboxFixture(seed=seed)
 
     class Late(Receivers):
         def post(self, post: Any, answered: Any) -> None:
-            answered(post, CallbackResponse(status=500 if desk.clock.now() < back_at else 200))
+            answered(post, CallbackResponse(status=500 if fixture.clock.now() < back_at else 200))
 
-    # The rest of the desk stays as it is.
-    desk.callbacks._transport = Late(desk.store, VirtualClock(START), desk.journal)
-    desk.tell()
-    desk.pass_time("100h")
+    # The rest of the fixture stays as it is.
+    fixture.outbox._transport = Late(fixture.store, VirtualClock(START), fixture.journal)
+    fixture.tell()
+    fixture.pass_time("100h")
 
-    row = desk.row()
+    row = fixture.row()
     waits = pauses_made(row)
     for wait, base in zip(waits, PAUSES[1:], strict=False):
         assert round(base * 0.8) <= wait <= round(base * 1.2)
@@ -107,46 +117,46 @@ def test_a_charge_whose_receiver_is_down_for_70_hours_is_delivered_on_schedule_i
         assert (delivery["status"], delivery["chargeId"], made) == ("delivered", charge.id, 9)
 
 
-def test_a_receiver_that_never_says_2xx_ends_the_delivery_after_the_last_attempt() -> None:
-    desk = Desk()
-    desk.shop.always(503)
-    desk.tell()
-    desk.pass_time("75h")
-    desk.pass_time("20h")
+def test_a_delivery_without_a_2xx_response_ends_after_the_last_attempt() -> None:
+    fixture = OutboxFixture()
+    fixture.shop.always(503)
+    fixture.tell()
+    fixture.pass_time("75h")
+    fixture.pass_time("20h")
 
-    row = desk.row()
+    row = fixture.row()
     assert row["status"] == "exhausted"
     assert row["due_at"] is None
-    assert [got.attempt for got in desk.shop.inbox] == list(range(1, len(PAUSES) + 1))
-    assert {got.webhook_id for got in desk.shop.inbox} == {row["id"]}
-    assert {got.body for got in desk.shop.inbox} == {row["body"]}
-    assert desk.streams.stream("jitter").position == len(PAUSES) - 1
-    assert len(desk.clock) == 0
+    assert [got.attempt for got in fixture.shop.inbox] == list(range(1, len(PAUSES) + 1))
+    assert {got.webhook_id for got in fixture.shop.inbox} == {row["id"]}
+    assert {got.body for got in fixture.shop.inbox} == {row["body"]}
+    assert fixture.streams.stream("jitter").position == len(PAUSES) - 1
+    assert len(fixture.clock) == 0
 
 
 def test_without_jitter_the_schedule_is_exact() -> None:
-    desk = Desk(rule=rule(jitter=0.0))
-    desk.shop.always(500)
-    desk.tell()
-    desk.pass_time("90h")
-    assert pauses_made(desk.row()) == list(PAUSES[1:])
-    assert desk.streams.stream("jitter").position == 0
+    fixture = OutboxFixture(rule=rule(jitter=0.0))
+    fixture.shop.always(500)
+    fixture.tell()
+    fixture.pass_time("90h")
+    assert pauses_made(fixture.row()) == list(PAUSES[1:])
+    assert fixture.streams.stream("jitter").position == 0
 
 
-def test_a_wait_before_the_first_attempt_is_spread_like_every_other() -> None:
-    desk = Desk(rule=rule(delays_ms=(10_000, 20_000)))
+def test_the_delay_before_the_first_attempt_has_jitter_too() -> None:
+    fixture = OutboxFixture(rule=rule(delays_ms=(10_000, 20_000)))
     drawn = RandomStreams(7).stream("jitter").uniform()
-    desk.tell()
-    desk.pass_time("12s")
-    assert desk.shop.inbox[0].at == START + round(10_000 * (0.8 + 0.4 * drawn))
+    fixture.tell()
+    fixture.pass_time("12s")
+    assert fixture.shop.inbox[0].at == START + round(10_000 * (0.8 + 0.4 * drawn))
 
 
-def test_a_pause_is_counted_from_the_end_of_the_attempt_before() -> None:
-    desk = Desk(rule=rule(jitter=0.0))
-    desk.shop.answers([TIMEOUT, 200])
-    desk.tell()
-    desk.pass_time("1m")
-    first, second = AttemptLog(desk.row()).attempts()
+def test_a_delay_counts_from_the_end_of_the_attempt_before() -> None:
+    fixture = OutboxFixture(rule=rule(jitter=0.0))
+    fixture.shop.answers([TIMEOUT, 200])
+    fixture.tell()
+    fixture.pass_time("1m")
+    first, second = AttemptLog(fixture.row()).attempts()
     assert (first.error, first.ended_at - first.at) == ("timeout", 15_000)
     assert second.at - first.at == 20_000
 
@@ -156,33 +166,33 @@ def test_a_pause_is_counted_from_the_end_of_the_attempt_before() -> None:
     [(199, "pending"), (200, "delivered"), (204, "delivered"), (299, "delivered"), (300, "pending"), (307, "pending")],
 )
 def test_only_2xx_is_success_and_a_redirect_is_not_followed(answer: int, status: str) -> None:
-    courier = Held()
-    desk = Desk(courier=courier)
-    desk.tell()
-    desk.pass_time("0s")
-    courier.answer(status=answer, headers={"location": "http://elsewhere.example/"})
-    assert desk.row()["status"] == status
+    transport = ManualTransport()
+    fixture = OutboxFixture(transport=transport)
+    fixture.tell()
+    fixture.pass_time("0s")
+    transport.answer(status=answer, headers={"location": "http://elsewhere.example/"})
+    assert fixture.row()["status"] == status
 
 
-def test_a_body_that_breaks_the_spec_is_our_own_defect_and_is_said_loudly() -> None:
-    desk = Desk()
+def test_a_body_that_does_not_match_the_spec_raises_an_internal_error() -> None:
+    fixture = OutboxFixture()
     with pytest.raises(InternalError, match=r"chargeUpdated.*note") as caught:
-        desk.tell(data={"id": "c1", "status": "completed", "note": 5})
+        fixture.tell(data={"id": "c1", "status": "completed", "note": 5})
     [fault] = caught.value.field_errors
     assert fault.pointer == "/note"
     assert '5 is not of type "string"' in fault.detail
-    assert desk.callbacks.deliveries() == []
-    desk.pass_time("1h")
-    assert len(desk.shop.inbox) == 0
+    assert fixture.outbox.deliveries() == []
+    fixture.pass_time("1h")
+    assert len(fixture.shop.inbox) == 0
 
 
-def test_a_spec_that_asks_for_the_envelope_gets_it() -> None:
+def test_a_spec_with_the_form_envelope_gets_the_envelope() -> None:
     properties = {"type": {}, "timestamp": {}, "sequence": {}, "data": {"type": "object"}}
     schema = {"type": "object", "required": list(properties), "additionalProperties": False, "properties": properties}
-    desk = Desk(rule=rule(schema, form="envelope"))
-    desk.tell(sequence=3)
-    desk.pass_time("0s")
-    assert desk.shop.inbox[0].json == {
+    fixture = OutboxFixture(rule=rule(schema, form="envelope"))
+    fixture.tell(sequence=3)
+    fixture.pass_time("0s")
+    assert fixture.shop.inbox[0].json == {
         "type": "charge.completed",
         "timestamp": to_iso(START),
         "sequence": 3,
@@ -194,74 +204,74 @@ def test_a_spec_that_asks_for_the_envelope_gets_it() -> None:
 
 
 def test_410_stops_the_delivery_and_every_later_one_of_that_resource() -> None:
-    desk = Desk()
-    desk.shop.answers([410])
-    desk.tell(sequence=1)
-    desk.tell(sequence=2)
-    desk.pass_time("1m")
-    desk.tell(sequence=3)
-    desk.pass_time("100h")
-    assert [row["status"] for row in desk.callbacks.deliveries()] == ["stopped"] * 3
-    assert len(desk.shop.inbox) == 1
+    fixture = OutboxFixture()
+    fixture.shop.answers([410])
+    fixture.tell(sequence=1)
+    fixture.tell(sequence=2)
+    fixture.pass_time("1m")
+    fixture.tell(sequence=3)
+    fixture.pass_time("100h")
+    assert [row["status"] for row in fixture.outbox.deliveries()] == ["stopped"] * 3
+    assert len(fixture.shop.inbox) == 1
 
-    desk.tell(resource="c2")
-    desk.tell(resource="c1", url="http://shop.localhost/other", sequence=4)
-    desk.pass_time("1m")
-    assert len(desk.shop.inbox) == 3
+    fixture.tell(resource="c2")
+    fixture.tell(resource="c1", url="http://shop.localhost/other", sequence=4)
+    fixture.pass_time("1m")
+    assert len(fixture.shop.inbox) == 3
 
 
-def test_410_closes_the_endpoint_for_all_payments_of_a_static_charge() -> None:
-    desk = Desk()
-    desk.shop.answers([410])
-    desk.tell(resource="child1", endpoint_id="static")
-    desk.pass_time("1m")
-    desk.tell(resource="child2", endpoint_id="static")
-    assert desk.row("child2")["status"] == "stopped"
-    finished = [(entry.subject, entry.facts) for entry in desk.journal.entries(kind="callback_finished")]
+def test_410_disables_the_endpoint_for_all_payments_of_a_static_charge() -> None:
+    fixture = OutboxFixture()
+    fixture.shop.answers([410])
+    fixture.tell(resource="child1", endpoint_id="static")
+    fixture.pass_time("1m")
+    fixture.tell(resource="child2", endpoint_id="static")
+    assert fixture.row("child2")["status"] == "stopped"
+    finished = [(entry.subject, entry.facts) for entry in fixture.journal.entries(kind="callback_finished")]
     assert finished == [
-        (desk.row("child1")["id"], {"resource": "child1", "status": "stopped", "attempts": 1}),
-        (desk.row("child2")["id"], {"resource": "child2", "status": "stopped", "attempts": 0}),
+        (fixture.row("child1")["id"], {"resource": "child1", "status": "stopped", "attempts": 1}),
+        (fixture.row("child2")["id"], {"resource": "child2", "status": "stopped", "attempts": 0}),
     ]
 
 
-def test_410_stops_what_else_waits_for_that_endpoint_at_once() -> None:
-    desk = Desk(rule=rule(jitter=0.0))
-    desk.shop.always(500)
+def test_410_stops_the_pending_deliveries_of_that_endpoint_at_once() -> None:
+    fixture = OutboxFixture(rule=rule(jitter=0.0))
+    fixture.shop.always(500)
     for number in range(3):
-        desk.tell(resource=f"child{number}", endpoint_id="static")
-    desk.tell(resource="child9", endpoint_id="static", url="http://shop.localhost/other")
-    desk.tell(resource="stranger")
-    desk.pass_time("1s")
-    desk.shop.always(410)
-    desk.clock.step()
-    assert sorted(row["status"] for row in desk.callbacks.deliveries()) == ["pending"] * 2 + ["stopped"] * 3
-    assert len(desk.clock) == 2
-    assert len(desk.journal.entries(kind="callback_finished")) == 3
+        fixture.tell(resource=f"child{number}", endpoint_id="static")
+    fixture.tell(resource="child9", endpoint_id="static", url="http://shop.localhost/other")
+    fixture.tell(resource="stranger")
+    fixture.pass_time("1s")
+    fixture.shop.always(410)
+    fixture.clock.step()
+    assert sorted(row["status"] for row in fixture.outbox.deliveries()) == ["pending"] * 2 + ["stopped"] * 3
+    assert len(fixture.clock) == 2
+    assert len(fixture.journal.entries(kind="callback_finished")) == 3
 
 
-def test_an_attempt_under_way_while_the_endpoint_closes_is_the_last() -> None:
-    courier = Held()
-    desk = Desk(courier=courier)
+def test_an_attempt_in_flight_when_the_endpoint_is_disabled_is_the_last() -> None:
+    transport = ManualTransport()
+    fixture = OutboxFixture(transport=transport)
     for resource in ("one", "two", "three"):
-        desk.tell(resource=resource, endpoint_id="static")
-    desk.pass_time("0s")
-    courier.answer(1, status=410)
-    assert [desk.row(name)["status"] for name in ("one", "two", "three")] == ["pending", "stopped", "pending"]
-    courier.answer(0, status=500)
-    courier.answer(0, status=200)
-    assert [desk.row(name)["status"] for name in ("one", "two", "three")] == ["stopped", "stopped", "delivered"]
-    assert len(desk.clock) == 0
+        fixture.tell(resource=resource, endpoint_id="static")
+    fixture.pass_time("0s")
+    transport.answer(1, status=410)
+    assert [fixture.row(name)["status"] for name in ("one", "two", "three")] == ["pending", "stopped", "pending"]
+    transport.answer(0, status=500)
+    transport.answer(0, status=200)
+    assert [fixture.row(name)["status"] for name in ("one", "two", "three")] == ["stopped", "stopped", "delivered"]
+    assert len(fixture.clock) == 0
 
 
-def test_an_attempt_lost_while_the_endpoint_closed_is_not_made_again_after_a_restart() -> None:
-    courier = Held()
-    desk = Desk(courier=courier)
+def test_an_attempt_lost_after_the_endpoint_was_disabled_is_not_repeated_after_a_restart() -> None:
+    transport = ManualTransport()
+    fixture = OutboxFixture(transport=transport)
     for resource in ("one", "two"):
-        desk.tell(resource=resource, endpoint_id="static")
-    desk.pass_time("0s")
-    courier.answer(1, status=410)
-    again = Desk(store=desk.store, seed=8)
-    again.callbacks.resume()
+        fixture.tell(resource=resource, endpoint_id="static")
+    fixture.pass_time("0s")
+    transport.answer(1, status=410)
+    again = OutboxFixture(store=fixture.store, seed=8)
+    again.outbox.resume()
     again.pass_time("1h")
     assert [again.row(name)["status"] for name in ("one", "two")] == ["stopped", "stopped"]
     assert len(again.shop.inbox) == 0
@@ -272,124 +282,124 @@ def test_an_attempt_lost_while_the_endpoint_closed_is_not_made_again_after_a_res
 
 @pytest.mark.parametrize("answers", [[200], [500] * 10, [410]])
 def test_a_finished_delivery_can_be_replayed_under_its_own_id(answers: list[int]) -> None:
-    desk = Desk()
-    desk.shop.answers(answers)
-    desk.tell()
-    desk.pass_time("100h")
-    before = desk.row()
-    desk.shop.answers([500, 200])
-    desk.callbacks.replay(before["id"])
-    desk.pass_time("0s")
-    assert desk.row()["status"] == "pending"
-    desk.pass_time("6s")
-    row = desk.row()
+    fixture = OutboxFixture()
+    fixture.shop.answers(answers)
+    fixture.tell()
+    fixture.pass_time("100h")
+    before = fixture.row()
+    fixture.shop.answers([500, 200])
+    fixture.outbox.replay(before["id"])
+    fixture.pass_time("0s")
+    assert fixture.row()["status"] == "pending"
+    fixture.pass_time("6s")
+    row = fixture.row()
     assert row["status"] == "delivered"
     assert [attempt.status for attempt in AttemptLog(row).attempts()] == [*answers, 500, 200]
-    assert {(got.webhook_id, got.body) for got in desk.shop.inbox} == {(before["id"], before["body"])}
-    assert [got.attempt for got in desk.shop.inbox] == list(range(1, len(answers) + 3))
-    assert len(desk.journal.entries(kind="callback_replayed")) == 1
+    assert {(got.webhook_id, got.body) for got in fixture.shop.inbox} == {(before["id"], before["body"])}
+    assert [got.attempt for got in fixture.shop.inbox] == list(range(1, len(answers) + 3))
+    assert len(fixture.journal.entries(kind="callback_replayed")) == 1
 
 
-def test_a_replay_that_fails_has_the_whole_schedule_before_it() -> None:
-    desk = Desk(rule=rule(jitter=0.0))
-    desk.tell()
-    desk.pass_time("1s")
-    desk.shop.always(500)
-    desk.callbacks.replay(desk.row()["id"])
-    desk.pass_time("100h")
-    assert desk.row()["status"] == "exhausted"
-    assert pauses_made(desk.row())[1:] == list(PAUSES[1:])
+def test_a_replay_that_fails_starts_the_whole_schedule_again() -> None:
+    fixture = OutboxFixture(rule=rule(jitter=0.0))
+    fixture.tell()
+    fixture.pass_time("1s")
+    fixture.shop.always(500)
+    fixture.outbox.replay(fixture.row()["id"])
+    fixture.pass_time("100h")
+    assert fixture.row()["status"] == "exhausted"
+    assert pauses_made(fixture.row())[1:] == list(PAUSES[1:])
 
 
-def test_a_replay_of_a_waiting_delivery_sends_it_now_and_one_in_flight_is_left_alone() -> None:
-    courier = Held()
-    desk = Desk(courier=courier)
-    desk.tell()
-    desk.pass_time("0s")
-    desk.callbacks.replay(desk.row()["id"])
-    desk.pass_time("1s")
-    assert len(courier.posts) == 1
-    courier.answer(status=500)
-    desk.callbacks.replay(desk.row()["id"])
-    desk.pass_time("0s")
-    assert [post.attempt for post, _ in courier.posts] == [2]
+def test_a_replay_sends_a_pending_delivery_now_and_does_not_change_one_in_flight() -> None:
+    transport = ManualTransport()
+    fixture = OutboxFixture(transport=transport)
+    fixture.tell()
+    fixture.pass_time("0s")
+    fixture.outbox.replay(fixture.row()["id"])
+    fixture.pass_time("1s")
+    assert len(transport.posts) == 1
+    transport.answer(status=500)
+    fixture.outbox.replay(fixture.row()["id"])
+    fixture.pass_time("0s")
+    assert [post.attempt for post, _ in transport.posts] == [2]
     with pytest.raises(LookupError, match="nobody"):
-        desk.callbacks.replay("nobody")
+        fixture.outbox.replay("nobody")
 
 
-def test_a_replay_outlives_a_restart_and_opens_no_closed_endpoint() -> None:
-    desk = Desk()
-    desk.shop.answers([410])
-    desk.tell()
-    desk.pass_time("1s")
-    desk.callbacks.replay(desk.row()["id"])
-    again = Desk(store=desk.store, start=desk.clock.now(), seed=8)
-    again.callbacks.resume()
+def test_a_replay_survives_a_restart_and_enables_no_disabled_endpoint() -> None:
+    fixture = OutboxFixture()
+    fixture.shop.answers([410])
+    fixture.tell()
+    fixture.pass_time("1s")
+    fixture.outbox.replay(fixture.row()["id"])
+    again = OutboxFixture(store=fixture.store, start=fixture.clock.now(), seed=8)
+    again.outbox.resume()
     again.pass_time("1s")
     assert again.row()["status"] == "delivered"
     again.tell(sequence=2)
     assert again.row(place=1)["status"] == "stopped"
 
 
-def test_a_replay_waits_its_turn_behind_an_older_message_of_the_resource() -> None:
-    desk = Desk(rule=rule(jitter=0.0))
-    desk.tell(sequence=1)
-    desk.tell(sequence=2)
-    desk.pass_time("1s")
-    first, second = desk.callbacks.deliveries("c1")
-    desk.shop.answers([500, 200])
-    desk.callbacks.replay(first["id"])
-    desk.callbacks.replay(second["id"])
-    desk.pass_time("1m")
-    order = [got.webhook_id for got in desk.shop.inbox]
+def test_a_replay_waits_for_an_older_callback_of_the_resource() -> None:
+    fixture = OutboxFixture(rule=rule(jitter=0.0))
+    fixture.tell(sequence=1)
+    fixture.tell(sequence=2)
+    fixture.pass_time("1s")
+    first, second = fixture.outbox.deliveries("c1")
+    fixture.shop.answers([500, 200])
+    fixture.outbox.replay(first["id"])
+    fixture.outbox.replay(second["id"])
+    fixture.pass_time("1m")
+    order = [got.webhook_id for got in fixture.shop.inbox]
     assert order == [first["id"], second["id"], first["id"], first["id"], second["id"]]
 
 
-def test_a_waiting_delivery_can_be_put_earlier_or_later_and_a_finished_one_cannot() -> None:
-    desk = Desk()
-    desk.tell()
-    desk.callbacks.reschedule(desk.row()["id"], START + 7_000)
-    desk.pass_time("6s")
-    assert len(desk.shop.inbox) == 0
-    desk.callbacks.reschedule(desk.row()["id"], START + 6_500)
-    desk.pass_time("1s")
-    assert [got.at for got in desk.shop.inbox] == [START + 6_500]
-    desk.callbacks.reschedule(desk.row()["id"], START + 60_000)
-    assert desk.row()["status"] == "delivered"
-    assert len(desk.clock) == 0
+def test_a_pending_delivery_can_be_rescheduled_and_a_finished_one_cannot() -> None:
+    fixture = OutboxFixture()
+    fixture.tell()
+    fixture.outbox.reschedule(fixture.row()["id"], START + 7_000)
+    fixture.pass_time("6s")
+    assert len(fixture.shop.inbox) == 0
+    fixture.outbox.reschedule(fixture.row()["id"], START + 6_500)
+    fixture.pass_time("1s")
+    assert [got.at for got in fixture.shop.inbox] == [START + 6_500]
+    fixture.outbox.reschedule(fixture.row()["id"], START + 60_000)
+    assert fixture.row()["status"] == "delivered"
+    assert len(fixture.clock) == 0
 
 
-def test_what_is_under_way_or_over_is_not_put_off() -> None:
-    desk = Desk(courier=(courier := Held()))
-    desk.tell()
-    desk.pass_time("0s")
+def test_a_delivery_in_flight_or_finished_is_not_rescheduled() -> None:
+    fixture = OutboxFixture(transport=(transport := ManualTransport()))
+    fixture.tell()
+    fixture.pass_time("0s")
     for _ in range(2):
-        before = desk.row()
-        desk.callbacks.reschedule(before["id"], START + 60_000)
-        assert (desk.row(), len(desk.clock)) == (before, 0)
-        if courier.posts:
-            courier.answer(status=200)
+        before = fixture.row()
+        fixture.outbox.reschedule(before["id"], START + 60_000)
+        assert (fixture.row(), len(fixture.clock)) == (before, 0)
+        if transport.posts:
+            transport.answer(status=200)
 
 
 def test_an_attempt_that_the_egress_policy_forbids_is_final() -> None:
-    courier = Held()
-    desk = Desk(courier=courier)
-    desk.tell()
-    desk.pass_time("0s")
-    courier.answer(error="blocked", note="private-network")
-    assert desk.row()["status"] == "blocked"
-    assert AttemptLog(desk.row()).attempts()[0].note == "private-network"
-    assert len(desk.clock) == 0
+    transport = ManualTransport()
+    fixture = OutboxFixture(transport=transport)
+    fixture.tell()
+    fixture.pass_time("0s")
+    transport.answer(error="blocked", note="private-network")
+    assert fixture.row()["status"] == "blocked"
+    assert AttemptLog(fixture.row()).attempts()[0].note == "private-network"
+    assert len(fixture.clock) == 0
 
 
-def test_the_journal_tells_the_whole_story_of_a_delivery() -> None:
-    desk = Desk(rule=rule(jitter=0.0))
-    desk.shop.answers([500, "refused", 200, 204])
-    desk.tell()
-    desk.pass_time("1h")
-    desk.callbacks.replay(desk.row()["id"])
-    desk.pass_time("1s")
-    story = desk.journal.entries(subject=desk.row()["id"])
+def test_the_event_journal_has_every_step_of_a_delivery() -> None:
+    fixture = OutboxFixture(rule=rule(jitter=0.0))
+    fixture.shop.answers([500, "refused", 200, 204])
+    fixture.tell()
+    fixture.pass_time("1h")
+    fixture.outbox.replay(fixture.row()["id"])
+    fixture.pass_time("1s")
+    story = fixture.journal.entries(subject=fixture.row()["id"])
 
     def sent(attempt: int) -> tuple[str, dict[str, Any]]:
         return "callback_sent", {"resource": "c1", "event": "charge.completed", "attempt": attempt}
@@ -440,30 +450,30 @@ AT_S = START // 1_000
         (datetime.fromtimestamp(AT_S + 8, UTC).strftime("%a %b %e %H:%M:%S %Y"), 8),
     ],
 )
-def test_retry_after_is_honoured_between_the_pause_and_twice_the_pause(header: str, waited_s: int | None) -> None:
-    desk = Desk()
-    desk.shop.answers([Reply(429, headers={"Retry-After": header})])
-    desk.tell()
-    desk.pass_time("1m")
-    (wait,) = pauses_made(desk.row())
+def test_retry_after_counts_between_the_delay_and_twice_the_delay(header: str, waited_s: int | None) -> None:
+    fixture = OutboxFixture()
+    fixture.shop.answers([Reply(429, headers={"Retry-After": header})])
+    fixture.tell()
+    fixture.pass_time("1m")
+    (wait,) = pauses_made(fixture.row())
     if waited_s is None:
         assert 4_000 <= wait <= 6_000
-        assert desk.streams.stream("jitter").position == 1
+        assert fixture.streams.stream("jitter").position == 1
     else:
         assert wait == waited_s * 1_000
 
 
 @pytest.mark.parametrize(("status", "heeded"), [(429, True), (503, True), (500, False), (302, False)])
-def test_only_who_is_overrun_may_ask_for_a_wait(status: int, heeded: bool) -> None:
-    desk = Desk(rule=rule(jitter=0.0))
-    desk.shop.answers([Reply(status, headers={"Retry-After": "9"})])
-    desk.tell()
-    desk.pass_time("1m")
-    assert pauses_made(desk.row()) == [9_000 if heeded else 5_000]
+def test_retry_after_counts_only_with_429_and_503(status: int, heeded: bool) -> None:
+    fixture = OutboxFixture(rule=rule(jitter=0.0))
+    fixture.shop.answers([Reply(status, headers={"Retry-After": "9"})])
+    fixture.tell()
+    fixture.pass_time("1m")
+    assert pauses_made(fixture.row()) == [9_000 if heeded else 5_000]
 
 
 @given(st.text() | st.from_regex(r"[0-9A-Za-z,: +-]{0,40}"))
-def test_no_retry_after_is_too_odd_to_be_read_or_ignored(text: str) -> None:
+def test_any_retry_after_text_is_parsed_or_ignored(text: str) -> None:
     wait = retry_after_ms({"Retry-After": text}, AT_S)
     assert wait is None or wait >= 0
 
@@ -471,107 +481,107 @@ def test_no_retry_after_is_too_odd_to_be_read_or_ignored(text: str) -> None:
 # Order
 
 
-def test_a_resource_hears_its_second_news_only_after_the_first_is_settled() -> None:
-    desk = Desk(rule=rule(jitter=0.0))
-    desk.shop.answers([500, 500, 200])
-    desk.tell(status="completed", sequence=1)
-    desk.tell(status="expired", sequence=2)
-    desk.tell(resource="c2", url="http://other.localhost/hook")
-    desk.pass_time("1h")
-    heard = [(got.json["status"], got.attempt) for got in desk.shop.inbox]
+def test_the_second_callback_of_a_resource_is_sent_after_the_end_of_the_first() -> None:
+    fixture = OutboxFixture(rule=rule(jitter=0.0))
+    fixture.shop.answers([500, 500, 200])
+    fixture.tell(status="completed", sequence=1)
+    fixture.tell(status="expired", sequence=2)
+    fixture.tell(resource="c2", url="http://other.localhost/hook")
+    fixture.pass_time("1h")
+    heard = [(got.json["status"], got.attempt) for got in fixture.shop.inbox]
     assert heard == [("completed", 1), ("completed", 2), ("completed", 3), ("expired", 1)]
-    assert [got.at for got in desk.receivers["other"].inbox] == [START]
-    assert {row["status"] for row in desk.callbacks.deliveries()} == {"delivered"}
+    assert [got.at for got in fixture.receivers["other"].inbox] == [START]
+    assert {row["status"] for row in fixture.outbox.deliveries()} == {"delivered"}
 
 
-def test_a_message_given_up_lets_the_next_one_go() -> None:
-    desk = Desk()
-    desk.shop.always(500)
-    desk.tell(sequence=1)
-    desk.tell(sequence=2)
-    desk.pass_time("91h")
-    assert [desk.row(place=place)["status"] for place in (0, 1)] == ["exhausted", "pending"]
-    assert desk.row(place=1)["attempts"]
-    assert AttemptLog(desk.row(place=1)).attempts()[0].at == AttemptLog(desk.row(place=0)).attempts()[-1].ended_at
+def test_after_an_exhausted_delivery_the_next_one_is_sent() -> None:
+    fixture = OutboxFixture()
+    fixture.shop.always(500)
+    fixture.tell(sequence=1)
+    fixture.tell(sequence=2)
+    fixture.pass_time("91h")
+    assert [fixture.row(place=place)["status"] for place in (0, 1)] == ["exhausted", "pending"]
+    assert fixture.row(place=1)["attempts"]
+    assert AttemptLog(fixture.row(place=1)).attempts()[0].at == AttemptLog(fixture.row(place=0)).attempts()[-1].ended_at
 
 
-def test_no_more_attempts_are_in_flight_than_the_rule_allows_and_the_rest_go_in_due_order() -> None:
-    courier = Held()
-    desk = Desk(courier=courier)
+def test_the_rule_limits_the_attempts_in_flight_and_the_others_follow_in_due_order() -> None:
+    transport = ManualTransport()
+    fixture = OutboxFixture(transport=transport)
     for number in range(12):
-        desk.tell(resource=f"c{number}")
-    desk.pass_time("1m")
-    assert desk.callbacks.in_flight_count == 8
-    assert [orjson.loads(post.body)["id"] for post, _ in courier.posts] == [f"c{n}" for n in range(8)]
+        fixture.tell(resource=f"c{number}")
+    fixture.pass_time("1m")
+    assert fixture.outbox.in_flight_count == 8
+    assert [orjson.loads(post.body)["id"] for post, _ in transport.posts] == [f"c{n}" for n in range(8)]
 
-    courier.answer(3, status=200)
-    assert desk.callbacks.in_flight_count == 8
-    assert orjson.loads(courier.posts[-1][0].body)["id"] == "c8"
-    while courier.posts:
-        courier.answer(status=200)
-    assert desk.callbacks.in_flight_count == 0
-    assert {row["status"] for row in desk.callbacks.deliveries()} == {"delivered"}
+    transport.answer(3, status=200)
+    assert fixture.outbox.in_flight_count == 8
+    assert orjson.loads(transport.posts[-1][0].body)["id"] == "c8"
+    while transport.posts:
+        transport.answer(status=200)
+    assert fixture.outbox.in_flight_count == 0
+    assert {row["status"] for row in fixture.outbox.deliveries()} == {"delivered"}
 
 
-def test_a_thousand_waiting_messages_go_in_one_breath_without_deep_recursion() -> None:
-    desk = Desk()
-    desk.receivers["slow"].always(Reply(200, delay="5s"))
+def test_a_thousand_due_deliveries_are_sent_without_deep_recursion() -> None:
+    fixture = OutboxFixture()
+    fixture.receivers["slow"].always(Reply(200, delay="5s"))
     for number in range(8):
-        desk.tell(resource=f"slow{number}", url="http://slow.localhost/")
+        fixture.tell(resource=f"slow{number}", url="http://slow.localhost/")
     for number in range(2 * sys.getrecursionlimit()):
-        desk.tell(resource=f"c{number}")
-    desk.pass_time("4s")
-    assert len(desk.shop.inbox) == 0
-    desk.pass_time("1s")
-    assert len(desk.shop.inbox) == 2 * sys.getrecursionlimit()
-    assert {row["status"] for row in desk.callbacks.deliveries()} == {"delivered"}
+        fixture.tell(resource=f"c{number}")
+    fixture.pass_time("4s")
+    assert len(fixture.shop.inbox) == 0
+    fixture.pass_time("1s")
+    assert len(fixture.shop.inbox) == 2 * sys.getrecursionlimit()
+    assert {row["status"] for row in fixture.outbox.deliveries()} == {"delivered"}
 
 
 # Identity and signature
 
 
 def test_the_signature_satisfies_the_public_verifier_with_the_old_secret_and_the_new() -> None:
-    desk = Desk(secrets=[NEXT_SECRET, SECRET])
-    desk.tell()
-    desk.pass_time("0s")
-    (got,) = desk.shop.inbox
+    fixture = OutboxFixture(secrets=[NEXT_SECRET, SECRET])
+    fixture.tell()
+    fixture.pass_time("0s")
+    (got,) = fixture.shop.inbox
     with freeze_time(to_iso(START)):
         for secret in (SECRET, NEXT_SECRET):
             assert Webhook(secret).verify(got.body, dict(got.headers)) == got.json
     assert got.headers["webhook-signature"].count("v1,") == 2
 
 
-def test_the_headers_say_what_when_and_for_the_how_manyeth_time() -> None:
-    desk = Desk(courier=(courier := Held(wall_s=1_700_000_000)), rule=rule(jitter=0.0))
-    desk.tell()
-    desk.pass_time("0s")
-    courier.answer(status=500)
-    desk.pass_time("5s")
-    ((post, _),) = courier.posts
+def test_the_headers_name_the_event_the_time_and_the_attempt() -> None:
+    fixture = OutboxFixture(transport=(transport := ManualTransport(real_time_s=1_700_000_000)), rule=rule(jitter=0.0))
+    fixture.tell()
+    fixture.pass_time("0s")
+    transport.answer(status=500)
+    fixture.pass_time("5s")
+    ((post, _),) = transport.posts
     assert (post.url, post.connect_timeout_ms, post.timeout_ms) == (SHOP, 3_000, 15_000)
     signature = post.headers["webhook-signature"]
     assert dict(post.headers) == {
         "content-type": "application/json",
         "user-agent": "leyden/9.9",
-        "webhook-id": desk.row()["id"],
+        "webhook-id": fixture.row()["id"],
         "webhook-timestamp": "1700000000",
         "webhook-signature": signature,
         "leyden-event": "charge.completed",
         "leyden-attempt": "2",
         "leyden-time": to_iso(START + 5_000),
     }
-    shown = delivery_resource(desk.row(), desk.callbacks.signature)
+    shown = delivery_resource(fixture.row(), fixture.outbox.signature)
     assert shown["attempts"][1]["headers"] == dict(post.headers)
     assert shown["body"].encode() == post.body
     assert shown["dueAt"] is None
 
 
-def test_the_control_plane_sees_each_attempt() -> None:
-    desk = Desk(rule=rule(jitter=0.0))
-    desk.shop.answers([500])
-    desk.tell()
-    desk.pass_time("1s")
-    shown = delivery_resource(desk.row(), desk.callbacks.signature)
+def test_the_control_api_returns_each_attempt() -> None:
+    fixture = OutboxFixture(rule=rule(jitter=0.0))
+    fixture.shop.answers([500])
+    fixture.tell()
+    fixture.pass_time("1s")
+    shown = delivery_resource(fixture.row(), fixture.outbox.signature)
     assert {name: shown[name] for name in ("chargeId", "event", "url", "status", "sequence", "createdAt", "dueAt")} == {
         "chargeId": "c1",
         "event": "charge.completed",
@@ -585,60 +595,60 @@ def test_the_control_plane_sees_each_attempt() -> None:
     assert (attempt["number"], attempt["at"], attempt["status"], attempt["error"]) == (1, to_iso(START), 500, None)
 
 
-def test_of_a_long_answer_four_kibibytes_are_kept() -> None:
-    desk = Desk()
-    desk.shop.answers([Reply(500, body="x" * 9_000)])
-    desk.tell()
-    desk.pass_time("0s")
-    assert AttemptLog(desk.row()).attempts()[0].response_body == "x" * 4_096
+def test_four_kibibytes_of_a_long_response_are_stored() -> None:
+    fixture = OutboxFixture()
+    fixture.shop.answers([Reply(500, body="x" * 9_000)])
+    fixture.tell()
+    fixture.pass_time("0s")
+    assert AttemptLog(fixture.row()).attempts()[0].response_body == "x" * 4_096
 
 
 # What outlives the process, and what does not happen twice
 
 
-def test_a_second_answer_to_the_same_attempt_changes_nothing() -> None:
-    courier = Held()
-    desk = Desk(courier=courier)
-    desk.tell()
-    desk.pass_time("0s")
-    post, answered = courier.posts[0]
+def test_a_second_response_to_the_same_attempt_has_no_effect() -> None:
+    transport = ManualTransport()
+    fixture = OutboxFixture(transport=transport)
+    fixture.tell()
+    fixture.pass_time("0s")
+    post, answered = transport.posts[0]
     answered(post, CallbackResponse(status=200))
-    before = desk.row(), desk.journal.hash
+    before = fixture.row(), fixture.journal.hash
     answered(post, CallbackResponse(status=500))
-    assert (desk.row(), desk.journal.hash) == before
+    assert (fixture.row(), fixture.journal.hash) == before
 
 
-def test_a_timer_that_outlived_its_message_sends_nothing() -> None:
-    courier = Held()
-    desk = Desk(courier=courier)
-    desk.tell()
-    desk.pass_time("0s")
-    waiting = desk.row()["id"]
+def test_an_obsolete_timer_sends_nothing() -> None:
+    transport = ManualTransport()
+    fixture = OutboxFixture(transport=transport)
+    fixture.tell()
+    fixture.pass_time("0s")
+    waiting = fixture.row()["id"]
     for late in (waiting, "one whose commit was refused"):
-        desk.callbacks.on_due(late)
-    assert (len(courier.posts), desk.callbacks.in_flight_count) == (1, 1)
-    courier.answer(status=200)
-    desk.callbacks.on_due(waiting)
-    assert (len(courier.posts), desk.callbacks.in_flight_count) == (0, 0)
-    desk.tell(sequence=2)
-    desk.pass_time("0s")
-    assert len(courier.posts) == 1
+        fixture.outbox.on_due(late)
+    assert (len(transport.posts), fixture.outbox.in_flight_count) == (1, 1)
+    transport.answer(status=200)
+    fixture.outbox.on_due(waiting)
+    assert (len(transport.posts), fixture.outbox.in_flight_count) == (0, 0)
+    fixture.tell(sequence=2)
+    fixture.pass_time("0s")
+    assert len(transport.posts) == 1
 
 
-def test_after_a_restart_a_lost_attempt_is_made_again_under_the_same_id() -> None:
-    courier = Held()
-    desk = Desk(courier=courier)
-    desk.tell(resource="lost", sequence=1)
-    desk.tell(resource="lost", sequence=2)
-    desk.tell(resource="waiting")
-    desk.pass_time("0s")
-    courier.answer(1, status=500)
-    desk.pass_time("2s")
-    (old_post, old_answered) = courier.posts[0]
+def test_after_a_restart_a_lost_attempt_is_repeated_under_the_same_id() -> None:
+    transport = ManualTransport()
+    fixture = OutboxFixture(transport=transport)
+    fixture.tell(resource="lost", sequence=1)
+    fixture.tell(resource="lost", sequence=2)
+    fixture.tell(resource="waiting")
+    fixture.pass_time("0s")
+    transport.answer(1, status=500)
+    fixture.pass_time("2s")
+    (old_post, old_answered) = transport.posts[0]
 
-    again = Desk(store=desk.store, start=START + 2_000, seed=8)
-    again.callbacks.resume()
-    assert again.callbacks.in_flight_count == 0
+    again = OutboxFixture(store=fixture.store, start=START + 2_000, seed=8)
+    again.outbox.resume()
+    assert again.outbox.in_flight_count == 0
     again.pass_time("0s")
 
     lost = again.row("lost")
@@ -652,34 +662,34 @@ def test_after_a_restart_a_lost_attempt_is_made_again_under_the_same_id() -> Non
     assert again.row("waiting")["status"] == "delivered"
     assert [got.attempt for got in again.shop.inbox] == [2, 1, 2]
 
-    before = again.callbacks.deliveries()
+    before = again.outbox.deliveries()
     old_answered(old_post, CallbackResponse(status=500))
-    again.callbacks.on_response(old_post, CallbackResponse(status=500))
-    assert again.callbacks.deliveries() == before
+    again.outbox.on_response(old_post, CallbackResponse(status=500))
+    assert again.outbox.deliveries() == before
 
 
-def test_what_is_overdue_after_a_restart_goes_in_due_order() -> None:
-    desk = Desk(courier=(courier := Held()), rule=rule(jitter=0.0, in_flight=1))
-    desk.tell(resource="again")
-    desk.pass_time("0s")
-    courier.answer(status=500)  # due once more at five seconds
-    desk.tell(resource="lost")
-    desk.pass_time("1s")
-    desk.tell(resource="new")
-    desk.pass_time("9s")
-    restarted = Desk(store=desk.store, start=desk.clock.now(), rule=desk.rule)
-    restarted.callbacks.resume()
+def test_overdue_deliveries_are_sent_in_due_order_after_a_restart() -> None:
+    fixture = OutboxFixture(transport=(transport := ManualTransport()), rule=rule(jitter=0.0, in_flight=1))
+    fixture.tell(resource="again")
+    fixture.pass_time("0s")
+    transport.answer(status=500)  # due once more at five seconds
+    fixture.tell(resource="lost")
+    fixture.pass_time("1s")
+    fixture.tell(resource="new")
+    fixture.pass_time("9s")
+    restarted = OutboxFixture(store=fixture.store, start=fixture.clock.now(), rule=fixture.rule)
+    restarted.outbox.resume()
     restarted.pass_time("0s")
     assert [got.json["id"] for got in restarted.shop.inbox] == ["new", "again", "lost"]
 
 
-def test_a_lost_attempt_takes_nothing_off_the_schedule() -> None:
-    courier = Held()
-    desk = Desk(courier=courier, rule=rule(delays_ms=(0, 5_000), jitter=0.0))
-    desk.tell()
-    desk.pass_time("0s")
-    again = Desk(store=desk.store, rule=desk.rule)
-    again.callbacks.resume()
+def test_a_lost_attempt_does_not_count_against_the_schedule() -> None:
+    transport = ManualTransport()
+    fixture = OutboxFixture(transport=transport, rule=rule(delays_ms=(0, 5_000), jitter=0.0))
+    fixture.tell()
+    fixture.pass_time("0s")
+    again = OutboxFixture(store=fixture.store, rule=fixture.rule)
+    again.outbox.resume()
     again.shop.always(500)
     again.pass_time("1h")
     assert [(a.error, a.status) for a in AttemptLog(again.row()).attempts()] == [
@@ -690,127 +700,127 @@ def test_a_lost_attempt_takes_nothing_off_the_schedule() -> None:
     assert again.row()["status"] == "exhausted"
 
 
-def test_a_closed_endpoint_stays_closed_after_a_restart() -> None:
-    desk = Desk()
-    desk.shop.answers([410])
-    desk.tell()
-    desk.pass_time("0s")
-    again = Desk(store=desk.store, seed=8)
-    again.callbacks.resume()
+def test_a_disabled_endpoint_stays_disabled_after_a_restart() -> None:
+    fixture = OutboxFixture()
+    fixture.shop.answers([410])
+    fixture.tell()
+    fixture.pass_time("0s")
+    again = OutboxFixture(store=fixture.store, seed=8)
+    again.outbox.resume()
     again.tell(sequence=2)
     assert again.row(place=1)["status"] == "stopped"
 
 
-def test_a_restart_under_a_spec_without_the_callback_says_so() -> None:
-    desk = Desk()
-    desk.tell()
-    again = Desk(store=desk.store)
-    again.callbacks._rules = {}
+def test_a_restart_with_a_spec_without_the_callback_raises_an_error() -> None:
+    fixture = OutboxFixture()
+    fixture.tell()
+    again = OutboxFixture(store=fixture.store)
+    again.outbox._rules = {}
     with pytest.raises(StoreError, match=r"chargeUpdated.*serve the spec"):
-        again.callbacks.resume()
+        again.outbox.resume()
 
 
-def test_a_refused_commit_leaves_no_delivery_behind_and_the_next_one_is_told() -> None:
-    desk = Desk()
+def test_a_rolled_back_commit_stores_no_delivery_and_the_next_one_is_sent() -> None:
+    fixture = OutboxFixture()
 
     class DiskFull(Exception):
         pass
 
     def refused() -> None:
-        with desk.store.commit():
-            desk.tell()
+        with fixture.store.commit():
+            fixture.tell()
             raise DiskFull
 
     with pytest.raises(DiskFull):
         refused()
-    desk.pass_time("1s")
-    assert desk.callbacks.deliveries() == []
-    desk.tell()
-    desk.pass_time("1s")
-    assert [got.verdict for got in desk.shop.inbox] == [[]]
+    fixture.pass_time("1s")
+    assert fixture.outbox.deliveries() == []
+    fixture.tell()
+    fixture.pass_time("1s")
+    assert [got.verdict for got in fixture.shop.inbox] == [[]]
 
 
-def test_an_answer_to_an_attempt_that_was_never_written_down_frees_its_hand() -> None:
-    desk = Desk(courier=(courier := Held()))
-    desk.tell()
+def test_a_response_to_an_attempt_that_was_never_stored_frees_its_worker_slot() -> None:
+    fixture = OutboxFixture(transport=(transport := ManualTransport()))
+    fixture.tell()
 
     def refused() -> None:
-        with desk.store.commit():
-            desk.callbacks.on_due(desk.row()["id"])
+        with fixture.store.commit():
+            fixture.outbox.on_due(fixture.row()["id"])
             raise StorageUnavailable("the disk is full")
 
     with pytest.raises(StorageUnavailable):
         refused()
-    assert (desk.row()["attempts"], desk.callbacks.in_flight_count) == ("", 1)
-    courier.answer(status=200)
-    assert (desk.row()["attempts"], desk.callbacks.in_flight_count) == ("", 0)
+    assert (fixture.row()["attempts"], fixture.outbox.in_flight_count) == ("", 1)
+    transport.answer(status=200)
+    assert (fixture.row()["attempts"], fixture.outbox.in_flight_count) == ("", 0)
 
 
-def test_an_answer_whose_commit_was_refused_leaves_its_attempt_under_way() -> None:
-    courier = Held()
-    desk = Desk(courier=courier)
-    desk.tell()
-    desk.pass_time("0s")
-    [(post, answered)] = courier.posts
-    desk.callbacks.begin()
+def test_a_response_whose_commit_was_rolled_back_leaves_its_attempt_in_flight() -> None:
+    transport = ManualTransport()
+    fixture = OutboxFixture(transport=transport)
+    fixture.tell()
+    fixture.pass_time("0s")
+    [(post, answered)] = transport.posts
+    fixture.outbox.begin()
 
     def refused() -> None:
-        with desk.store.commit():
+        with fixture.store.commit():
             answered(post, CallbackResponse(status=200))
             raise StorageUnavailable("the disk is full")
 
     with pytest.raises(StorageUnavailable):
         refused()
-    desk.callbacks.rollback()
-    assert (desk.row()["status"], desk.callbacks.in_flight_count) == ("pending", 1)
+    fixture.outbox.rollback()
+    assert (fixture.row()["status"], fixture.outbox.in_flight_count) == ("pending", 1)
     answered(post, CallbackResponse(status=200))
-    assert (desk.row()["status"], desk.callbacks.in_flight_count) == ("delivered", 0)
+    assert (fixture.row()["status"], fixture.outbox.in_flight_count) == ("delivered", 0)
 
 
 @pytest.mark.parametrize("refused_at", ["0s", "2s"])
-def test_an_event_whose_commit_the_disk_refuses_happens_again(refused_at: str) -> None:
-    desk = Desk()
+def test_an_event_whose_commit_the_disk_refuses_is_repeated(refused_at: str) -> None:
+    fixture = OutboxFixture()
     refuse_at = START + parse_duration(refused_at)
 
     @contextmanager
     def around() -> Iterator[None]:
         nonlocal refuse_at
-        with desk.store.commit():
+        with fixture.store.commit():
             yield
-            if desk.clock.now() == refuse_at:
+            if fixture.clock.now() == refuse_at:
                 refuse_at = 0
                 raise StorageUnavailable("the disk is full")
 
-    desk.clock.event_context = around
-    desk.shop.always(Reply(200, delay="2s"))
-    desk.tell()
+    fixture.clock.event_context = around
+    fixture.shop.always(Reply(200, delay="2s"))
+    fixture.tell()
     with pytest.raises(StorageUnavailable):
-        desk.pass_time("1m")
-    desk.pass_time("1m")
-    assert desk.row()["status"] == "delivered"
-    assert desk.callbacks.in_flight_count == 0
-    assert [got.webhook_id for got in desk.shop.inbox] == [desk.row()["id"]]
+        fixture.pass_time("1m")
+    fixture.pass_time("1m")
+    assert fixture.row()["status"] == "delivered"
+    assert fixture.outbox.in_flight_count == 0
+    assert [got.webhook_id for got in fixture.shop.inbox] == [fixture.row()["id"]]
 
 
-def test_a_fork_in_mid_flight_goes_on_like_the_original() -> None:
-    one = Desk(rule=rule(in_flight=2))
+def test_a_fork_with_attempts_in_flight_continues_like_the_original() -> None:
+    one = OutboxFixture(rule=rule(in_flight=2))
     one.shop.answers([Reply(200, delay="9s"), TIMEOUT, 410, 500, 500])
     for number in range(6):
         one.tell(resource=f"c{number}")
     one.pass_time("3s")
-    assert one.callbacks.in_flight_count == 2
+    assert one.outbox.in_flight_count == 2
 
-    two = Desk(store=Store.from_snapshot(one.store.snapshot()), clock=one.clock.fork(), rule=one.rule)
+    two = OutboxFixture(store=Store.from_snapshot(one.store.snapshot()), clock=one.clock.fork(), rule=one.rule)
     two.streams.restore(one.streams.snapshot())
     two.journal = one.journal.fork(two.clock)
-    two.callbacks._journal = two.receivers._journal = two.journal
-    two.callbacks.restore(orjson.loads(orjson.dumps(one.callbacks.snapshot())))
+    two.outbox._journal = two.receivers._journal = two.journal
+    two.outbox.restore(orjson.loads(orjson.dumps(one.outbox.snapshot())))
     assert two.journal.hash == one.journal.hash
 
     one.pass_time("100h")
-    assert two.callbacks.in_flight_count == 2
+    assert two.outbox.in_flight_count == 2
     two.pass_time("100h")
-    assert two.callbacks.deliveries() == one.callbacks.deliveries()
+    assert two.outbox.deliveries() == one.outbox.deliveries()
     assert list(two.shop.inbox) == list(one.shop.inbox)
     assert two.journal.hash == one.journal.hash
 
@@ -823,25 +833,25 @@ def test_a_fork_in_mid_flight_goes_on_like_the_original() -> None:
     ),
     restart=st.booleans(),
 )
-def test_whatever_receivers_do_every_message_ends_once_and_in_order(
+def test_with_any_receivers_every_delivery_ends_once_and_in_order(
     seed: int, news: list[tuple[str, str]], script: list[Any], restart: bool
 ) -> None:
-    desk = Desk(seed=seed, rule=rule(in_flight=2))
-    desk.shop.answers(script)
+    fixture = OutboxFixture(seed=seed, rule=rule(in_flight=2))
+    fixture.shop.answers(script)
     for sequence, (resource, span) in enumerate(news):
-        desk.tell(resource=resource, sequence=sequence)
-        desk.pass_time(span)
+        fixture.tell(resource=resource, sequence=sequence)
+        fixture.pass_time(span)
     if restart:
-        desk = Desk(store=desk.store, start=desk.clock.now(), rule=desk.rule)
-        desk.callbacks.resume()
-        desk.shop.answers(script)
-    desk.clock.run_until_idle()
-    received = list(desk.shop.inbox)
+        fixture = OutboxFixture(store=fixture.store, start=fixture.clock.now(), rule=fixture.rule)
+        fixture.outbox.resume()
+        fixture.shop.answers(script)
+    fixture.clock.run_until_idle()
+    received = list(fixture.shop.inbox)
 
-    rows = desk.callbacks.deliveries()
+    rows = fixture.outbox.deliveries()
     assert len(rows) == len(news)
     assert {row["status"] for row in rows} <= {"delivered", "exhausted"}
-    assert desk.callbacks.in_flight_count == 0
+    assert fixture.outbox.in_flight_count == 0
     assert all(got.verdict == [] for got in received)
     for resource in "abc":
         mine = [row for row in rows if row["resource_id"] == resource]
@@ -852,7 +862,7 @@ def test_whatever_receivers_do_every_message_ends_once_and_in_order(
 
 
 class Failing:
-    """A courier to whom every receiver says 500 at once."""
+    """A transport to whom every receiver says 500 at once."""
 
     def post(self, post: Any, answered: Any) -> None:
         answered(post, CallbackResponse(status=500, body=b"Internal Server Error", latency_ms=12))
@@ -862,17 +872,17 @@ class Failing:
 
 
 class Silent:
-    """A journal that keeps nothing: a served sandbox keeps the latest entries, however many callbacks wait."""
+    """A journal that stores nothing: a served sandbox stores only the latest entries."""
 
     def note(self, kind: str, subject: str, **facts: Any) -> None:
         """Nothing."""
 
 
-def test_ten_thousand_waiting_deliveries_fit_in_two_kilobytes_each_however_often_they_failed() -> None:
+def test_ten_thousand_pending_deliveries_need_at_most_two_kilobytes_each() -> None:
     count = 625  # they fill their tables as 10,000 do: nine tenths of the room that these have
     text = "lnbcrt500n1" + "q" * 300
-    desk = Desk(store=Store.memory(), rule=rule({"type": "object"}), courier=Failing())  # type: ignore[arg-type]
-    desk.callbacks._journal = Silent()
+    fixture = OutboxFixture(store=Store.memory(), rule=rule({"type": "object"}), transport=Failing())  # type: ignore[arg-type]
+    fixture.outbox._journal = Silent()
     # A Charge's own strings exist anyway; the delivery's are what is counted.
     charges = [
         (f"{number:08d}-aaaa-4aaa-8aaa-aaaaaaaaaaaa", f"https://shop.localhost/{number}") for number in range(count)
@@ -895,17 +905,17 @@ def test_ten_thousand_waiting_deliveries_fit_in_two_kilobytes_each_however_often
                 "expiresAt": to_iso(START + HOUR),
                 "invoice": {"request": text},
             }
-            desk.tell(resource=charge_id, url=url, status="expired", data=data)
+            fixture.tell(resource=charge_id, url=url, status="expired", data=data)
         del data
         for pause in (None, *PAUSES[:-1]):
             if pause is not None:
-                desk.clock.run_to(desk.clock.now() + round(1.2 * pause))
+                fixture.clock.run_to(fixture.clock.now() + round(1.2 * pause))
             gc.collect()
             held = tracemalloc.take_snapshot().filter_traces([aside]).statistics("filename")
             each.append(sum(place.size for place in held) / count)
     finally:
         tracemalloc.stop()
-    assert {AttemptLog(row).attempt_count for row in desk.callbacks.deliveries()} == {9}
-    assert {row["status"] for row in desk.callbacks.deliveries()} == {"pending"}
+    assert {AttemptLog(row).attempt_count for row in fixture.outbox.deliveries()} == {9}
+    assert {row["status"] for row in fixture.outbox.deliveries()} == {"pending"}
     assert max(each) <= 2_048, each
     assert RULE.delivery.in_flight == 8

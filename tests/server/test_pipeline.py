@@ -61,7 +61,7 @@ def test_a_good_request_passes(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("headers", [(), ((b"apikey", b""),), ((b"apikey", b"nobody's"),), ((b"apikey", b"\xff\xfe"),)])
-def test_a_missing_and_an_unknown_key_are_answered_alike(sandbox: Sandbox, headers: tuple) -> None:
+def test_a_missing_and_an_unknown_key_get_the_same_response(sandbox: Sandbox, headers: tuple) -> None:
     answer = send(sandbox, "POST", "/v0/charges", *headers, JSON, body=orjson.dumps(GOOD))
     problem = refused(sandbox, answer, 401)
     assert b"www-authenticate" in dict(answer.headers)
@@ -69,7 +69,7 @@ def test_a_missing_and_an_unknown_key_are_answered_alike(sandbox: Sandbox, heade
     assert {**problem, "request_id": ""} == {**bare, "request_id": ""}
 
 
-def test_a_key_given_twice_opens_nothing(sandbox: Sandbox) -> None:
+def test_a_key_that_is_sent_twice_is_unauthorized(sandbox: Sandbox) -> None:
     refused(sandbox, send(sandbox, "POST", "/v0/charges", KEY, KEY, JSON, body=orjson.dumps(GOOD)), 401)
 
 
@@ -82,7 +82,7 @@ def test_an_unknown_path(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "TRACE", "PATCH", "FOO"])
-def test_a_wrong_method_is_told_which_are_right(sandbox: Sandbox, method: str) -> None:
+def test_a_wrong_method_gets_the_allowed_ones(sandbox: Sandbox, method: str) -> None:
     answer = send(sandbox, method, "/v0/charges", KEY, JSON, body=orjson.dumps(GOOD))
     refused(sandbox, answer, 405)
     assert dict(answer.headers)[b"allow"] == b"GET, HEAD, OPTIONS, POST"
@@ -94,13 +94,13 @@ def test_head_is_get_without_a_body(sandbox: Sandbox) -> None:
     assert send(sandbox, "HEAD", "/v0/charges").status == 401
 
 
-def test_options_tells_what_a_path_offers(sandbox: Sandbox) -> None:
+def test_options_lists_the_methods_of_a_path(sandbox: Sandbox) -> None:
     answer = send(sandbox, "OPTIONS", "/v0/charges")
     assert (answer.status, dict(answer.headers)[b"allow"]) == (204, b"GET, HEAD, OPTIONS, POST")
 
 
 @pytest.mark.parametrize("bad", ["x", "00000000-0000-4000-8000-000000000000", "%F0%9F%8D%B5", "1" * 300, "a b"])
-def test_an_id_that_is_none_and_one_that_is_unknown_are_answered_alike(sandbox: Sandbox, bad: str) -> None:
+def test_a_malformed_and_an_unknown_id_get_the_same_response(sandbox: Sandbox, bad: str) -> None:
     problem = refused(sandbox, send(sandbox, "GET", f"/v0/charges/{bad.replace(' ', '%20')}", KEY), 404)
     assert problem["code"] == "not_found"
 
@@ -142,14 +142,14 @@ def test_the_media_type_in_other_spellings(sandbox: Sandbox, media: bytes) -> No
 @pytest.mark.parametrize(
     "accept", [b"text/html", b"application/xml, text/*;q=0.5", b"*/*;q=0", b"application/json;q=0, */*"]
 )
-def test_an_accept_that_fits_nothing(sandbox: Sandbox, accept: bytes) -> None:
+def test_an_accept_header_that_excludes_json(sandbox: Sandbox, accept: bytes) -> None:
     refused(sandbox, create(sandbox, orjson.dumps(GOOD), (b"accept", accept)), 406)
 
 
 @pytest.mark.parametrize(
     "accept", [b"*/*", b"application/*", b"application/json", b"text/html, */*;q=0.1", b"application/json;q=0.001"]
 )
-def test_an_accept_that_fits(sandbox: Sandbox, accept: bytes) -> None:
+def test_an_accept_header_that_allows_json(sandbox: Sandbox, accept: bytes) -> None:
     assert create(sandbox, orjson.dumps(GOOD), (b"accept", accept)).status == 200
 
 
@@ -201,7 +201,7 @@ def test_a_body_of_two_megabytes(sandbox: Sandbox, announced: bool) -> None:
     refused(sandbox, create(sandbox, b" " * 2_097_152, *headers), 413)
 
 
-def test_a_body_without_an_end_is_answered_all_the_same(sandbox: Sandbox) -> None:
+def test_an_endless_body_gets_a_response(sandbox: Sandbox) -> None:
     read = 0
 
     async def receive() -> dict[str, Any]:
@@ -255,7 +255,7 @@ def test_unknown_fields_and_whole_characters_pass(sandbox: Sandbox) -> None:
         "+1000",
     ],
 )
-def test_an_amount_that_is_none(sandbox: Sandbox, amount: Any) -> None:
+def test_an_invalid_amount(sandbox: Sandbox, amount: Any) -> None:
     problem = refused(sandbox, create(sandbox, json.dumps({**GOOD, "amount": amount}).encode()), 400)
     assert [fault["pointer"] for fault in problem["errors"]] == ["/amount"]
 
@@ -266,13 +266,15 @@ def test_amounts_up_to_the_bounds(sandbox: Sandbox, amount: str) -> None:
 
 
 @pytest.mark.parametrize("value", [-1, 2_592_001, 1.5, "600", True, [], 2**70])
-def test_a_lifetime_that_is_none(sandbox: Sandbox, value: Any) -> None:
+def test_an_invalid_expiry(sandbox: Sandbox, value: Any) -> None:
     problem = refused(sandbox, create(sandbox, json.dumps({**GOOD, "expiresIn": value}).encode()), 400)
     assert [fault["pointer"] for fault in problem["errors"]] == ["/expiresIn"]
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 600.0])
-def test_a_whole_number_with_a_decimal_point_is_none_although_the_schema_takes_it(sandbox: Sandbox, value: Any) -> None:
+def test_an_integer_with_a_decimal_point_is_refused_although_the_schema_accepts_it(
+    sandbox: Sandbox, value: Any
+) -> None:
     problem = refused(sandbox, create(sandbox, json.dumps({**GOOD, "expiresIn": value}).encode()), 409)
     assert problem["code"] == "not_possible"
     assert problem["errors"] == [{"pointer": "/expiresIn", "detail": f"write {value:.0f} without a decimal point"}]
@@ -300,7 +302,7 @@ def test_a_whole_number_with_a_decimal_point_is_none_although_the_schema_takes_i
         *("http://shop.example/" + "x" * 2_030, 7, True, {}, "http://shop.example/%zz", "http://é.example/"),
     ],
 )
-def test_a_callback_url_that_is_none(sandbox: Sandbox, url: Any) -> None:
+def test_an_invalid_callback_url(sandbox: Sandbox, url: Any) -> None:
     problem = refused(sandbox, create(sandbox, json.dumps({**GOOD, "callbackUrl": url}).encode()), 400)
     assert [fault["pointer"] for fault in problem["errors"]] == ["/callbackUrl"]
 
@@ -312,7 +314,7 @@ def test_a_callback_url_that_is_none(sandbox: Sandbox, url: Any) -> None:
         *("http://my_service:3000/hook", "HTTP://SHOP.EXAMPLE/x", "http://2130706433/x", "http://0x7f.1/x"),
     ],
 )
-def test_callback_urls_that_are(sandbox: Sandbox, url: str) -> None:
+def test_valid_callback_urls(sandbox: Sandbox, url: str) -> None:
     assert sandbox.charges.create(**GOOD, callbackUrl=url).data["callbackUrl"] == url
 
 
@@ -323,7 +325,7 @@ def test_a_required_field_left_out(sandbox: Sandbox, name: str) -> None:
     assert [fault["pointer"] for fault in problem["errors"]] == [f"/{name}"]
 
 
-def test_every_fault_is_named_at_once(sandbox: Sandbox) -> None:
+def test_all_wrong_fields_are_named_in_one_response(sandbox: Sandbox) -> None:
     body = {"amount": "1", "description": 5, "expiresIn": True, "internalId": "x" * 256}
     problem = refused(sandbox, create(sandbox, orjson.dumps(body)), 400)
     assert {fault["pointer"] for fault in problem["errors"]} == {"/amount", "/description", "/expiresIn", "/internalId"}
@@ -369,7 +371,7 @@ def test_what_is_not_given_is_null_and_what_is_empty_stays_empty(sandbox: Sandbo
         ("&".join(f"a{number}=1" for number in range(200)), "query"),
     ],
 )
-def test_a_query_that_asks_for_nothing_known(sandbox: Sandbox, query: str, place: str) -> None:
+def test_an_invalid_query(sandbox: Sandbox, query: str, place: str) -> None:
     problem = refused(sandbox, send(sandbox, "GET", f"/v0/charges?{query}", KEY), 400)
     assert problem["errors"][0]["pointer"] == place
 
@@ -394,7 +396,7 @@ def test_a_query_that_asks_for_nothing_known(sandbox: Sandbox, query: str, place
         ("POST", "/sandbox/v1/clock/advance", {"to": "tomorrow"}, "/to", "such as 2030-01-01T12:00:00Z"),
     ],
 )
-def test_what_is_wrong_is_said_once_and_how_to_mend_it(
+def test_each_violation_is_named_once_with_its_correction(
     sandbox: Sandbox, method: str, path: str, body: Any, place: str, mend: str
 ) -> None:
     answer = sandbox.http.request(method, path, json=body)
@@ -407,7 +409,7 @@ def test_what_is_wrong_is_said_once_and_how_to_mend_it(
 # The spec itself
 
 
-def test_every_status_the_door_gives_is_declared(sandbox: Sandbox) -> None:
+def test_every_status_of_the_pipeline_is_declared(sandbox: Sandbox) -> None:
     contract: Contract = sandbox.world.config.contract
     for operation in contract.operations.values():
         expected = {200, 406, 413, 500}
@@ -420,7 +422,7 @@ def test_every_status_the_door_gives_is_declared(sandbox: Sandbox) -> None:
         assert expected <= set(operation.responses), operation.operation_id
 
 
-def test_the_control_plane_is_made_when_it_is_first_asked_for_and_takes_what_its_document_says() -> None:
+def test_the_control_api_is_built_at_its_first_request_and_has_its_own_body_limit() -> None:
     made = []
 
     def compiled() -> Contract:

@@ -59,7 +59,7 @@ def test_two_rotations_in_a_day_leave_three_secrets_signing(sandbox: Sandbox) ->
     assert list(projects.secrets("nobody")) == []
 
 
-def test_a_rotation_outlives_a_restart(tmp_path: Path) -> None:
+def test_a_rotation_survives_a_restart(tmp_path: Path) -> None:
     with Sandbox(data=tmp_path) as sandbox, sandbox.world.exclusive():
         new = sandbox.world.service.projects.rotate_secret("default")
     with Sandbox(data=tmp_path) as again:
@@ -67,7 +67,7 @@ def test_a_rotation_outlives_a_restart(tmp_path: Path) -> None:
         assert again.world.service.projects.secrets("default")[-1]["secret"] == new
 
 
-def test_a_key_that_was_replaced_opens_nothing_at_once_and_for_good(tmp_path: Path) -> None:
+def test_a_replaced_key_is_invalid_at_once_and_for_ever(tmp_path: Path) -> None:
     with Sandbox(data=tmp_path) as sandbox:
         charge = sandbox.charges.create(amount="1000", description="tea")
         projects = sandbox.world.service.projects
@@ -111,21 +111,23 @@ def test_a_second_key_lets_a_client_change_over_without_a_gap(sandbox: Sandbox) 
         ("api-keys/rotate", {"replaces": "somebody else's", "key": "fresh"}),
     ],
 )
-def test_a_key_that_cannot_be_given_or_ended_changes_nothing(sandbox: Sandbox, path: str, body: dict[str, str]) -> None:
+def test_a_key_that_cannot_be_issued_or_replaced_changes_nothing(
+    sandbox: Sandbox, path: str, body: dict[str, str]
+) -> None:
     with pytest.raises(ApiError, match="409"):
         sandbox.ask("POST", f"/sandbox/v1/{path}", body)
     assert statuses(sandbox.app, "leyden", "fresh") == [200, 401]
 
 
 @pytest.mark.parametrize("wrong", ["", " x", "x ", "x" * 201, "clé", "a\nb"])
-def test_what_can_be_no_key_is_refused_by_the_document(sandbox: Sandbox, wrong: str) -> None:
+def test_an_invalid_key_is_refused_by_the_spec(sandbox: Sandbox, wrong: str) -> None:
     with pytest.raises(ApiError, match="400"):
         sandbox.ask("POST", "/sandbox/v1/api-keys", {"key": wrong})
     with pytest.raises(ValueError, match="cannot be an API key"):
         sandbox.world.service.projects.issue_key("default", wrong)
 
 
-def test_a_reset_neither_ends_a_key_nor_brings_one_back(sandbox: Sandbox) -> None:
+def test_a_reset_neither_revokes_a_key_nor_restores_one(sandbox: Sandbox) -> None:
     sandbox.ask("POST", "/sandbox/v1/api-keys/rotate", {"replaces": "leyden", "key": "fresh"})
     sandbox.ask("POST", "/sandbox/v1/api-keys", {"key": "second"})
     sandbox.ask("POST", "/sandbox/v1/reset", {})
@@ -142,7 +144,7 @@ def test_a_reset_leaves_the_newest_key_the_newest(tmp_path: Path) -> None:
         assert sandbox.api_key == "second"
 
 
-def test_a_server_of_two_projects_knows_a_key_that_one_of_them_changed_to() -> None:
+def test_a_server_of_two_projects_accepts_the_new_key_of_one_of_them() -> None:
     with Sandbox(seed=1, api_key="one") as first, Sandbox(seed=2, api_key="two") as second:
         host = MultiTenantApp({"one": first.world, "two": second.world})
         second.charges.create(amount="1000", description="tea")
@@ -157,7 +159,7 @@ def test_a_server_of_two_projects_knows_a_key_that_one_of_them_changed_to() -> N
         assert b"tea" not in answers["one"].body
 
 
-def test_a_key_that_another_project_of_the_server_ever_held_is_refused() -> None:
+def test_a_key_that_another_project_of_the_server_had_is_refused() -> None:
     with Sandbox(seed=1, api_key="one") as first, Sandbox(seed=2, api_key="two") as second:
         host = MultiTenantApp({"one": first.world, "two": second.world})
         second.ask("POST", "/sandbox/v1/api-keys/rotate", {"replaces": "two", "key": "three"})
@@ -167,7 +169,7 @@ def test_a_key_that_another_project_of_the_server_ever_held_is_refused() -> None
         assert statuses(host, "one", "two", "three") == [200, 401, 200]
 
 
-def test_a_server_does_not_begin_with_a_key_that_opens_another_of_its_projects() -> None:
+def test_a_server_does_not_start_with_a_key_of_another_of_its_projects() -> None:
     with Sandbox(seed=1, api_key="one") as first, Sandbox(seed=2, api_key="two") as second:
         first.ask("POST", "/sandbox/v1/api-keys", {"key": "two"})
         with pytest.raises(LeydenError, match="another project"):

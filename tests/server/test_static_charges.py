@@ -20,7 +20,7 @@ def pay(sandbox: Sandbox, static: StaticCharge, times: int = 1) -> None:
     sandbox.advance("1s")
 
 
-def test_a_fresh_one_as_the_specification_shows_it(sandbox: Sandbox) -> None:
+def test_a_new_static_charge_as_the_specification_shows_it(sandbox: Sandbox) -> None:
     data = sandbox.static_charges.create(**TIPS).data
     assert {
         name: data[name] for name in ("unit", "slots", "status", "allowedSlots", "expiresAt", "successMessage")
@@ -45,7 +45,7 @@ def test_no_number_of_slots_means_any_number(sandbox: Sandbox, slots: Any) -> No
 @pytest.mark.parametrize(
     ("least", "most", "status"), [("1000", "1000", 200), ("1001", "1000", 409), ("999", "1000", 400)]
 )
-def test_the_bounds_hold_each_other(sandbox: Sandbox, least: str, most: str, status: int) -> None:
+def test_the_minimum_is_at_most_the_maximum(sandbox: Sandbox, least: str, most: str, status: int) -> None:
     body = {**TIPS, "minAmount": least, "maxAmount": most}
     assert sandbox.http.post("/v0/static-charges", json=body).status_code == status
 
@@ -63,7 +63,7 @@ def test_the_slots_have_their_bounds(sandbox: Sandbox, slots: Any, status: int) 
     assert sandbox.http.post("/v0/static-charges", json={**TIPS, "allowedSlots": slots}).status_code == status
 
 
-def test_absent_keeps_and_null_clears(sandbox: Sandbox) -> None:
+def test_an_absent_field_is_kept_and_null_clears_it(sandbox: Sandbox) -> None:
     static = sandbox.static_charges.create(
         **TIPS, allowedSlots=5, internalId="a", successMessage="b", callbackUrl="http://shop.localhost/x"
     )
@@ -75,7 +75,7 @@ def test_absent_keeps_and_null_clears(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("name", ["minAmount", "maxAmount", "description"])
-def test_what_is_needed_cannot_be_cleared(sandbox: Sandbox, name: str) -> None:
+def test_a_required_field_cannot_be_cleared(sandbox: Sandbox, name: str) -> None:
     static = sandbox.static_charges.create(**TIPS)
     with pytest.raises(ApiError, match=name):
         static.update(**{name: None})
@@ -84,7 +84,9 @@ def test_what_is_needed_cannot_be_cleared(sandbox: Sandbox, name: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "status"), [({"minAmount": "9000"}, 200), ({"minAmount": "9001"}, 409), ({"maxAmount": "999"}, 400)]
 )
-def test_a_change_is_judged_with_what_stays(sandbox: Sandbox, changes: dict[str, str], status: int) -> None:
+def test_a_change_is_checked_together_with_the_unchanged_fields(
+    sandbox: Sandbox, changes: dict[str, str], status: int
+) -> None:
     static = sandbox.static_charges.create(**TIPS)
     before = static.data
     assert sandbox.http.patch(f"/v0/static-charges/{static.id}", json=changes).status_code == status
@@ -108,7 +110,7 @@ def test_fewer_slots_than_were_used_are_refused(sandbox: Sandbox, allowed: int, 
         ({"allowedSlots": 1}, ["/allowedSlots"], "at least 2, the slots already used"),
     ],
 )
-def test_a_change_that_cannot_be_names_the_fields_to_mend(
+def test_a_contradictory_change_names_the_fields_to_correct(
     sandbox: Sandbox, changes: dict[str, Any], places: list[str], said: str
 ) -> None:
     static = sandbox.static_charges.create(**TIPS)
@@ -118,14 +120,14 @@ def test_a_change_that_cannot_be_names_the_fields_to_mend(
     assert problem["errors"] == [{"pointer": place, "detail": problem["detail"]} for place in places]
 
 
-def test_a_name_that_is_taken_is_said_at_its_field(sandbox: Sandbox) -> None:
+def test_a_lightning_address_in_use_is_reported_at_its_field(sandbox: Sandbox) -> None:
     sandbox.static_charges.create(**TIPS, identifier="ana@shop.example")
     problem = sandbox.http.post("/v0/static-charges", json={**TIPS, "identifier": "ana@other.example"}).json()
     assert "the lightning address ana is in use" in problem["detail"]
     assert problem["errors"] == [{"pointer": "/identifier", "detail": problem["detail"]}]
 
 
-def test_an_expired_one_stays_as_it_is(sandbox: Sandbox) -> None:
+def test_an_expired_static_charge_cannot_be_changed(sandbox: Sandbox) -> None:
     static = sandbox.static_charges.create(**TIPS, expiresIn=60)
     sandbox.advance("60s")
     assert static.status == "expired"
@@ -133,7 +135,7 @@ def test_an_expired_one_stays_as_it_is(sandbox: Sandbox) -> None:
         static.update(description="too late")
 
 
-def test_a_disabled_one_expires_all_the_same(sandbox: Sandbox) -> None:
+def test_a_disabled_static_charge_expires_too(sandbox: Sandbox) -> None:
     static = sandbox.static_charges.create(**TIPS, expiresIn=60, allowedSlots=1)
     pay(sandbox, static)
     assert static.status == "disabled"
@@ -141,7 +143,7 @@ def test_a_disabled_one_expires_all_the_same(sandbox: Sandbox) -> None:
     assert static.status == "expired"
 
 
-def test_an_identifier_that_was_not_given_is_answered_as_it_was_not_given() -> None:
+def test_an_absent_identifier_is_returned_as_it_was_sent() -> None:
     with Sandbox() as sandbox:
         for given in (None, ""):
             tips = sandbox.static_charges.create(

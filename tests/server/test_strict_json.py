@@ -58,14 +58,14 @@ def reading(body: bytes) -> tuple[str, str]:
 @example(b"\xef\xbb\xbf{}")
 @example(b'{"a": "\xed\xa0\x80"}')
 @example(b' {"amount":"1000","description":"tea","expiresIn":600,"x":null,"y":true}\n')
-def test_the_quick_look_never_changes_what_is_read(body: bytes) -> None:
+def test_the_fast_path_never_changes_the_result(body: bytes) -> None:
     quick = reading(body)
     with pytest.MonkeyPatch.context() as careful:
         careful.setattr(strict_json, "_parse_simple", lambda body: None)
         assert reading(body) == quick
 
 
-def test_an_ordinary_body_needs_only_the_quick_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ordinary_body_uses_only_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*given: Any) -> None:
         raise AssertionError("the careful reader was asked")
 

@@ -1,4 +1,4 @@
-"""An outbox on a desk of its own: the real callbacks, clock, store and receivers, and a rule small enough to read."""
+"""An outbox for tests, with the real clock, store and receivers, and a small rule."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def rule(schema: Mapping[str, Any] = SCHEMA, **changes: Any) -> CallbackRule:
     )
 
 
-class Desk:
-    """One world with nothing in it but an outbox and its receivers."""
+class OutboxFixture:
+    """An outbox and its receivers, without a service."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Desk:
         seed: int = 7,
         start: int = START,
         store: Store | None = None,
-        courier: CallbackTransport | None = None,
+        transport: CallbackTransport | None = None,
         rule: CallbackRule | None = None,
         clock: VirtualClock | None = None,
         secrets: Sequence[str] = (SECRET,),
@@ -80,12 +80,12 @@ class Desk:
             self.journal,
             rules={self.rule.name: self.rule},
         )
-        self.receivers.connect(lambda post, answer: self.callbacks.on_response(post, answer), lambda at: self.secrets)
+        self.receivers.connect(lambda post, answer: self.outbox.on_response(post, answer), lambda at: self.secrets)
         self.shop = self.receivers["shop"]
-        self.callbacks = Outbox(
+        self.outbox = Outbox(
             self.store,
             self.clock,
-            courier or self.receivers,
+            transport or self.receivers,
             lambda: uuid4_from(self.streams.stream("ids")),
             self.streams.stream("jitter"),
             self.journal,
@@ -97,7 +97,7 @@ class Desk:
     def tell(self, resource: str = "c1", status: str = "completed", url: str = SHOP, **more: Any) -> None:
         """Let the resource enter `status` and enqueue the delivery, in one commit."""
         with self.store.commit():
-            self.callbacks.enqueue(
+            self.outbox.enqueue(
                 resource_id=resource,
                 project="p",
                 url=url,
@@ -110,18 +110,18 @@ class Desk:
             )
 
     def row(self, resource: str = "c1", place: int = 0) -> dict[str, Any]:
-        return self.callbacks.deliveries(resource)[place]
+        return self.outbox.deliveries(resource)[place]
 
     def pass_time(self, span: str) -> None:
         self.clock.advance(parse_duration(span))
 
 
-class Held:
-    """A courier that keeps every post until the test answers it."""
+class ManualTransport:
+    """A transport that keeps every post until the test answers it."""
 
-    def __init__(self, wall_s: int = START // 1_000) -> None:
+    def __init__(self, real_time_s: int = START // 1_000) -> None:
         self.posts: list[Any] = []
-        self.wall_s = wall_s
+        self.real_time_s = real_time_s
 
     def post(self, post: Any, answered: Any) -> None:
         self.posts.append((post, answered))
@@ -132,7 +132,7 @@ class Held:
 
     def receiver_time_s(self, url: str) -> int:
         assert url == SHOP, "the time that this receiver lives in"
-        return self.wall_s
+        return self.real_time_s
 
 
 RULE = rule()
