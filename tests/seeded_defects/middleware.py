@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-import leyden.world.world
+import leyden.world.components
 from tests.seeded_defects.defect import Plant
 from tests.seeded_defects.patches import attribute
 
@@ -121,7 +121,7 @@ def app(middleware: Callable[[Any], Any]) -> Plant:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *given, **named: middleware(original(*given, **named))
 
-    return attribute(leyden.world.world, "build_app", make)
+    return attribute(leyden.world.components, "build_app", make)
 
 
 def requests(edit: Callable[[HttpRequest], Any], method: str = "", path: str = "") -> Plant:

@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 import leyden.server.service
-import leyden.world.world
+import leyden.world.components
 from leyden.server.app import ApiMount
 from leyden.server.contract.load import load_contract
 from leyden.server.contract.types import Contract
@@ -87,7 +87,7 @@ def service(
 
         return build
 
-    return attribute(leyden.world.world, "Service", make)
+    return attribute(leyden.world.components, "Service", make)
 
 
 def port(name: str, wrap: Callable[[Any, SimpleNamespace], Any]) -> Plant:
@@ -163,7 +163,7 @@ def spec(*edits: Edit, overlays: tuple[str, ...] = ()) -> Plant:
 
         return build
 
-    return both(service(contract=edited), attribute(leyden.world.world, "build_app", build_app))
+    return both(service(contract=edited), attribute(leyden.world.components, "build_app", build_app))
 
 
 def schema(name: str, *fields: str, **changes: Any) -> Edit:
