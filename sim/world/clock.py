@@ -1,4 +1,4 @@
-"""The sandbox's clock: it stands still until you move it, and then stops at everything that is due on the way."""
+"""The simulated clock: it is paused until it is moved, and runs every event that is due on the way, at its instant."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ class Fired(NamedTuple):
 class VirtualClock:
     """Whole milliseconds over a heap of plain-data events (`leyden.server.ports.Clock`), for one sandbox.
 
-    At one instant events run by priority, then in order of arrival; the clock stands at an event's own instant while
-    it runs. An event that raises has not happened: its timer stands again and time does not pass it.
+    At one instant events run by priority, then in the order in which they were set; the clock shows an
+    event's own instant while it runs. An event that raises has not happened: its timer is set again and time does not
+    pass it.
 
-    `rate` makes the clock live: sandbox seconds per real second, read from `wall` (milliseconds, injected). A live
-    clock never shows an instant past an event that has not run yet: `catch_up()` runs what is due.
-    `around` may be set to what is entered for each event, for example to make its writes one commit.
+    `rate` makes the clock live: sandbox seconds per real second, read from `real_clock` (milliseconds, injected). A
+    live clock never shows an instant past an event that has not run yet: `catch_up()` runs what is due.
+    `event_context` may be set to what is entered for each event, for example to make its writes one commit.
     `instant_limit` bounds the events of a single instant, so that one which re-schedules itself cannot hang the run.
     """
 
@@ -46,13 +47,13 @@ class VirtualClock:
         self._now = _whole(start_ms, "start_ms")
         self._real_clock = real_clock
         self._rate: float
-        self._pace_before: tuple[float, int, int]
-        self._base = self._wall_base = 0
+        self._rate_before: tuple[float, int, int]
+        self._base = self._real_base = 0
         self._timers = Timers()
         self._runners: dict[str, Callable[[str], None]] = {}
         self._running = self._held = False
         self._runs: tuple[tuple[str, str], ...] = ()  # the event that runs now, while one does
-        self._flows = False  # whether looking at the clock means reading the wall
+        self._flows = False  # whether `now` reads the real clock
         self._instant_limit = instant_limit
         self.event_context: Around | None = None
         self.set_rate(rate)
@@ -69,18 +70,18 @@ class VirtualClock:
         return self._now
 
     def call_at(self, when_ms: int, priority: int, kind: str, key: str) -> None:
-        """Wake `kind` with `key` at `when_ms` (now, if that has passed). Replaces a standing `(kind, key)` timer."""
+        """Run the event `(kind, key)` at `when_ms` (now, if that has passed). Replaces the timer of this name."""
         now = self.now()
         self._timers.schedule(when_ms if when_ms > now else now, priority, kind, key)
 
     def cancel(self, kind: str, key: str) -> None:
-        """Forget the `(kind, key)` timer; no error when there is none."""
+        """Cancel the `(kind, key)` timer; no error when there is none."""
         self._timers.cancel(kind, key)
 
     def on(self, kind: str, run: Callable[[str], None]) -> None:
-        """Say who is woken for `kind`. Raises `ClockError` when somebody already is."""
+        """Set the handler of the events of a kind. Raises `ClockError` when the kind has one."""
         if kind in self._runners:
-            raise ClockError(f"somebody is already woken for {kind!r}: give this timer a kind of its own")
+            raise ClockError(f"there is a handler for {kind!r} already: give this timer a kind of its own")
         self._runners[kind] = run
 
     # Looking ahead
@@ -112,7 +113,7 @@ class VirtualClock:
     # Moving time
 
     def step(self) -> Fired | None:
-        """Run the next event, wherever it stands in time; None when nothing is scheduled before time ends."""
+        """Run the next event, whenever it is due; None when nothing is scheduled before time ends."""
         due = self.next_due()
         if due is None:
             return None
@@ -137,7 +138,7 @@ class VirtualClock:
         when_ms = min(_whole(when_ms, "when_ms"), LAST_MS)
         if when_ms >= self.now():
             self._sweep(when_ms, fired.append)
-            self._stand_at(when_ms)
+            self._set_now(when_ms)
         return fired
 
     def run_to(self, when_ms: int) -> int:
@@ -146,7 +147,7 @@ class VirtualClock:
         if when_ms < self.now():
             return 0
         count = self._sweep(when_ms, None)
-        self._stand_at(when_ms)
+        self._set_now(when_ms)
         return count
 
     def run_until_next_event(self) -> list[Fired]:
@@ -155,7 +156,7 @@ class VirtualClock:
         return [] if due is None else self.advance_to(max(due, self.now()))
 
     def run_until_idle(self, limit: int = 1_000_000) -> list[Fired]:
-        """Run events until none is left; the clock then stands at the last one.
+        """Run events until none is left; the clock then shows the instant of the last one.
 
         Raises `ClockError` when something is still scheduled after `limit` events.
         """
@@ -178,24 +179,24 @@ class VirtualClock:
         return self._rate
 
     def set_rate(self, rate: float) -> None:
-        """Let time run `rate` times as fast as the wall's, from where it stands. Raises `ValueError` below zero,
-        `ClockError` when the clock was given no wall to read."""
+        """Let time run at `rate` sandbox seconds per real second from now on. Raises `ValueError` below zero,
+        `ClockError` when the clock has no real clock to read."""
         if not 0 <= rate < float("inf"):
             raise ValueError(f"time can't go backwards: the rate must be 0 (frozen) or more, not {rate}")
         if rate and self._real_clock is None:
-            raise ClockError("a live clock needs a wall to read: VirtualClock(start_ms, rate=1, wall=...)")
+            raise ClockError("a live clock needs a real clock to read: VirtualClock(start_ms, rate=1, real_clock=...)")
         now = self.now()
         self._rate = rate
-        self._stand_at(now)
+        self._set_now(now)
         self._flow()
 
     @property
     def last_seen(self) -> int:
-        """The instant that the clock showed when it was last looked at."""
+        """The latest instant that the clock has shown."""
         return self._now
 
     def is_behind(self) -> bool:
-        """Look at the clock: whether something is due that has not run yet."""
+        """Read the clock: whether something is due that has not run yet."""
         if self._flows:
             return self._read()
         due = self._timers.next_due()
@@ -206,54 +207,54 @@ class VirtualClock:
         target = self._live() if self._rate else self._now
         fired: list[Fired] = []
         self._sweep(target, fired.append)
-        # Not re-based: the wall went on while these events ran, and a live clock owes it that time.
+        # Not re-based: real time passed while these events ran, and a live clock follows it.
         self._now = max(self._now, target)
         return fired
 
     def add_elapsed(self, span_ms: int) -> None:
-        """Let a live clock be `span_ms` further than it shows: time in which nobody looked at it. What fell due in it
-        runs with the next `catch_up()`, each event at its own instant. Raises `ValueError` when it is negative."""
+        """Add `span_ms` to a live clock: time that passed unobserved. What fell due in it runs with the next
+        `catch_up()`, each event at its own instant. Raises `ValueError` when it is negative."""
         if span_ms < 0:
-            raise ValueError(f"time can't go backwards: a clock cannot owe {span_ms} ms")
+            raise ValueError(f"time can't go backwards: {span_ms} ms cannot be added")
         self._base += span_ms
 
     @property
     def time_base(self) -> tuple[int, int] | None:
-        """From where a live clock counts: an instant, and what the wall showed then. None without a wall."""
-        return None if self._real_clock is None else (self._base, self._wall_base)
+        """The instant from which a live clock counts, and the real time then (ms). None without a real clock."""
+        return None if self._real_clock is None else (self._base, self._real_base)
 
-    def resume_from(self, rate: float, base_ms: int, wall_base_ms: int) -> None:
-        """Owe what has passed for a live clock of this rate and pace that was left standing at this very instant. At
-        the same rate this one then shows what that one would."""
+    def resume_from(self, rate: float, base_ms: int, real_base_ms: int) -> None:
+        """Add the time that passed for a live clock with this rate and time base, which stopped at this instant. At
+        the same rate this clock then shows what that one would."""
         assert self._real_clock is not None
         if rate == self._rate:
-            self._base, self._wall_base = base_ms, wall_base_ms
+            self._base, self._real_base = base_ms, real_base_ms
         else:
-            self.add_elapsed(max(0, base_ms + int((self._real_clock() - wall_base_ms) * rate) - self._now))
+            self.add_elapsed(max(0, base_ms + int((self._real_clock() - real_base_ms) * rate) - self._now))
 
     def reading(self) -> tuple[int, int | None]:
-        """The instant shown, and what the wall showed at that very instant; None without a wall. A live clock that is
-        behind, because it still has to catch up, shows an instant that the wall passed a while ago."""
+        """The instant shown, and the real time (ms) that corresponds to it; None without a real clock. A live clock
+        that is behind shows an instant that real time passed a while ago."""
         now = self.now()
         if self._real_clock is None:
             return now, None
         if not self._rate:
             return now, self._real_clock()
-        return now, self._wall_base + round((now - self._base) / self._rate)
+        return now, self._real_base + round((now - self._base) / self._rate)
 
     # State
 
     def begin(self) -> None:
         """Remember the timers and the rate, so that `rollback` can undo what is done to them; `commit` ends this.
 
-        Until then the clock shows the instant that it was last seen at: one thing happens at one instant.
+        Until then the clock shows its latest instant: a commit happens at one instant.
         """
         self._held, self._flows = True, False
         self._timers.begin()
-        self._pace_before = (self._rate, self._base, self._wall_base)
+        self._rate_before = (self._rate, self._base, self._real_base)
 
     def commit(self) -> None:
-        """What was done since `begin` stays."""
+        """Keep what was done since `begin`."""
         self._held = False
         self._flow()
         self._timers.commit()
@@ -262,28 +263,28 @@ class VirtualClock:
         """Undo what was done to timers and rate since `begin`. The instant shown stays: time does not go back."""
         self._held = False
         self._timers.rollback()
-        self._rate, self._base, self._wall_base = self._pace_before
+        self._rate, self._base, self._real_base = self._rate_before
         self._flow()
 
     def set_back(self, instant_ms: int) -> None:
-        """Stand at an earlier instant, with the timers as they are: for a move that could not be written down, as long
-        as nobody has seen where it led."""
-        self._stand_at(min(instant_ms, self._now))
+        """Return to an earlier instant, with the timers as they are: for a move that could not be written, before
+        anybody has seen its result."""
+        self._set_now(min(instant_ms, self._now))
 
     def fork(self) -> VirtualClock:
-        """A clock at the same instant with the same events ahead, for another world: that world says who is woken."""
-        twin = VirtualClock(self.now(), rate=self._rate, real_clock=self._real_clock, instant_limit=self._instant_limit)
-        twin._timers = self._timers.copy()
-        return twin
+        """A clock at the same instant with the same events ahead, for another world, which sets its own handlers."""
+        fork = VirtualClock(self.now(), rate=self._rate, real_clock=self._real_clock, instant_limit=self._instant_limit)
+        fork._timers = self._timers.copy()
+        return fork
 
     def snapshot(self) -> dict[str, Any]:
         """The instant and the events ahead, as JSON values."""
         return {"now": self.now(), **self._timers.snapshot()}
 
     def restore(self, snapshot: dict[str, Any]) -> None:
-        """Become what `snapshot()` wrote down, an earlier instant included: the rows must be of that time too."""
+        """Restore what `snapshot()` returned, even of an earlier instant: the rows must be of that time, too."""
         self._timers.restore(snapshot)
-        self._stand_at(snapshot["now"])
+        self._set_now(snapshot["now"])
 
     # Inside
 
@@ -291,7 +292,7 @@ class VirtualClock:
         self._flows = bool(self._rate) and not self._running and not self._held
 
     def _read(self) -> bool:
-        """Read the wall, and show what it says, but no instant past an event that has not run; whether there is one."""
+        """Advance to real time, but to no instant past an event that has not run; whether there is one."""
         instant = self._live()
         due = self._timers.next_due()
         if due is None or due > instant:
@@ -301,25 +302,25 @@ class VirtualClock:
         return True
 
     def _live(self) -> int:
-        """Where the wall says that this clock stands. Behind what was already shown, because the wall went back or an
-        event was stepped to ahead of it, time goes on from what was shown."""
+        """The instant that corresponds to real time. If it is earlier than what was shown, because the real clock was
+        set back or an event was stepped to ahead of it, time continues from what was shown."""
         assert self._real_clock is not None
-        instant = self._base + int((self._real_clock() - self._wall_base) * self._rate)
+        instant = self._base + int((self._real_clock() - self._real_base) * self._rate)
         if instant < self._now:
             instant = self._now
-            self._stand_at(instant)
+            self._set_now(instant)
         return instant
 
-    def _stand_at(self, instant: int) -> None:
+    def _set_now(self, instant: int) -> None:
         self._now = self._base = instant
         if self._real_clock is not None:
-            self._wall_base = self._real_clock()
+            self._real_base = self._real_clock()
 
-    def _sweep(self, until_ms: int, tell: Callable[[Fired], None] | None, at_most: int | None = None) -> int:
+    def _sweep(self, until_ms: int, report: Callable[[Fired], None] | None, at_most: int | None = None) -> int:
         """Run what is due by `until_ms`, in order, at most so many events; the number that ran."""
         if self._running:
             raise ClockError("an event cannot move the clock while it runs: let it schedule another with call_at()")
-        timers, runners, around = self._timers, self._runners, self.event_context
+        timers, runners, context = self._timers, self._runners, self.event_context
         count = of_this_instant = 0
         self._running, self._flows = True, False
         try:
@@ -338,25 +339,25 @@ class VirtualClock:
                         )
                     run = runners.get(kind)
                     if run is None:
-                        raise ClockError(f"nobody is woken for {kind!r} (key {key!r}): call clock.on({kind!r}, ...)")
-                    if around is None:
+                        raise ClockError(f"no handler for {kind!r} (key {key!r}): call clock.on({kind!r}, ...)")
+                    if context is None:
                         run(key)
                     else:
-                        with around():
+                        with context():
                             run(key)
                 except BaseException:
                     timers.put_back(timer)
                     raise
                 count += 1
-                if tell is not None:
-                    tell(Fired(self._now, kind, key))
+                if report is not None:
+                    report(Fired(self._now, kind, key))
                 if count == at_most:
                     break
         finally:
             self._running, self._runs = False, ()
             self._flow()
             if self._rate:
-                self._live()  # a step ahead of the wall is shown from now on
+                self._live()  # a step ahead of real time is shown from now on
         return count
 
 

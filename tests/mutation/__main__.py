@@ -91,7 +91,7 @@ TESTS = {
     "server/store/storage.py": _FILES,
     "sim/lightning/bolt11/codec.py": _BOLT11,
     "sim/lightning/bolt11/fields.py": _BOLT11,
-    "sim/world/persistence.py": ("integration/test_restart", "lightning/test_network_store"),
+    "sim/world/persistence/world_state.py": ("integration/test_restart", "world/test_network_state"),
     "sim/world/clock.py": (
         "world/test_clock",
         "sandbox/test_sandbox",

@@ -250,10 +250,10 @@ def test_an_event_cannot_move_the_clock():
 def test_waking_nobody_and_waking_two_are_errors_that_say_so():
     clock = VirtualClock(START)
     clock.call_at(START, USER, "bell", "x")
-    with pytest.raises(ClockError, match=r"nobody is woken for 'bell'.*clock\.on"):
+    with pytest.raises(ClockError, match=r"no handler for 'bell'.*clock\.on"):
         clock.advance(1)
     clock.on("bell", lambda key: None)
-    with pytest.raises(ClockError, match="already woken"):
+    with pytest.raises(ClockError, match="there is a handler"):
         clock.on("bell", lambda key: None)
     assert clock.advance(1) == [(START, "bell", "x")]
 
@@ -435,7 +435,7 @@ def test_time_that_nobody_looked_at_is_owed_and_what_fell_due_in_it_runs_at_its_
     assert clock.now() == START + 1_000
     clock.catch_up()
     assert (clock.now(), heard) == (START + 5_000, [(START + 1_000, "bell", "a")])
-    with pytest.raises(ValueError, match="cannot owe -1 ms"):
+    with pytest.raises(ValueError, match="-1 ms cannot be added"):
         clock.add_elapsed(-1)
 
 
@@ -459,7 +459,7 @@ def test_a_move_that_nobody_saw_can_be_taken_back_and_none_forward():
 
 def test_a_rate_needs_a_wall_and_a_direction():
     clock = VirtualClock(START)
-    with pytest.raises(ClockError, match="needs a wall"):
+    with pytest.raises(ClockError, match="needs a real clock"):
         clock.set_rate(1)
     for wrong in (-1, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="rate must be"):
