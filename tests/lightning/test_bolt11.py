@@ -214,7 +214,7 @@ def test_amounts_that_are_none_are_not_read(text):
 def test_an_amount_of_twenty_digits_is_read_and_a_longer_one_is_too_much_whatever_it_says():
     assert decode_amount("20999999999999999990p") == MAX_MSAT - 1
     for text in ("21000000000000000010p", "1" * 21 + "p", "9" * 21 + "n"):
-        with pytest.raises(Bolt11Error, match="more bitcoin than there are"):
+        with pytest.raises(Bolt11Error, match="more than 21 million bitcoin"):
             decode_amount(text)
 
 
@@ -228,8 +228,8 @@ def test_an_amount_of_twenty_digits_is_read_and_a_longer_one_is_too_much_whateve
         ({"expiry_s": 0}, "x: 0"),
         ({"expiry_s": 2**35}, "x: "),
         ({"min_final_cltv": 0}, "c: 0"),
-        ({"features": (-1,)}, "9: feature bit -1 lies outside 0 to 5114"),
-        ({"features": (5_115,)}, "9: feature bit 5115 lies outside 0 to 5114"),
+        ({"features": (-1,)}, "9: feature bit -1 is outside 0 to 5114"),
+        ({"features": (5_115,)}, "9: feature bit 5115 is outside 0 to 5114"),
         ({"description": None}, "d, h"),
         ({"description_hash": bytes(32)}, "d, h"),
         ({"description": None, "description_hash": bytes(31)}, "h: 32 bytes"),
@@ -261,9 +261,9 @@ def test_an_unknown_currency_is_refused_by_pen_and_reader():
         ((P, D), "s: no payment_secret"),
         ((P, S), "d, h: exactly one"),
         ((P, S, D, H), "d, h: exactly one"),
-        ((P, P, S, D), "p: the payment_hash stands twice"),
-        ((P, S, D, D), "d: the description stands twice"),
-        ((P, S, D, field("x", 60, 2), field("x", 60, 2)), "x: the expiry_s stands twice"),
+        ((P, P, S, D), "p: the payment_hash occurs twice"),
+        ((P, S, D, D), "d: the description occurs twice"),
+        ((P, S, D, field("x", 60, 2), field("x", 60, 2)), "x: the expiry_s occurs twice"),
         ((P, S, field("d", 0xFF << 2, 2)), "d: the description is not UTF-8"),
         ((P, S, D, field("x", 1 << 63, 13)), "x: a number of 64 bits"),
         ((P, S, D, field("c", 1 << 63, 13)), "c: a number of 64 bits"),

@@ -1,4 +1,4 @@
-"""Invoices: what a shop shows a payer, signed so that nobody can change a word of it (BOLT 11)."""
+"""BOLT 11 invoices: encoding, signing and decoding."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ DEFAULT_MIN_FINAL_CLTV = 18  # BOLT 11: when c is absent
 ISSUED_FEATURES = (8, 14, 17)
 ISSUED_MIN_FINAL_CLTV = 80
 
-_CURRENCIES = ("bcrt", "bc", "tbs", "tb")  # regtest, mainnet, signet, testnet; a longer one before its own beginning
+_CURRENCIES = ("bcrt", "bc", "tbs", "tb")  # regtest, mainnet, signet, testnet; a prefix after the longer one
 _HRP = re.compile(f"ln({'|'.join(_CURRENCIES)})(.*)")
 _TIMESTAMP_GROUPS, _SIGNATURE_GROUPS = 7, 104
-_HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0  # of secp256k1: a low S is no more
+_HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0  # of secp256k1: the largest low S
 _FIXED_GROUPS = {"p": HASH_GROUPS, "s": HASH_GROUPS, "h": HASH_GROUPS, "n": 53}
 _NAMES = {
     "p": "payment_hash",
@@ -59,7 +59,7 @@ _NAMES = {
 }
 _ONCE = frozenset(_NAMES) - {"f", "r"}
 
-# Timestamp, p and s stand at fixed places in an issued invoice, so the two headers are one constant.
+# Timestamp, p and s have fixed positions in an issued invoice, so the two headers are one constant.
 _HASH_FIELD_BITS = 5 * (HEADER_GROUPS + HASH_GROUPS)
 _HEAD_GROUPS = _TIMESTAMP_GROUPS + 2 * (HEADER_GROUPS + HASH_GROUPS)
 _P_HEADER, _S_HEADER, _H_HEADER = (field_header(tag, HASH_GROUPS) << 5 * HASH_GROUPS for tag in "psh")
@@ -68,7 +68,7 @@ _HEAD = _P_HEADER << _HASH_FIELD_BITS | _S_HEADER
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Bolt11:
-    """A decoded invoice. Keys are 33 bytes, hashes and the secret 32; exactly one of the descriptions is given.
+    """A decoded invoice. Keys are 33 bytes, hashes and the secret 32; exactly one of the descriptions is not None.
 
     `payee` is the key in `n`, or the one the signature was recovered to. `signature` is 64 bytes and the recovery id.
     `routes` are the `r` hints, `tagged` every field in written order, those a reader must ignore included.
@@ -97,9 +97,9 @@ class Bolt11:
         return self.timestamp_s + self.expiry_s
 
     def fields(self) -> list[tuple[str, str, Any]]:
-        """The fields for people: `(letter, name, value)` in written order; values are JSON's, bytes as hex digits.
+        """The fields `(letter, name, value)` in the order of the invoice, with JSON values; bytes are hex digits.
 
-        A field that a reader must ignore is named `skipped` and shown as its bech32 characters.
+        A field that a reader must ignore has the name `skipped` and its bech32 characters as value.
         """
         shown: dict[str, Any] = {tag: getattr(self, name) for tag, name in _NAMES.items() if tag in _ONCE}
         shown["9"] = sorted(self.features)
@@ -127,9 +127,9 @@ class Bolt11:
 
 
 class InvoiceSigner:
-    """A node's pen: it writes and signs invoices with one key, for one currency (`bcrt` unless told otherwise).
+    """Signs invoices with one node key, for one currency (default `bcrt`).
 
-    Signatures are deterministic (RFC 6979): the same order gives the same invoice, to the byte.
+    Signatures are deterministic (RFC 6979): the same arguments give the same invoice.
     """
 
     __slots__ = ("_key", "node_id", "prefix")
@@ -147,7 +147,7 @@ class InvoiceSigner:
         self.prefix = prefix
 
     def __reduce__(self) -> tuple[type[InvoiceSigner], tuple[bytes, str]]:
-        # The key is C data: copies and other processes get the secret and build their own.
+        # The key is C data: a copy is made from the secret.
         return InvoiceSigner, (self._key.secret, self.prefix)
 
     def sign(
@@ -180,22 +180,25 @@ class InvoiceSigner:
             | _HEAD
         )
         if description is not None and description_hash is None:
-            said, said_bits = description_field(description)
+            description_data, description_bits = description_field(description)
         elif description_hash is not None and description is None:
             if len(description_hash) != 32:
                 raise Bolt11Error(f"h: 32 bytes, not {len(description_hash)}")
-            said, said_bits = _H_HEADER | int.from_bytes(description_hash, "big") << 4, _HASH_FIELD_BITS
+            description_data, description_bits = (
+                _H_HEADER | int.from_bytes(description_hash, "big") << 4,
+                _HASH_FIELD_BITS,
+            )
         else:
             raise Bolt11Error("d, h: an invoice has exactly one of a description and a description hash")
         closing, closing_bits = trailing_fields(expiry_s, min_final_cltv, tuple(features))
-        data = (data << said_bits | said) << closing_bits | closing
+        data = (data << description_bits | description_data) << closing_bits | closing
         amount = "" if amount_msat is None else encode_amount(amount_msat)
-        return self.sign_data(f"ln{self.prefix}{amount}", data, _HEAD_GROUPS + (said_bits + closing_bits) // 5)
+        return self.sign_data(f"ln{self.prefix}{amount}", data, _HEAD_GROUPS + (description_bits + closing_bits) // 5)
 
     def sign_data(self, hrp: str, data: int, groups: int) -> str:
-        """Sign a data part that is already put together, `groups` of five bits from the timestamp to the last field.
+        """Sign a data part of `groups` groups of five bits, from the timestamp to the last field.
 
-        Nothing is checked: this is also how an invoice is made that a payer must refuse.
+        Nothing is checked, so that tests can sign invalid invoices.
         """
         bits = 5 * groups
         spare = -bits % 8
@@ -243,7 +246,7 @@ def decode(text: str) -> Bolt11:
         tag, body = chars[at], digits[start:stop]
         skipped = False
         if tag in _ONCE:
-            # BOLT 11's own example "fields which must be ignored": p, h, s, n of another length are to be passed over.
+            # BOLT 11's example "fields which must be ignored": a reader skips p, h, s, n of another length.
             if _FIXED_GROUPS.get(tag, len(body)) != len(body):
                 skipped = True
             elif tag in found:
@@ -259,18 +262,16 @@ def decode(text: str) -> Bolt11:
         tagged.append(TaggedField(tag, chars[start:stop], skipped))
         at = stop
 
-    # Who signed comes before what was said.
+    # The signature is checked before the fields.
     payee = _verified(digest, signature, to_bytes(found["n"])) if "n" in found else _recovered(digest, signature)
     if repeated:
-        # BOLT 11 lets a writer put these once. Readers differ on which of two counts, and that has cost shops money.
-        raise Bolt11Error(f"{repeated}: the {_NAMES[repeated]} stands twice; wallets differ on which of them counts")
+        # BOLT 11 allows these fields once. Wallets differ on which of two they read, which can be exploited.
+        raise Bolt11Error(f"{repeated}: the {_NAMES[repeated]} occurs twice; wallets differ on which of them they read")
     for tag in "ps":
         if tag not in found:
-            raise Bolt11Error(
-                f"{tag}: no {_NAMES[tag]} of {HASH_GROUPS} groups is there; nothing can be paid without it"
-            )
+            raise Bolt11Error(f"{tag}: no {_NAMES[tag]} of {HASH_GROUPS} groups in the invoice: it is required")
     if ("d" in found) == ("h" in found):
-        raise Bolt11Error("d, h: exactly one of a description and a description hash must be there")
+        raise Bolt11Error("d, h: exactly one of a description and a description hash is required")
     try:
         description = to_bytes(found["d"]).decode() if "d" in found else None
     except UnicodeDecodeError:
@@ -296,7 +297,7 @@ def decode(text: str) -> Bolt11:
 
 
 def _recovered(digest: bytes, signature: bytes) -> bytes:
-    """The key that made the signature. A high S is taken here: BOLT 11 recovers from it as well."""
+    """The public key recovered from the signature; BOLT 11 allows a high S here."""
     try:
         return PublicKey.from_signature_and_message(signature, digest, hasher=None).format()
     except ValueError as error:
@@ -304,7 +305,7 @@ def _recovered(digest: bytes, signature: bytes) -> bytes:
 
 
 def _verified(digest: bytes, signature: bytes, payee: bytes) -> bytes:
-    """The key in `n`, once the signature is seen to be its own; the recovery id has no say (BOLT 11)."""
+    """The key in `n`, after verifying the signature with it; the recovery id is ignored (BOLT 11)."""
     r, s = signature[:32], signature[32:64]
     if int.from_bytes(s, "big") > _HALF_ORDER:
         raise Bolt11Error("signature: its S is high, which an invoice with n may not have")
@@ -319,6 +320,6 @@ def _verified(digest: bytes, signature: bytes, payee: bytes) -> bytes:
 
 
 def _der(part: bytes) -> bytes:
-    """A number as DER writes it: no spare zero byte before it, one where the first bit would read as a sign."""
+    """The content of a DER integer: no unneeded leading zero byte, but one if the first bit is set."""
     bare = part.lstrip(b"\0")
     return b"\0" + bare if not bare or bare[0] & 0x80 else bare
