@@ -115,8 +115,8 @@ class CallbackRequest:
     `timeout_ms` bounds the whole attempt, `connect_timeout_ms` the connection set-up. `send_duration_ms` is the time
     that the sender takes to send the body; it is 0 except in tests of a receiver's timeouts.
 
-    `copied_by` is set on a copy that an injected fault sends besides the original: the fault's id, and the how-manieth
-    of its hits made the copy.
+    `copied_by` is set on a copy that an injected fault sends in addition to the original: the fault's id and the number
+    of its hit.
     """
 
     delivery_id: str

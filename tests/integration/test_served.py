@@ -220,7 +220,7 @@ def test_a_foreign_data_file_is_one_clear_line(tmp_path: Path) -> None:
     with served_leyden("--data", str(tmp_path)):
         pass
     [journal] = tmp_path.rglob("*.journal")
-    journal.write_text("dear diary\n")
+    journal.write_text("no journal\n")
     done = run_command("serve", "--port", "0", "--data", str(tmp_path))
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1

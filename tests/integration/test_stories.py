@@ -1,4 +1,4 @@
-"""The whole of Leyden in a few stories: each is a promise of the service, played from the first request to the last."""
+"""The requirements of the service as short stories, each from the first request to the last."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOOK = "http://shop.localhost/paid"
 
 
 def bodies(sandbox: Sandbox) -> list[dict]:
-    return [post.json for post in sandbox.receiver("shop").inbox]
+    return [got.json for got in sandbox.receiver("shop").inbox]
 
 
 def test_a_charge_is_created_and_paid_with_a_callback(sandbox: Sandbox) -> None:
@@ -191,13 +191,13 @@ def test_the_same_story_inside_a_running_event_loop() -> None:
 
 def test_the_same_story_in_a_plain_script_under_any_hash_seed() -> None:
     script = "from tests.integration.test_stories import story; print(*story())"
-    said = {
+    printed = {
         subprocess.run(
             [sys.executable, "-c", script], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}
         ).stdout
         for seed in ("0", "1", "4242")
     }
-    assert said == {" ".join(story()) + "\n"}
+    assert printed == {" ".join(story()) + "\n"}
 
 
 def test_the_client_is_a_real_one(sandbox: Sandbox) -> None:

@@ -189,8 +189,8 @@ def test_after_dns_rebinding_the_connection_goes_to_the_checked_address() -> Non
 
 def test_a_redirect_to_a_forbidden_address_is_only_a_response() -> None:
     async def story() -> None:
-        says = b"HTTP/1.1 307 Away\r\nlocation: http://169.254.169.254/latest\r\ncontent-length: 0\r\n\r\n"
-        async with opened(Shop(says)) as shop, http_transport(check_address=Egress("loopback").check_address) as one:
+        script = b"HTTP/1.1 307 Away\r\nlocation: http://169.254.169.254/latest\r\ncontent-length: 0\r\n\r\n"
+        async with opened(Shop(script)) as shop, http_transport(check_address=Egress("loopback").check_address) as one:
             await send(one, shop.url())
             with sockets_watched() as seen:
                 assert (await send(one, shop.url())).status == 307
@@ -203,7 +203,7 @@ def test_a_redirect_to_a_forbidden_address_is_only_a_response() -> None:
 # The command line
 
 
-def told(client: Any, url: str) -> dict[str, Any]:
+def delivery_to(client: Any, url: str) -> dict[str, Any]:
     """The delivery of a charge that expires at once, to this URL."""
     body = {"amount": "1000", "description": "tea", "expiresIn": 1, "callbackUrl": url}
     charge = client.ok("POST", "/v0/charges", body)["data"]
@@ -222,10 +222,10 @@ def blocked(rule: str) -> tuple[str, list[tuple[str, str]]]:
 
 def test_a_loopback_server_posts_only_to_loopback_and_never_to_itself() -> None:
     with listening_receiver() as (hook, inbox), served_leyden("--rate", "0") as client:
-        assert told(client, hook)["status"] == "delivered"
-        assert outcome_of(told(client, f"{client.url}/v0/charges")) == blocked("own-listener")
-        assert outcome_of(told(client, "http://10.1.2.3/hook")) == blocked("loopback-only")
-        assert outcome_of(told(client, "http://127.0.0.1:22/hook")) == blocked("port")
+        assert delivery_to(client, hook)["status"] == "delivered"
+        assert outcome_of(delivery_to(client, f"{client.url}/v0/charges")) == blocked("own-listener")
+        assert outcome_of(delivery_to(client, "http://10.1.2.3/hook")) == blocked("loopback-only")
+        assert outcome_of(delivery_to(client, "http://127.0.0.1:22/hook")) == blocked("port")
         assert inbox.qsize() == 1
 
 
@@ -241,7 +241,7 @@ def test_a_loopback_server_posts_only_to_loopback_and_never_to_itself() -> None:
 def test_a_blocked_attempt_has_the_name_of_its_rule(options: tuple[str, ...], rule: str) -> None:
     with listening_receiver() as (hook, inbox), served_leyden("--rate", "0", *options) as client:
         client.url = client.url.replace("0.0.0.0", "127.0.0.1")
-        assert outcome_of(told(client, hook)) == blocked(rule)
+        assert outcome_of(delivery_to(client, hook)) == blocked(rule)
         assert inbox.empty()
 
 
@@ -249,9 +249,9 @@ def test_a_network_can_be_allowed_and_the_server_itself_stays_forbidden() -> Non
     options = ("--rate", "0", "--host", "0.0.0.0", "--egress-allow", "127.0.0.0/8", "--public-url", "http://me.example")
     with listening_receiver() as (hook, _), served_leyden(*options) as client:
         client.url = client.url.replace("0.0.0.0", "127.0.0.1")
-        assert told(client, hook)["status"] == "delivered"
-        assert outcome_of(told(client, client.url)) == blocked("own-listener")
-        assert outcome_of(told(client, "http://me.example/hook")) == blocked("own-listener")
+        assert delivery_to(client, hook)["status"] == "delivered"
+        assert outcome_of(delivery_to(client, client.url)) == blocked("own-listener")
+        assert outcome_of(delivery_to(client, "http://me.example/hook")) == blocked("own-listener")
 
 
 def test_the_local_addresses_are_found() -> None:

@@ -32,7 +32,7 @@ LINGER_0 = b"\1\0\0\0\0\0\0\0"  # closing sends a reset instead of a farewell
 
 
 class Hostile:
-    """A server that answers as its paths say, and counts."""
+    """A server whose paths name its behaviour; it counts requests."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -69,7 +69,7 @@ class Hostile:
         self.talks.discard(talk)
 
     async def _answer(self, path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Say what the path asks for; whether the connection is any good afterwards."""
+        """Behave as the path names; returns whether the connection can be used again."""
         word, _, more = path.partition("-")
         if word == "hang":
             await reader.read()
@@ -236,8 +236,8 @@ def test_responses_are_reported_in_the_order_of_sending() -> None:
     async def story(served: ServedWorld, receiver: Hostile) -> None:
         charges = [served.expiring(receiver.url(f"turn-{place}")) for place in range(3)]
         await served.world.run_until_idle_async()
-        told = [entry.facts["resource"] for entry in served.world.journal.entries(kind="callback_answered")]
-        assert told == charges
+        reported = [entry.facts["resource"] for entry in served.world.journal.entries(kind="callback_answered")]
+        assert reported == charges
 
     asyncio.run(among(story, impatient("10s")))
 

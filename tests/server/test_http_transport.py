@@ -18,11 +18,11 @@ from leyden.server.system.http_transport import HttpTransport
 from tests.support.transport_helpers import BODY, HEADERS, OK, Shop, Talk, http_transport, opened, send, sockets_watched
 
 
-def answer_of(says: bytes | Talk, **changes: Any) -> tuple[CallbackResponse, Shop]:
-    """What the http_transport makes of a server that says this."""
+def answer_of(script: bytes | Talk, **changes: Any) -> tuple[CallbackResponse, Shop]:
+    """The response to an attempt at a server with this script."""
 
     async def story() -> tuple[CallbackResponse, Shop]:
-        async with opened(Shop(says)) as shop, http_transport() as one:
+        async with opened(Shop(script)) as shop, http_transport() as one:
             return await send(one, shop.url(), **changes), shop
 
     return asyncio.run(story())
@@ -55,8 +55,8 @@ def test_the_path_and_query_are_sent_as_they_were_written() -> None:
 def test_a_redirect_is_a_response_and_is_not_followed(status: int) -> None:
     async def story() -> None:
         async with opened(Shop()) as elsewhere:
-            says = f"HTTP/1.1 {status} Away\r\nlocation: {elsewhere.url()}\r\ncontent-length: 0\r\n\r\n"
-            async with opened(Shop(says.encode())) as shop, http_transport() as one:
+            script = f"HTTP/1.1 {status} Away\r\nlocation: {elsewhere.url()}\r\ncontent-length: 0\r\n\r\n"
+            async with opened(Shop(script.encode())) as shop, http_transport() as one:
                 assert (await send(one, shop.url())).status == status
             assert elsewhere.connections == 0
 
@@ -69,8 +69,8 @@ def test_cookies_are_neither_kept_nor_sent_and_proxies_of_the_environment_are_ig
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
 
     async def story() -> None:
-        says = b"HTTP/1.1 200 OK\r\nset-cookie: a=b\r\ncontent-length: 0\r\n\r\n"
-        async with opened(Shop(says)) as shop, http_transport() as one:
+        script = b"HTTP/1.1 200 OK\r\nset-cookie: a=b\r\ncontent-length: 0\r\n\r\n"
+        async with opened(Shop(script)) as shop, http_transport() as one:
             for _ in range(2):
                 assert (await send(one, shop.url())).status == 200
             assert not any(b"cookie" in request.lower() for request in shop.requests)
@@ -129,7 +129,7 @@ async def _hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 
 @pytest.mark.parametrize(
-    ("says", "error"),
+    ("script", "error"),
     [
         (_silent, "timeout"),
         (_drip, "timeout"),
@@ -140,8 +140,8 @@ async def _hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
         (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 100_000 + b"\r\n\r\n", "protocol"),
     ],
 )
-def test_each_network_error_has_its_code(says: bytes | Talk, error: str) -> None:
-    answer, _ = answer_of(says, timeout_ms=300)
+def test_each_network_error_has_its_code(script: bytes | Talk, error: str) -> None:
+    answer, _ = answer_of(script, timeout_ms=300)
     assert (answer.status, answer.error) == (None, error)
     assert answer.note
 
@@ -299,18 +299,18 @@ def test_names_under_localhost_are_the_loopback() -> None:
     asyncio.run(story())
 
 
-# The http_transport itself
+# The transport
 
 
 def test_many_attempts_run_at_once_and_wait_idle_waits_for_their_follow_ups() -> None:
-    told: list[int] = []
+    reported: list[int] = []
 
     async def story() -> None:
         async with opened(Shop()) as shop, http_transport() as one:
 
             def answered(post: CallbackRequest, answer: CallbackResponse) -> None:
                 assert answer.status == 200
-                told.append(post.attempt)
+                reported.append(post.attempt)
                 if post.attempt < 3:
                     again(post.attempt + 1)
 
@@ -321,24 +321,24 @@ def test_many_attempts_run_at_once_and_wait_idle_waits_for_their_follow_ups() ->
                 again(1)
             assert one.pending_count == 20
             await one.wait_idle()
-            assert sorted(told) == [1] * 20 + [2] * 20 + [3] * 20
+            assert sorted(reported) == [1] * 20 + [2] * 20 + [3] * 20
             assert shop.connections <= 20
 
     asyncio.run(story())
 
 
 def test_close_cancels_attempts_in_flight_without_a_report() -> None:
-    told: list[CallbackResponse] = []
+    reported: list[CallbackResponse] = []
 
     async def story() -> None:
         async with opened(Shop(_silent)) as shop:
             one = HttpTransport()
             post = CallbackRequest("m1", 1, shop.url(), HEADERS, BODY, 1_000, 60_000)
-            one.post(post, lambda post, answer: told.append(answer))
+            one.post(post, lambda post, answer: reported.append(answer))
             while not shop.requests:
                 await asyncio.sleep(0.001)
             await one.close()
-            assert (one.pending_count, told) == (0, [])
+            assert (one.pending_count, reported) == (0, [])
 
     asyncio.run(story())
 
@@ -364,8 +364,8 @@ def test_the_client_library_is_not_loaded_before_something_is_sent() -> None:
     import subprocess
 
     code = "import sys, leyden.server.system.http_transport as c; c.HttpTransport(); print('aiohttp' in sys.modules)"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "False"
+    reported = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert reported.stdout.strip() == "False"
 
 
 # Addresses

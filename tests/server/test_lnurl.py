@@ -85,7 +85,7 @@ def test_the_bips_valid_texts_are_read(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         (" 1nwldj5", "space"),
         ("\x7f1axkwrx", "control"),
@@ -104,8 +104,8 @@ def test_the_bips_valid_texts_are_read(text):
         ("lnurl1 qqqqqqq", "' ' at place 6"),
     ],
 )
-def test_the_bips_invalid_texts_are_refused_by_name(text, said):
-    with pytest.raises(Bech32Error, match=said):
+def test_the_bips_invalid_texts_are_refused_by_name(text, reason):
+    with pytest.raises(Bech32Error, match=reason):
         bech32_decode(text)
 
 
@@ -164,7 +164,7 @@ def of_bytes(raw, hrp="lnurl", padding=0, extra_groups=0):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         (of_bytes(b"https://x", hrp="lnbc"), "begins with 'lnbc'"),
         (of_bytes(b"https://xy", padding=0, extra_groups=1), "whole number of bytes"),
@@ -175,8 +175,8 @@ def of_bytes(raw, hrp="lnurl", padding=0, extra_groups=0):
         ("https://localhost/", "not an LNURL"),
     ],
 )
-def test_what_is_no_lnurl_is_refused_by_name(text, said):
-    with pytest.raises(LnurlError, match=said):
+def test_what_is_no_lnurl_is_refused_by_name(text, reason):
+    with pytest.raises(LnurlError, match=reason):
         decode_lnurl(text)
 
 

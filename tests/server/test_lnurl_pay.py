@@ -1,4 +1,4 @@
-"""LNURL-pay as a wallet meets it: every answer is a 200, and a refusal says why."""
+"""LNURL-pay from the side of a wallet: every response is a 200, and an error has its reason."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def get(sandbox: Sandbox, url: str) -> dict[str, Any]:
     return json.loads(answer.body)
 
 
-def offer(sandbox: Sandbox, static: StaticCharge) -> dict[str, Any]:
+def pay_request(sandbox: Sandbox, static: StaticCharge) -> dict[str, Any]:
     return get(sandbox, decode_lnurl(static.request))
 
 
@@ -44,10 +44,10 @@ def refusal(sandbox: Sandbox, url: str) -> str:
 
 
 def test_the_lnurl_returns_the_pay_request(sandbox: Sandbox, tips: StaticCharge) -> None:
-    said = offer(sandbox, tips)
-    assert (said["tag"], said["minSendable"], said["maxSendable"]) == ("payRequest", 1000, 9000)
-    assert said["commentAllowed"] == 150
-    assert json.loads(said["metadata"]) == [["text/plain", "Tips"]]
+    response = pay_request(sandbox, tips)
+    assert (response["tag"], response["minSendable"], response["maxSendable"]) == ("payRequest", 1000, 9000)
+    assert response["commentAllowed"] == 150
+    assert json.loads(response["metadata"]) == [["text/plain", "Tips"]]
     assert tips.data["invoice"]["uri"] == f"lightning:{tips.request}"
 
 
@@ -55,18 +55,18 @@ def test_the_lnurl_returns_the_pay_request(sandbox: Sandbox, tips: StaticCharge)
 def test_the_pay_request_leads_to_an_invoice_that_commits_to_its_metadata(
     sandbox: Sandbox, tips: StaticCharge, amount: int
 ) -> None:
-    said = offer(sandbox, tips)
-    given = get(sandbox, f"{said['callback']}?amount={amount}")
+    response = pay_request(sandbox, tips)
+    given = get(sandbox, f"{response['callback']}?amount={amount}")
     invoice = decode(given["pr"])
     assert invoice.amount_msat == amount
-    assert invoice.description_hash == hashlib.sha256(said["metadata"].encode()).digest()
+    assert invoice.description_hash == hashlib.sha256(response["metadata"].encode()).digest()
     assert invoice.expiry_s == 300
     assert (given["routes"], given["disposable"]) == ([], False)
     assert given["successAction"] == {"tag": "message", "message": "Thank you"}
 
 
 def test_verify_reports_the_settlement_with_the_preimage(sandbox: Sandbox, tips: StaticCharge) -> None:
-    given = get(sandbox, f"{offer(sandbox, tips)['callback']}?amount=1000")
+    given = get(sandbox, f"{pay_request(sandbox, tips)['callback']}?amount=1000")
     before = get(sandbox, given["verify"])
     assert before == {"status": "OK", "settled": False, "preimage": None, "pr": given["pr"]}
     sandbox.wallet("ana").pay(given["pr"])
@@ -99,7 +99,7 @@ def test_verify_reports_the_settlement_with_the_preimage(sandbox: Sandbox, tips:
 def test_a_wrong_request_for_an_invoice_gets_a_reason_and_no_charge(
     sandbox: Sandbox, tips: StaticCharge, query: str, word: str
 ) -> None:
-    assert word in refusal(sandbox, offer(sandbox, tips)["callback"] + query)
+    assert word in refusal(sandbox, pay_request(sandbox, tips)["callback"] + query)
     assert len(sandbox.charges) == 0
 
 
@@ -109,7 +109,7 @@ def test_comments_up_to_the_limit_and_parameters_of_other_standards_pass(
 ) -> None:
     from urllib.parse import quote
 
-    url = f"{offer(sandbox, tips)['callback']}?amount=1000&comment={quote(comment)}&nonce=7"
+    url = f"{pay_request(sandbox, tips)['callback']}?amount=1000&comment={quote(comment)}&nonce=7"
     assert get(sandbox, url)["pr"].startswith("lnbcrt")
     [kept] = sandbox.world.service.charges.charges
     assert kept.get("comment", "") == comment
@@ -122,12 +122,12 @@ def test_an_unknown_lnurl_gets_a_reason(sandbox: Sandbox) -> None:
 
 def test_a_full_and_an_expired_static_charge_get_a_reason(sandbox: Sandbox) -> None:
     once = sandbox.static_charges.create(**TIPS, allowedSlots=1)
-    said = offer(sandbox, once)
-    assert get(sandbox, f"{said['callback']}?amount=1000")["disposable"] is True
+    response = pay_request(sandbox, once)
+    assert get(sandbox, f"{response['callback']}?amount=1000")["disposable"] is True
     sandbox.wallet("ana").scan(once, amount=1000)
     sandbox.advance("1s")
     assert "slot" in refusal(sandbox, decode_lnurl(once.request))
-    assert "slot" in refusal(sandbox, f"{said['callback']}?amount=1000")
+    assert "slot" in refusal(sandbox, f"{response['callback']}?amount=1000")
     brief = sandbox.static_charges.create(**TIPS, expiresIn=60)
     url = decode_lnurl(brief.request)
     assert decode(get(sandbox, f"{get(sandbox, url)['callback']}?amount=1000")["pr"]).expiry_s == 60
@@ -137,9 +137,9 @@ def test_a_full_and_an_expired_static_charge_get_a_reason(sandbox: Sandbox) -> N
 
 def test_a_lightning_address_is_found_by_its_user_and_is_unique(sandbox: Sandbox) -> None:
     named = sandbox.static_charges.create(**TIPS, identifier="ana@localhost")
-    said = get(sandbox, "http://localhost/.well-known/lnurlp/ana")
-    assert ["text/identifier", "ana@localhost"] in json.loads(said["metadata"])
-    assert named.id in said["callback"]
+    response = get(sandbox, "http://localhost/.well-known/lnurlp/ana")
+    assert ["text/identifier", "ana@localhost"] in json.loads(response["metadata"])
+    assert named.id in response["callback"]
     answer = sandbox.http.post("/v0/static-charges", json={**TIPS, "identifier": "ana@elsewhere"})
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (409, "/identifier")
 
@@ -148,13 +148,13 @@ def test_the_lnurl_stays_the_same_when_the_static_charge_changes(sandbox: Sandbo
     code = tips.request
     tips.update(minAmount="2000", description="Tips for the band")
     assert tips.request == code
-    said = offer(sandbox, tips)
-    assert (said["minSendable"], json.loads(said["metadata"])[0][1]) == (2000, "Tips for the band")
-    assert "out of range" in refusal(sandbox, f"{said['callback']}?amount=1999")
+    response = pay_request(sandbox, tips)
+    assert (response["minSendable"], json.loads(response["metadata"])[0][1]) == (2000, "Tips for the band")
+    assert "out of range" in refusal(sandbox, f"{response['callback']}?amount=1999")
 
 
 def test_a_child_charge_is_a_charge_like_any_other(sandbox: Sandbox, tips: StaticCharge) -> None:
-    given = get(sandbox, f"{offer(sandbox, tips)['callback']}?amount=5000&comment=hello")
+    given = get(sandbox, f"{pay_request(sandbox, tips)['callback']}?amount=5000&comment=hello")
     [child] = tips.charges
     assert child.data["staticChargeId"] == tips.id
     assert child.data["invoice"]["request"] == given["pr"]

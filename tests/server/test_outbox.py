@@ -1,4 +1,4 @@
-"""The outbox: what is told, when, in which order, under whose name, and when we stop."""
+"""The outbox: which callbacks are sent, when, in which order, and when it stops."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def pauses_made(row: dict[str, Any]) -> list[int]:
 
 def test_the_first_attempt_is_due_at_once() -> None:
     fixture = OutboxFixture()
-    fixture.tell()
+    fixture.enqueue()
     assert fixture.row()["status"] == "pending"
     assert len(fixture.shop.inbox) == 0
 
@@ -80,7 +80,7 @@ def test_a_receiver_that_is_down_for_70_hours_gets_the_next_scheduled_attempt_in
 
     # The rest of the fixture stays as it is.
     fixture.outbox._transport = Late(fixture.store, VirtualClock(START), fixture.journal)
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("100h")
 
     row = fixture.row()
@@ -120,7 +120,7 @@ def test_a_charge_whose_receiver_is_down_for_70_hours_is_delivered_on_schedule_i
 def test_a_delivery_without_a_2xx_response_ends_after_the_last_attempt() -> None:
     fixture = OutboxFixture()
     fixture.shop.always(503)
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("75h")
     fixture.pass_time("20h")
 
@@ -137,7 +137,7 @@ def test_a_delivery_without_a_2xx_response_ends_after_the_last_attempt() -> None
 def test_without_jitter_the_schedule_is_exact() -> None:
     fixture = OutboxFixture(rule=rule(jitter=0.0))
     fixture.shop.always(500)
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("90h")
     assert pauses_made(fixture.row()) == list(PAUSES[1:])
     assert fixture.streams.stream("jitter").position == 0
@@ -146,7 +146,7 @@ def test_without_jitter_the_schedule_is_exact() -> None:
 def test_the_delay_before_the_first_attempt_has_jitter_too() -> None:
     fixture = OutboxFixture(rule=rule(delays_ms=(10_000, 20_000)))
     drawn = RandomStreams(7).stream("jitter").uniform()
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("12s")
     assert fixture.shop.inbox[0].at == START + round(10_000 * (0.8 + 0.4 * drawn))
 
@@ -154,7 +154,7 @@ def test_the_delay_before_the_first_attempt_has_jitter_too() -> None:
 def test_a_delay_counts_from_the_end_of_the_attempt_before() -> None:
     fixture = OutboxFixture(rule=rule(jitter=0.0))
     fixture.shop.answers([TIMEOUT, 200])
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("1m")
     first, second = AttemptLog(fixture.row()).attempts()
     assert (first.error, first.ended_at - first.at) == ("timeout", 15_000)
@@ -168,7 +168,7 @@ def test_a_delay_counts_from_the_end_of_the_attempt_before() -> None:
 def test_only_2xx_is_success_and_a_redirect_is_not_followed(answer: int, status: str) -> None:
     transport = ManualTransport()
     fixture = OutboxFixture(transport=transport)
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("0s")
     transport.answer(status=answer, headers={"location": "http://elsewhere.example/"})
     assert fixture.row()["status"] == status
@@ -177,10 +177,10 @@ def test_only_2xx_is_success_and_a_redirect_is_not_followed(answer: int, status:
 def test_a_body_that_does_not_match_the_spec_raises_an_internal_error() -> None:
     fixture = OutboxFixture()
     with pytest.raises(InternalError, match=r"chargeUpdated.*note") as caught:
-        fixture.tell(data={"id": "c1", "status": "completed", "note": 5})
-    [fault] = caught.value.field_errors
-    assert fault.pointer == "/note"
-    assert '5 is not of type "string"' in fault.detail
+        fixture.enqueue(data={"id": "c1", "status": "completed", "note": 5})
+    [error] = caught.value.field_errors
+    assert error.pointer == "/note"
+    assert '5 is not of type "string"' in error.detail
     assert fixture.outbox.deliveries() == []
     fixture.pass_time("1h")
     assert len(fixture.shop.inbox) == 0
@@ -190,7 +190,7 @@ def test_a_spec_with_the_form_envelope_gets_the_envelope() -> None:
     properties = {"type": {}, "timestamp": {}, "sequence": {}, "data": {"type": "object"}}
     schema = {"type": "object", "required": list(properties), "additionalProperties": False, "properties": properties}
     fixture = OutboxFixture(rule=rule(schema, form="envelope"))
-    fixture.tell(sequence=3)
+    fixture.enqueue(sequence=3)
     fixture.pass_time("0s")
     assert fixture.shop.inbox[0].json == {
         "type": "charge.completed",
@@ -206,16 +206,16 @@ def test_a_spec_with_the_form_envelope_gets_the_envelope() -> None:
 def test_410_stops_the_delivery_and_every_later_one_of_that_resource() -> None:
     fixture = OutboxFixture()
     fixture.shop.answers([410])
-    fixture.tell(sequence=1)
-    fixture.tell(sequence=2)
+    fixture.enqueue(sequence=1)
+    fixture.enqueue(sequence=2)
     fixture.pass_time("1m")
-    fixture.tell(sequence=3)
+    fixture.enqueue(sequence=3)
     fixture.pass_time("100h")
     assert [row["status"] for row in fixture.outbox.deliveries()] == ["stopped"] * 3
     assert len(fixture.shop.inbox) == 1
 
-    fixture.tell(resource="c2")
-    fixture.tell(resource="c1", url="http://shop.localhost/other", sequence=4)
+    fixture.enqueue(resource="c2")
+    fixture.enqueue(resource="c1", url="http://shop.localhost/other", sequence=4)
     fixture.pass_time("1m")
     assert len(fixture.shop.inbox) == 3
 
@@ -223,9 +223,9 @@ def test_410_stops_the_delivery_and_every_later_one_of_that_resource() -> None:
 def test_410_disables_the_endpoint_for_all_payments_of_a_static_charge() -> None:
     fixture = OutboxFixture()
     fixture.shop.answers([410])
-    fixture.tell(resource="child1", endpoint_id="static")
+    fixture.enqueue(resource="child1", endpoint_id="static")
     fixture.pass_time("1m")
-    fixture.tell(resource="child2", endpoint_id="static")
+    fixture.enqueue(resource="child2", endpoint_id="static")
     assert fixture.row("child2")["status"] == "stopped"
     finished = [(entry.subject, entry.facts) for entry in fixture.journal.entries(kind="callback_finished")]
     assert finished == [
@@ -238,9 +238,9 @@ def test_410_stops_the_pending_deliveries_of_that_endpoint_at_once() -> None:
     fixture = OutboxFixture(rule=rule(jitter=0.0))
     fixture.shop.always(500)
     for number in range(3):
-        fixture.tell(resource=f"child{number}", endpoint_id="static")
-    fixture.tell(resource="child9", endpoint_id="static", url="http://shop.localhost/other")
-    fixture.tell(resource="stranger")
+        fixture.enqueue(resource=f"child{number}", endpoint_id="static")
+    fixture.enqueue(resource="child9", endpoint_id="static", url="http://shop.localhost/other")
+    fixture.enqueue(resource="stranger")
     fixture.pass_time("1s")
     fixture.shop.always(410)
     fixture.clock.step()
@@ -253,7 +253,7 @@ def test_an_attempt_in_flight_when_the_endpoint_is_disabled_is_the_last() -> Non
     transport = ManualTransport()
     fixture = OutboxFixture(transport=transport)
     for resource in ("one", "two", "three"):
-        fixture.tell(resource=resource, endpoint_id="static")
+        fixture.enqueue(resource=resource, endpoint_id="static")
     fixture.pass_time("0s")
     transport.answer(1, status=410)
     assert [fixture.row(name)["status"] for name in ("one", "two", "three")] == ["pending", "stopped", "pending"]
@@ -267,7 +267,7 @@ def test_an_attempt_lost_after_the_endpoint_was_disabled_is_not_repeated_after_a
     transport = ManualTransport()
     fixture = OutboxFixture(transport=transport)
     for resource in ("one", "two"):
-        fixture.tell(resource=resource, endpoint_id="static")
+        fixture.enqueue(resource=resource, endpoint_id="static")
     fixture.pass_time("0s")
     transport.answer(1, status=410)
     again = OutboxFixture(store=fixture.store, seed=8)
@@ -284,7 +284,7 @@ def test_an_attempt_lost_after_the_endpoint_was_disabled_is_not_repeated_after_a
 def test_a_finished_delivery_can_be_replayed_under_its_own_id(answers: list[int]) -> None:
     fixture = OutboxFixture()
     fixture.shop.answers(answers)
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("100h")
     before = fixture.row()
     fixture.shop.answers([500, 200])
@@ -302,7 +302,7 @@ def test_a_finished_delivery_can_be_replayed_under_its_own_id(answers: list[int]
 
 def test_a_replay_that_fails_starts_the_whole_schedule_again() -> None:
     fixture = OutboxFixture(rule=rule(jitter=0.0))
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("1s")
     fixture.shop.always(500)
     fixture.outbox.replay(fixture.row()["id"])
@@ -314,15 +314,15 @@ def test_a_replay_that_fails_starts_the_whole_schedule_again() -> None:
 def test_a_replay_sends_a_pending_delivery_now_and_does_not_change_one_in_flight() -> None:
     transport = ManualTransport()
     fixture = OutboxFixture(transport=transport)
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("0s")
     fixture.outbox.replay(fixture.row()["id"])
     fixture.pass_time("1s")
-    assert len(transport.posts) == 1
+    assert len(transport.requests) == 1
     transport.answer(status=500)
     fixture.outbox.replay(fixture.row()["id"])
     fixture.pass_time("0s")
-    assert [post.attempt for post, _ in transport.posts] == [2]
+    assert [post.attempt for post, _ in transport.requests] == [2]
     with pytest.raises(LookupError, match="nobody"):
         fixture.outbox.replay("nobody")
 
@@ -330,21 +330,21 @@ def test_a_replay_sends_a_pending_delivery_now_and_does_not_change_one_in_flight
 def test_a_replay_survives_a_restart_and_enables_no_disabled_endpoint() -> None:
     fixture = OutboxFixture()
     fixture.shop.answers([410])
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("1s")
     fixture.outbox.replay(fixture.row()["id"])
     again = OutboxFixture(store=fixture.store, start=fixture.clock.now(), seed=8)
     again.outbox.resume()
     again.pass_time("1s")
     assert again.row()["status"] == "delivered"
-    again.tell(sequence=2)
+    again.enqueue(sequence=2)
     assert again.row(place=1)["status"] == "stopped"
 
 
 def test_a_replay_waits_for_an_older_callback_of_the_resource() -> None:
     fixture = OutboxFixture(rule=rule(jitter=0.0))
-    fixture.tell(sequence=1)
-    fixture.tell(sequence=2)
+    fixture.enqueue(sequence=1)
+    fixture.enqueue(sequence=2)
     fixture.pass_time("1s")
     first, second = fixture.outbox.deliveries("c1")
     fixture.shop.answers([500, 200])
@@ -357,7 +357,7 @@ def test_a_replay_waits_for_an_older_callback_of_the_resource() -> None:
 
 def test_a_pending_delivery_can_be_rescheduled_and_a_finished_one_cannot() -> None:
     fixture = OutboxFixture()
-    fixture.tell()
+    fixture.enqueue()
     fixture.outbox.reschedule(fixture.row()["id"], START + 7_000)
     fixture.pass_time("6s")
     assert len(fixture.shop.inbox) == 0
@@ -371,20 +371,20 @@ def test_a_pending_delivery_can_be_rescheduled_and_a_finished_one_cannot() -> No
 
 def test_a_delivery_in_flight_or_finished_is_not_rescheduled() -> None:
     fixture = OutboxFixture(transport=(transport := ManualTransport()))
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("0s")
     for _ in range(2):
         before = fixture.row()
         fixture.outbox.reschedule(before["id"], START + 60_000)
         assert (fixture.row(), len(fixture.clock)) == (before, 0)
-        if transport.posts:
+        if transport.requests:
             transport.answer(status=200)
 
 
 def test_an_attempt_that_the_egress_policy_forbids_is_final() -> None:
     transport = ManualTransport()
     fixture = OutboxFixture(transport=transport)
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("0s")
     transport.answer(error="blocked", note="private-network")
     assert fixture.row()["status"] == "blocked"
@@ -395,7 +395,7 @@ def test_an_attempt_that_the_egress_policy_forbids_is_final() -> None:
 def test_the_event_journal_has_every_step_of_a_delivery() -> None:
     fixture = OutboxFixture(rule=rule(jitter=0.0))
     fixture.shop.answers([500, "refused", 200, 204])
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("1h")
     fixture.outbox.replay(fixture.row()["id"])
     fixture.pass_time("1s")
@@ -453,7 +453,7 @@ AT_S = START // 1_000
 def test_retry_after_counts_between_the_delay_and_twice_the_delay(header: str, waited_s: int | None) -> None:
     fixture = OutboxFixture()
     fixture.shop.answers([Reply(429, headers={"Retry-After": header})])
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("1m")
     (wait,) = pauses_made(fixture.row())
     if waited_s is None:
@@ -467,7 +467,7 @@ def test_retry_after_counts_between_the_delay_and_twice_the_delay(header: str, w
 def test_retry_after_counts_only_with_429_and_503(status: int, heeded: bool) -> None:
     fixture = OutboxFixture(rule=rule(jitter=0.0))
     fixture.shop.answers([Reply(status, headers={"Retry-After": "9"})])
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("1m")
     assert pauses_made(fixture.row()) == [9_000 if heeded else 5_000]
 
@@ -484,12 +484,12 @@ def test_any_retry_after_text_is_parsed_or_ignored(text: str) -> None:
 def test_the_second_callback_of_a_resource_is_sent_after_the_end_of_the_first() -> None:
     fixture = OutboxFixture(rule=rule(jitter=0.0))
     fixture.shop.answers([500, 500, 200])
-    fixture.tell(status="completed", sequence=1)
-    fixture.tell(status="expired", sequence=2)
-    fixture.tell(resource="c2", url="http://other.localhost/hook")
+    fixture.enqueue(status="completed", sequence=1)
+    fixture.enqueue(status="expired", sequence=2)
+    fixture.enqueue(resource="c2", url="http://other.localhost/hook")
     fixture.pass_time("1h")
-    heard = [(got.json["status"], got.attempt) for got in fixture.shop.inbox]
-    assert heard == [("completed", 1), ("completed", 2), ("completed", 3), ("expired", 1)]
+    received = [(got.json["status"], got.attempt) for got in fixture.shop.inbox]
+    assert received == [("completed", 1), ("completed", 2), ("completed", 3), ("expired", 1)]
     assert [got.at for got in fixture.receivers["other"].inbox] == [START]
     assert {row["status"] for row in fixture.outbox.deliveries()} == {"delivered"}
 
@@ -497,8 +497,8 @@ def test_the_second_callback_of_a_resource_is_sent_after_the_end_of_the_first() 
 def test_after_an_exhausted_delivery_the_next_one_is_sent() -> None:
     fixture = OutboxFixture()
     fixture.shop.always(500)
-    fixture.tell(sequence=1)
-    fixture.tell(sequence=2)
+    fixture.enqueue(sequence=1)
+    fixture.enqueue(sequence=2)
     fixture.pass_time("91h")
     assert [fixture.row(place=place)["status"] for place in (0, 1)] == ["exhausted", "pending"]
     assert fixture.row(place=1)["attempts"]
@@ -509,15 +509,15 @@ def test_the_rule_limits_the_attempts_in_flight_and_the_others_follow_in_due_ord
     transport = ManualTransport()
     fixture = OutboxFixture(transport=transport)
     for number in range(12):
-        fixture.tell(resource=f"c{number}")
+        fixture.enqueue(resource=f"c{number}")
     fixture.pass_time("1m")
     assert fixture.outbox.in_flight_count == 8
-    assert [orjson.loads(post.body)["id"] for post, _ in transport.posts] == [f"c{n}" for n in range(8)]
+    assert [orjson.loads(post.body)["id"] for post, _ in transport.requests] == [f"c{n}" for n in range(8)]
 
     transport.answer(3, status=200)
     assert fixture.outbox.in_flight_count == 8
-    assert orjson.loads(transport.posts[-1][0].body)["id"] == "c8"
-    while transport.posts:
+    assert orjson.loads(transport.requests[-1][0].body)["id"] == "c8"
+    while transport.requests:
         transport.answer(status=200)
     assert fixture.outbox.in_flight_count == 0
     assert {row["status"] for row in fixture.outbox.deliveries()} == {"delivered"}
@@ -527,9 +527,9 @@ def test_a_thousand_due_deliveries_are_sent_without_deep_recursion() -> None:
     fixture = OutboxFixture()
     fixture.receivers["slow"].always(Reply(200, delay="5s"))
     for number in range(8):
-        fixture.tell(resource=f"slow{number}", url="http://slow.localhost/")
+        fixture.enqueue(resource=f"slow{number}", url="http://slow.localhost/")
     for number in range(2 * sys.getrecursionlimit()):
-        fixture.tell(resource=f"c{number}")
+        fixture.enqueue(resource=f"c{number}")
     fixture.pass_time("4s")
     assert len(fixture.shop.inbox) == 0
     fixture.pass_time("1s")
@@ -542,7 +542,7 @@ def test_a_thousand_due_deliveries_are_sent_without_deep_recursion() -> None:
 
 def test_the_signature_satisfies_the_public_verifier_with_the_old_secret_and_the_new() -> None:
     fixture = OutboxFixture(secrets=[NEXT_SECRET, SECRET])
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("0s")
     (got,) = fixture.shop.inbox
     with freeze_time(to_iso(START)):
@@ -553,11 +553,11 @@ def test_the_signature_satisfies_the_public_verifier_with_the_old_secret_and_the
 
 def test_the_headers_name_the_event_the_time_and_the_attempt() -> None:
     fixture = OutboxFixture(transport=(transport := ManualTransport(real_time_s=1_700_000_000)), rule=rule(jitter=0.0))
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("0s")
     transport.answer(status=500)
     fixture.pass_time("5s")
-    ((post, _),) = transport.posts
+    ((post, _),) = transport.requests
     assert (post.url, post.connect_timeout_ms, post.timeout_ms) == (SHOP, 3_000, 15_000)
     signature = post.headers["webhook-signature"]
     assert dict(post.headers) == {
@@ -579,7 +579,7 @@ def test_the_headers_name_the_event_the_time_and_the_attempt() -> None:
 def test_the_control_api_returns_each_attempt() -> None:
     fixture = OutboxFixture(rule=rule(jitter=0.0))
     fixture.shop.answers([500])
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("1s")
     shown = delivery_resource(fixture.row(), fixture.outbox.signature)
     assert {name: shown[name] for name in ("chargeId", "event", "url", "status", "sequence", "createdAt", "dueAt")} == {
@@ -598,7 +598,7 @@ def test_the_control_api_returns_each_attempt() -> None:
 def test_four_kibibytes_of_a_long_response_are_stored() -> None:
     fixture = OutboxFixture()
     fixture.shop.answers([Reply(500, body="x" * 9_000)])
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("0s")
     assert AttemptLog(fixture.row()).attempts()[0].response_body == "x" * 4_096
 
@@ -609,9 +609,9 @@ def test_four_kibibytes_of_a_long_response_are_stored() -> None:
 def test_a_second_response_to_the_same_attempt_has_no_effect() -> None:
     transport = ManualTransport()
     fixture = OutboxFixture(transport=transport)
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("0s")
-    post, answered = transport.posts[0]
+    post, answered = transport.requests[0]
     answered(post, CallbackResponse(status=200))
     before = fixture.row(), fixture.journal.hash
     answered(post, CallbackResponse(status=500))
@@ -621,30 +621,30 @@ def test_a_second_response_to_the_same_attempt_has_no_effect() -> None:
 def test_an_obsolete_timer_sends_nothing() -> None:
     transport = ManualTransport()
     fixture = OutboxFixture(transport=transport)
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("0s")
     waiting = fixture.row()["id"]
     for late in (waiting, "one whose commit was refused"):
         fixture.outbox.on_due(late)
-    assert (len(transport.posts), fixture.outbox.in_flight_count) == (1, 1)
+    assert (len(transport.requests), fixture.outbox.in_flight_count) == (1, 1)
     transport.answer(status=200)
     fixture.outbox.on_due(waiting)
-    assert (len(transport.posts), fixture.outbox.in_flight_count) == (0, 0)
-    fixture.tell(sequence=2)
+    assert (len(transport.requests), fixture.outbox.in_flight_count) == (0, 0)
+    fixture.enqueue(sequence=2)
     fixture.pass_time("0s")
-    assert len(transport.posts) == 1
+    assert len(transport.requests) == 1
 
 
 def test_after_a_restart_a_lost_attempt_is_repeated_under_the_same_id() -> None:
     transport = ManualTransport()
     fixture = OutboxFixture(transport=transport)
-    fixture.tell(resource="lost", sequence=1)
-    fixture.tell(resource="lost", sequence=2)
-    fixture.tell(resource="waiting")
+    fixture.enqueue(resource="lost", sequence=1)
+    fixture.enqueue(resource="lost", sequence=2)
+    fixture.enqueue(resource="waiting")
     fixture.pass_time("0s")
     transport.answer(1, status=500)
     fixture.pass_time("2s")
-    (old_post, old_answered) = transport.posts[0]
+    (old_post, old_answered) = transport.requests[0]
 
     again = OutboxFixture(store=fixture.store, start=START + 2_000, seed=8)
     again.outbox.resume()
@@ -670,12 +670,12 @@ def test_after_a_restart_a_lost_attempt_is_repeated_under_the_same_id() -> None:
 
 def test_overdue_deliveries_are_sent_in_due_order_after_a_restart() -> None:
     fixture = OutboxFixture(transport=(transport := ManualTransport()), rule=rule(jitter=0.0, in_flight=1))
-    fixture.tell(resource="again")
+    fixture.enqueue(resource="again")
     fixture.pass_time("0s")
     transport.answer(status=500)  # due once more at five seconds
-    fixture.tell(resource="lost")
+    fixture.enqueue(resource="lost")
     fixture.pass_time("1s")
-    fixture.tell(resource="new")
+    fixture.enqueue(resource="new")
     fixture.pass_time("9s")
     restarted = OutboxFixture(store=fixture.store, start=fixture.clock.now(), rule=fixture.rule)
     restarted.outbox.resume()
@@ -686,7 +686,7 @@ def test_overdue_deliveries_are_sent_in_due_order_after_a_restart() -> None:
 def test_a_lost_attempt_does_not_count_against_the_schedule() -> None:
     transport = ManualTransport()
     fixture = OutboxFixture(transport=transport, rule=rule(delays_ms=(0, 5_000), jitter=0.0))
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("0s")
     again = OutboxFixture(store=fixture.store, rule=fixture.rule)
     again.outbox.resume()
@@ -703,17 +703,17 @@ def test_a_lost_attempt_does_not_count_against_the_schedule() -> None:
 def test_a_disabled_endpoint_stays_disabled_after_a_restart() -> None:
     fixture = OutboxFixture()
     fixture.shop.answers([410])
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("0s")
     again = OutboxFixture(store=fixture.store, seed=8)
     again.outbox.resume()
-    again.tell(sequence=2)
+    again.enqueue(sequence=2)
     assert again.row(place=1)["status"] == "stopped"
 
 
 def test_a_restart_with_a_spec_without_the_callback_raises_an_error() -> None:
     fixture = OutboxFixture()
-    fixture.tell()
+    fixture.enqueue()
     again = OutboxFixture(store=fixture.store)
     again.outbox._rules = {}
     with pytest.raises(StoreError, match=r"chargeUpdated.*serve the spec"):
@@ -728,21 +728,21 @@ def test_a_rolled_back_commit_stores_no_delivery_and_the_next_one_is_sent() -> N
 
     def refused() -> None:
         with fixture.store.commit():
-            fixture.tell()
+            fixture.enqueue()
             raise DiskFull
 
     with pytest.raises(DiskFull):
         refused()
     fixture.pass_time("1s")
     assert fixture.outbox.deliveries() == []
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("1s")
     assert [got.verdict for got in fixture.shop.inbox] == [[]]
 
 
 def test_a_response_to_an_attempt_that_was_never_stored_frees_its_worker_slot() -> None:
     fixture = OutboxFixture(transport=(transport := ManualTransport()))
-    fixture.tell()
+    fixture.enqueue()
 
     def refused() -> None:
         with fixture.store.commit():
@@ -759,9 +759,9 @@ def test_a_response_to_an_attempt_that_was_never_stored_frees_its_worker_slot() 
 def test_a_response_whose_commit_was_rolled_back_leaves_its_attempt_in_flight() -> None:
     transport = ManualTransport()
     fixture = OutboxFixture(transport=transport)
-    fixture.tell()
+    fixture.enqueue()
     fixture.pass_time("0s")
-    [(post, answered)] = transport.posts
+    [(post, answered)] = transport.requests
     fixture.outbox.begin()
 
     def refused() -> None:
@@ -793,7 +793,7 @@ def test_an_event_whose_commit_the_disk_refuses_is_repeated(refused_at: str) -> 
 
     fixture.clock.event_context = around
     fixture.shop.always(Reply(200, delay="2s"))
-    fixture.tell()
+    fixture.enqueue()
     with pytest.raises(StorageUnavailable):
         fixture.pass_time("1m")
     fixture.pass_time("1m")
@@ -806,7 +806,7 @@ def test_a_fork_with_attempts_in_flight_continues_like_the_original() -> None:
     one = OutboxFixture(rule=rule(in_flight=2))
     one.shop.answers([Reply(200, delay="9s"), TIMEOUT, 410, 500, 500])
     for number in range(6):
-        one.tell(resource=f"c{number}")
+        one.enqueue(resource=f"c{number}")
     one.pass_time("3s")
     assert one.outbox.in_flight_count == 2
 
@@ -839,7 +839,7 @@ def test_with_any_receivers_every_delivery_ends_once_and_in_order(
     fixture = OutboxFixture(seed=seed, rule=rule(in_flight=2))
     fixture.shop.answers(script)
     for sequence, (resource, span) in enumerate(news):
-        fixture.tell(resource=resource, sequence=sequence)
+        fixture.enqueue(resource=resource, sequence=sequence)
         fixture.pass_time(span)
     if restart:
         fixture = OutboxFixture(store=fixture.store, start=fixture.clock.now(), rule=fixture.rule)
@@ -862,7 +862,7 @@ def test_with_any_receivers_every_delivery_ends_once_and_in_order(
 
 
 class Failing:
-    """A transport to whom every receiver says 500 at once."""
+    """A transport whose receivers all answer 500 at once."""
 
     def post(self, post: Any, answered: Any) -> None:
         answered(post, CallbackResponse(status=500, body=b"Internal Server Error", latency_ms=12))
@@ -905,7 +905,7 @@ def test_ten_thousand_pending_deliveries_need_at_most_two_kilobytes_each() -> No
                 "expiresAt": to_iso(START + HOUR),
                 "invoice": {"request": text},
             }
-            fixture.tell(resource=charge_id, url=url, status="expired", data=data)
+            fixture.enqueue(resource=charge_id, url=url, status="expired", data=data)
         del data
         for pause in (None, *PAUSES[:-1]):
             if pause is not None:

@@ -1,4 +1,4 @@
-"""The door: every malformed request gets a declared problem that names the place, and nothing of it is kept."""
+"""The request pipeline: every malformed request gets a declared problem that names the field, and changes nothing."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_malformed_and_an_unknown_id_get_the_same_response(sandbox: Sandbox, b
 
 
 def test_the_order_of_the_checks(sandbox: Sandbox) -> None:
-    """Each request has every fault from some check on; the answer names the first."""
+    """Each request fails at one check and all later ones; the response names the first."""
     everything = b"{" + b" " * 70_000
     assert send(sandbox, "DELETE", "/nowhere", body=everything).status == 413
     assert send(sandbox, "DELETE", "/nowhere", body=b"{").status == 404
@@ -257,7 +257,7 @@ def test_unknown_fields_and_whole_characters_pass(sandbox: Sandbox) -> None:
 )
 def test_an_invalid_amount(sandbox: Sandbox, amount: Any) -> None:
     problem = refused(sandbox, create(sandbox, json.dumps({**GOOD, "amount": amount}).encode()), 400)
-    assert [fault["pointer"] for fault in problem["errors"]] == ["/amount"]
+    assert [error["pointer"] for error in problem["errors"]] == ["/amount"]
 
 
 @pytest.mark.parametrize("amount", ["1000", "1001", "499999999", "500000000"])
@@ -268,7 +268,7 @@ def test_amounts_up_to_the_bounds(sandbox: Sandbox, amount: str) -> None:
 @pytest.mark.parametrize("value", [-1, 2_592_001, 1.5, "600", True, [], 2**70])
 def test_an_invalid_expiry(sandbox: Sandbox, value: Any) -> None:
     problem = refused(sandbox, create(sandbox, json.dumps({**GOOD, "expiresIn": value}).encode()), 400)
-    assert [fault["pointer"] for fault in problem["errors"]] == ["/expiresIn"]
+    assert [error["pointer"] for error in problem["errors"]] == ["/expiresIn"]
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 600.0])
@@ -304,7 +304,7 @@ def test_an_integer_with_a_decimal_point_is_refused_although_the_schema_accepts_
 )
 def test_an_invalid_callback_url(sandbox: Sandbox, url: Any) -> None:
     problem = refused(sandbox, create(sandbox, json.dumps({**GOOD, "callbackUrl": url}).encode()), 400)
-    assert [fault["pointer"] for fault in problem["errors"]] == ["/callbackUrl"]
+    assert [error["pointer"] for error in problem["errors"]] == ["/callbackUrl"]
 
 
 @pytest.mark.parametrize(
@@ -322,13 +322,13 @@ def test_valid_callback_urls(sandbox: Sandbox, url: str) -> None:
 def test_a_required_field_left_out(sandbox: Sandbox, name: str) -> None:
     body = {key: value for key, value in GOOD.items() if key != name}
     problem = refused(sandbox, create(sandbox, orjson.dumps(body)), 400)
-    assert [fault["pointer"] for fault in problem["errors"]] == [f"/{name}"]
+    assert [error["pointer"] for error in problem["errors"]] == [f"/{name}"]
 
 
 def test_all_wrong_fields_are_named_in_one_response(sandbox: Sandbox) -> None:
     body = {"amount": "1", "description": 5, "expiresIn": True, "internalId": "x" * 256}
     problem = refused(sandbox, create(sandbox, orjson.dumps(body)), 400)
-    assert {fault["pointer"] for fault in problem["errors"]} == {"/amount", "/description", "/expiresIn", "/internalId"}
+    assert {error["pointer"] for error in problem["errors"]} == {"/amount", "/description", "/expiresIn", "/internalId"}
 
 
 @pytest.mark.parametrize(("length", "status"), [(638, 200), (639, 200), (640, 400)])
@@ -401,7 +401,7 @@ def test_each_violation_is_named_once_with_its_correction(
 ) -> None:
     answer = sandbox.http.request(method, path, json=body)
     assert answer.status_code == 400
-    ((pointer, detail),) = (tuple(fault.values()) for fault in answer.json()["errors"])
+    ((pointer, detail),) = (tuple(error.values()) for error in answer.json()["errors"])
     assert pointer == place
     assert mend in detail
 

@@ -104,19 +104,19 @@ def test_fewer_slots_than_were_used_are_refused(sandbox: Sandbox, allowed: int, 
 
 
 @pytest.mark.parametrize(
-    ("changes", "places", "said"),
+    ("changes", "places", "detail"),
     [
         ({"minAmount": "9001"}, ["/minAmount", "/maxAmount"], r"minAmount \(9001\) is above maxAmount \(9000\)"),
         ({"allowedSlots": 1}, ["/allowedSlots"], "at least 2, the slots already used"),
     ],
 )
 def test_a_contradictory_change_names_the_fields_to_correct(
-    sandbox: Sandbox, changes: dict[str, Any], places: list[str], said: str
+    sandbox: Sandbox, changes: dict[str, Any], places: list[str], detail: str
 ) -> None:
     static = sandbox.static_charges.create(**TIPS)
     pay(sandbox, static, 2)
     problem = sandbox.http.patch(f"/v0/static-charges/{static.id}", json=changes).json()
-    assert re.search(said, problem["detail"])
+    assert re.search(detail, problem["detail"])
     assert problem["errors"] == [{"pointer": place, "detail": problem["detail"]} for place in places]
 
 

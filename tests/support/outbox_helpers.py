@@ -94,7 +94,7 @@ class OutboxFixture:
             version="9.9",
         )
 
-    def tell(self, resource: str = "c1", status: str = "completed", url: str = SHOP, **more: Any) -> None:
+    def enqueue(self, resource: str = "c1", status: str = "completed", url: str = SHOP, **more: Any) -> None:
         """Let the resource enter `status` and enqueue the delivery, in one commit."""
         with self.store.commit():
             self.outbox.enqueue(
@@ -117,17 +117,17 @@ class OutboxFixture:
 
 
 class ManualTransport:
-    """A transport that keeps every post until the test answers it."""
+    """A transport that keeps every request until the test answers it."""
 
     def __init__(self, real_time_s: int = START // 1_000) -> None:
-        self.posts: list[Any] = []
+        self.requests: list[Any] = []
         self.real_time_s = real_time_s
 
     def post(self, post: Any, answered: Any) -> None:
-        self.posts.append((post, answered))
+        self.requests.append((post, answered))
 
     def answer(self, place: int = 0, **answer: Any) -> None:
-        post, answered = self.posts.pop(place)
+        post, answered = self.requests.pop(place)
         answered(post, CallbackResponse(**answer))
 
     def receiver_time_s(self, url: str) -> int:

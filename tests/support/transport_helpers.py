@@ -19,10 +19,10 @@ Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Shop:
-    """A raw server: it keeps what it was sent and says exactly the bytes it was given."""
+    """A raw server: it keeps the requests and sends exactly the bytes of its script."""
 
-    def __init__(self, says: bytes | Talk = OK) -> None:
-        self.says = says
+    def __init__(self, script: bytes | Talk = OK) -> None:
+        self.script = script
         self.requests: list[bytes] = []
         self.connections = 0
         self.port = 0
@@ -39,10 +39,10 @@ class Shop:
                     int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if b"content-length" in line
                 )
                 self.requests.append(head + await reader.readexactly(length))
-                if callable(self.says):
-                    await self.says(reader, writer)
+                if callable(self.script):
+                    await self.script(reader, writer)
                     break
-                writer.write(self.says)
+                writer.write(self.script)
                 await writer.drain()
         writer.close()
 
@@ -68,17 +68,17 @@ async def http_transport(**settings: Any) -> AsyncIterator[HttpTransport]:
 
 
 async def send(one: HttpTransport, url: str, **changes: Any) -> CallbackResponse:
-    """Post and wait for the answer."""
-    told: list[CallbackResponse] = []
+    """Make one attempt and wait for its response."""
+    responses: list[CallbackResponse] = []
     fields: dict[str, Any] = {"connect_timeout_ms": 1_000, "timeout_ms": 3_000, "headers": HEADERS, **changes}
     one.post(
         CallbackRequest(delivery_id="m1", attempt=1, url=url, body=BODY, **fields),
-        lambda post, answer: told.append(answer),
+        lambda post, answer: responses.append(answer),
     )
     assert one.pending_count == 1
     await one.wait_idle()
     assert one.pending_count == 0
-    (answer,) = told
+    (answer,) = responses
     return answer
 
 
