@@ -1,4 +1,4 @@
-"""HTML that cannot be broken into: every text is escaped unless it was made here.
+"""HTML builder: every text is escaped unless it was built here.
 
 `tag` escapes whatever is not `Html` already, so a page is safe by how it is built: a description from the spec can say
 `<script>` and the reader sees the letters. Descriptions are Markdown, read with raw HTML and pictures switched off.
@@ -24,7 +24,7 @@ _JSON_TOKEN = re.compile(rf"(?P<k>{_TEXT}(?=:))|(?P<s>{_TEXT})|(?P<n>(?<![\w./-]
 
 
 class Html(str):
-    """A text that is HTML already. Joining or formatting one gives a plain text again, which would be escaped."""
+    """A text that is HTML already. `str` methods on it return a plain text, which will be escaped."""
 
     __slots__ = ()
 
@@ -33,17 +33,17 @@ Child = str | None
 
 
 def text(value: object) -> Html:
-    """Any value as the letters it is written with."""
+    """Any value as escaped text."""
     return value if isinstance(value, Html) else Html(escape(str(value), quote=True))
 
 
 def join(children: Iterable[Child], between: str = "") -> Html:
-    """The children after one another; `None` is nothing, a plain text is escaped."""
+    """The children joined. `None` is skipped, a plain text is escaped."""
     return Html(text(between).join(text(child) for child in children if child is not None))
 
 
 def tag(element: str, /, *children: Child, **attributes: str | bool | None) -> Html:
-    """An element. `class_` and `aria_label` are written `class` and `aria-label`; None and False leave one out."""
+    """An element. `class_` and `aria_label` become `class` and `aria-label`; None and False omit one."""
     parts = [element]
     for key, value in attributes.items():
         if value is None or value is False:
@@ -55,17 +55,17 @@ def tag(element: str, /, *children: Child, **attributes: str | bool | None) -> H
 
 
 def anchor(kind: str, name: str) -> str:
-    """The id of a place on the page: `operation-createCharge`. Never empty, never with spaces."""
+    """The id of an element on the page: `operation-createCharge`. Never empty, never with spaces."""
     return f"{kind}-{re.sub(r'[^A-Za-z0-9_-]+', '-', name)}"
 
 
 def code(value: object) -> Html:
-    """A name or a value, in the fixed-width letters of a program."""
+    """A name or a value as code."""
     return tag("code", text(value))
 
 
 def link(target: str, *children: Child) -> Html:
-    """A link to a place on this page."""
+    """A link to an element on this page."""
     return tag("a", *children, href=f"#{target}")
 
 
@@ -75,7 +75,7 @@ def json_source(value: Any) -> str:
 
 
 def coloured(source: str) -> Html:
-    """JSON, or a text that holds some, with its keys, texts and numbers marked for colour."""
+    """JSON, or a text that contains some, with keys, strings and numbers marked for colour."""
     parts: list[Html] = []
     end = 0
     for found in _JSON_TOKEN.finditer(source):
@@ -99,7 +99,7 @@ def frame(content: Html, label: str) -> Html:
 
 
 class Markdown:
-    """Renders descriptions. One is made for each page: it holds no text of the pages before."""
+    """Renders descriptions in Markdown. Each page has its own instance, which caches what it rendered."""
 
     def __init__(self) -> None:
         self.headings: list[tuple[str, str]] = []
@@ -138,5 +138,5 @@ class Markdown:
         return made
 
     def line(self, source: str | None) -> Html | None:
-        """A text that stands within a line: emphasis, code and links only."""
+        """Text for one line: emphasis, code and links only."""
         return Html(self._parser.renderInline(source)) if source else None

@@ -33,7 +33,7 @@ def handles(*, raises: tuple[type[Problem], ...] = ()) -> Callable[[_F], _F]:
 
 
 class MockHandler:
-    """Answers an operation that has no handler with the example the spec gives for it; `mock` tells the door so."""
+    """Answers an operation that has no handler with its example. `mock` marks the response as an example."""
 
     mock = True
     raises: tuple[type[Problem], ...] = ()
@@ -42,7 +42,7 @@ class MockHandler:
         self.example = example
 
     def __call__(self, *call: Any, **named: Any) -> Any:
-        """The example, whatever was asked."""
+        """The example, for every request."""
         return self.example
 
 
@@ -103,13 +103,13 @@ def _by_operation(contract: Contract, services: Iterable[object]) -> dict[str, H
 
 
 def _mock_handler(operation: Operation, mock_unbound: bool) -> MockHandler:
-    place = _place(operation)
+    location = _location(operation)
     if not mock_unbound:
-        raise contract_error(place, f"{operation.operation_id} has no handler; add {operation.handler_name}")
+        raise contract_error(location, f"{operation.operation_id} has no handler; add {operation.handler_name}")
     examples = operation.responses[200].examples
     if not examples:
         raise contract_error(
-            f"{place}.responses.200",
+            f"{location}.responses.200",
             f"{operation.operation_id} has no handler and no example to answer; add one of them",
         )
     return MockHandler(examples[0])
@@ -121,7 +121,7 @@ def _check_raises(operation: Operation, handler: Handler) -> None:
     for problem in getattr(handler, "raises", ()):
         if problem.status not in operation.responses:
             raise contract_error(
-                f"{_place(operation)}.responses",
+                f"{_location(operation)}.responses",
                 f"{operation.handler_name} can raise {problem.__name__}, but {problem.status} is not declared; add it",
             )
 
@@ -130,15 +130,15 @@ def _check_rows(contract: Contract, guards: Functions, effects: Functions) -> No
     for resource, table in contract.lifecycles.items():
         own_guards, own_effects = _for_resource(guards, resource), _for_resource(effects, resource)
         for row in table.rows:
-            place = f"lifecycle {resource}, {row.source} {row.trigger}"
+            location = f"lifecycle {resource}, {row.source} {row.trigger}"
             if row.when is not None and row.when not in own_guards:
                 raise contract_error(
-                    place, f"the guard {row.when!r} has no function" + suggestion(row.when, own_guards)
+                    location, f"the guard {row.when!r} has no function" + suggestion(row.when, own_guards)
                 )
             for effect in row.effects:
                 if effect not in own_effects:
                     raise contract_error(
-                        place, f"the effect {effect!r} has no function" + suggestion(effect, own_effects)
+                        location, f"the effect {effect!r} has no function" + suggestion(effect, own_effects)
                     )
 
 
@@ -147,7 +147,7 @@ def _for_resource(functions: Functions, resource: str) -> Functions:
     return own if isinstance(own, Mapping) else functions
 
 
-def _place(operation: Operation) -> str:
+def _location(operation: Operation) -> str:
     return f"paths.{operation.path}.{operation.method}"
 
 

@@ -1,4 +1,4 @@
-"""Turns a surveyed document into the contract: plain values that the rest of the house reads and never questions."""
+"""Compiles a validated document into the contract: plain values for the service."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def compile_contract(
 ) -> Contract:
     """Compile a whole document. `name` is its file name in errors.
 
-    Raises `ContractError` at the first thing that cannot be served, naming the place and the mend.
+    Raises `ContractError` at the first thing that cannot be served, naming the location and the mend.
     """
     root = f"{name}#"
     seen = validate_document(document, root, extensions)
@@ -68,9 +68,9 @@ class _Compiler:
             raise contract_error(self._root, f"openapi: {document['openapi']!r} is not read; write openapi: 3.1.0")
         if document.get("jsonSchemaDialect", _DIALECT) != _DIALECT:
             raise contract_error(self._root, "jsonSchemaDialect must be left out: the default is the one that is read")
-        place = f"{self._root}/components/schemas"
+        location = f"{self._root}/components/schemas"
         schemas = {
-            name: self._schemas.rule(schema, child(place, name))
+            name: self._schemas.rule(schema, child(location, name))
             for name, schema in self._components.get("schemas", {}).items()
         }
         check_examples(self._seen, self._schemas)
@@ -99,135 +99,139 @@ class _Compiler:
         return value
 
     def _api_key_header(self) -> str:
-        place = f"{self._root}/components/securitySchemes"
+        location = f"{self._root}/components/securitySchemes"
         schemes = self._components.get("securitySchemes", {})
         if len(schemes) != 1:
-            raise contract_error(place, f"must hold exactly one scheme, not {len(schemes)}: an apiKey in a header")
+            raise contract_error(location, f"must hold exactly one scheme, not {len(schemes)}: an apiKey in a header")
         for name, node in schemes.items():
             scheme = self._schemas.resolve(node)
             if scheme["type"] != "apiKey" or scheme.get("in") != "header" or not scheme.get("name"):
                 raise contract_error(
-                    child(place, name), "must be {type: apiKey, in: header, name: ...}: no other key is checked"
+                    child(location, name), "must be {type: apiKey, in: header, name: ...}: no other key is checked"
                 )
             header: str = scheme["name"]
         return header
 
     def _compile_lifecycles(self) -> dict[str, LifecycleTable]:
         tables: dict[str, LifecycleTable] = {}
-        for place, schema in self._seen.of("schema"):
+        for location, schema in self._seen.of("schema"):
             if "x-lifecycle" not in schema:
                 continue
-            home = re.fullmatch(r"/components/schemas/([^/]+)/properties/status", place[len(self._root) :])
+            home = re.fullmatch(r"/components/schemas/([^/]+)/properties/status", location[len(self._root) :])
             if home is None:
                 raise contract_error(
-                    place, "x-lifecycle stands beside the enum in components.schemas.RESOURCE.properties.status"
+                    location, "x-lifecycle stands beside the enum in components.schemas.RESOURCE.properties.status"
                 )
             states = schema.get("enum")
             if not states or not all(isinstance(state, str) for state in states):
-                raise contract_error(place, "x-lifecycle needs an enum of states beside it")
-            tables[home[1]] = compile_lifecycle(home[1], states, schema["x-lifecycle"], f"{place}/x-lifecycle")
+                raise contract_error(location, "x-lifecycle needs an enum of states beside it")
+            tables[home[1]] = compile_lifecycle(home[1], states, schema["x-lifecycle"], f"{location}/x-lifecycle")
         return tables
 
     def _operations(self) -> dict[str, Operation]:
         operations: dict[str, Operation] = {}
-        places: dict[str, str] = {}
+        locations: dict[str, str] = {}
         shapes: dict[str, str] = {}
         for path, item in self._document["paths"].items():
-            place = child(f"{self._root}/paths", path)
+            location = child(f"{self._root}/paths", path)
             if not _TEMPLATE.fullmatch(path):
-                raise contract_error(place, "a path is /segments and {names}, without query or fragment")
+                raise contract_error(location, "a path is /segments and {names}, without query or fragment")
             shape = _VARIABLE.sub("{}", path)
             if shape in shapes:
-                raise contract_error(place, f"is the same path as {shapes[shape]!r}; keep one of them")
+                raise contract_error(location, f"is the same path as {shapes[shape]!r}; keep one of them")
             shapes[shape] = path
             for method in item:
                 if method in _METHODS:
-                    at = f"{place}/{method}"
+                    at = f"{location}/{method}"
                     operation = self._operation(path, method, item, at)
                     name = operation.operation_id
                     if name in operations:
                         raise contract_error(
-                            at, f"operationId {name!r} is already that of {places[name]}; choose another"
+                            at, f"operationId {name!r} is already that of {locations[name]}; choose another"
                         )
                     operations[name] = operation
-                    places[name] = at
+                    locations[name] = at
         for name, operation in operations.items():
             responses = self._document["paths"][operation.path][operation.method]["responses"]
-            check_links(operation, responses, operations, self._schemas, places[name])
+            check_links(operation, responses, operations, self._schemas, locations[name])
         return operations
 
-    def _operation(self, path: str, method: str, item: Mapping[str, Any], place: str) -> Operation:
+    def _operation(self, path: str, method: str, item: Mapping[str, Any], location: str) -> Operation:
         node = item[method]
         name = node["operationId"]
         if not _OPERATION_ID.fullmatch(name):
             raise contract_error(
-                place, f"operationId {name!r} must be camelCase letters and digits: it names the handler"
+                location, f"operationId {name!r} must be camelCase letters and digits: it names the handler"
             )
         errors_as = node.get("x-errors-as", "problem")
         if errors_as not in _ERRORS_AS:
-            raise contract_error(f"{place}/x-errors-as", f"must be problem or lnurl, not {quoted(errors_as)}")
-        replies = self._replies(node["responses"], errors_as, f"{place}/responses")
-        body = self._body(node.get("requestBody"), method, f"{place}/requestBody")
+            raise contract_error(f"{location}/x-errors-as", f"must be problem or lnurl, not {quoted(errors_as)}")
+        replies = self._replies(node["responses"], errors_as, f"{location}/responses")
+        body = self._body(node.get("requestBody"), method, f"{location}/requestBody")
         return Operation(
             operation_id=name,
             method=method,
             path=path,
             summary=node.get("summary", ""),
             tags=tuple(node.get("tags", ())),
-            secured=self._secured(node, place),
-            parameters=self._parameters(path, item, node, place),
+            secured=self._secured(node, location),
+            parameters=self._parameters(path, item, node, location),
             body=body,
             responses=replies,
-            callbacks=self._callbacks(node, name, body, place),
+            callbacks=self._callbacks(node, name, body, location),
             echoed=_echoed(body, replies[200]),
             errors_as=errors_as,
             basis=node["x-basis"],
             decision=node.get("x-decision"),
         )
 
-    def _secured(self, node: Mapping[str, Any], place: str) -> bool:
+    def _secured(self, node: Mapping[str, Any], location: str) -> bool:
         wanted = node.get("security", self._document.get("security"))
         if wanted is None:
             # OpenAPI reads silence as "open to everyone"; forgetting a line must not open an operation.
-            raise contract_error(place, "security is missing; write [{SCHEME: []}], or [] where no key is needed")
+            raise contract_error(location, "security is missing; write [{SCHEME: []}], or [] where no key is needed")
         schemes = self._components.get("securitySchemes", {})
         for requirement in wanted:
             if len(requirement) != 1:
-                raise contract_error(place, "security must name one scheme; write security: [] where no key is needed")
+                raise contract_error(
+                    location, "security must name one scheme; write security: [] where no key is needed"
+                )
             for scheme in requirement:
                 if scheme not in schemes:
                     raise contract_error(
-                        place, f"security names {scheme!r}, which is not in components.securitySchemes; add it"
+                        location, f"security names {scheme!r}, which is not in components.securitySchemes; add it"
                     )
         return bool(wanted)
 
     def _parameters(
-        self, path: str, item: Mapping[str, Any], node: Mapping[str, Any], place: str
+        self, path: str, item: Mapping[str, Any], node: Mapping[str, Any], location: str
     ) -> tuple[Parameter, ...]:
-        # OpenAPI 3.1, Path Item Object: an operation's parameter replaces the path's of the same name and place.
+        # OpenAPI 3.1, Path Item Object: an operation's parameter replaces the path's of the same name and location.
         found: dict[tuple[str, str], Parameter] = {}
         for level in (item, node):
             own: set[tuple[str, str]] = set()
             for reference in level.get("parameters", ()):
-                parameter = self._parameter(self._schemas.resolve(reference), place)
+                parameter = self._parameter(self._schemas.resolve(reference), location)
                 key = (parameter.location, parameter.name.lower() if parameter.location == "header" else parameter.name)
                 if key in own:
-                    raise contract_error(place, f"declares the {parameter.location} parameter {parameter.name!r} twice")
+                    raise contract_error(
+                        location, f"declares the {parameter.location} parameter {parameter.name!r} twice"
+                    )
                 own.add(key)
                 found[key] = parameter
         named = set(_VARIABLE.findall(path))
         declared = {name for where, name in found if where == "path"}
         for name in sorted(named - declared):
             raise contract_error(
-                place, f"the path's {{{name}}} is not declared; add a parameter {{name: {name}, in: path}}"
+                location, f"the path's {{{name}}} is not declared; add a parameter {{name: {name}, in: path}}"
             )
         for name in sorted(declared - named):
-            raise contract_error(place, f"declares the path parameter {name!r}, but the path has no {{{name}}}")
+            raise contract_error(location, f"declares the path parameter {name!r}, but the path has no {{{name}}}")
         return tuple(found.values())
 
-    def _parameter(self, node: Mapping[str, Any], place: str) -> Parameter:
+    def _parameter(self, node: Mapping[str, Any], location: str) -> Parameter:
         name, where = node["name"], node["in"]
-        at = f"{place}/parameters ({name})"
+        at = f"{location}/parameters ({name})"
         if where not in _PLACES:
             raise contract_error(at, f"in: {where!r} is not read; use path, query or header")
         if where == "path" and node.get("required") is not True:
@@ -239,17 +243,17 @@ class _Compiler:
         types = [kind for kind in (named if isinstance(named, list) else [named]) if kind != "null"]
         if "string" not in types and (len(types) != 1 or types[0] not in _KINDS):
             raise contract_error(at, f"its schema needs one type of {', '.join(_KINDS)}: parameters arrive as texts")
-        # What may be a text is read as the text that it is.
+        # A parameter that may be a text is read as a text.
         kind = "string" if "string" in types else str(types[0])
         return Parameter(name, where, bool(node.get("required")), kind, rule, rule.schema.get("default"))
 
-    def _body(self, reference: Any, method: str, place: str) -> Body | None:
+    def _body(self, reference: Any, method: str, location: str) -> Body | None:
         if reference is None:
             return None
         if method in ("get", "delete"):
-            raise contract_error(place, f"a {method.upper()} has no body; use parameters")
+            raise contract_error(location, f"a {method.upper()} has no body; use parameters")
         node = self._schemas.resolve(reference)
-        rule = self._schemas.rule(json_schema(node["content"], place), f"{place}/content")
+        rule = self._schemas.rule(json_schema(node["content"], location), f"{location}/content")
         declared = properties(rule.schema)
         defaults: dict[str, Any] = {}
         absent: dict[str, tuple[Any, ...]] = {}
@@ -261,26 +265,26 @@ class _Compiler:
                     absent.setdefault(name, tuple(schema["x-absent"]))
             if name in absent and name not in defaults:
                 raise contract_error(
-                    f"{place} ({name})", "x-absent without a default; add the default that takes its place"
+                    f"{location} ({name})", "x-absent without a default; add the default that takes its place"
                 )
         return Body(tuple(node["content"]), bool(node.get("required")), rule, tuple(declared), defaults, absent)
 
-    def _replies(self, responses: Mapping[str, Any], errors_as: str, place: str) -> dict[int, ResponseRule]:
+    def _replies(self, responses: Mapping[str, Any], errors_as: str, location: str) -> dict[int, ResponseRule]:
         replies: dict[int, ResponseRule] = {}
         for text, reference in responses.items():
             if not re.fullmatch(r"[2-5][0-9]{2}", text):
-                raise contract_error(place, f"{text!r} is not a status code; declare each status by its number")
-            at = f"{place}/{text}"
+                raise contract_error(location, f"{text!r} is not a status code; declare each status by its number")
+            at = f"{location}/{text}"
             replies[int(text)] = reply = self._reply(int(text), self._schemas.resolve(reference), at)
             if reply.status >= 400 and errors_as == "problem" and reply.media_type != _PROBLEM:
                 raise contract_error(
                     at, f"every error is {_PROBLEM} (RFC 9457), not {reply.media_type or 'without a body'}"
                 )
         if 200 not in replies:
-            raise contract_error(place, "200 is missing; a handler that succeeds answers 200")
+            raise contract_error(location, "200 is missing; a handler that succeeds answers 200")
         return replies
 
-    def _reply(self, status: int, node: Mapping[str, Any], place: str) -> ResponseRule:
+    def _reply(self, status: int, node: Mapping[str, Any], location: str) -> ResponseRule:
         headers: list[str] = []
         constants: list[tuple[str, str]] = []
         for name, reference in node.get("headers", {}).items():
@@ -288,26 +292,26 @@ class _Compiler:
             schema = self._schemas.inline(self._schemas.resolve(reference)["schema"])
             if "const" in schema:
                 if not isinstance(schema["const"], str):
-                    raise contract_error(child(f"{place}/headers", name), "its const must be a text; quote it")
+                    raise contract_error(child(f"{location}/headers", name), "its const must be a text; quote it")
                 constants.append((name.lower(), schema["const"]))
         content = node.get("content")
         if content is None:
             return ResponseRule(status, None, None, tuple(headers), (), tuple(constants))
         if len(content) > 1 or not all(is_json(media_type) for media_type in content):
-            raise contract_error(f"{place}/content", f"must be one JSON media type, not {', '.join(content)}")
-        schema = json_schema(content, place)
+            raise contract_error(f"{location}/content", f"must be one JSON media type, not {', '.join(content)}")
+        schema = json_schema(content, location)
         media_type, media = next(iter(content.items()))
-        rule = self._schemas.rule(schema, child(f"{place}/content", media_type))
+        rule = self._schemas.rule(schema, child(f"{location}/content", media_type))
         examples = media_examples(media, self._schemas) or tuple(rule.schema.get("examples", ()))
         return ResponseRule(status, media_type, rule, tuple(headers), examples, tuple(constants))
 
     def _callbacks(
-        self, node: Mapping[str, Any], operation_id: str, body: Body | None, place: str
+        self, node: Mapping[str, Any], operation_id: str, body: Body | None, location: str
     ) -> tuple[CallbackRule, ...]:
         states = dict.fromkeys(state for table in self._lifecycles.values() for state in table.states)
         rules: list[CallbackRule] = []
         for name, reference in node.get("callbacks", {}).items():
-            at = child(f"{place}/callbacks", name)
+            at = child(f"{location}/callbacks", name)
             for expression, item in self._schemas.resolve(reference).items():
                 request = body.rule.schema if body else None
                 where = child(at, expression)
@@ -318,7 +322,7 @@ class _Compiler:
 
 
 def _echoed(body: Body | None, reply: ResponseRule) -> tuple[str, ...]:
-    """The request's names that the answered resource has too: a field added to both in the spec needs no code."""
+    """The request properties that the returned resource has too: a field that is added to both needs no code."""
     if body is None or reply.rule is None:
         return ()
     answered: set[str] = set()

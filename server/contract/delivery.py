@@ -1,4 +1,4 @@
-"""Callbacks: what is posted where, and how often it is tried (`x-delivery`)."""
+"""Compiles callbacks: the URL, the body and the delivery rules (`x-delivery`)."""
 
 from __future__ import annotations
 
@@ -23,47 +23,49 @@ def compile_callback(
     request: Mapping[str, Any] | None,
     states: Iterable[str],
     schemas: Schemas,
-    place: str,
+    location: str,
 ) -> CallbackRule:
     """The rule of one callback. `request` is the operation's written-out body schema; `states` are those of every
-    lifecycle in the document. Raises `ContractError` naming the place and the mend.
+    lifecycle in the document. Raises `ContractError` naming the location and the mend.
     """
     post = item["post"]
     if post.get("security"):
-        raise contract_error(f"{place}/post/security", "a callback carries a signature and no key; write security: []")
+        raise contract_error(
+            f"{location}/post/security", "a callback carries a signature and no key; write security: []"
+        )
     content = schemas.resolve(post["requestBody"])["content"]
-    schema = json_schema(content, f"{place}/post/requestBody")
-    rule = schemas.rule(schema, f"{place}/post/requestBody/content")
-    told = tuple(state for state in states if _can_tell(rule.schema, state))
+    schema = json_schema(content, f"{location}/post/requestBody")
+    rule = schemas.rule(schema, f"{location}/post/requestBody/content")
+    reported = tuple(state for state in states if _allows_status(rule.schema, state))
     parameters = [schemas.resolve(parameter) for parameter in post.get("parameters", ())]
     for parameter in parameters:
         if parameter["in"] != "header":
             raise contract_error(
-                f"{place}/post/parameters", f"{parameter['name']!r} must be in: header; a callback has no other"
+                f"{location}/post/parameters", f"{parameter['name']!r} must be in: header; a callback has no other"
             )
     return CallbackRule(
         name=name,
         operation_id=operation_id,
-        url_path=_url_at(expression, request, place),
+        url_path=_url_at(expression, request, location),
         rule=rule,
         headers=tuple(parameter["name"].lower() for parameter in parameters),
-        delivery=_delivery(item["x-delivery"], told, f"{place}/x-delivery"),
+        delivery=_delivery(item["x-delivery"], reported, f"{location}/x-delivery"),
     )
 
 
-def json_schema(content: Mapping[str, Any], place: str) -> dict[str, Any]:
+def json_schema(content: Mapping[str, Any], location: str) -> dict[str, Any]:
     """The one schema of a body's media types. Raises `ContractError` unless they are JSON and agree."""
     if not content:
-        raise contract_error(f"{place}/content", "names no media type; add application/json, or leave content out")
+        raise contract_error(f"{location}/content", "names no media type; add application/json, or leave content out")
     for media_type in content:
         if not is_json(media_type):
             raise contract_error(
-                child(f"{place}/content", media_type), "only JSON is read and written; use application/json"
+                child(f"{location}/content", media_type), "only JSON is read and written; use application/json"
             )
     first: dict[str, Any]
     first, *others = (media["schema"] for media in content.values())
     if any(other != first for other in others):
-        raise contract_error(f"{place}/content", "the media types have different schemas; give them one")
+        raise contract_error(f"{location}/content", "the media types have different schemas; give them one")
     return first
 
 
@@ -72,27 +74,27 @@ def is_json(media_type: str) -> bool:
     return re.fullmatch(r"application/(?:json|[A-Za-z0-9.-]+\+json)", media_type) is not None
 
 
-def _url_at(expression: str, request: Mapping[str, Any] | None, place: str) -> tuple[str, ...]:
+def _url_at(expression: str, request: Mapping[str, Any] | None, location: str) -> tuple[str, ...]:
     found = _EXPRESSION.fullmatch(expression)
     if found is None:
         raise contract_error(
-            place, "the expression must be '{$request.body#/...}': where the request's body holds the URL"
+            location, "the expression must be '{$request.body#/...}': where the request's body holds the URL"
         )
     path = tuple(split_pointer(found[1]))
     held: list[Mapping[str, Any]] = [request] if request is not None else []
     for name in path:
         known = {key: parts for schema in held for key, parts in properties(schema).items()}
         if name not in known:
-            raise contract_error(place, f"the request body declares no property {name!r}" + suggestion(name, known))
+            raise contract_error(location, f"the request body declares no property {name!r}" + suggestion(name, known))
         held = known[name]
     return path
 
 
-def _can_tell(body: Mapping[str, Any], state: str) -> bool:
+def _allows_status(body: Mapping[str, Any], state: str) -> bool:
     """Whether a callback's body may have `state` as its `status`, as far as its enums and consts say."""
     status = body.get("properties", {}).get("status", True)
     own = status if isinstance(status, bool) else _can_be(status, state)
-    return own and _in_branches(body, lambda branch: _can_tell(branch, state))
+    return own and _in_branches(body, lambda branch: _allows_status(branch, state))
 
 
 def _can_be(schema: Mapping[str, Any], value: str) -> bool:
@@ -105,7 +107,7 @@ def _in_branches(schema: Mapping[str, Any], holds: Callable[[Mapping[str, Any]],
     return all(map(holds, schema.get("allOf", ()))) and all(any(map(holds, choice)) for choice in choices)
 
 
-def _delivery(value: Mapping[str, Any], states: tuple[str, ...], place: str) -> DeliveryRule:
+def _delivery(value: Mapping[str, Any], states: tuple[str, ...], location: str) -> DeliveryRule:
     for key in (
         "events",
         "form",
@@ -118,49 +120,52 @@ def _delivery(value: Mapping[str, Any], states: tuple[str, ...], place: str) -> 
         "secretRotation",
     ):
         if key not in value:
-            raise contract_error(place, f"{key} is missing")
+            raise contract_error(location, f"{key} is missing")
     events = value["events"]
     if not isinstance(events, dict) or not all(isinstance(event, str) for event in events.values()):
-        raise contract_error(f"{place}/events", f"must map states to the events' names, not {quoted(events)}")
+        raise contract_error(f"{location}/events", f"must map states to the events' names, not {quoted(events)}")
     for state in events:
         if state not in states:
             raise contract_error(
-                f"{place}/events", f"{state!r} is a state that this callback cannot tell of" + suggestion(state, states)
+                f"{location}/events",
+                f"{state!r} is a state that this callback cannot report" + suggestion(state, states),
             )
     if value["form"] not in _FORMS:
-        raise contract_error(f"{place}/form", f"must be flat or envelope, not {quoted(value['form'])}")
+        raise contract_error(f"{location}/form", f"must be flat or envelope, not {quoted(value['form'])}")
     attempts = value["attempts"]
     if not isinstance(attempts, list) or not attempts:
-        raise contract_error(f"{place}/attempts", "is empty; the first attempt is usually 0, so write at least [0]")
+        raise contract_error(f"{location}/attempts", "is empty; the first attempt is usually 0, so write at least [0]")
     return DeliveryRule(
         events=dict(events),
         form=value["form"],
-        delays_ms=tuple(_span(pause, f"{place}/attempts/{index}") for index, pause in enumerate(attempts)),
-        jitter=_number(value["jitter"], 0, f"{place}/jitter", below_one=True),
-        retry_after_times=_number(value["retryAfterTimes"], 1, f"{place}/retryAfterTimes"),
-        connect_timeout_ms=_span(value["connectTimeout"], f"{place}/connectTimeout", least_ms=1),
-        timeout_ms=_span(value["timeout"], f"{place}/timeout", least_ms=1),
-        in_flight=int(_number(value["inFlight"], 1, f"{place}/inFlight", whole=True)),
-        rotation_ms=_span(value["secretRotation"], f"{place}/secretRotation"),
+        delays_ms=tuple(_span(pause, f"{location}/attempts/{index}") for index, pause in enumerate(attempts)),
+        jitter=_number(value["jitter"], 0, f"{location}/jitter", below_one=True),
+        retry_after_times=_number(value["retryAfterTimes"], 1, f"{location}/retryAfterTimes"),
+        connect_timeout_ms=_span(value["connectTimeout"], f"{location}/connectTimeout", least_ms=1),
+        timeout_ms=_span(value["timeout"], f"{location}/timeout", least_ms=1),
+        in_flight=int(_number(value["inFlight"], 1, f"{location}/inFlight", whole=True)),
+        rotation_ms=_span(value["secretRotation"], f"{location}/secretRotation"),
     )
 
 
-def _span(value: Any, place: str, *, least_ms: int = 0) -> int:
+def _span(value: Any, location: str, *, least_ms: int = 0) -> int:
     try:
         span = parse_duration(value)
     except (ValueError, AttributeError):
-        raise contract_error(place, f"{quoted(value)} is not a duration; write for example 5s, 5m, 2h or 0") from None
+        raise contract_error(
+            location, f"{quoted(value)} is not a duration; write for example 5s, 5m, 2h or 0"
+        ) from None
     if span < least_ms:
         raise contract_error(
-            place, f"{quoted(value)} is too short; it must be {'at least 1ms' if least_ms else '0 or more'}"
+            location, f"{quoted(value)} is too short; it must be {'at least 1ms' if least_ms else '0 or more'}"
         )
     return span
 
 
-def _number(value: Any, least: int, place: str, *, below_one: bool = False, whole: bool = False) -> float:
+def _number(value: Any, least: int, location: str, *, below_one: bool = False, whole: bool = False) -> float:
     fits = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool) and value >= least
     if not fits or (below_one and value >= 1):
         expected = "in [0, 1)" if below_one else f"{'a whole number' if whole else 'a number'} from {least}"
-        raise contract_error(place, f"must be {expected}, not {quoted(value)}")
+        raise contract_error(location, f"must be {expected}, not {quoted(value)}")
     number: float = value
     return number

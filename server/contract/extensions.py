@@ -1,4 +1,4 @@
-"""The grammar of our own keys: what may stand under each `x-` key, as `specs/extensions.schema.json` has it."""
+"""Checks the values of the `x-` keys against `specs/extensions.schema.json`."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class Extensions:
         except (ValueError, KeyError, TypeError):
             raise ContractError("specs/extensions.schema.json: must be JSON with $defs; reinstall Leyden") from None
 
-    def check(self, key: str, value: Any, place: str) -> None:
-        """Raises `ContractError` naming the innermost wrong place below `place`, and what belongs there."""
+    def check(self, key: str, value: Any, location: str) -> None:
+        """Raises `ContractError` naming the innermost wrong location below `location`, and what belongs there."""
         if key == "x-lifecycle":
-            check_row_shapes(value, place)
+            check_row_shapes(value, location)
         validator = self._validators.get(key) or self._compile(key)
         if validator.is_valid(value):
             return
         error = _innermost(list(validator.iter_errors(value)))
         problem = error.message if len(error.message) < 120 else f"{quoted(error.instance)} does not fit"
-        raise contract_error(descendant(place, error.instance_path), problem + self._meaning(error))
+        raise contract_error(descendant(location, error.instance_path), problem + self._meaning(error))
 
     def _meaning(self, error: ValidationError) -> str:
         """The description nearest above the rule that was broken: it says what a good value is."""

@@ -1,4 +1,4 @@
-"""Where in a document something stands, written so that it can be found again."""
+"""Locations in a document as JSON Pointers (RFC 6901), and the errors that name them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from leyden.server.errors import ContractError
 
 
-def child(place: str, key: str | int) -> str:
-    """`place` with one more reference token (RFC 6901)."""
-    return f"{place}/{key.replace('~', '~0').replace('/', '~1')}" if type(key) is str else f"{place}/{key}"
+def child(location: str, key: str | int) -> str:
+    """`location` with one more reference token (RFC 6901)."""
+    return f"{location}/{key.replace('~', '~0').replace('/', '~1')}" if type(key) is str else f"{location}/{key}"
 
 
-def descendant(place: str, keys: Iterable[str | int]) -> str:
-    """`place` with each of `keys` below the one before."""
+def descendant(location: str, keys: Iterable[str | int]) -> str:
+    """`location` with each of `keys` below the one before."""
     for key in keys:
-        place = child(place, key)
-    return place
+        location = child(location, key)
+    return location
 
 
 def split_pointer(pointer: str) -> list[str]:
@@ -42,6 +42,6 @@ def quoted(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def contract_error(place: str, problem: str) -> ContractError:
-    """The error for `problem` at `place`."""
-    return ContractError(f"{place}: {problem}")
+def contract_error(location: str, problem: str) -> ContractError:
+    """The error for `problem` at `location`."""
+    return ContractError(f"{location}: {problem}")

@@ -1,4 +1,4 @@
-"""The words a document is written in: every OpenAPI 3.1 and JSON Schema 2020-12 keyword the house honours.
+"""The OpenAPI 3.1 and JSON Schema 2020-12 keywords that a document may use, and where.
 
 A form says what may stand under a key: `text flag count number types any`, the name of an object kind (`schema?` also
 takes true or false), `{form}` a map, `[form]` a list, or `x`: a value that `extensions.schema.json` describes under
@@ -84,7 +84,7 @@ _PLAIN_TEXT = "parameters are read as plain texts"
 _ONLY_APIKEY = "only an apiKey in a header is served"
 _UNCHECKED = "the content of texts is not checked; write a pattern"
 
-# Words of the standards that cannot be honoured, by the kind they would stand on, each with what to do instead.
+# Keywords of the standards that are not supported, by object kind, each with what to do instead.
 UNSERVED: Mapping[str, Mapping[str, str]] = {
     "document": {"webhooks": "describe them as callbacks of the operation that registers the URL"},
     "components": {"pathItems": "write the path under paths"},
@@ -139,14 +139,14 @@ UNSERVED: Mapping[str, Mapping[str, str]] = {
     },
 }
 
-# Where the components of a kind stand, for the kinds a $ref may lead to.
+# The section of `components` for each kind that a $ref may lead to.
 SECTIONS = {
     "schema": "schemas", "response": "responses", "parameter": "parameters", "example": "examples",
     "requestBody": "requestBodies", "header": "headers", "securityScheme": "securitySchemes", "link": "links",
     "callback": "callbacks",
 }  # fmt: skip
 TYPES = frozenset({"null", "boolean", "object", "array", "number", "integer", "string"})
-# The formats that jsonschema-rs really checks; it would pass over any other in silence.
+# The formats that jsonschema-rs checks; it ignores any other.
 FORMATS = frozenset({
     "date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri",
     "uri-reference", "iri", "iri-reference", "uri-template", "uuid", "json-pointer", "relative-json-pointer", "regex",

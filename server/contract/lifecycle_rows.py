@@ -1,7 +1,6 @@
-"""Lifecycle tables: rows that say, for every state and everything that can happen in it, what follows.
+"""Compiles lifecycle tables: one or more rows for every pair of state and trigger.
 
-A table is compiled only when it is total and has nothing in it that could never apply, so the machine that runs it
-needs no default and no `else`.
+A table is accepted only if it is total and every row can apply. So the state machine needs no default.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ _REFUSAL = ("from", "trigger", "when", "refuse", "because", "basis", "decision")
 _KEYS = tuple(dict.fromkeys(_TRANSITION + _REFUSAL))
 
 
-def check_row_shapes(rows: Any, place: str) -> None:
+def check_row_shapes(rows: Any, location: str) -> None:
     """Each row is a transition or a refusal, whole and nothing else. Raises `ContractError` naming the row."""
     if type(rows) is not list or not rows:
-        raise contract_error(place, f"must be a list of rows, not {quoted(rows)}")
+        raise contract_error(location, f"must be a list of rows, not {quoted(rows)}")
     for index, row in enumerate(rows):
-        at = f"{place}/{index}"
+        at = f"{location}/{index}"
         if type(row) is not dict:
             raise contract_error(at, f"must be a mapping, not {quoted(row)}")
         for key, value in row.items():
@@ -58,34 +57,36 @@ def check_row_shapes(rows: Any, place: str) -> None:
 
 
 def compile_lifecycle(
-    resource: str, states: Sequence[str], rows: Sequence[Mapping[str, Any]], place: str
+    resource: str, states: Sequence[str], rows: Sequence[Mapping[str, Any]], location: str
 ) -> LifecycleTable:
-    """The table of `resource`, whose `status` enum is `states`. `place` is that of the rows, for errors.
+    """The table of `resource`, whose `status` enum is `states`. `location` is that of the rows, for errors.
 
     Raises `ContractError` when a row names a state that is not in the enum, a state cannot be reached, a (state,
     trigger) pair is missing or has no unguarded last row, or a row can never apply.
     """
     for index, row in enumerate(rows):
-        at = f"{place}/{index}"
+        at = f"{location}/{index}"
         for key in ("from", "to"):
             if key in row and row[key] not in states and (key, row[key]) != ("from", CREATION):
                 known = [*states, CREATION] if key == "from" else states
                 raise contract_error(at, f"{key}: {row[key]!r} is not in the status enum" + suggestion(row[key], known))
         if (row["from"] == CREATION) != (row["trigger"] == CREATED):
             raise contract_error(at, f"the trigger {CREATED!r} belongs to {CREATION!r}, and no other trigger does")
-    _check_creation(rows, place)
+    _check_creation(rows, location)
     triggers = tuple(dict.fromkeys(row["trigger"] for row in rows))
-    _check_total(states, triggers, rows, place)
-    _check_reachable(states, rows, place)
+    _check_total(states, triggers, rows, location)
+    _check_reachable(states, rows, location)
     return LifecycleTable(resource, tuple(states), triggers, tuple(_row(row) for row in rows))
 
 
-def _check_creation(rows: Sequence[Mapping[str, Any]], place: str) -> None:
+def _check_creation(rows: Sequence[Mapping[str, Any]], location: str) -> None:
     if not any(row["from"] == CREATION and "to" in row for row in rows):
-        raise contract_error(place, f"no creation row; add {{from: {CREATION}, trigger: {CREATED}, to: ...}}")
+        raise contract_error(location, f"no creation row; add {{from: {CREATION}, trigger: {CREATED}, to: ...}}")
 
 
-def _check_total(states: Sequence[str], triggers: Sequence[str], rows: Sequence[Mapping[str, Any]], place: str) -> None:
+def _check_total(
+    states: Sequence[str], triggers: Sequence[str], rows: Sequence[Mapping[str, Any]], location: str
+) -> None:
     standing: dict[tuple[str, str], list[int]] = {}
     for index, row in enumerate(rows):
         earlier = standing.setdefault((row["from"], row["trigger"]), [])
@@ -94,24 +95,24 @@ def _check_total(states: Sequence[str], triggers: Sequence[str], rows: Sequence[
             if guard is None or guard == row.get("when"):
                 why = "which always applies" if guard is None else f"which has the same guard {guard!r}"
                 raise contract_error(
-                    f"{place}/{index}", f"can never apply: row {other} stands before it, {why}; remove one of them"
+                    f"{location}/{index}", f"can never apply: row {other} stands before it, {why}; remove one of them"
                 )
         earlier.append(index)
     for state in states:
         for trigger in triggers:
             if trigger != CREATED and (state, trigger) not in standing:
                 raise contract_error(
-                    place, f"nothing says what {trigger!r} does in {state!r}; add a transition or a refusal"
+                    location, f"nothing says what {trigger!r} does in {state!r}; add a transition or a refusal"
                 )
     for (state, trigger), indexes in standing.items():
         if "when" in rows[indexes[-1]]:
             raise contract_error(
-                f"{place}/{indexes[-1]}",
+                f"{location}/{indexes[-1]}",
                 f"is the last row for {trigger!r} in {state!r} and has a guard; add a row without `when` after it",
             )
 
 
-def _check_reachable(states: Sequence[str], rows: Sequence[Mapping[str, Any]], place: str) -> None:
+def _check_reachable(states: Sequence[str], rows: Sequence[Mapping[str, Any]], location: str) -> None:
     reached = {CREATION}
     grown = True
     while grown:
@@ -120,7 +121,9 @@ def _check_reachable(states: Sequence[str], rows: Sequence[Mapping[str, Any]], p
         reached |= entered
     for state in states:
         if state not in reached:
-            raise contract_error(place, f"no row leads to {state!r}; add one, or take {state!r} out of the status enum")
+            raise contract_error(
+                location, f"no row leads to {state!r}; add one, or take {state!r} out of the status enum"
+            )
 
 
 def _row(row: Mapping[str, Any]) -> LifecycleRow:

@@ -1,4 +1,4 @@
-"""Links: where an answer leads next. A link that leads nowhere would send every reader and test tool astray."""
+"""Checks OpenAPI links: each must name an operation, its parameters, and values that exist."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_links(
     responses: Mapping[str, Any],
     operations: Mapping[str, Operation],
     schemas: Schemas,
-    place: str,
+    location: str,
 ) -> None:
     """Hold the links of one operation's responses to the operations and bodies they name.
 
@@ -30,7 +30,7 @@ def check_links(
         response = schemas.resolve(answer)
         for name, reference in response.get("links", {}).items():
             link = schemas.resolve(reference)
-            at = child(f"{place}/responses/{status}/links", name)
+            at = child(f"{location}/responses/{status}/links", name)
             target = operations.get(link["operationId"])
             if target is None:
                 raise contract_error(
@@ -41,17 +41,17 @@ def check_links(
                 _check_expression(expression, operation, int(status), f"{at}/parameters/{parameter}")
 
 
-def _check_parameter(name: str, target: Operation, place: str) -> None:
+def _check_parameter(name: str, target: Operation, location: str) -> None:
     where, _, rest = name.partition(".")
     qualified = where in _PLACES and bool(rest)
     names = {parameter.name for parameter in target.parameters if not qualified or parameter.location == where}
     if (rest if qualified else name) not in names:
         raise contract_error(
-            place, f"{target.operation_id} has no parameter {name!r}" + suggestion(rest or name, names)
+            location, f"{target.operation_id} has no parameter {name!r}" + suggestion(rest or name, names)
         )
 
 
-def _check_expression(expression: Any, operation: Operation, status: int, place: str) -> None:
+def _check_expression(expression: Any, operation: Operation, status: int, location: str) -> None:
     if not isinstance(expression, str) or not expression.startswith("$"):
         return
     if expression in ("$url", "$method", "$statusCode"):
@@ -59,12 +59,12 @@ def _check_expression(expression: Any, operation: Operation, status: int, place:
     asked = _REQUEST.fullmatch(expression)
     if asked is not None:
         if not any((parameter.location, parameter.name) == asked.groups() for parameter in operation.parameters):
-            raise contract_error(place, f"{operation.operation_id} has no {asked[1]} parameter {asked[2]!r}")
+            raise contract_error(location, f"{operation.operation_id} has no {asked[1]} parameter {asked[2]!r}")
         return
     held = _BODY.fullmatch(expression)
     if held is None:
         raise contract_error(
-            place, f"{expression!r} is not understood; write $response.body#/... or $request.path.NAME"
+            location, f"{expression!r} is not understood; write $response.body#/... or $request.path.NAME"
         )
     rule = operation.responses[status].rule if held[1] == "response" else operation.body and operation.body.rule
     schemas: list[Mapping[str, Any]] = [rule.schema] if rule else []
@@ -76,6 +76,6 @@ def _check_expression(expression: Any, operation: Operation, status: int, place:
                 known[token] = [schema["items"]]
         if token not in known:
             raise contract_error(
-                place, f"{expression!r}: the {held[1]} body declares no {token!r}" + suggestion(token, known)
+                location, f"{expression!r}: the {held[1]} body declares no {token!r}" + suggestion(token, known)
             )
         schemas = known[token]

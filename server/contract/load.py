@@ -1,4 +1,4 @@
-"""Opens a spec: reads the file, lays the overlays over it, and compiles the result."""
+"""Loads a contract: reads the document, applies the overlays and compiles the result."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def load_contract(
     """Read, overlay and compile a spec; the packaged `charges.openapi.yaml` when none is given.
 
     `overlays` are applied in order: a name from `known_overlays()`, a path, or a parsed overlay document. An overlay
-    whose `extends` names the other packaged document is passed over, so one list serves both documents. For a spec
+    whose `extends` names the other packaged document is skipped, so one list serves both documents. For a spec
     under a file name of its own, `known_as` says which document it stands in for (`charges.openapi.yaml`); without
     it every overlay is applied. `mock_unbound` lets operations without a handler answer their own example.
 
@@ -63,7 +63,7 @@ def load_contract(
         raise contract_error(name or "spec", "is not an OpenAPI document: its root must be a mapping")
     packaged = [packaged + _SPEC for packaged in DOCUMENTS]
     standing_for = known_as or (name if name in packaged else None)
-    laid: list[str] = []
+    applied: list[str] = []
     for source in overlays:
         overlay = _overlay(source)
         if standing_for is not None and overlay.extends not in (None, standing_for):
@@ -73,12 +73,12 @@ def load_contract(
                     + suggestion(str(overlay.extends), packaged)
                 )
             continue
-        if isinstance(spec, Mapping) and not laid:
+        if isinstance(spec, Mapping) and not applied:
             document = _copy(document)
         apply_overlay(document, overlay)
-        laid.append(overlay.name)
-    extensions = Extensions.read(_read(_FOLDER / "extensions.schema.json", "grammar of x- keys"))
-    return compile_contract(document, name=name, extensions=extensions, overlays=laid, mock_unbound=mock_unbound)
+        applied.append(overlay.name)
+    extensions = Extensions.read(_read(_FOLDER / "extensions.schema.json", "schema of the x- keys"))
+    return compile_contract(document, name=name, extensions=extensions, overlays=applied, mock_unbound=mock_unbound)
 
 
 def _overlay(source: OverlaySource) -> Overlay:

@@ -1,4 +1,4 @@
-"""Overlays: edits of the spec written down as documents (OpenAPI Overlay 1.0), so that a reading can be switched on.
+"""Overlays: changes to a document (OpenAPI Overlay 1.0), each for another reading of the specification.
 
 Where Overlay 1.0.0 leaves a merge open, the rules 1.1.0 wrote down are followed: within an update, objects merge,
 arrays grow at their end, primitives replace primitives, and a change of kind is an error. Leyden is stricter on one
@@ -36,10 +36,10 @@ def read_overlay(document: Any, name: str) -> Overlay:
     if not document["actions"]:
         raise contract_error(f"{name}#/actions", "is empty; write at least one action")
     for index, action in enumerate(document["actions"]):
-        place = f"{name}#/actions/{index}"
-        _check_keys(action, _ACTION, ("target",), place)
+        location = f"{name}#/actions/{index}"
+        _check_keys(action, _ACTION, ("target",), location)
         if ("update" in action) == bool(action.get("remove")):
-            raise contract_error(place, "must have either update or remove: true")
+            raise contract_error(location, "must have either update or remove: true")
     extends = document.get("extends")
     title = name.removesuffix(".overlay.yaml")
     return Overlay(title, extends and extends.rsplit("/", 1)[-1], tuple(document["actions"]))
@@ -56,19 +56,19 @@ def apply_overlay(document: dict[str, Any], overlay: Overlay) -> None:
 
     for index, action in enumerate(overlay.actions):
         target = action["target"]
-        place = f"overlay {overlay.name}, action {index + 1} ({action.get('description') or target})"
+        location = f"overlay {overlay.name}, action {index + 1} ({action.get('description') or target})"
         try:
             nodes = find(target, document)
         except JSONPathError as error:
-            raise contract_error(place, f"{target!r} is not JSONPath (RFC 9535): {error}") from None
+            raise contract_error(location, f"{target!r} is not JSONPath (RFC 9535): {error}") from None
         if not nodes:
-            raise contract_error(place, f"{target} selects nothing; correct the target, or leave the overlay out")
+            raise contract_error(location, f"{target} selects nothing; correct the target, or leave the overlay out")
         # From the last to the first, so that a removal moves nothing that is still to be removed.
         by_location = {node.location: node for node in nodes}
         for _, node in sorted(by_location.items(), reverse=True):
             if "update" not in action:
                 if node.parent is None:
-                    raise contract_error(place, "the whole document cannot be removed")
+                    raise contract_error(location, "the whole document cannot be removed")
                 holder: Any = node.parent.value
                 del holder[node.location[-1]]
             elif isinstance(node.value, list):
@@ -76,24 +76,24 @@ def apply_overlay(document: dict[str, Any], overlay: Overlay) -> None:
                     _own(action["update"]) if isinstance(action["update"], list) else [_own(action["update"])]
                 )
             elif isinstance(node.value, dict) and isinstance(action["update"], dict):
-                _merge(node.value, action["update"], f"{place}: {target}")
+                _merge(node.value, action["update"], f"{location}: {target}")
             else:
-                raise contract_error(place, f"cannot update {quoted(node.value)}; target the object that holds it")
+                raise contract_error(location, f"cannot update {quoted(node.value)}; target the object that holds it")
 
 
-def _merge(into: dict[str, Any], update: Mapping[str, Any], place: str) -> None:
+def _merge(into: dict[str, Any], update: Mapping[str, Any], location: str) -> None:
     for key, value in update.items():
         if key not in into:
             into[key] = _own(value)
             continue
         old = into[key]
         if isinstance(old, dict) and isinstance(value, dict):
-            _merge(old, value, f"{place}.{key}")
+            _merge(old, value, f"{location}.{key}")
         elif isinstance(old, list) and isinstance(value, list):
             old.extend(_own(value))
         elif isinstance(old, (dict, list)) or isinstance(value, (dict, list)):
             raise contract_error(
-                f"{place}.{key}",
+                f"{location}.{key}",
                 f"{quoted(value)} is another kind than {quoted(old)}; remove {key!r} in an action before",
             )
         else:
@@ -109,14 +109,16 @@ def _own(value: Any) -> Any:
     return value
 
 
-def _check_keys(value: Any, fields: Mapping[str, Any], needed: tuple[str, ...], place: str) -> None:
+def _check_keys(value: Any, fields: Mapping[str, Any], needed: tuple[str, ...], location: str) -> None:
     if not isinstance(value, dict):
-        raise contract_error(place, f"must be a mapping, not {quoted(value)}")
+        raise contract_error(location, f"must be a mapping, not {quoted(value)}")
     for key, item in value.items():
         if key not in fields:
-            raise contract_error(place, f"unknown key {key!r}" + suggestion(str(key), fields))
+            raise contract_error(location, f"unknown key {key!r}" + suggestion(str(key), fields))
         if not isinstance(item, fields[key]):
-            raise contract_error(f"{place}, {key}", f"{quoted(item)} does not fit; see the Overlay Specification 1.0.0")
+            raise contract_error(
+                f"{location}, {key}", f"{quoted(item)} does not fit; see the Overlay Specification 1.0.0"
+            )
     for key in needed:
         if key not in value:
-            raise contract_error(place, f"{key} is missing")
+            raise contract_error(location, f"{key} is missing")

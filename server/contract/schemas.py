@@ -1,4 +1,4 @@
-"""Schemas made ready: references written out, validators compiled once, and what validators cannot see read off."""
+"""Compiled schemas: references resolved, validators built once, and the checks that validators cannot do."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ class Schemas:
             done = self._inlined[id(schema)] = self._written_out(schema)
         return done
 
-    def rule(self, schema: dict[str, Any], place: str) -> Rule:
+    def rule(self, schema: dict[str, Any], location: str) -> Rule:
         """The compiled schema. Raises `ContractError` when the validator cannot be built."""
         inlined = self.inline(schema)
         rule = self._rules.get(id(inlined))
         if rule is None:
-            rule = Rule(inlined, self.validator(schema, place), integer_paths(inlined))
+            rule = Rule(inlined, self.validator(schema, location), integer_paths(inlined))
             self._rules[id(inlined)] = rule
         return rule
 
-    def validator(self, schema: dict[str, Any], place: str) -> Validator:
+    def validator(self, schema: dict[str, Any], location: str) -> Validator:
         """Only the validator of `rule`."""
         inlined = self.inline(schema)
         validator = self._validators.get(id(inlined))
@@ -65,20 +65,22 @@ class Schemas:
                 validator = Draft202012Validator(inlined, validate_formats=True)
             except ValidationError as error:
                 raise contract_error(
-                    descendant(place, error.instance_path), f"not a usable schema: {error.message}"
+                    descendant(location, error.instance_path), f"not a usable schema: {error.message}"
                 ) from None
             self._validators[id(inlined)] = validator
         return validator
 
-    def check_value(self, schema: dict[str, Any], value: Any, place: str, noun: str) -> None:
+    def check_value(self, schema: dict[str, Any], value: Any, location: str, noun: str) -> None:
         """An example or default must keep its own schema. Raises `ContractError` saying where it does not."""
-        validator = self.validator(schema, place)
+        validator = self.validator(schema, location)
         if validator.is_valid(value):
             return
         error = next(iter(validator.iter_errors(value)))
         problem = error.message if len(error.message) <= 200 else f"{quoted(error.instance)} does not fit"
         inside = descendant("", error.instance_path)
-        raise contract_error(place, f"the {noun} breaks its own schema{' at ' + inside if inside else ''}: {problem}")
+        raise contract_error(
+            location, f"the {noun} breaks its own schema{' at ' + inside if inside else ''}: {problem}"
+        )
 
     def _target(self, target: str) -> Any:
         found: Any = self._targets.get(target)
@@ -161,8 +163,8 @@ def _numbers(schema: Mapping[str, Any]) -> Numbers:
             # A branch that no object (no array) fits says nothing about what stands below one.
             either: Numbers = {}
             for path in paths:
-                told = [numbers.get(path, (True, True)) for numbers, branch in branches if _reaches(branch, path)]
-                either[path] = (any(whole for whole, _ in told), any(broken for _, broken in told))
+                allowed = [numbers.get(path, (True, True)) for numbers, branch in branches if _reaches(branch, path)]
+                either[path] = (any(whole for whole, _ in allowed), any(broken for _, broken in allowed))
             _narrow(found, either)
     return found
 

@@ -1,4 +1,4 @@
-"""What a compiled contract is made of: values the rest of the house reads and never changes."""
+"""The types of a compiled contract. Its values are never changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Validator(Protocol):
 
 
 class Rule(NamedTuple):
-    """A schema ready for use: the validator, the schema it came from, and what a JSON validator cannot see.
+    """A compiled schema: the validator, the schema, and what a JSON validator cannot check.
 
     `integers` are the paths (`("expiresIn",)`) whose numbers must be written without a
     decimal point: JSON Schema takes 600.0 for an integer, the contract does not.
@@ -43,7 +43,7 @@ class Body(NamedTuple):
     """A request body: its media types and its rule.
 
     `properties` are the declared top-level names. `defaults` apply to a name that is absent, or whose value is one
-    of `absent[name]` (the spec's `x-absent`: spellings of "not given").
+    of `absent[name]` (`x-absent`: values that count as not given).
     """
 
     media_types: tuple[str, ...]
@@ -55,7 +55,7 @@ class Body(NamedTuple):
 
 
 class ResponseRule(NamedTuple):
-    """A declared answer: `rule` is None when it has no body. `headers` are the declared names, lower case;
+    """A declared response: `rule` is None when it has no body. `headers` are the declared names, lower case;
     `constants` are those whose schema is a single value, sent without any code."""
 
     status: int
@@ -69,7 +69,7 @@ class ResponseRule(NamedTuple):
 class DeliveryRule(NamedTuple):
     """How a callback is delivered (`x-delivery`). Spans in milliseconds.
 
-    `events` maps the state a resource entered to the event's name; a state that is not there is not told.
+    `events` maps the state a resource entered to the event's name; a state that is not there is not reported.
     `delays_ms[k]` is the wait before attempt k+1, counted from the end of the attempt before it (the first is
     usually 0). `jitter` is the fraction each wait may be shortened or lengthened by. `retry_after_times` bounds a
     receiver's Retry-After to this multiple of the wait it replaces.
@@ -131,7 +131,7 @@ class Operation(NamedTuple):
 class LifecycleRow(NamedTuple):
     """One row of a lifecycle table: a transition (`to` is given) or a written refusal (`refuse` is given).
 
-    `source` is `(creation)` for the row that brings a resource into being. `when` names a guard; a row without
+    `source` is `(creation)` for the row that creates a resource. `when` names a guard; a row without
     one always applies. `refuse` is the refusal's code and `because` its sentence.
     """
 
@@ -169,7 +169,7 @@ class LifecycleTable(NamedTuple):
 class Contract(NamedTuple):
     """A whole compiled document. `document` is what `/openapi.json` answers (overlays applied).
 
-    `mock_unbound` lets an operation without a handler answer its own example.
+    With `mock_unbound`, an operation without a handler answers its own example.
     """
 
     title: str

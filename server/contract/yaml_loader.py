@@ -1,4 +1,4 @@
-"""Reads YAML the way its readers expect: `on` is a word, a date is a text, and nothing is said twice.
+"""A strict YAML loader: `on` is a text, a date is a text, and duplicate keys are errors.
 
 The file is read under YAML 1.2's core schema (only true and false are truth values; numbers are decimal, 0o or 0x),
 and what JSON cannot hold is refused: duplicate keys, anchors, aliases, merges, tags, several documents, NaN and

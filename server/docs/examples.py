@@ -1,4 +1,4 @@
-"""Shows an operation at work: the command to type and the answer that comes back."""
+"""The examples of an operation on the documentation page: a curl command and the response."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ _BY_FORMAT = {
 
 
 class Examples:
-    """Finds the examples that the document gives, and makes one from the schema where it gives none."""
+    """Finds the examples in the document, and makes one from the schema where there is none."""
 
     def __init__(self, contract: Contract, fields: Fields) -> None:
         self._contract = contract
         self._fields = fields
-        self._met: dict[str, Any] = {}
+        self._found: dict[str, Any] = {}
         for operation in contract.operations.values():
             written = contract.document["paths"][operation.path][operation.method.lower()]
             for response in written.get("responses", {}).values():
                 for _, value in self.of_body(response):
-                    self._meet(self._fields.body_schema(response) or {}, value)
+                    self._collect(self._fields.body_schema(response) or {}, value)
 
     @property
     def base(self) -> str:
-        """What commands write before a path: the document's own server, or a shell variable when that is relative."""
+        """The base URL in commands: the server of the document, or a shell variable when that is relative."""
         servers = self._contract.document.get("servers") or [{}]
         url = str(servers[0].get("url", ""))
         return url.rstrip("/") if re.match(r"https?://[^\s'\"$`\\]+$", url) else "$BASE_URL"
 
     def of_body(self, node: Mapping[str, Any]) -> list[tuple[str, Any]]:
-        """The examples of a request body or an answer, each with a title; empty when it has no content."""
+        """The examples of a request body or a response, each with a title; empty when it has no content."""
         media = next(iter(self._fields.resolve(node).get("content", {}).values()), None)
         if media is None:
             return []
@@ -57,11 +57,11 @@ class Examples:
         return [("", self.sample(media.get("schema", {})))]
 
     def of_object(self, name: str) -> Any:
-        """A component object as some answer's example shows it, or made from its schema."""
-        return self._met[name] if name in self._met else self.sample({"$ref": f"#/components/schemas/{name}"})
+        """An example of a component object: from the example of a response, or made from its schema."""
+        return self._found[name] if name in self._found else self.sample({"$ref": f"#/components/schemas/{name}"})
 
     def sample(self, schema: Mapping[str, Any], depth: int = 0) -> Any:
-        """A value made from the schema: its example, its default, or the plainest value of its type."""
+        """A value made from the schema: its example, its default, or the simplest value of its type."""
         whole = self._fields.resolve(schema)
         if whole.get("examples"):
             return whole["examples"][0]
@@ -83,9 +83,9 @@ class Examples:
         for word in ("oneOf", "anyOf"):
             for branch in whole.get(word, ()):
                 return self.sample(branch, depth + 1)
-        return self._plainest(whole, depth)
+        return self._simplest(whole, depth)
 
-    def _plainest(self, schema: Mapping[str, Any], depth: int) -> Any:
+    def _simplest(self, schema: Mapping[str, Any], depth: int) -> Any:
         types = schema.get("type", "null")
         kind = types if isinstance(types, str) else next((name for name in types if name != "null"), "null")
         if kind == "string":
@@ -96,21 +96,21 @@ class Examples:
         plain: dict[str, Any] = {"integer": schema.get("minimum", 1), "number": 1, "boolean": True, "object": {}}
         return plain.get(kind)
 
-    def _meet(self, schema: Mapping[str, Any], value: Any) -> None:
-        """Remember the parts of an example under the names of the components that describe them."""
+    def _collect(self, schema: Mapping[str, Any], value: Any) -> None:
+        """Store the parts of an example by the names of the components that describe them."""
         whole = self._fields.resolve(schema)
         if isinstance(value, dict):
             if "$ref" in schema:
-                self._met.setdefault(str(schema["$ref"]).rpartition("/")[2], value)
+                self._found.setdefault(str(schema["$ref"]).rpartition("/")[2], value)
             for name, inner in whole.get("properties", {}).items():
                 if name in value:
-                    self._meet(inner, value[name])
+                    self._collect(inner, value[name])
         elif isinstance(value, list) and isinstance(whole.get("items"), Mapping):
             for item in value:
-                self._meet(whole["items"], item)
+                self._collect(whole["items"], item)
 
     def parameters(self, operation: Operation) -> list[Mapping[str, Any]]:
-        """The operation's parameters as the document has them, those of its path first."""
+        """The operation's parameters from the document, those of its path first."""
         item = self._contract.document["paths"][operation.path]
         listed = [*item.get("parameters", ()), *item[operation.method.lower()].get("parameters", ())]
         return [self._fields.resolve(parameter) for parameter in listed]
@@ -139,7 +139,7 @@ class Examples:
         return join(lines, " \\\n")
 
     def parameter_value(self, parameter: Mapping[str, Any]) -> tuple[bool, Any]:
-        """Whether the document gives an example for it, and the value to show."""
+        """Whether the document has an example for the parameter, and the value to show."""
         if "example" in parameter:
             return True, parameter["example"]
         for example in parameter.get("examples", {}).values():

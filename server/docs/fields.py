@@ -1,4 +1,4 @@
-"""Says a JSON Schema in words: which fields there are, what each may hold, and what happens when one is left out."""
+"""Tables of the fields of a JSON Schema: name, type, bounds, default and description."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from leyden.server.html import Html, Markdown, anchor, code, join, link, tag, text
 
 _MAX_DEPTH = 6
-_SHORT_PATTERN = 24  # a longer one tells a reader nothing that the description does not tell better
+_SHORT_PATTERN = 24  # the description explains a longer one better
 _BRANCHES = ("allOf", "anyOf", "oneOf")
 
 Schema = Mapping[str, Any]
@@ -18,7 +18,7 @@ Schema = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One line of a table of fields. `name` is dotted for a field of an inner object (`invoice.request`)."""
+    """One row of a table of fields. `name` is dotted for a field of an inner object (`invoice.request`)."""
 
     name: str
     required: bool
@@ -30,7 +30,7 @@ class Field:
 
 
 def badge(decision: str | None) -> Html:
-    """The mark of a point that the specification leaves open, with the name of the decision."""
+    """The mark of a decision, with its name."""
     return tag("span", "Leyden's choice", decision and tag("b", decision), class_="choice")
 
 
@@ -46,7 +46,7 @@ class Fields:
         self.linked: dict[str, None] = {}
 
     def resolve(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What a `$ref` leads to, with the words beside it laid over; a node without one is answered as it is."""
+        """What a `$ref` leads to, with the keys beside it added; a node without one is returned unchanged."""
         seen = 0
         while "$ref" in node and seen < _MAX_DEPTH:
             target: Any = self._document
@@ -57,12 +57,12 @@ class Fields:
         return node
 
     def body_schema(self, node: Mapping[str, Any]) -> Schema | None:
-        """The schema of a request body or an answer; None when it has no content."""
+        """The schema of a request body or a response; None when it has no content."""
         media = next(iter(self.resolve(node).get("content", {}).values()), None)
         return None if media is None else media.get("schema", {})
 
     def variants(self, schema: Schema) -> list[tuple[str, Schema]]:
-        """A schema of several shapes, each with its name; a schema of one shape alone, with its title."""
+        """The variants of a schema, each with its name; a schema without variants, with its title."""
         whole = self.resolve(schema)
         branches = whole.get("oneOf") or whole.get("anyOf") or ()
         if len(branches) < 2 or "properties" in whole:
@@ -96,7 +96,7 @@ class Fields:
         return join(dict.fromkeys(self._kinds(schema, 0)), " or ") or text("any value")
 
     def parameter(self, parameter: Mapping[str, Any]) -> Field:
-        """A path, query or header parameter as a line of a table."""
+        """A path, query or header parameter as a row of a table."""
         schema = parameter.get("schema", {})
         field = self._field(parameter["name"], schema, bool(parameter.get("required")))
         decision = parameter.get("x-decision") or field.decision
@@ -207,7 +207,7 @@ class Fields:
 
 
 def _properties(part: Schema) -> Iterator[tuple[str, Schema]]:
-    """The properties that may be there; one whose schema is `false` may not."""
+    """The properties that are allowed; one whose schema is `false` is not."""
     for name, inner in part.get("properties", {}).items():
         if inner is not False:
             yield name, inner if isinstance(inner, Mapping) else {}
@@ -224,7 +224,7 @@ def _title(schema: Schema, whole: Schema) -> str:
 
 
 def _notes(whole: Schema, parts: Sequence[Schema]) -> Iterator[Html]:
-    """What a good value is in words, the default, and the spellings of nothing: each a short sentence."""
+    """Short sentences: what a valid value is, the default, and the values that count as not given."""
     expect = next((part["x-expect"] for part in parts if "x-expect" in part), None)
     if expect:
         yield join(["Expects ", str(expect).rstrip("."), "."])

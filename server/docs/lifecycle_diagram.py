@@ -1,4 +1,4 @@
-"""Draws a lifecycle from its table: states as boxes, triggers as arrows, no picture kept anywhere.
+"""The diagram of a lifecycle as SVG, drawn from its table: states are boxes, triggers are arrows.
 
     (creation) -> [state] --- label ---> [state] --- label ---> [state]
                   layer 0    gap 0-1     layer 1    gap 1-2     layer 2
@@ -62,7 +62,7 @@ class _Picture:
 
 
 def lifecycle_svg(table: LifecycleTable, taken: Taken | None = None) -> Html:
-    """The state diagram of a lifecycle as one `<svg>`: final states have a double border, the house's own moves are
+    """The state diagram of a lifecycle as one `<svg>`: final states have a double border, transitions by decision are
     dashed, what was `taken` is coloured. Every name is escaped."""
     arrows, loops = _arrows(table, taken)
     picture = _Picture(table, _layers(table, arrows), arrows, loops, taken)
@@ -97,7 +97,7 @@ def lifecycle_svg(table: LifecycleTable, taken: Taken | None = None) -> Html:
 
 
 def _arrows(table: LifecycleTable, taken: Taken | None) -> tuple[list[_Arrow], list[_Arrow]]:
-    """One arrow for each pair of states that some row joins, with a label for each such row; then the loops."""
+    """One arrow for each pair of states with a transition, with a label for each row; then the loops."""
     found: dict[tuple[str, str], _Arrow] = {}
     for row in table.rows:
         if row.to is None or row.source == CREATION:
@@ -114,7 +114,7 @@ def _arrows(table: LifecycleTable, taken: Taken | None) -> tuple[list[_Arrow], l
 
 
 def _layers(table: LifecycleTable, arrows: Sequence[_Arrow]) -> dict[str, int]:
-    """Each state's layer: the longest way to it from the initial state that visits no state twice."""
+    """The layer of each state: the longest path to it from the initial state that visits no state twice."""
     after: dict[str, list[str]] = {state: [] for state in table.states}
     for arrow in arrows:
         after[arrow.source].append(arrow.target)
@@ -148,7 +148,7 @@ def _span(arrow: _Arrow, layers: dict[str, int]) -> range:
 
 
 def _gap_widths(picture: _Picture, box_width: float) -> list[float]:
-    """The room to the left of each layer: for the labels of the arrows, and for those of the loops over its boxes."""
+    """The width of the gap to the left of each layer, for the labels of arrows and loops."""
     widths = [0.0] * (max(picture.layers.values()) + 1)
     for arrow in picture.arrows:
         gap = _span(arrow, picture.layers)[0] + 1
@@ -165,7 +165,7 @@ def _left(layer: int, box_width: float, gaps: Sequence[float]) -> float:
 
 
 def _place(picture: _Picture, box_width: float, gaps: Sequence[float]) -> float:
-    """Give every state and every lane its place; answers the height of the whole."""
+    """Set the position of every state and every lane. Returns the height of the diagram."""
     rows: dict[str, float] = {}
     for layer in range(len(gaps)):
         here = [state for state in picture.table.states if picture.layers[state] == layer]
@@ -232,7 +232,7 @@ def _loop_height(picture: _Picture, state: str) -> float:
 
 
 def _port(state: str, arrow: _Arrow, gap: int, picture: _Picture) -> float:
-    """Where along the side of a box an arrow touches it: apart from the others on that side, in the lanes' order."""
+    """The height at which an arrow touches the side of a box, apart from the others, in the order of the lanes."""
     side = [a for a in picture.arrows if state in (a.source, a.target) and gap in a.lanes]
     side = [a for a in side if picture.layers[state] in (gap, gap + 1)]
     side.sort(key=lambda a: a.lanes[gap])
@@ -255,7 +255,7 @@ def _draw_arrow(arrow: _Arrow, picture: _Picture, box_width: float, gaps: Sequen
 
 
 def _curve(points: Sequence[tuple[float, float]]) -> str:
-    """Level stretches joined by bends that leave and arrive level."""
+    """Horizontal segments joined by curves that are horizontal at both ends."""
     path = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
     for (x, y), (to_x, to_y) in pairwise(points):
         half = (x + to_x) / 2

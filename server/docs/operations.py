@@ -1,4 +1,4 @@
-"""One operation, or one callback, on the page for people: what it does on the left, what it looks like on the right."""
+"""One operation or one callback on the documentation page: the description on the left, examples on the right."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Operations:
         )
 
     def written(self, operation: Operation) -> Mapping[str, Any]:
-        """The operation as the document has it."""
+        """The operation object in the document."""
         found: Mapping[str, Any] = self._contract.document["paths"][operation.path][operation.method.lower()]
         return found
 
@@ -62,11 +62,11 @@ class Operations:
         return spread(name, prose, self._samples(operation, request, written))
 
     def callback_title(self, callback: CallbackRule) -> Html:
-        """What a callback tells, or its name when the document has no words for it."""
+        """The summary of a callback, or its name when the document has none."""
         return text(callback_item(self._contract, callback).get("post", {}).get("summary") or callback.name)
 
     def callback(self, operation: Operation, callback: CallbackRule) -> Html:
-        """The whole entry of a callback: when it is sent, its headers and body, and how often it is tried."""
+        """The whole entry of a callback: when it is sent, its headers and body, and its attempts."""
         item = callback_item(self._contract, callback)
         post = item.get("post", {})
         name = anchor("callback", callback.name)
@@ -90,7 +90,7 @@ class Operations:
         return spread(name, prose, [panel("Callback", first, bodies[0][0] if bodies else ""), _others("", bodies[1:])])
 
     def example_problem(self) -> Html | None:
-        """The first error answer that the document shows."""
+        """The first error response with an example in the document."""
         for operation in self._contract.operations.values():
             for status, response in self.written(operation).get("responses", {}).items():
                 shown = self._examples.of_body(response) if str(status)[:1] in {"4", "5"} else []
@@ -99,7 +99,7 @@ class Operations:
         return None
 
     def all_errors(self) -> Html | None:
-        """Every error status of every operation with the reasons that the document gives for it."""
+        """Every error status of every operation with its descriptions in the document."""
         reasons: dict[str, dict[str, None]] = {}
         for operation in self._contract.operations.values():
             for status, response in self._problems(self.written(operation)).items():
@@ -270,7 +270,7 @@ class Operations:
 
 
 def spread(name: str, prose: Iterable[Html | None], aside: Iterable[Html | None]) -> Html:
-    """A section of two columns under the id `name`: words, and beside them what it looks like."""
+    """A section of two columns with the id `name`: text and examples."""
     return tag(
         "section",
         tag("div", *prose, class_="prose"),
@@ -295,7 +295,7 @@ def method(name: str) -> Html:
 
 
 def path(template: str) -> Html:
-    """A path with its parameters set apart."""
+    """A path with its parameters marked."""
     pieces = template.replace("}", "{").split("{")
     return tag("code", *(tag("i", f"{{{p}}}") if at % 2 else p for at, p in enumerate(pieces)), class_="path")
 

@@ -1,7 +1,7 @@
-"""The page for people: everything a client developer needs, drawn from the spec each time it is asked for.
+"""The documentation page for client developers, generated from the document at each request.
 
-Nothing about charges is written here. One HTML document, no scripts, nothing fetched from anywhere: it works saved to
-a disk, printed, read aloud, and with a content security policy that allows nothing but its own style sheet.
+Nothing about charges is written here. It is one HTML document without scripts or external resources: it works saved to
+a disk, printed, in a screen reader, and with a content security policy that allows only its own style sheet.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Page:
         self._contents: list[tuple[str, list[Entry]]] = []
 
     def draw(self) -> Html:
-        """The sections in order; what is linked to is gathered on the way, so the objects come after the operations."""
+        """The sections in order. The objects come after the operations, which collect the links to them."""
         sections = [
             self._opening(),
             self._authentication(),
@@ -178,7 +178,7 @@ class _Page:
         return spread("errors", (tag("h2", "Errors", id="errors-title"), errors), [self._operations.example_problem()])
 
     def _objects(self) -> Html | None:
-        """The component objects that something linked to, and those that these link to in turn."""
+        """The component objects that are linked to, and those that they link to."""
         drawn: dict[str, Html] = {}
         while waiting := [name for name in self._fields.linked if name not in drawn]:
             drawn[waiting[0]] = self._object(waiting[0])
@@ -207,8 +207,8 @@ class _Page:
 
 def _lifecycle(table: LifecycleTable) -> Html:
     place = anchor("lifecycle", table.resource)
-    house = any(row.basis == "decision" and row.to is not None for row in table.rows)
-    key = " Double border: final. Dashed: Leyden's choice, where the specification is silent." if house else ""
+    has_decision = any(row.basis == "decision" and row.to is not None for row in table.rows)
+    key = " Double border: final. Dashed: Leyden's choice, where the specification is silent." if has_decision else ""
     refusals = refusal_lines(table)
     return tag(
         "section",

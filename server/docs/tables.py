@@ -1,4 +1,4 @@
-"""The contract as tables: which routes there are, what may become of a charge, and who is told.
+"""The contract as tables: routes, lifecycles and callbacks.
 
 The text is aligned for a terminal and is a Markdown table as well, so that the README, the documentation and
 `leyden table` all hold the same lines. The columns of a lifecycle are the specification's own.
@@ -22,12 +22,12 @@ _UNITS = ((3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
 
 
 class MarkerError(LeydenError, ValueError):
-    """A text whose table markers are missing, doubled or never closed."""
+    """The table markers of a text are missing, repeated or not closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One printed row: its cells in the order of the columns, and the decision behind it when it is the house's."""
+    """One printed row: its cells in the order of the columns, and the decision that it depends on, if any."""
 
     cells: tuple[str, ...]
     decision: str | None = None
@@ -80,7 +80,7 @@ def route_lines(contract: Contract) -> list[TableRow]:
 
 
 def transition_lines(table: LifecycleTable) -> list[TableRow]:
-    """The rows that move a resource, under `TRANSITION_COLUMNS`."""
+    """The transitions, under `TRANSITION_COLUMNS`."""
     conditions = _conditions(table)
     return [
         TableRow(
@@ -100,7 +100,7 @@ def transition_lines(table: LifecycleTable) -> list[TableRow]:
 
 
 def refusal_lines(table: LifecycleTable) -> list[TableRow]:
-    """The written refusals, under `REFUSAL_COLUMNS`; triggers that a state refuses alike share a line."""
+    """The refusals, under `REFUSAL_COLUMNS`; triggers that a state refuses alike share a row."""
     conditions = _conditions(table)
     merged: dict[tuple[str, str, str, str, str], tuple[LifecycleRow, list[str]]] = {}
     for index, row in enumerate(table.rows):
@@ -151,7 +151,7 @@ def callback_item(contract: Contract, callback: CallbackRule) -> Mapping[str, An
 
 
 def lifecycle_sentence(table: LifecycleTable) -> str:
-    """How a resource begins and ends: `starts pending; completed and expired are final`."""
+    """The initial and the final states: `starts pending; completed and expired are final`."""
     final = table.terminal
     if not final:
         return f"starts {table.initial}; no state is final"
@@ -160,12 +160,12 @@ def lifecycle_sentence(table: LifecycleTable) -> str:
 
 
 def routes_table(contract: Contract) -> str:
-    """Every operation: method, path, operationId, whether a key is needed, and where the rule comes from."""
+    """Every operation: method, path, operationId, whether a key is needed, and the basis of the rule."""
     return markdown(ROUTE_COLUMNS, (line.cells for line in route_lines(contract)))
 
 
 def lifecycle_tables(contract: Contract) -> str:
-    """Two tables for each resource with a lifecycle: what moves it, and what it refuses. Empty when there is none."""
+    """Two tables for each resource with a lifecycle: transitions and refusals. Empty when there is none."""
     parts: list[str] = []
     for table in contract.lifecycles.values():
         parts.append(f"**{table.resource}** {lifecycle_sentence(table)}.")
@@ -178,7 +178,7 @@ def lifecycle_tables(contract: Contract) -> str:
 
 
 def callbacks_table(contract: Contract) -> str:
-    """Every callback: who sends it, its events, its attempts, what counts as success. Empty when there is none."""
+    """Every callback: its operation, events, attempts, success and timeout. Empty when there is none."""
     lines = callback_lines(contract)
     return markdown(CALLBACK_COLUMNS, (line.cells for line in lines)) if lines else ""
 
@@ -198,7 +198,7 @@ def all_tables(contracts: Sequence[Contract]) -> str:
 
 
 def replace_between_markers(text: str, name: str, table: str) -> str:
-    """Put `table` between `<!-- leyden:table NAME -->` and the `<!-- leyden:end -->` after it; the rest stays as it is.
+    """Put `table` between `<!-- leyden:table NAME -->` and the `<!-- leyden:end -->` after it; the rest is unchanged.
 
     Doing it twice changes nothing more. Raises `MarkerError` when the opening marker is not there exactly once, or
     when the next marker is not an end.
@@ -227,12 +227,12 @@ def _conditions(table: LifecycleTable) -> list[str]:
 
 
 def _cell(text: str) -> str:
-    """A text that cannot end its cell, its line or the markers around its table."""
+    """A text without characters that could end its cell, its row or the markers around its table."""
     return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
 
 
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table whose columns stand under one another."""
+    """A Markdown table with aligned columns."""
     cells = [[_cell(cell) for cell in row] for row in rows]
     widths = [max(len(row[at]) for row in [list(columns), *cells]) for at in range(len(columns))]
 
