@@ -1,4 +1,4 @@
-"""The command line: `leyden serve`, `leyden fuzz`, `leyden receiver-check`, `leyden listen` and the smaller ones."""
+"""The command line: `leyden serve`, `listen`, `receiver-check`, `table`, `fuzz`, `lab` and the other commands."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from leyden.server.errors import LeydenError
 from leyden.server.timestamps import parse_iso
 from leyden.server.version import VERSION
 
-# What `receiver-check` signs with unless it is told: known to everybody, so good for nothing else.
+# The default secret of `receiver-check`. It is public, and has no other use.
 EXAMPLE_SECRET = "whsec_YSBzZWNyZXQgZm9yIHJlY2VpdmVyLWNoZWNrIG9ubHk="
 
-_OVERLAY = "another reading of the spec: strict, lenient, ... (a name that is none lists them), or a file; repeatable"
+_OVERLAY = "an overlay for the spec: strict, lenient, ... (an unknown name lists them all), or a file; repeatable"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status: 0 done, 1 it could not be done, 2 it was asked for wrongly."""
+    """Run one command and return its exit status: 0 for success, 1 for a failure, 2 for wrong arguments."""
     given = sys.argv[1:] if arguments is None else arguments
     parser = _parser(given[0] if given else "")
     options = parser.parse_args(given)
@@ -44,16 +44,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 0
     except BrokenPipeError:
-        # Whoever read our output has had enough (`leyden table | head`).
+        # The reader of our output closed the pipe (`leyden table | head`).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
 def _parser(chosen: str = "") -> argparse.ArgumentParser:
-    """What `chosen` understands; with no such command, all of them by name."""
-    parser = argparse.ArgumentParser(prog="leyden", description="A laboratory for Lightning charges.")
+    """The parser with the options of the command `chosen`; if there is no such command, with all commands."""
+    parser = argparse.ArgumentParser(prog="leyden", description="A sandbox for a Lightning charge API.")
     commands = parser.add_subparsers(dest="command", metavar="command")
-    # A server that starts need not know what the other commands understand.
+    # The start of a server does not wait for the options of the other commands.
     for name in [chosen] if chosen in COMMANDS else COMMANDS:
         summary, describe = COMMANDS[name]
         describe(commands.add_parser(name, help=summary, description=summary[:1].upper() + summary[1:] + "."))
@@ -69,31 +69,34 @@ def _describe_serve(serve: argparse.ArgumentParser) -> None:
         "--data",
         default=":memory:",
         metavar="DIR",
-        help="directory to keep everything in (default: %(default)s, gone when it ends)",
+        help="directory to store all data in (default: %(default)s, which is lost at the end)",
     )
     serve.add_argument(
         "--durability",
         choices=("os", "interval", "always"),
         default="os",
-        help="what an answer waits for, with --data: os, the system has it (it outlives this process, not a power cut);"
-        " interval, the same, and the disk has it within about a second; always, the disk has it"
-        " (default: %(default)s)",
+        help="what a response waits for, with --data: os, the data is with the operating system (it survives the end of"
+        " this process, not a power failure); interval, the same, and it is on the disk within about a second; always,"
+        " it is on the disk (default: %(default)s)",
     )
     serve.add_argument(
-        "--api-key", action="append", metavar="KEY", help="a project's key; repeat for more projects (default: leyden)"
+        "--api-key",
+        action="append",
+        metavar="KEY",
+        help="the API key of a project; repeat for more projects (default: leyden)",
     )
     serve.add_argument(
-        "--start", type=_start, metavar="TIME", help="the clock's first instant (default: the real time)"
+        "--start", type=_start, metavar="TIME", help="the instant at which the clock starts (default: real time)"
     )
-    serve.add_argument("--rate", type=_rate, help="sandbox seconds per second; 0 freezes the clock (default: 1)")
-    serve.add_argument("--seed", type=seed, help="the seed of all chance (default: one nobody chose)")
+    serve.add_argument("--rate", type=_rate, help="sandbox seconds per real second; 0 pauses the clock (default: 1)")
+    serve.add_argument("--seed", type=seed, help="seed of all random choices (default: random)")
     serve.add_argument("--spec", metavar="FILE", help="serve this document instead of the packaged one")
     serve.add_argument("--overlay", action="append", default=[], metavar="NAME", help=_OVERLAY)
     serve.add_argument(
         "--egress",
         choices=MODES,
-        help="where callbacks may go: loopback, this machine; public, public addresses; none, nowhere, they are only"
-        " recorded (default: loopback when listening on loopback, public otherwise)",
+        help="addresses to which callbacks are sent: loopback, this machine; public, public addresses; none, they are"
+        " only recorded (default: loopback when listening on loopback, public otherwise)",
     )
     serve.add_argument(
         "--egress-allow",
@@ -101,42 +104,58 @@ def _describe_serve(serve: argparse.ArgumentParser) -> None:
         default=[],
         type=_network,
         metavar="CIDR",
-        help="a network that callbacks may go to besides; repeatable",
+        help="additional network to which callbacks are sent; repeatable",
     )
-    serve.add_argument("--public-url", type=_url, metavar="URL", help="base of the addresses given to wallets")
-    serve.add_argument("--no-control", action="store_true", help="leave the control plane under /sandbox/v1 out")
+    serve.add_argument(
+        "--public-url",
+        type=_url,
+        metavar="URL",
+        help="base URL of the LNURLs for wallets (default: the address of this server)",
+    )
+    serve.add_argument(
+        "--no-control", action="store_true", help="do not serve the control plane (/sandbox/v1) and the console"
+    )
     serve.add_argument(
         "--network",
         metavar="WHAT",
-        help="how payments arrive: direct, or over a simulated network such as scale-free:400, hub:50, line:4 or"
-        " star:12 (default: direct, or what --data was begun with)",
+        help="how payments are made: direct, or over a simulated network such as scale-free:400, hub:50, line:4 or"
+        " star:12 (default: direct, or the network of --data)",
     )
-    serve.add_argument("--mock-unbound", action="store_true", help="answer operations without code from their examples")
+    serve.add_argument(
+        "--mock-unbound", action="store_true", help="answer operations that have no handler with their examples"
+    )
     serve.set_defaults(run=_serve)
 
 
 def _describe_check(check: argparse.ArgumentParser) -> None:
-    check.add_argument("url", type=_endpoint, metavar="URL", help="your endpoint")
+    check.add_argument("url", type=_endpoint, metavar="URL", help="the endpoint to check")
     check.add_argument(
-        "--secret", type=_secret, default=EXAMPLE_SECRET, help="what your endpoint verifies with (default: %(default)s)"
+        "--secret",
+        type=_secret,
+        default=EXAMPLE_SECRET,
+        help="the webhook secret of the endpoint (default: %(default)s)",
     )
     check.add_argument(
-        "--grade", choices="ABCDF", default="B", help="exit with 1 below this grade (default: %(default)s)"
+        "--grade", choices="ABCDF", default="B", help="exit status 1 below this grade (default: %(default)s)"
     )
-    check.add_argument("--internal-id", metavar="TEXT", help="an internalId that your endpoint knows")
+    check.add_argument("--internal-id", metavar="TEXT", help="an internalId that the endpoint knows")
     check.add_argument(
-        "--amount", type=_amount, default="250000", metavar="MSAT", help="the amount it expects (default: %(default)s)"
+        "--amount",
+        type=_amount,
+        default="250000",
+        metavar="MSAT",
+        help="the amount that the endpoint expects (default: %(default)s)",
     )
-    check.add_argument("--charge-id", type=_uuid, metavar="ID", help="a Charge that your endpoint knows")
-    check.add_argument("--only", action="append", metavar="NAME", help="run this check only; repeatable")
+    check.add_argument("--charge-id", type=_uuid, metavar="ID", help="the id of a Charge that the endpoint knows")
+    check.add_argument("--only", action="append", metavar="NAME", help="run only this check; repeatable")
     check.add_argument(
         "--timeout",
         type=_timeout,
         default=5.0,
         metavar="SECONDS",
-        help="time for an answer, 1 to 15 (default: %(default)g)",
+        help="time limit for a response, 1 to 15 (default: %(default)g)",
     )
-    check.add_argument("--html", metavar="FILE", help="write the report as a page; - prints it")
+    check.add_argument("--html", metavar="FILE", help="write the report as an HTML page; - prints it")
     check.add_argument("--json", metavar="FILE", help="write the report as JSON; - prints it")
     check.add_argument("--overlay", action="append", default=[], metavar="NAME", help=_OVERLAY)
     _add_egress(check)
@@ -144,11 +163,19 @@ def _describe_check(check: argparse.ArgumentParser) -> None:
 
 
 def _describe_listen(listen: argparse.ArgumentParser) -> None:
-    listen.add_argument("url", type=_endpoint, metavar="URL", help="where to; without a path, the path of the callback")
     listen.add_argument(
-        "--server", type=_url, default="http://127.0.0.1:8402", metavar="URL", help="the sandbox (default: %(default)s)"
+        "url", type=_endpoint, metavar="URL", help="the target; if it has no path, the path of each callback is kept"
     )
-    listen.add_argument("--api-key", default="leyden", metavar="KEY", help="the project's key (default: %(default)s)")
+    listen.add_argument(
+        "--server",
+        type=_url,
+        default="http://127.0.0.1:8402",
+        metavar="URL",
+        help="the served sandbox (default: %(default)s)",
+    )
+    listen.add_argument(
+        "--api-key", default="leyden", metavar="KEY", help="the project's API key (default: %(default)s)"
+    )
     _add_egress(listen)
     listen.set_defaults(run=_listen)
 
@@ -156,7 +183,7 @@ def _describe_listen(listen: argparse.ArgumentParser) -> None:
 def _describe_table(table: argparse.ArgumentParser) -> None:
     table.add_argument("--spec", metavar="FILE", help="read this document instead of the packaged one")
     table.add_argument("--overlay", action="append", default=[], metavar="NAME", help=_OVERLAY)
-    table.add_argument("--into", metavar="FILE", help="put the tables between their markers in this Markdown file")
+    table.add_argument("--into", metavar="FILE", help="write the tables between their markers in this Markdown file")
     table.set_defaults(run=_table)
 
 
@@ -166,9 +193,11 @@ def _describe_lab(lab: argparse.ArgumentParser) -> None:
         nargs="?",
         default="leyden-lab",
         metavar="DIR",
-        help="where; what you have changed there stays (default: %(default)s)",
+        help="the directory; files that you have changed there are kept (default: %(default)s)",
     )
-    lab.add_argument("--no-browser", action="store_true", help="start JupyterLab and only print its address")
+    lab.add_argument(
+        "--no-browser", action="store_true", help="start JupyterLab without a browser and print its address"
+    )
     lab.set_defaults(run=_lab)
 
 
@@ -181,15 +210,20 @@ def _add_egress(command: argparse.ArgumentParser) -> None:
         "--egress",
         choices=("loopback", "public"),
         default="loopback",
-        help="this machine, or public addresses (default: %(default)s)",
+        help="addresses to which requests are sent: this machine, or public addresses (default: %(default)s)",
     )
     command.add_argument(
-        "--egress-allow", action="append", default=[], type=_network, metavar="CIDR", help="a network besides"
+        "--egress-allow",
+        action="append",
+        default=[],
+        type=_network,
+        metavar="CIDR",
+        help="additional network; repeatable",
     )
 
 
 def _serve(options: argparse.Namespace) -> int:
-    # Until it listens: there is no garbage among what is read, and looking for it takes a third of the time.
+    # Until it listens: loading leaves no garbage, and the collector would take a third of the start.
     gc.disable()
     from leyden.devserver.serve import serve
 
@@ -254,18 +288,18 @@ def _version(options: argparse.Namespace) -> int:
 
 
 _Describe = Callable[[argparse.ArgumentParser], None]
-# Each command: what it is for, and what it understands.
+# Each command: its summary, and the function that adds its options.
 COMMANDS: dict[str, tuple[str, _Describe]] = {
-    "serve": ("answer HTTP: the charge service, its Lightning node and its control plane", _describe_serve),
+    "serve": ("serve the charge service, its Lightning node and its control plane over HTTP", _describe_serve),
     "receiver-check": (
-        "send some forty difficult callbacks to an endpoint of yours and grade its answers",
+        "send 47 difficult callbacks to your endpoint and grade its responses",
         _describe_check,
     ),
-    "listen": ("hand on what a served sandbox's inboxes receive to a program on this machine", _describe_listen),
+    "listen": ("forward what the inboxes of a served sandbox receive to a program on this machine", _describe_listen),
     "table": ("print the routes, lifecycles and callbacks of the spec", _describe_table),
     **HARNESS,
-    "lab": ("copy the notebooks into a directory of yours and open them in JupyterLab", _describe_lab),
-    "version": ("print the versions of Leyden and of its contract", _describe_version),
+    "lab": ("copy the notebooks into a directory and open them in JupyterLab", _describe_lab),
+    "version": ("print the versions of Leyden and of the contract", _describe_version),
 }
 
 
@@ -328,7 +362,9 @@ def _amount(text: str) -> str:
 
 def _uuid(text: str) -> str:
     if not re.fullmatch("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", text):
-        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not a Charge's id: give the id that its creation answered")
+        raise argparse.ArgumentTypeError(
+            f"{text[:60]!r} is not a Charge's id: give the id in the response of its creation"
+        )
     return text
 
 
@@ -338,7 +374,7 @@ def _timeout(text: str) -> float:
     except ValueError:
         seconds = 0
     if not 1 <= seconds <= 15:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a time to wait: give 1 to 15 seconds")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a time limit: give 1 to 15 seconds")
     return seconds
 
 

@@ -1,4 +1,4 @@
-"""For an integrator's own tests: a sandbox in the process, or a server on a port, as new for every test.
+"""The pytest plugin: fixtures with a new sandbox for each test, in the process or served on a port.
 
     def test_a_paid_charge_is_shipped(leyden_server):
         order = my_shop(base_url=leyden_server, key="leyden").order("tea")
@@ -6,8 +6,8 @@
         leyden_server.sandbox.run()
         assert order.shipped
 
-Installed with Leyden and found by pytest by itself; `-p no:leyden` leaves it out. In the configuration file
-`leyden_seed` (0), `leyden_start` (2030-01-01T00:00:00Z) and `leyden_overlays` (a list) say what worlds are made from.
+pytest loads it wherever Leyden is installed; `-p no:leyden` disables it. Options of the configuration file:
+`leyden_seed` (0), `leyden_start` (2030-01-01T00:00:00Z) and `leyden_overlays` (a list).
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 
 class LiveServer(str):
-    """The base URL of a server on 127.0.0.1, for any client; and what stands behind it.
+    """The base URL of a server on 127.0.0.1, for any client; `sandbox` is the sandbox that it serves.
 
-    Callbacks stay with the built-in receivers: `sandbox.receiver("shop").inbox` has what `http://shop.localhost/` got,
-    to the byte, ready to be handed to the code under test.
+    Callbacks go to the built-in receivers: `sandbox.receiver("shop").inbox` holds the exact requests that
+    `http://shop.localhost/` received, which a test can pass to the code under test.
     """
 
     sandbox: Sandbox
 
     @property
     def api_key(self) -> str:
-        """The project's key, for the header `apikey`."""
+        """The project's API key, for the header `apikey`."""
         return self.sandbox.api_key
 
 
 class _Switch:
-    """The application of the server: whatever the test at hand put there."""
+    """The application of the server: it delegates to the application of the running test."""
 
     def __init__(self) -> None:
         self.app: ASGIApp | None = None
@@ -52,18 +52,16 @@ class _Switch:
         elif self.app is not None:
             await self.app(scope, receive, send)
         else:
-            # A client that outlives its test would otherwise write into the next one's world.
+            # A client that still runs after its test must not write into the sandbox of the next one.
             await send({"type": "http.response.start", "status": 503, "headers": [(b"content-type", b"text/plain")]})
-            await send({"type": "http.response.body", "body": b"this test has not asked for leyden_server"})
+            await send({"type": "http.response.body", "body": b"the running test does not use leyden_server"})
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The lines that the configuration file may have."""
-    parser.addini(
-        "leyden_seed", "Leyden: what looks like chance in the worlds of `sandbox` and `leyden_server`", default="0"
-    )
-    parser.addini("leyden_start", "Leyden: the first instant of those worlds, ISO 8601", default="")
-    parser.addini("leyden_overlays", "Leyden: other readings of the specification", type="args", default=[])
+    """Add the options of the configuration file."""
+    parser.addini("leyden_seed", "Leyden: seed of all random choices in `sandbox` and `leyden_server`", default="0")
+    parser.addini("leyden_start", "Leyden: the instant at which their clocks start, ISO 8601", default="")
+    parser.addini("leyden_overlays", "Leyden: overlays for the specification", type="args", default=[])
 
 
 @pytest.fixture
@@ -85,7 +83,7 @@ def _leyden_port() -> Iterator[tuple[str, _Switch]]:
 
 @pytest.fixture
 def leyden_server(pytestconfig: pytest.Config, _leyden_port: tuple[str, _Switch]) -> Iterator[LiveServer]:
-    """The URL of a running Leyden, the same for all tests, with a new world behind it in each: `.sandbox`."""
+    """The URL of a served Leyden, the same in all tests. Each test has its own sandbox there: `.sandbox`."""
     from leyden.devserver.multi_tenant import MultiTenantApp
     from leyden.sandbox.http_access import RecordingApp
 

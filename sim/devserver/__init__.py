@@ -1,1 +1,1 @@
-"""The desk: what integrators hold. The served sandbox, its control plane, and the command line's verbs."""
+"""The development server: `leyden serve`, `listen`, `receiver-check`, the control plane and the console."""

@@ -1,4 +1,4 @@
-"""Carried: a post handed to a courier, and its answer waited for."""
+"""Sends callback requests and waits for their responses."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from leyden.server.ports import CallbackRequest, CallbackResponse, CallbackTransport
 
 
-async def deliver(courier: CallbackTransport, post: CallbackRequest) -> CallbackResponse:
-    """The answer to one post. Must run in the courier's event loop."""
-    told: asyncio.Future[CallbackResponse] = asyncio.get_running_loop().create_future()
+async def deliver(transport: CallbackTransport, request: CallbackRequest) -> CallbackResponse:
+    """Send one request and return its response. Must run in the transport's event loop."""
+    result: asyncio.Future[CallbackResponse] = asyncio.get_running_loop().create_future()
 
-    def answered(_: CallbackRequest, answer: CallbackResponse) -> None:
-        if not told.done():  # whoever waited may have been told to stop
-            told.set_result(answer)
+    def complete(_: CallbackRequest, response: CallbackResponse) -> None:
+        if not result.done():  # the waiting task may have been cancelled
+            result.set_result(response)
 
-    courier.post(post, answered)
-    return await told
+    transport.post(request, complete)
+    return await result
 
 
-async def deliver_together(courier: CallbackTransport, posts: Sequence[CallbackRequest]) -> list[CallbackResponse]:
-    """The answers to posts that are sent at the same moment, in their order."""
-    return await asyncio.gather(*(deliver(courier, post) for post in posts))
+async def deliver_together(transport: CallbackTransport, requests: Sequence[CallbackRequest]) -> list[CallbackResponse]:
+    """Send requests at the same time and return their responses, in the order of the requests."""
+    return await asyncio.gather(*(deliver(transport, request) for request in requests))

@@ -1,4 +1,4 @@
-"""`leyden listen URL`: hands on what a served sandbox's inboxes receive to a program on this machine, as it happens."""
+"""`leyden listen URL`: forwards what a served sandbox's inboxes receive to a program on this machine."""
 
 from __future__ import annotations
 
@@ -22,128 +22,139 @@ from leyden.server.timestamps import parse_iso
 
 _PAGE = 100
 _WAIT_S = 1
-_PATIENCE_S = 20
+_REQUEST_TIMEOUT_S = 20
 _TIMEOUT_MS, _CONNECT_TIMEOUT_MS = 15_000, 3_000
-_AGAIN_S = 1.0
+_RETRY_S = 1.0
 
 
 class Unreachable(LeydenError):
-    """Nobody answers at the server's address."""
+    """No connection to the server can be made, or it does not answer."""
 
 
 class ControlClient:
-    """The control plane of a served sandbox, over HTTP, for one event loop."""
+    """A client of a served sandbox's control plane, for one event loop."""
 
     def __init__(self, server: str, api_key: str) -> None:
         self._server = server
         self._client = aiohttp.ClientSession(
-            headers={"apikey": api_key}, timeout=aiohttp.ClientTimeout(total=_PATIENCE_S), json_serialize=_json
+            headers={"apikey": api_key}, timeout=aiohttp.ClientTimeout(total=_REQUEST_TIMEOUT_S), json_serialize=_json
         )
 
     async def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """One request under `/sandbox/v1`. Raises `Unreachable`, or `LeydenError` when the server refuses."""
+        """Send one request to a path below `/sandbox/v1` and return the JSON of its response.
+
+        Raises `Unreachable`, and `LeydenError` for a status other than 200.
+        """
         try:
-            async with self._client.request(method, f"{self._server}/sandbox/v1{path}", json=body) as answer:
-                status, raw = answer.status, await answer.read()
+            async with self._client.request(method, f"{self._server}/sandbox/v1{path}", json=body) as response:
+                status, raw = response.status, await response.read()
         except (OSError, aiohttp.ClientError) as error:
             raise Unreachable(
-                f"nobody answers at {self._server} ({error}): start `leyden serve`, or name it with --server"
+                f"no server answers at {self._server} ({error}): start `leyden serve`, or give its URL with --server"
             ) from None
         if status == 401:
-            raise LeydenError(f"{self._server} does not know this key: give the project's with --api-key")
+            raise LeydenError(f"{self._server} does not know this API key: give the project's key with --api-key")
         if status != 200:
-            raise LeydenError(f"{self._server} answered {status} to {path}: is it a Leyden with its control plane?")
+            raise LeydenError(
+                f"{self._server} answered {status} to {path}: it has to be a Leyden with its control plane"
+            )
         return orjson.loads(raw)
 
     async def close(self) -> None:
-        """Let go of the connection, and of a question that is still open."""
+        """Close the connections. A request that waits for its response is cancelled."""
         await self._client.close()
 
 
 def listen(options: argparse.Namespace) -> int:
-    """Forward until interrupted. Raises `LeydenError` when there is no such server, or it refuses the key."""
+    """Forward until interrupted. Raises `LeydenError` if no server answers at first, or if it rejects the key."""
     asyncio.run(_listen(options))
     return 0
 
 
 async def _listen(options: argparse.Namespace) -> None:
-    desk = ControlClient(options.server, options.api_key)
+    client = ControlClient(options.server, options.api_key)
     egress = Egress(options.egress, allow=options.egress_allow)
-    courier = HttpTransport(check_address=egress.check_address, check_host=egress.check_host)
+    transport = HttpTransport(check_address=egress.check_address, check_host=egress.check_host)
     try:
-        seen = {inbox["name"]: inbox["received"] for inbox in await desk.ask("GET", "/inboxes")}
-        print(f"Listening to {options.server}: what comes to http://inbox.localhost goes to {options.url}", flush=True)
-        known, gone = 0, False
+        seen = {inbox["name"]: inbox["received"] for inbox in await client.ask("GET", "/inboxes")}
+        print(f"Listening to {options.server}: forwarding http://inbox.localhost to {options.url}", flush=True)
+        count, unreachable = 0, False
         while True:
             try:
-                waited = await desk.ask("POST", "/deliveries/wait", {"count": known + 1, "timeout": _WAIT_S})
-                known = waited["count"]
-                await _forward_new(desk, courier, options.url, seen)
-                gone = False
+                waited = await client.ask("POST", "/deliveries/wait", {"count": count + 1, "timeout": _WAIT_S})
+                count = waited["count"]
+                await _forward_new(client, transport, options.url, seen)
+                unreachable = False
             except Unreachable as error:
-                if not gone:
+                if not unreachable:
                     print(f"{error}; still listening", flush=True)
-                gone = True
-                await asyncio.sleep(_AGAIN_S)
+                unreachable = True
+                await asyncio.sleep(_RETRY_S)
     finally:
-        await courier.close()
-        await desk.close()
+        await transport.close()
+        await client.close()
 
 
-async def _forward_new(desk: ControlClient, courier: HttpTransport, url: str, seen: dict[str, int]) -> None:
-    """Forward whatever the inboxes got since they were last seen."""
-    for inbox in await desk.ask("GET", "/inboxes"):
+async def _forward_new(client: ControlClient, transport: HttpTransport, url: str, seen: dict[str, int]) -> None:
+    """Forward the requests that the inboxes received after those counted in `seen`, and count them there."""
+    for inbox in await client.ask("GET", "/inboxes"):
         name = inbox["name"]
         if inbox["received"] < seen.get(name, 0):
-            seen[name] = 0  # the world was reset
+            seen[name] = 0  # the sandbox was reset
         while inbox["received"] > seen.get(name, 0):
-            page = await desk.ask("GET", f"/inboxes/{name}?after={seen.get(name, 0)}&limit={_PAGE}")
-            secrets = [entry["secret"] for entry in (await desk.ask("GET", "/webhook-secret"))["secrets"]]
+            page = await client.ask("GET", f"/inboxes/{name}?after={seen.get(name, 0)}&limit={_PAGE}")
+            secrets = [entry["secret"] for entry in (await client.ask("GET", "/webhook-secret"))["secrets"]]
             if not page["posts"]:
                 break
-            for got in page["posts"]:
-                seen[name] = got["number"]
-                answer = await deliver(courier, forwarded_request(got, url, secrets, system_time_ms() // 1_000))
-                print(_line(name, got, answer), flush=True)
+            for received in page["posts"]:
+                seen[name] = received["number"]
+                response = await deliver(
+                    transport, forwarded_request(received, url, secrets, system_time_ms() // 1_000)
+                )
+                print(_line(name, received, response), flush=True)
 
 
-def forwarded_request(got: Mapping[str, Any], url: str, secrets: Sequence[str], now_s: int) -> CallbackRequest:
-    """What an inbox got, as a post to `url`; without a path in `url`, to the path it was sent to.
+def forwarded_request(received: Mapping[str, Any], url: str, secrets: Sequence[str], now_s: int) -> CallbackRequest:
+    """The request to `url` that forwards what an inbox received. If `url` has no path, the original path is kept.
 
-    A receiver compares timestamps with its own clock, so they are moved by as much as the sandbox's clock is off, and
-    sound signatures are made anew for them. Those that were not sound stay as they are, and so does everything else.
+    A receiver compares the timestamp with its own clock, so the timestamp is moved by the difference between that clock
+    and the sandbox's, and valid signatures are made again for it. Invalid signatures and everything else stay as they
+    are. `now_s` is the real time in seconds.
     """
-    headers = dict(got["headers"])
-    stamp, webhook_id = headers.get("webhook-timestamp", ""), headers.get("webhook-id", "")
-    body = got["body"].encode()
-    if stamp.isascii() and stamp.isdigit():
-        moved = str(max(0, int(stamp) + now_s - parse_iso(got["at"]) // 1_000))
-        fresh = {
-            signature_of(secret, webhook_id, stamp, body): signature_of(secret, webhook_id, moved, body)
+    headers = dict(received["headers"])
+    timestamp, webhook_id = headers.get("webhook-timestamp", ""), headers.get("webhook-id", "")
+    body = received["body"].encode()
+    if timestamp.isascii() and timestamp.isdigit():
+        moved = str(max(0, int(timestamp) + now_s - parse_iso(received["at"]) // 1_000))
+        renewed = {
+            signature_of(secret, webhook_id, timestamp, body): signature_of(secret, webhook_id, moved, body)
             for secret in secrets
         }
         headers["webhook-timestamp"] = moved
         if "webhook-signature" in headers:
             parts = [part.partition(",") for part in headers["webhook-signature"].split(" ")]
-            headers["webhook-signature"] = " ".join(f"{v}{comma}{fresh.get(s, s)}" for v, comma, s in parts)
+            headers["webhook-signature"] = " ".join(f"{v}{comma}{renewed.get(s, s)}" for v, comma, s in parts)
     target = urlsplit(url)
     if target.path in ("", "/") and not target.query:
-        sent_to = urlsplit(got["url"])
+        sent_to = urlsplit(received["url"])
         url = f"{target.scheme}://{target.netloc}{sent_to.path or '/'}" + (f"?{sent_to.query}" if sent_to.query else "")
-    return CallbackRequest(webhook_id, got["attempt"], url, headers, body, _CONNECT_TIMEOUT_MS, _TIMEOUT_MS)
+    return CallbackRequest(webhook_id, received["attempt"], url, headers, body, _CONNECT_TIMEOUT_MS, _TIMEOUT_MS)
 
 
-def _line(inbox: str, got: Mapping[str, Any], answer: CallbackResponse) -> str:
-    said = str(answer.status) if answer.status is not None else f"{answer.error} {answer.note}".strip()
+def _line(inbox: str, received: Mapping[str, Any], response: CallbackResponse) -> str:
+    result = str(response.status) if response.status is not None else f"{response.error} {response.note}".strip()
     try:
-        body = orjson.loads(got["body"])
-        about = str(body.get("data", body).get("id", "")) if isinstance(body, dict) else ""
+        body = orjson.loads(received["body"])
+        charge_id = str(body.get("data", body).get("id", "")) if isinstance(body, dict) else ""
     except (orjson.JSONDecodeError, AttributeError):
-        about = ""
-    event = got["event"] or "(no event)"
-    words = f"{got['at']}  {inbox}  {event}  {about}  attempt {got['attempt']} -> {said} in {answer.latency_ms} ms"
-    # What receivers and faults put in is printed, never obeyed.
-    return "".join(char if char.isprintable() else "?" for char in words)
+        charge_id = ""
+    event = received["event"] or "(no event)"
+    line = (
+        f"{received['at']}  {inbox}  {event}  {charge_id}  attempt {received['attempt']} -> {result}"
+        f" in {response.latency_ms} ms"
+    )
+    # Receivers and faults choose some of this text: a terminal must not obey it.
+    return "".join(char if char.isprintable() else "?" for char in line)
 
 
 def _json(body: Any) -> str:

@@ -1,4 +1,4 @@
-"""The host: one server, many worlds. The key on a request says whose desk it is put on."""
+"""One ASGI application over several worlds: the API key of a request selects its world."""
 
 from __future__ import annotations
 
@@ -16,58 +16,61 @@ from leyden.world.world import World
 
 log = logging.getLogger("leyden")
 
-_LOOK_AGAIN_S = 0.5
-_LOOK_CLOSELY_S = 0.02
-_SYNC_AGAIN_S = 0.25
+_RECHECK_S = 0.5
+_POLL_S = 0.02
+_SYNC_POLL_S = 0.25
 
 
 class MultiTenantApp:
-    """An ASGI application over worlds, by their keys. A key opens its own world and no other.
+    """An ASGI application over worlds, by their API keys. A key opens its own world and no other.
 
-    Requests without a known key go to the first world, whose door refuses them; those that need none (LNURL) to the
-    world that has what the path names. After each request whatever is due at once is run, and a live clock is followed.
-    What cannot be done because the disk is full stays due, and is tried again twice a second.
-    Where the worlds have levers there is a console, too.
+    A request without a known key goes to the first world, which rejects it; a request that needs no key (LNURL) goes to
+    the world that has the resource of its path. After each request the events that are due run, and so do those that
+    become due while a clock runs. An event that fails because the disk is full stays due and is tried again twice a
+    second. The console is served if the worlds have a control plane.
 
-    `sync_by` tells real milliseconds; given, the stores are asked several times a second whether it is time for them to
-    reach the disk (policy `interval`).
+    `sync_clock` returns real milliseconds. If it is given, each store is asked four times a second whether it has to be
+    synced to the disk (durability `interval`).
     """
 
-    def __init__(self, worlds: Mapping[str, World], *, sync_by: Callable[[], int] | None = None) -> None:
+    def __init__(self, worlds: Mapping[str, World], *, sync_clock: Callable[[], int] | None = None) -> None:
         self._worlds = {key.encode("latin-1", "replace"): world for key, world in worlds.items()}
         self._first = next(iter(self._worlds.values()))
         self._header = self._first.service.pipeline.api_key_header
         self._console = (
             None if self._first.config.control is None else PublicPage(console, self._first.service.pipeline)
         )
-        self._moved = asyncio.Event()
-        self._looks_at_s = 0.0  # on the loop's clock
+        self._schedule_changed = asyncio.Event()
+        self._next_check_at_s = 0.0  # on the event loop's clock
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._sync_by = sync_by
-        self._troubles: dict[World, str] = {}
+        self._sync_clock = sync_clock
+        self._errors: dict[World, str] = {}
         for key, world in worlds.items():
             if any(
                 other.service.projects.project_for_key(key) is not None
                 for other in worlds.values()
                 if other is not world
             ):
-                raise LeydenError("a key opens another project of this server already: give each project its own")
+                raise LeydenError("a key belongs to another project of this server already: give each project its own")
             world.attach(self)
 
     def name_taken(self, user: str) -> bool:
-        """Whether any world of this server has given the lightning address away."""
+        """Whether any world of this server uses the lightning address."""
         return any(world.service.static_charges.by_user(user) is not None for world in self._worlds.values())
 
     def key_taken(self, key: str) -> bool:
-        """Whether the key was ever given to a world of this server."""
+        """Whether the key was ever issued in a world of this server."""
         worlds = self._worlds
         return key.encode("latin-1", "replace") in worlds or any(
             world.service.projects.was_issued(key) for world in worlds.values()
         )
 
     async def until(self, done: Callable[[], bool], timeout_s: float) -> None:
-        """Wait until `done()`, for real seconds at most. Whoever asks from outside the server's own loop, as a notebook
-        does that serves its sandbox beside it, is not kept waiting: there nothing else could happen meanwhile."""
+        """Wait until `done()` returns true, for at most `timeout_s` real seconds.
+
+        Returns at once outside the server's event loop, as in a notebook that serves its sandbox in a thread: nothing
+        could happen there during the wait.
+        """
         try:
             waits = asyncio.get_running_loop() is self._loop
         except RuntimeError:
@@ -77,11 +80,11 @@ class MultiTenantApp:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while not done():
-                    await asyncio.sleep(_LOOK_CLOSELY_S)
+                    await asyncio.sleep(_POLL_S)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            return await self._live(receive, send)
+            return await self._lifespan(receive, send)
         if scope["path"] == CONSOLE_PATH and self._console is not None:
             return await self._console(scope, receive, send)
         world = self._world_of(scope)
@@ -90,9 +93,9 @@ class MultiTenantApp:
         if wait_s == 0 or world.transport.has_pending_responses:
             self._catch_up(world)
             wait_s = world.real_seconds_until_due()
-        # Most requests wake nobody: the follower looks again before the next event is due.
-        if self._troubles or (wait_s is not None and asyncio.get_running_loop().time() + wait_s < self._looks_at_s):
-            self._moved.set()
+        # Most requests need no wake-up, because `_run_due_events` checks again before the next event is due.
+        if self._errors or (wait_s is not None and asyncio.get_running_loop().time() + wait_s < self._next_check_at_s):
+            self._schedule_changed.set()
         return None
 
     def _world_of(self, scope: Scope) -> World:
@@ -103,7 +106,7 @@ class MultiTenantApp:
                 continue
             if value in self._worlds:
                 return self._worlds[value]
-            key = value.decode("latin-1")  # one that a project changed to since
+            key = value.decode("latin-1")  # perhaps a key that was issued later
             for world in self._worlds.values():
                 if world.service.projects.project_for_key(key) is not None:
                     return world
@@ -114,14 +117,14 @@ class MultiTenantApp:
                 return world
         return self._first
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         self._loop = asyncio.get_running_loop()
         for world in self._worlds.values():
-            self._catch_up(world)  # what fell due while nobody served, before the first request is answered
-        tasks = [asyncio.create_task(self._follow())]
-        if self._sync_by is not None:
-            tasks.append(asyncio.create_task(self._sync(self._sync_by)))
+            self._catch_up(world)  # what became due while nothing was served, before the first request
+        tasks = [asyncio.create_task(self._run_due_events())]
+        if self._sync_clock is not None:
+            tasks.append(asyncio.create_task(self._sync(self._sync_clock)))
         await send({"type": "lifespan.startup.complete"})
         await receive()
         for task in tasks:
@@ -132,46 +135,46 @@ class MultiTenantApp:
             await world.close_external_transport()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _follow(self) -> None:
-        """Wake when the first live world's next event is due, and whenever a request may have changed which that is."""
+    async def _run_due_events(self) -> None:
+        """Run events when they become due. A request may change which event is next, and then wakes this task."""
         while True:
-            self._moved.clear()
+            self._schedule_changed.clear()
             waits = [wait for world in self._worlds.values() if (wait := world.real_seconds_until_due()) is not None]
-            if self._troubles:
-                await asyncio.sleep(_LOOK_AGAIN_S)
+            if self._errors:
+                await asyncio.sleep(_RECHECK_S)
             else:
-                wait_s = min([*waits, _LOOK_AGAIN_S])
-                self._looks_at_s = asyncio.get_running_loop().time() + wait_s
+                wait_s = min([*waits, _RECHECK_S])
+                self._next_check_at_s = asyncio.get_running_loop().time() + wait_s
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._moved.wait(), wait_s)
+                    await asyncio.wait_for(self._schedule_changed.wait(), wait_s)
             for world in self._worlds.values():
-                if world.clock.rate or world.transport.has_pending_responses or world in self._troubles:
+                if world.clock.rate or world.transport.has_pending_responses or world in self._errors:
                     self._catch_up(world)
 
     def _catch_up(self, world: World) -> None:
-        """Run what is due. Whatever fails stays due, says so once, and stops nobody else."""
+        """Run the due events of a world. One that fails stays due and is logged once; no other world is affected."""
         try:
             world.catch_up()
         except StorageUnavailable as refusal:
-            if self._troubles.get(world) != refusal.detail:
-                log.error("what is due has to wait for the disk: %s", refusal.detail)
-            self._troubles[world] = refusal.detail
+            if self._errors.get(world) != refusal.detail:
+                log.error("due events wait for the disk: %s", refusal.detail)
+            self._errors[world] = refusal.detail
         except Exception as error:
-            if self._troubles.get(world) != repr(error):
-                log.exception("what is due failed on a defect of Leyden's own, and will be tried again")
-            self._troubles[world] = repr(error)
+            if self._errors.get(world) != repr(error):
+                log.exception("a due event failed because of a defect in Leyden, and will be tried again")
+            self._errors[world] = repr(error)
         else:
-            self._troubles.pop(world, None)
+            self._errors.pop(world, None)
 
     async def _sync(self, wall_ms: Callable[[], int]) -> None:
-        said = ""
+        reported = ""
         while True:
-            await asyncio.sleep(_SYNC_AGAIN_S)
+            await asyncio.sleep(_SYNC_POLL_S)
             for world in self._worlds.values():
                 try:
                     if await asyncio.to_thread(world.store.maybe_sync, wall_ms()):
-                        said = ""
+                        reported = ""
                 except StorageUnavailable as refusal:
-                    if said != refusal.detail:
-                        log.error("what was answered may not outlive a power cut: %s", refusal.detail)
-                    said = refusal.detail
+                    if reported != refusal.detail:
+                        log.error("the latest responses may be lost in a power failure: %s", refusal.detail)
+                    reported = refusal.detail

@@ -1,4 +1,4 @@
-"""`leyden serve`: the sandbox on a port, until it is told to stop."""
+"""`leyden serve`: serves one sandbox for each API key on a port, until it is interrupted."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from leyden.world.world import World
 
 DEFAULT_KEY = "leyden"
 _READABLE_ENTRIES = 100_000
-# A request leaves no cycles behind, but a dozen objects that stay. Python would look for garbage after every sixtieth
-# request; after every thousandth it finds as much, and each request costs a twentieth less.
-_YOUNG_OBJECTS = 10_000
+# A request leaves no reference cycles, but a dozen objects that stay. By default the garbage collector would run after
+# every sixtieth request; after every thousandth it finds as much, and each request costs 5 % less CPU.
+_GC_THRESHOLD = 10_000
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def serve(options: argparse.Namespace) -> int:
-    """Build a world for each key and serve them. Raises `LeydenError` with one clear line when it cannot."""
+    """Open a world for each key and serve them. Raises `LeydenError` with one line that says what to change."""
     keys = options.api_key or [DEFAULT_KEY]
     for key in keys:
         try:
@@ -54,11 +54,11 @@ def serve(options: argparse.Namespace) -> int:
     try:
         for index, key in enumerate(keys):
             worlds[key] = _world_for_key(options, key, index, public_url, egress)
-        host = MultiTenantApp(worlds, sync_by=system_time_ms if options.durability == "interval" else None)
-        gc.freeze()  # what was read is here to stay: the collector need not look at it again and again
-        gc.set_threshold(_YOUNG_OBJECTS)
+        app = MultiTenantApp(worlds, sync_clock=system_time_ms if options.durability == "interval" else None)
+        gc.freeze()  # what was loaded stays: the collector need not examine it
+        gc.set_threshold(_GC_THRESHOLD)
         gc.enable()
-        run_server(host, listener, ready=lambda: _announce(options, url, worlds))
+        run_server(app, listener, ready=lambda: _announce(options, url, worlds))
     finally:
         listener.close()
         for world in worlds.values():
@@ -67,11 +67,11 @@ def serve(options: argparse.Namespace) -> int:
 
 
 def _announce(options: argparse.Namespace, url: str, worlds: Mapping[str, World]) -> None:
-    """The one line that programs wait for; and, beside it, what a person needs for the first request."""
+    """Print the line that programs wait for on stdout, and what a person needs for a first request on stderr."""
     print(f"Leyden listening on {url}", flush=True)
     world = next(iter(worlds.values()))
     plan = world.config
-    # A key that was given is its holder's secret; the default one is not, unless it was changed since.
+    # A key that was given is a secret; the default key is not, unless it was replaced.
     secret = options.api_key or world.service.projects.project_for_key(DEFAULT_KEY) is None
     key = "" if secret else f", apikey: {DEFAULT_KEY}"
     kept = "in memory" if options.data == ":memory:" else f"in {options.data}"
@@ -80,8 +80,8 @@ def _announce(options: argparse.Namespace, url: str, worlds: Mapping[str, World]
 
 
 def _egress(options: argparse.Namespace, *urls: str) -> Egress:
-    """Where the callbacks of every world may go; never to one of these `urls`, at which the server itself is reached,
-    nor, when it listens everywhere, to any address of this machine at its port."""
+    """The egress policy of every world. It never allows `urls`, where the server itself is reached; nor, if the server
+    listens on all addresses, any address of this machine at its port."""
     own = [(parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme]) for parts in map(urlsplit, urls)]
     listened = parse_host_address(own[0][0])
     if listened is not None and listened.is_unspecified:
@@ -105,10 +105,10 @@ def _open_world(
     saved = World.saved(store)
     if saved is not None and options.seed is not None and options.seed != saved["given_seed"]:
         raise StoreError(
-            f"{options.data} was begun with --seed {saved['given_seed']}: leave --seed out, or use a new --data"
+            f"{options.data} was created with --seed {saved['given_seed']}: leave --seed out, or use a new --data"
         )
     if saved is not None and options.start is not None and options.start != saved["given_start_ms"]:
-        raise StoreError(f"{options.data} was begun at another --start: leave --start out, or use a new --data")
+        raise StoreError(f"{options.data} was created with another --start: leave --start out, or use a new --data")
     if saved is not None:
         given_seed, seed = saved["given_seed"], saved["seed"]
         given_start_ms, start_ms = saved["given_start_ms"], saved["start_ms"]
@@ -119,7 +119,7 @@ def _open_world(
     rate = options.rate
     if rate is None:
         rate = 1.0 if saved is None else saved["rate"]
-    plan = world_config(
+    config = world_config(
         seed=seed,
         start_ms=start_ms,
         spec=options.spec,
@@ -134,17 +134,18 @@ def _open_world(
         given_seed=given_seed,
         given_start_ms=given_start_ms,
     )
-    courier = HttpTransport(check_address=egress.check_address, check_host=egress.check_host)
+    transport = HttpTransport(check_address=egress.check_address, check_host=egress.check_host)
     if options.durability != "always" or not store.is_durable:
-        return World(plan, store, control_handlers=control_handlers, external_transport=courier, public_url=public_url)
-    settled = GroupCommit(store).wait_durable
-    outside = DurableTransport(courier, settled)
+        return World(
+            config, store, control_handlers=control_handlers, external_transport=transport, public_url=public_url
+        )
+    wait_durable = GroupCommit(store).wait_durable
     return World(
-        plan,
+        config,
         store,
         control_handlers=control_handlers,
-        external_transport=outside,
-        wait_durable=settled,
+        external_transport=DurableTransport(transport, wait_durable),
+        wait_durable=wait_durable,
         public_url=public_url,
     )
 
@@ -152,13 +153,13 @@ def _open_world(
 def _store(options: argparse.Namespace, key: str) -> Store:
     if options.data == ":memory:":
         return Store.memory()
-    # A folder per key: each is a whole sandbox of its own, whatever keys are given next time and in what order.
+    # A directory for each key: it holds a whole sandbox, whatever other keys are given next time and in what order.
     folder = Path(options.data) / hashlib.sha256(key.encode()).hexdigest()[:16]
     return Store.open(folder, policy=options.durability, group_commit=options.durability == "always")
 
 
 def _seed_for(seed: int, key: str, index: int) -> int:
-    """The first project's world has the given seed; further ones have seeds of their own, so that no ids repeat."""
+    """The given seed for the first project, derived ones for the others, so that no ids repeat."""
     if index == 0:
         return seed
     return int.from_bytes(hashlib.sha256(f"{seed} {key}".encode()).digest()[:6], "big")

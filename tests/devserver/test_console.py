@@ -145,7 +145,7 @@ def test_a_held_payment_is_settled_and_another_given_back(console: Tab, sandbox:
     console.until(f"!{DETAIL}.querySelector('.succeeded')")
     choose(console, DETAIL, "hold")
     console.click("Pay", DETAIL)
-    console.click("Give back", DETAIL)
+    console.click("Cancel", DETAIL)
     console.until(f"!!{DETAIL}.querySelector('.failed')")
     assert console(STATUSES) == "error,completed"
 
@@ -220,7 +220,7 @@ def test_older_charges_come_in_portions(console: Tab, sandbox: Sandbox) -> None:
         sandbox.charges.create(amount="1000", description=f"Tea {number}")
     console("dispatchEvent(new Event('focus'))")
     console.until(f"{CHARGES}.tBodies[0].rows.length === 25")
-    console.click("Older ones")
+    console.click("Older charges")
     console.until(f"{CHARGES}.tBodies[0].rows.length === 27")
     assert console("document.getElementById('more').hidden")
 
@@ -246,16 +246,14 @@ def test_the_clock_is_made_live_and_a_rate_set_elsewhere_is_shown(anywhere: Tab)
         assert client.ok("GET", "/sandbox/v1/clock")["rate"] == 60
         client.ok("PATCH", "/sandbox/v1/clock", {"rate": 2.5})
         anywhere("dispatchEvent(new Event('focus'))")
-        anywhere.until(
-            f"{clock}.querySelector('select').selectedOptions[0].textContent === '2.5 times as fast as ours'"
-        )
+        anywhere.until(f"{clock}.querySelector('select').selectedOptions[0].textContent === '2.5 times real time'")
 
 
 @needs_browser
 def test_a_clock_that_may_not_run_is_shown_to_stand_still(console: Tab) -> None:
     clock = "document.querySelector('.clock')"
     choose(console, clock, "60")
-    console.until(f"{VERDICT}.startsWith('/rate time stands still in a sandbox that is not served')")
+    console.until(f"{VERDICT}.startsWith('/rate the clock of a sandbox that is not served is paused')")
     console.until(f"{clock}.querySelector('select').value === '0'")
 
 

@@ -89,7 +89,7 @@ def test_seed_start_and_overlays_come_from_the_configuration_file(suite: pytest.
     suite.makeini(CONFIG + "leyden_seed = 42\nleyden_start = 2031-02-03T04:05:06Z\nleyden_overlays = lenient\n")
     suite.makepyfile("""
         def test_the_world(sandbox):
-            assert sandbox.now == "2031-02-03T04:05:06.000Z" and sandbox.world.plan.seed == 42
+            assert sandbox.now == "2031-02-03T04:05:06.000Z" and sandbox.world.config.seed == 42
             sandbox.charges.create(amount=1000, description="an integer: lenient takes it")
     """)
     suite.runpytest_inprocess().assert_outcomes(passed=1)

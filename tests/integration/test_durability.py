@@ -333,7 +333,7 @@ def test_under_interval_the_disk_has_everything_soon(tmp_path: Path, monkeypatch
         store = Store.open(tmp_path, policy="interval", interval_ms=1)
         plan = world_config(seed=1, start_ms=START_MS, rate=0, real_clock=lambda: wall[0])
         world = World(plan, store, control_handlers=control_handlers)
-        host = MultiTenantApp({"leyden": world}, sync_by=lambda: wall[0])
+        host = MultiTenantApp({"leyden": world}, sync_clock=lambda: wall[0])
         spoken: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         heard: list[dict[str, Any]] = []
 

@@ -1,16 +1,16 @@
 "use strict";
-// The console asks what any client may ask, with the key in its header, and draws the answers. It keeps nothing but
-// which charge is chosen, how many are shown, and the payments made from here.
+// The console sends the requests that any client can send, and shows the responses. Its only state: the selected charge,
+// the number of charges shown, and the payments made here.
 
 const PORTION = 25;
 const OUTCOMES = ["settle", "hold", "wrong_secret", "underpay", "overpay", "overpay_double", "incomplete", "fail"];
-const ANSWERS = [["200", 200], ["500", 500], ["410, gone", 410], ["nothing, in time", "timeout"]];
+const ANSWERS = [["200", 200], ["500", 500], ["410 Gone", 410], ["timeout", "timeout"]];
 
 const the = (id) => document.getElementById(id);
 const key = the("key");
 const own = { chosen: null, shown: PORTION, payments: new Map(), drawn: new Map(), looking: false, again: false };
 
-/** An element with its properties and children; texts are texts, whatever stands in them. */
+/** Create an element with properties and children. Strings become text nodes and are never parsed as HTML. */
 function make(name, properties, ...children) {
   const node = Object.assign(document.createElement(name), properties);
   node.append(...children.flat().filter((child) => child !== null));
@@ -39,7 +39,7 @@ async function ask(method, path, body) {
   return answer;
 }
 
-// What is done
+// Actions
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
@@ -57,7 +57,7 @@ function tell(text, refused) {
   verdict.className = refused ? "refused" : "";
 }
 
-/** One request on somebody's behalf: shown as a command, with what came of it; then everything is looked at again. */
+/** Send one request for the user, show it as a command with its result, and refresh the page. */
 async function act(method, path, body, what) {
   the("curl").textContent = command(method, path, body);
   the("curl").hidden = the("copy").hidden = false;
@@ -94,7 +94,7 @@ function leave() {
   the("detail").hidden = true;
 }
 
-// What is shown
+// Views
 
 const grouped = (digits) => String(digits).replace(/\B(?=(\d{3})+$)/g, " ");
 const instant = (iso) => iso.replace("T", " ").replace(".000Z", "").replace("Z", "");
@@ -120,7 +120,7 @@ function chargeRow(charge, now) {
 }
 
 function attemptLine(attempt) {
-  const came = attempt.status ?? attempt.error ?? "under way";
+  const came = attempt.status ?? attempt.error ?? "in flight";
   const note = attempt.note ? ` (${attempt.note})` : "";
   return make("li", {}, make("time", {}, instant(attempt.at)), ` attempt ${attempt.number}: ${came}${note}`);
 }
@@ -139,7 +139,7 @@ function deliveryBox(delivery) {
   return make("div", {},
     make("div", { className: "row" }, make("strong", {}, delivery.event), pill(delivery.status), delivery.url, due, button("Send again", again)),
     make("ol", { className: "attempts" }, delivery.attempts.map(attemptLine)),
-    make("details", {}, make("summary", {}, "what was posted"), make("pre", {}, pretty(delivery.body))));
+    make("details", {}, make("summary", {}, "request body"), make("pre", {}, pretty(delivery.body))));
 }
 
 function paymentLine(payment) {
@@ -147,14 +147,14 @@ function paymentLine(payment) {
   const end = (verb, what) => () => act("POST", `/sandbox/v1/payments/${payment.id}/${verb}`, undefined, what);
   return make("div", { className: "row" }, pill(payment.status), `${grouped(payment.amount)} msat`,
     payment.reason === null ? null : make("span", { className: "hint" }, payment.reason),
-    held ? button("Settle", end("settle", "The held payment goes through")) : null,
-    held ? button("Give back", end("cancel", "The held payment goes back")) : null);
+    held ? button("Settle", end("settle", "The held payment is settled")) : null,
+    held ? button("Cancel", end("cancel", "The held payment is cancelled")) : null);
 }
 
 function payForm(charge) {
-  const outcome = make("select", { ariaLabel: "what becomes of the payment" }, OUTCOMES.map((name) => make("option", {}, name)));
+  const outcome = make("select", { ariaLabel: "outcome of the payment" }, OUTCOMES.map((name) => make("option", {}, name)));
   const lose = () => act("POST", `/sandbox/v1/charges/${charge.id}/fail`, { reason: "lost from the console" }, "The invoice is lost");
-  return make("div", { className: "row" }, "Pay, and let it", outcome, button("Pay", () => pay(charge, outcome.value)), button("Lose the invoice", lose));
+  return make("div", { className: "row" }, "Pay with outcome", outcome, button("Pay", () => pay(charge, outcome.value)), button("Lose the invoice", lose));
 }
 
 function drawDetail(charge, payments, deliveries) {
@@ -172,7 +172,7 @@ function drawDetail(charge, payments, deliveries) {
     ...(payments.length ? payments.map(paymentLine) : none("None yet.")),
     make("h3", {}, "Callbacks"),
     ...(deliveries.length ? deliveries.map(deliveryBox)
-      : none(charge.callbackUrl === null ? "None asked for." : "None yet: one is sent when the charge reaches its end.")));
+      : none(charge.callbackUrl === null ? "This charge has no callback URL." : "None yet: one is sent when the charge reaches a final state.")));
   the("detail").hidden = false;
 }
 
@@ -189,11 +189,11 @@ function inboxBox(inbox) {
 
 function drawRate(rate) {
   const known = [...the("rate").options].some((option) => option.value === rate);
-  if (!known) the("rate").append(make("option", { value: rate }, `${rate} times as fast as ours`));
+  if (!known) the("rate").append(make("option", { value: rate }, `${rate} times real time`));
   the("rate").value = rate;
 }
 
-/** Draw a part anew only when what it shows has changed: what somebody holds or reads there stays. */
+/** Draw a part again only if its data has changed: a selection or an open menu there is kept. */
 function draw(part, facts, how) {
   const now = JSON.stringify(facts);
   if (own.drawn.get(part) === now) return;
@@ -241,7 +241,7 @@ async function lookOnce() {
   return world;
 }
 
-/** Look at everything once; a look that is asked for meanwhile follows. */
+/** Refresh the page. A refresh that is requested meanwhile follows. */
 async function look() {
   if (own.looking) {
     own.again = true;
@@ -255,15 +255,15 @@ async function look() {
     } while (own.again);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    the("now").textContent = "no time known";
-    if (error.status === 404) leave(); // the world was begun anew, and does not know the charge
+    the("now").textContent = "unknown time";
+    if (error.status === 404) leave(); // the sandbox was reset and has no such charge
     else tell(error.message, true);
   } finally {
     own.looking = false;
   }
 }
 
-// The page's own handles
+// Event handlers
 
 the("charge").onsubmit = async (event) => {
   event.preventDefault();
@@ -280,7 +280,7 @@ the("moves").onclick = (event) => {
 };
 the("rate").onchange = async () => {
   await act("PATCH", "/sandbox/v1/clock", { rate: Number(the("rate").value) }, "The clock's rate is set");
-  own.drawn.delete("rate"); // shown as it is, if that was refused
+  own.drawn.delete("rate"); // shows the present rate if the change was refused
   await look();
 };
 the("more").onclick = () => { own.shown += PORTION; return look(); };

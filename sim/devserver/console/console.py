@@ -1,7 +1,7 @@
-"""The console: a page on which a person does what a client and its customers do, and sees what comes of it.
+"""The console: a web page to create charges, pay them, move the clock and see the callbacks.
 
-It is a client like any other. Everything on it is asked of the service and of the control plane with the project's key,
-and each thing done there is shown as the command that does the same.
+It uses the public API and the control plane with the project's key, as any client does, and shows each request that it
+makes as a curl command.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CONSOLE_PATH = "/console"
 
 
 def console() -> Response:
-    """The page. It may run its own script and ask its own server, and nothing else; nobody may show it in a frame."""
+    """The page. Its policy allows its own script and style and requests to its own server, and forbids frames."""
     page, policy = _page()
     return HTMLResponse(page, headers={"content-security-policy": policy, "referrer-policy": "no-referrer"})
 

@@ -1,4 +1,4 @@
-"""The control plane, callbacks: what was sent, sending it again, waiting for it, and the secret that signs it."""
+"""The control plane's operations for callbacks: deliveries, replays, waiting, webhook secrets, the receiver check."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from leyden.world.world import World
 
 
 class CallbackControl:
-    """Handlers of the sandbox document for one world's callbacks."""
+    """Handlers for one world's callbacks."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -28,25 +28,25 @@ class CallbackControl:
 
     @handles()
     def list_deliveries(self, call: Request) -> list[dict[str, Any]]:
-        """The callbacks that fit, the oldest first."""
+        """The deliveries that match the filter, the oldest first."""
         return [_delivery(row, self._world) for row in self._matching(call.query)]
 
     @handles(raises=(NotFound,))
     def get_delivery(self, call: Request) -> dict[str, Any]:
-        """One callback, to the byte."""
+        """One delivery, with the exact bytes of its attempts."""
         return _delivery(self._find(call.path["id"]), self._world)
 
     @handles(raises=(NotFound, Conflict))
     def replay_delivery(self, call: Request) -> dict[str, Any]:
-        """Send one message again."""
+        """Send one delivery's message again."""
         row = self._find(call.path["id"])
         if is_in_flight(row):
-            raise Conflict("an attempt of this delivery is under way: wait for its answer, then ask again")
+            raise Conflict("an attempt of this delivery is in flight: wait for its response, then try again")
         return _delivery(self._world.service.outbox.replay(row["id"]), self._world)
 
     @handles()
     def replay_deliveries(self, call: Request) -> dict[str, Any]:
-        """Send again whatever fits and is not on its way."""
+        """Send again each delivery that matches the filter and is not in flight."""
         callbacks = self._world.service.outbox
         ids = [row["id"] for row in self._matching(call.body) if not is_in_flight(row)]
         for delivery_id in ids:
@@ -55,11 +55,11 @@ class CallbackControl:
 
     @handles(raises=(SemanticConflict,))
     async def wait_for_deliveries(self, call: Request) -> dict[str, Any]:
-        """Wait, in real time, until enough deliveries fit. A world that nobody serves has nothing to wait for."""
+        """Wait, in real time, until enough deliveries match. A world that is not served answers at once."""
         world, wanted = self._world, call.body["count"]
         charge = call.body.get("chargeId")
         if charge is not None and not self._charge_exists(charge):
-            detail = "no Charge and no Static Charge has this id, so no delivery ever will: check it"
+            detail = "no Charge and no Static Charge has this id, so that no delivery can match: check the id"
             raise SemanticConflict(detail, field_errors=[FieldError("/chargeId", detail)])
         counted = self._counter(call.body)
         if world.server is not None:
@@ -71,7 +71,7 @@ class CallbackControl:
 
     @handles()
     def get_webhook_secret(self, call: Request) -> dict[str, Any]:
-        """The secrets that sign now."""
+        """The secrets that sign now, the newest first."""
         now = self._world.clock.now()
         secrets = [
             {
@@ -86,7 +86,7 @@ class CallbackControl:
 
     @handles()
     def rotate_webhook_secret(self, call: Request) -> dict[str, Any]:
-        """Change the secret; the old one signs too for a while."""
+        """Replace the secret; for a time the former one signs, too."""
         self._world.service.projects.rotate_secret(call.project)
         return self.get_webhook_secret(call)
 
@@ -94,11 +94,11 @@ class CallbackControl:
 
     @handles(raises=(SemanticConflict,))
     async def check_receiver(self, call: Request) -> dict[str, Any]:
-        """Grade an endpoint on the real network."""
+        """Check an endpoint on the real network and grade it."""
         world, body = self._world, call.body
         if world.external_transport is None:
             raise SemanticConflict(
-                "a sandbox that is not served reaches no endpoint: use `leyden receiver-check URL` or `leyden serve`"
+                "a sandbox that is not served cannot reach an endpoint: use `leyden receiver-check` or `leyden serve`"
             )
         secret = body.get("secret") or world.service.projects.signing_secrets(call.project, world.clock.now())[0]
         try:
@@ -120,7 +120,7 @@ class CallbackControl:
     def _find(self, delivery_id: str) -> DeliveryRow:
         row = self._world.service.outbox.delivery(delivery_id)
         if row is None:
-            raise NotFound("there is no delivery with this id in this sandbox: list them to see which there are")
+            raise NotFound("this sandbox has no delivery with this id: list the deliveries")
         return row
 
     def _charge_exists(self, charge_id: str) -> bool:
@@ -129,13 +129,13 @@ class CallbackControl:
         return any(table.row(charge_id) is not None for table in tables)
 
     def _matching(self, wanted: Mapping[str, Any]) -> list[DeliveryRow]:
-        """The rows that a filter lets through, in the order of their creation."""
+        """The deliveries that match a filter, in the order of their creation."""
         status, event, charge = wanted.get("status"), wanted.get("event"), wanted.get("chargeId")
         rows = self._world.service.outbox.deliveries(charge)
         return [row for row in rows if status in (None, row["status"]) and event in (None, row["event"])]
 
     def _counter(self, wanted: Mapping[str, Any]) -> Callable[[], int]:
-        """How many deliveries fit at present. Rows are looked at again only when something has happened."""
+        """A function that counts the deliveries that match now. It counts again only after the journal has changed."""
         counted: list[tuple[object, int, int]] = []
 
         def count() -> int:

@@ -1,4 +1,4 @@
-"""The levers: everything that the sandbox document lets an integrator pull, for one world."""
+"""The handlers of the control plane's operations, for one world."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
 
 def control_handlers(world: World) -> list[object]:
-    """The objects whose methods answer the document's operations."""
-    # Here and not above: they are wanted only when somebody pulls one.
+    """The objects whose methods handle the operations of the sandbox document."""
+    # Imported here, because only a request to the control plane needs them.
     from leyden.devserver.control.callbacks import CallbackControl
     from leyden.devserver.control.inboxes import InboxControl
     from leyden.devserver.control.network import NetworkControl

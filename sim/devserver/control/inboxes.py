@@ -1,4 +1,4 @@
-"""The control plane, both ends of the wire: how the built-in inboxes answer, and what goes wrong on our own side."""
+"""The control plane's operations for inboxes (the built-in receivers) and for injected faults."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LIMIT = 100
 
 
 class InboxControl:
-    """Handlers of the sandbox document for one world's inboxes and faults."""
+    """Handlers for one world's inboxes and faults."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -28,26 +28,26 @@ class InboxControl:
 
     @handles()
     def list_inboxes(self, call: Request) -> list[dict[str, Any]]:
-        """Every inbox in a line."""
+        """A summary of every inbox."""
         return [_summary(receiver) for receiver in self._world.receivers]
 
     @handles(raises=(NotFound,))
     def get_inbox(self, call: Request) -> dict[str, Any]:
-        """One inbox and its posts."""
+        """One inbox, its script and the requests that it received."""
         receiver = self._find(call.path["name"])
         if receiver is None:
-            raise NotFound("there is no inbox of this name yet: it begins with its first post or its first script")
+            raise NotFound("there is no inbox with this name: it is created by its first request or its first script")
         return _inbox(receiver, call.query["after"], call.query["limit"])
 
     @handles(raises=(NotFound, SemanticConflict))
     def script_inbox(self, call: Request) -> dict[str, Any]:
-        """Say how an inbox answers."""
+        """Set how an inbox answers."""
         body = call.body
         world, name = self._world, call.path["name"].lower().removesuffix(".localhost")
         if world.external_transport is not None and name != "inbox" and not name.endswith(".inbox"):
             raise SemanticConflict(
-                f"callbacks for {name} leave this sandbox: its own inboxes are inbox and those below it, such as "
-                "shop.inbox"
+                f"callbacks to {name} are sent to the real network: the built-in inboxes are inbox and names below it, "
+                "such as shop.inbox"
             )
         try:
             rules = [(said_from(rule["say"]), rule) for rule in body["rules"]]
@@ -74,15 +74,15 @@ class InboxControl:
 
     @handles()
     def list_faults(self, call: Request) -> list[dict[str, Any]]:
-        """The faults that were not cleared."""
+        """The faults that were added and not cleared."""
         return [fault_resource(row) for row in self._world.faults.rows]
 
     @handles(raises=(SemanticConflict,))
     def add_fault(self, call: Request) -> dict[str, Any]:
-        """Let something go wrong."""
+        """Add a fault."""
         wanted: Mapping[str, Any] = call.body
         try:
-            # Whatever the document lets through is a wish's own name, but for this one.
+            # The document's names are those of the fault's fields, except for this one.
             named = {"charge" if name == "chargeId" else name: value for name, value in wanted.items()}
             row = self._world.faults.add(FaultSpec(**named))
         except ValueError as error:
@@ -91,15 +91,15 @@ class InboxControl:
 
     @handles()
     def clear_faults(self, call: Request) -> dict[str, Any]:
-        """Let everything go right."""
+        """Remove all faults."""
         return {"cleared": self._world.faults.clear()}
 
     @handles(raises=(NotFound,))
     def clear_fault(self, call: Request) -> dict[str, Any]:
-        """Take one fault away."""
+        """Remove one fault."""
         faults, fault_id = self._world.faults, call.path["id"]
         if faults.row(fault_id) is None:
-            raise NotFound("there is no fault with this id in this sandbox: list them to see which there are")
+            raise NotFound("this sandbox has no fault with this id: list the faults")
         return {"cleared": faults.clear(fault_id)}
 
 

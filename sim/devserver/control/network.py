@@ -1,4 +1,4 @@
-"""The control plane's network: who holds how much, what may be moved, and what shall go wrong on the way."""
+"""The control plane's operations for the Lightning network: nodes, channels, liquidity, interceptors."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ _DIRECT = "payments are direct here: serve the sandbox with --network scale-free
 
 
 class NetworkControl:
-    """Handlers for the network of one world; where payments are direct they all say so."""
+    """Handlers for one world's network. Where payments are direct, each raises `SemanticConflict`."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
     @handles(raises=(NotFound,))
     def list_attempts(self, call: Request) -> list[dict[str, Any]]:
-        """Every attempt of one payment."""
+        """The attempts of one payment, in order."""
         return [_attempt(row) for row in find_payment(self._world, call)["attempts"]]
 
     @handles(raises=(SemanticConflict,))
     def get_network_node(self, call: Request) -> dict[str, Any]:
-        """A node and its channels."""
+        """One node and its channels."""
         with self._transaction() as levers:
             return _node(levers, call.path["name"])
 
     @handles(raises=(SemanticConflict,))
     def drain_node(self, call: Request) -> dict[str, Any]:
-        """Use up what the node could receive, or send."""
+        """Move the node's liquidity away, so that it cannot receive, or cannot send."""
         with self._transaction() as levers:
             levers.drain(levers.node(call.path["name"]), call.body["inbound"], call.body["outbound"])
         return _node(levers, call.path["name"])
 
     @handles(raises=(SemanticConflict,))
     def rebalance_node(self, call: Request) -> dict[str, Any]:
-        """Send an amount in a circle."""
+        """Send a circular payment from the node to itself, from one channel to another."""
         body = call.body
         with self._transaction() as levers:
             node = levers.node(call.path["name"])
@@ -53,7 +53,7 @@ class NetworkControl:
 
     @handles(raises=(SemanticConflict,))
     def open_channel(self, call: Request) -> dict[str, Any]:
-        """A new channel from this node to another."""
+        """Open a channel from this node to another."""
         from leyden.lightning.topology.graph import DEFAULT_POLICY
 
         body = call.body
@@ -66,23 +66,23 @@ class NetworkControl:
 
     @handles(raises=(SemanticConflict, NotFound))
     def close_channel(self, call: Request) -> dict[str, Any]:
-        """No more payments over this channel."""
+        """Close one channel."""
         number = int(call.path["channel"])
         with self._transaction() as levers:
             if number >= levers.engine.graph.channels or number in levers.engine.closed:
-                raise NotFound("there is no open channel of this number: they are listed with their nodes")
+                raise NotFound("there is no open channel with this number: GET a node to see its channels")
             levers.close_channel(number)
         return {"cleared": 1}
 
     @handles(raises=(SemanticConflict,))
     def list_interceptors(self, call: Request) -> list[dict[str, Any]]:
-        """Everything that was asked to go wrong on the network."""
+        """The interceptors that were added and not removed."""
         levers = self._levers()
         return [_interceptor(levers, row) for row in levers.payments.interceptors.rows]
 
     @handles(raises=(SemanticConflict,))
     def add_interceptor(self, call: Request) -> dict[str, Any]:
-        """Let something go wrong on the network."""
+        """Add an interceptor."""
         body = call.body
         spans = {name: None if body.get(name) is None else parse_duration(body[name]) for name in _SPANS}
         with self._transaction() as levers:
@@ -98,11 +98,11 @@ class NetworkControl:
 
     @handles(raises=(SemanticConflict, NotFound))
     def remove_interceptor(self, call: Request) -> dict[str, Any]:
-        """Let one act no more."""
+        """Remove one interceptor."""
         with self._transaction() as levers:
             interceptors = levers.payments.interceptors
             if interceptors.rows.row(call.path["id"]) is None:
-                raise NotFound("there is no interceptor with this id in this sandbox: list them to see which there are")
+                raise NotFound("this sandbox has no interceptor with this id: list the interceptors")
             interceptors.remove(call.path["id"])
         return {"cleared": 1}
 
@@ -120,7 +120,7 @@ class NetworkControl:
 
     @contextmanager
     def _transaction(self) -> Iterator[NetworkOperations]:
-        """A look at the network, or a change to it, as one turn. What cannot be done is told, and nothing was done."""
+        """Read or change the network in one transaction. What is refused is rolled back: `SemanticConflict`."""
         levers = self._levers()
         from leyden.errors import GraphError, InterceptError
 

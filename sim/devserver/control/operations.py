@@ -1,4 +1,4 @@
-"""The control plane: the world's own levers, as operations of `specs/sandbox.openapi.yaml`."""
+"""The control plane's operations for the sandbox itself, API keys, time, payments, charges and the journal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from leyden.world.world import World
 
 
 class ControlPlane:
-    """Handlers of the sandbox document for one world. `reset` rebuilds that world; `replaced` tells its host."""
+    """Handlers for one world."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -33,7 +33,7 @@ class ControlPlane:
 
     @handles()
     def get_sandbox(self, call: Request) -> dict[str, Any]:
-        """What this sandbox is made of and where it stands."""
+        """The configuration and the present state of this sandbox."""
         world = self._world
         charges = world.service.charges.charges
         return {
@@ -51,7 +51,7 @@ class ControlPlane:
 
     @handles()
     def reset(self, call: Request) -> dict[str, Any]:
-        """Forget everything and start a fresh world, under the same key and contract."""
+        """Discard all state and start again, with the same key and contract."""
         start = call.body.get("start")
         self._world.reset(seed=call.body.get("seed"), start_ms=None if start is None else parse_iso(start))
         return self.get_sandbox(call)
@@ -60,12 +60,12 @@ class ControlPlane:
 
     @handles(raises=(SemanticConflict,))
     def create_api_key(self, call: Request) -> dict[str, Any]:
-        """One more key for the project."""
+        """Issue another key for the project."""
         return self._new_key(call, lambda projects, key: projects.issue_key(call.project, key))
 
     @handles(raises=(SemanticConflict,))
     def rotate_api_key(self, call: Request) -> dict[str, Any]:
-        """Another key in the place of one, which opens nothing from now on."""
+        """Issue a key that replaces another one, which is rejected from now on."""
         replaces = call.body["replaces"]
         return self._new_key(call, lambda projects, key: projects.rotate_key(call.project, key, replaces=replaces))
 
@@ -73,23 +73,23 @@ class ControlPlane:
 
     @handles()
     def get_clock(self, call: Request) -> dict[str, Any]:
-        """The instant and the rate."""
+        """The present instant and the rate."""
         return self._clock()
 
     @handles(raises=(SemanticConflict,))
     def set_clock(self, call: Request) -> dict[str, Any]:
-        """Freeze the clock (0), or let it run that many times as fast as real time."""
+        """Set the rate: 0 pauses the clock, 1 is real time."""
         try:
             self._world.move(lambda clock: clock.set_rate(call.body["rate"]))
         except ClockError:
-            detail = "time stands still in a sandbox that is not served: move it with advance, or use `leyden serve`"
+            detail = "the clock of a sandbox that is not served is paused: move it with advance, or use `leyden serve`"
             raise SemanticConflict(detail, field_errors=[FieldError("/rate", detail)]) from None
         return self._clock()
 
     @handles()
     async def advance_clock(self, call: Request) -> dict[str, Any]:
-        """Move time, and answer when everything that fell due on the way was done and every callback attempted."""
-        [given] = call.body  # exactly one, says the spec
+        """Move time, and respond when every event due by then has run and every callback due by then was attempted."""
+        [given] = call.body  # exactly one: the schema requires it
         world = self._world
         value = call.body[given]
         if given == "by":
@@ -106,7 +106,7 @@ class ControlPlane:
 
     @handles()
     async def create_payment(self, call: Request) -> dict[str, Any]:
-        """Pay an invoice or an LNURL as a wallet would; a payment that cannot be made is a failed payment."""
+        """Pay an invoice or an LNURL as a wallet does. A payment that cannot be made is a failed payment."""
         body = call.body
         world = self._world
         text = strip_scheme(body["request"])
@@ -114,7 +114,7 @@ class ControlPlane:
         refusal = None
         try:
             if request_kind(text) == "lnurl":
-                # The wallet's own requests come first and by themselves, as they would from outside.
+                # The wallet's requests come first and outside the transaction, as those of a real wallet do.
                 text = fetch_lnurl_invoice(
                     text, amount_msat, body.get("comment") or "", self._fetch, default_to_minimum=True
                 )
@@ -129,13 +129,13 @@ class ControlPlane:
                     text, amount_msat=amount_msat, outcome=body["outcome"], delay_ms=parse_duration(body["delay"])
                 )
             except ValueError as error:
-                # Raised before anything was sent: an unreadable invoice, an amount that cannot be said.
+                # Raised before anything was sent: an unreadable invoice, or an amount that it does not allow.
                 payment = world.payments.record_refusal(text, amount_msat, str(error))
         return _payment(payment)
 
     @handles()
     def list_payments(self, call: Request) -> list[dict[str, Any]]:
-        """Every payment, the newest first."""
+        """All payments, the newest first."""
         return [_payment(row) for row in self._world.payments.rows][::-1]
 
     @handles(raises=(NotFound,))
@@ -145,19 +145,19 @@ class ControlPlane:
 
     @handles(raises=(NotFound, Conflict))
     def settle_payment(self, call: Request) -> dict[str, Any]:
-        """Let the node take a held payment."""
+        """Settle a held payment."""
         return self._resolve(call, self._world.payments.settle)
 
     @handles(raises=(NotFound, Conflict))
     def cancel_payment(self, call: Request) -> dict[str, Any]:
-        """Let the node fail a held payment."""
+        """Cancel a held payment."""
         return self._resolve(call, self._world.payments.cancel)
 
     # Charges, journal
 
     @handles(raises=(NotFound, Conflict))
     def fail_charge(self, call: Request) -> dict[str, Any]:
-        """Let the node lose the Charge's invoice."""
+        """Let the node lose the Charge's invoice, so that the Charge fails."""
         world = self._world
         service = world.service.charges
         charge = service.find(call.project, call.path["id"])
@@ -165,12 +165,12 @@ class ControlPlane:
         if rule.to is None:
             raise Conflict(f"this charge is {charge['status']}: {rule.because}")
         if not world.node.fail_invoice(charge["payment_hash"], call.body.get("reason") or "failed on request"):
-            raise Conflict("the invoice of this charge is closed already, and it will expire: fail it before that")
+            raise Conflict("the invoice of this charge is closed, and the charge will expire: fail it earlier")
         return charge_resource(service.find(call.project, charge["id"]))
 
     @handles()
     def get_journal(self, call: Request) -> list[dict[str, Any]]:
-        """What happened, in order, after entry number `after`."""
+        """The journal's entries after number `after`, in order."""
         entries = self._world.journal.entries(after=call.query["after"], limit=call.query["limit"])
         return [
             {
@@ -201,7 +201,7 @@ class ControlPlane:
     def _fetch(self, url: str) -> Mapping[str, Any]:
         base = self._world.public_url
         if not url.startswith(base + "/"):
-            raise PayerError(f"this LNURL leads to {urlsplit(url).netloc}, not to this sandbox at {base}")
+            raise PayerError(f"the host of this LNURL is {urlsplit(url).netloc}, but this sandbox is at {base}")
         answer: Mapping[str, Any] = orjson.loads(self._world.request("GET", url.removeprefix(base)).body)
         return answer
 
@@ -211,7 +211,7 @@ class ControlPlane:
             raise Conflict(f"this payment is {payment['status']}: only a held one can be settled or cancelled")
         try:
             return _payment(resolve(payment["id"]))
-        except PaymentNotHeld as refused:  # over a network the payer hears only later that the shop holds it no more
+        except PaymentNotHeld as refused:  # over a network the payer learns later that the receiver no longer holds it
             raise Conflict(str(refused)) from None
 
 
@@ -237,5 +237,5 @@ def find_payment(world: World, call: Request) -> dict[str, Any]:
     """The payment named in the path. Raises `NotFound` when there is none."""
     row: dict[str, Any] | None = world.payments.rows.row(call.path["id"])
     if row is None:
-        raise NotFound("there is no payment with this id in this sandbox: list them to see which there are")
+        raise NotFound("this sandbox has no payment with this id: list the payments")
     return row
