@@ -57,6 +57,24 @@ def test_a_case_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert json.loads(file.read_text())["start"] == "2030-01-01T00:00:00.500Z"
 
 
+def test_the_former_names_of_format_1_are_read() -> None:
+    document = {
+        **_violation().document(),
+        "leydenCase": 1,
+        "steps": [
+            {"do": "create_charge", "as": "c1", "by": "rival", "once": "k1", "body": {}},
+            {"do": "list", "of": "charges", "query": {}, "between": {"do": "create_charge", "as": "c2", "once": "k2"}},
+        ],
+        "expectation": {"check": "echo", "clause": "DECISIONS wallet", "where": "wallet", "promised": "0", "seen": "1"},
+    }
+    case = read_case(document)
+    assert case.steps[0] == {"do": "create_charge", "as": "c1", "by": "second", "idempotency_key": "k1", "body": {}}
+    assert case.steps[1]["between"] == {"do": "create_charge", "as": "c2", "idempotency_key": "k2"}
+    assert case.expectation is not None
+    assert set(case.expectation) == {"check", "ruleId", "where", "expected", "observed"}
+    assert "Rule: DECISIONS wallet" in case.describe()
+
+
 @pytest.mark.parametrize("case", [PASSING, STATIC], ids=lambda case: case.name)
 def test_a_case_has_the_same_journal_every_time(case: Case) -> None:
     replayed = replay(_with_hash(case))

@@ -93,7 +93,7 @@ def changed_response(alter: Callable[[CallbackResponse], CallbackResponse]) -> P
     """Change the response of a receiver."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda self, post, answer: original(self, post, alter(answer))
+        return lambda self, post, response: original(self, post, alter(response))
 
     return attribute(Outbox, "on_response", make)
 

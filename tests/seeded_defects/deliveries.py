@@ -80,9 +80,9 @@ def failure_not_notified(make: Make) -> bool:
 
 def _told_at_once(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
     def create_charge(call: Any) -> Any:
-        answer = original(call)
-        enqueue_callback(made, "createCharge", answer["data"]["id"], "charge.pending", "pending", due="createdAt")
-        return answer
+        response = original(call)
+        enqueue_callback(made, "createCharge", response["data"]["id"], "charge.pending", "pending", due="createdAt")
+        return response
 
     return create_charge
 
@@ -240,7 +240,7 @@ def jitter_too_large(make: Make) -> bool:
     "callbacks",
     "A longer `Retry-After` of a receiver is ignored.",
     violates="decision: callback-delivery",
-    plant=changed_response(lambda answer: changed(answer, headers={})),
+    plant=changed_response(lambda response: changed(response, headers={})),
 )
 def retry_after_ignored(make: Make) -> bool:
     return attempts_at(make, [Reply(503, headers={"Retry-After": "9"})])[1] < 9
@@ -267,7 +267,7 @@ def timeout_too_long(make: Make) -> bool:
 
 
 def _as(wrong: int, *statuses: int) -> Callable[[CallbackResponse], CallbackResponse]:
-    return lambda answer: changed(answer, status=wrong) if answer.status in statuses else answer
+    return lambda response: changed(response, status=wrong) if response.status in statuses else response
 
 
 @seeded(

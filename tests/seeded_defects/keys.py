@@ -200,9 +200,9 @@ def list_of_all_projects(make: Make) -> bool:
 
 def _richest(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
     def get_wallet(call: Any) -> Any:
-        answer = original(call)
+        response = original(call)
         total = sum(made.charges.balance_msat(row["id"]) for row in made.projects.projects)
-        return {**answer, "data": {**answer["data"], "balance": str(total)}}
+        return {**response, "data": {**response["data"], "balance": str(total)}}
 
     return get_wallet
 

@@ -89,11 +89,11 @@ def pages(make: Make) -> list[int]:
     with three(make) as sandbox:
         seen, after = [], ""
         for _ in range(9):
-            answer = send(sandbox, "GET", f"{CHARGES}?limit=1{after}").json
-            seen += [int(one["description"]) for one in answer["data"]]
-            if answer["next"] is None:
+            response = send(sandbox, "GET", f"{CHARGES}?limit=1{after}").json
+            seen += [int(one["description"]) for one in response["data"]]
+            if response["next"] is None:
                 break
-            after = f"&after={answer['next']}"
+            after = f"&after={response['next']}"
         return seen
 
 

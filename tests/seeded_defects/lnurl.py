@@ -204,9 +204,9 @@ def comment_too_long(make: Make) -> bool:
 
 def _early_proof(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
     def verify(call: Any) -> Any:
-        answer = original(call)
+        response = original(call)
         invoice = made.store.table("invoices", key="payment_hash").existing(call.path["paymentHash"])
-        return {**answer, "preimage": invoice["preimage"]}
+        return {**response, "preimage": invoice["preimage"]}
 
     return verify
 

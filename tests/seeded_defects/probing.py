@@ -22,7 +22,7 @@ CHARGES, STATICS, WALLET = "/v0/charges", "/v0/static-charges", "/v0/wallet"
 Kept = TypeVar("Kept")
 
 
-class Got(NamedTuple):
+class Response(NamedTuple):
     """A response: header names in lower case; `json` is None if the body is not JSON."""
 
     status: int
@@ -33,7 +33,7 @@ class Got(NamedTuple):
 
 def send(
     sandbox: Sandbox, method: str, target: str, body: Any = None, *, key: str | None = "leyden", **headers: str
-) -> Got:
+) -> Response:
     """Send a request; `body` is a JSON value, or bytes. Underscores in header names become hyphens."""
     pairs = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     if key is not None:
@@ -42,12 +42,12 @@ def send(
     if body is not None:
         pairs.append((b"content-type", b"application/json"))
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    answer = send_request(sandbox.app, method, target, tuple(pairs), raw)
+    response = send_request(sandbox.app, method, target, tuple(pairs), raw)
     try:
-        value = json.loads(answer.body)
+        value = json.loads(response.body)
     except ValueError:
         value = None
-    return Got(answer.status, {n.decode(): v.decode() for n, v in answer.headers}, value, answer.body)
+    return Response(response.status, {n.decode(): v.decode() for n, v in response.headers}, value, response.body)
 
 
 def get(sandbox: Sandbox, path: str, resource: Any) -> dict[str, Any]:

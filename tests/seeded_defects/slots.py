@@ -212,10 +212,10 @@ def payable_after_the_static_charge(make: Make) -> bool:
 
 def _writes_back(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
     def update(call: Any) -> Any:
-        answer = original(call)
+        response = original(call)
         table = made.static_charges.static_charges
         table.put({**table.existing(call.path["id"]), "slots": 0})
-        return answer
+        return response
 
     return update
 

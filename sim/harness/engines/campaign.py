@@ -14,7 +14,7 @@ from leyden.harness.engines.shrink import shrink
 from leyden.harness.runs.cases import CaseResult
 from leyden.harness.targets.target import Target
 
-_BATCH = 25  # runs of the state machine between two looks at the time
+_BATCH = 25  # runs of the state machine between two checks of the time
 _LARGEST_SEED = 2**53 - 1  # that a served Leyden takes
 
 ProgressCallback = Callable[[CampaignReport], None]
