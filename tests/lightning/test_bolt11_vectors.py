@@ -1,4 +1,4 @@
-"""BOLT 11: the standard's 26 examples, read, refused for the right reason, and signed again to the byte."""
+"""BOLT 11: the 26 examples of the standard are decoded or refused with the right reason, and encoded again."""
 
 import hashlib
 import json
@@ -55,7 +55,7 @@ def test_each_refused_example_is_refused_for_its_own_reason(name, said):
         decode(vector(name))
 
 
-def test_the_examples_carry_what_the_standard_says_they_carry():
+def test_the_examples_decode_to_the_fields_in_the_standard():
     for entry in VALID[:15]:
         invoice = decode(entry["invoice"])
         assert invoice.payee.hex() == PAYEE
@@ -110,7 +110,7 @@ def test_route_hints_are_read():
     )
 
 
-def test_a_high_s_is_taken_when_the_key_is_recovered():
+def test_a_high_s_is_accepted_when_the_key_is_recovered():
     invoice = decode(vector("Public-key recovery with high-S"))
     assert invoice.payee.hex() == "02d0139ce7427d6dfffd26a326c18be754ef1e64672b42694ba5b23ef6e6e7803d"
 

@@ -1,4 +1,4 @@
-"""What may be done to a network from outside, in Python and over the control plane, and what payers then see."""
+"""Control operations on a network, in Python and over the control plane, and their effect on payments."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def codes(payment: Payment) -> list[int | None]:
 # Interceptors
 
 
-def test_a_node_that_fails_once_is_gone_around(sandbox):
+def test_a_payment_avoids_a_node_that_failed_once(sandbox):
     sandbox.network.intercept("fail", node="n1", code="temporary_channel_failure", times=1)
     charge, payment = pay(sandbox)
     first, second = payment.row["attempts"]
@@ -83,7 +83,7 @@ def test_a_delay_is_as_long_as_asked_and_counts_once(sandbox):
     assert slow.outcome == "SUCCEEDED"
 
 
-def test_a_dropped_htlc_is_stuck_until_it_runs_out_whatever_the_payer_thinks(sandbox):
+def test_a_dropped_htlc_is_stuck_until_it_expires_even_if_the_payer_gave_up(sandbox):
     sandbox.network.intercept("drop", hop=1, times=1)
     charge, payment = pay(sandbox, wait="10m")
     assert (payment.status, charge.status) == ("in_flight", "pending")
@@ -95,8 +95,8 @@ def test_a_dropped_htlc_is_stuck_until_it_runs_out_whatever_the_payer_thinks(san
     assert not any(sandbox.world.engine.in_flight)
 
 
-def test_who_is_offline_is_reported_by_the_one_before_as_a_temporary_channel_failure(sandbox):
-    """BOLT 4 keeps unknown_next_peer for channels that a node does not have."""
+def test_an_offline_node_is_reported_by_the_node_before_it_as_a_temporary_channel_failure(sandbox):
+    """BOLT 4: unknown_next_peer is for channels that a node does not have."""
     sandbox.network["n1"].offline("10m")
     _, payment = pay(sandbox)
     assert codes(payment) == [TEMPORARY_CHANNEL_FAILURE, None]
@@ -127,7 +127,7 @@ def test_an_interceptor_for_one_payment_or_one_channel_leaves_the_others_alone(s
     assert (mine.outcome, other.outcome, by_channel.acted) == ("INCORRECT_PAYMENT_DETAILS", "SUCCEEDED", 0)
 
 
-def test_an_interceptor_that_was_removed_acts_no_more(sandbox):
+def test_a_removed_interceptor_does_not_act(sandbox):
     interceptor = sandbox.network.intercept("fail", hop=-1, code=UNKNOWN_DETAILS)
     interceptor.remove()
     assert pay(sandbox)[1].outcome == "SUCCEEDED"
@@ -182,7 +182,7 @@ def test_a_circle_moves_what_can_be_received_from_one_channel_to_another_and_cos
     sandbox.world.engine.audit()
 
 
-def test_a_closed_channel_carries_nothing_new_and_lets_what_is_in_it_out(sandbox):
+def test_a_closed_channel_takes_no_new_htlc_and_resolves_those_in_flight(sandbox):
     sandbox.network.intercept("delay", hop=-1, delay="30s", times=1)
     charge, under_way = pay(sandbox, wait="5s")
     sandbox.network.close_channel(1)
@@ -209,7 +209,7 @@ def test_a_channel_that_cannot_be_is_not_opened(sandbox, peer, capacity, local):
 # Taking back, cancelling, beginning again
 
 
-def test_a_commit_that_comes_to_nothing_takes_the_network_back_with_it(sandbox):
+def test_a_rolled_back_commit_restores_the_network(sandbox):
     world, operations = sandbox.world, sandbox.network.operations
     charge = sandbox.charges.create(amount="250000", description="tea", expiresIn=3_600)
     engine = world.engine
@@ -268,7 +268,7 @@ def test_a_reset_brings_the_network_back_as_it_was_at_the_beginning(sandbox):
 # The books
 
 
-def test_the_books_say_what_was_tried_what_was_locked_and_what_moved(sandbox):
+def test_the_tables_have_attempts_htlcs_and_balances(sandbox):
     sandbox.network.intercept("fail", node="n1", code=TEMPORARY_CHANNEL_FAILURE, times=1)
     _, payment = pay(sandbox)
     world = sandbox.world
@@ -297,7 +297,7 @@ def test_direct_payments_have_attempts_and_one_hop_and_no_channels():
 # The control plane
 
 
-def test_the_control_plane_pulls_the_same_levers(sandbox):
+def test_the_control_plane_has_the_same_control_operations(sandbox):
     base = "/sandbox/v1/network"
     added = sandbox.ask("POST", f"{base}/interceptors", {"kind": "fail", "node": "n1", "code": 4_103, "times": 1})
     _, payment = pay(sandbox)
@@ -326,7 +326,7 @@ def test_the_control_plane_pulls_the_same_levers(sandbox):
         ("POST", "/nodes/shop/channels", {"peer": "shop", "capacity": "1000"}, 409),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(sandbox, method, path, body, status):
+def test_invalid_operations_are_refused_with_a_reason(sandbox, method, path, body, status):
     with pytest.raises(ApiError) as refused:
         sandbox.ask(method, f"/sandbox/v1/network{path}", body)
     assert refused.value.status == status

@@ -1,4 +1,4 @@
-"""The invoice machine against a second opinion, on thousands of stories that nobody made up."""
+"""The invoice state machine against an independent oracle, on thousands of random sequences of events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def policy(chance: random.Random) -> NodePolicy:
 
 
 def story(chance: random.Random) -> None:
-    """One node, one or two invoices, some parts of payments, words and time; the two must agree all the way."""
+    """A random sequence for one node: invoices, parts of payments, decisions and time; both must agree at each step."""
     rules = policy(chance)
     bench = Bench(rules)
     told = Rules(rules.min_final_cltv, rules.mpp_timeout_ms, rules.overpay == "lnd")
@@ -111,7 +111,7 @@ def compare(bench: Bench, expected: Account, payment_hash: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_second_opinion_agrees_on_every_part_of_every_story(seed):
+def test_the_oracle_agrees_on_every_part_of_every_sequence(seed):
     chance = random.Random(seed)
     for number in range(_STORIES):
         try:

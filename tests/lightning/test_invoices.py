@@ -1,4 +1,4 @@
-"""Invoices at the receiver: what is checked, in what order, and what becomes of the money."""
+"""Invoices at the receiver: the checks, their order, and how HTLCs are resolved."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HEIGHT = 800_000
 
 
 class Bench:
-    """A node, payers and a clock, with everything that was reported written down."""
+    """A node, payers and a clock; all that they report is recorded."""
 
     def __init__(self, policy: NodePolicy | None = None, store: Store | None = None) -> None:
         self.policy = policy
@@ -284,7 +284,7 @@ def test_the_final_delta_is_the_invoices_but_never_below_19(own_delta, blocks, w
     assert bench.send(bench.issue(), cltv_expiry=HEIGHT + blocks).why == why
 
 
-def test_a_part_carries_something(bench):
+def test_a_part_carries_at_least_1_msat(bench):
     with pytest.raises(ValueError, match="at least 1 msat"):
         bench.send(bench.issue(), 0, total_msat=AMOUNT)
 
@@ -299,7 +299,7 @@ def test_the_shortest_final_delta_and_the_shortest_wait_are_allowed():
     assert (NodePolicy(min_final_cltv=1).min_final_cltv, NodePolicy(mpp_timeout_ms=60_000).overpay) == (1, "bolt")
 
 
-def test_the_journal_tells_the_story(bench):
+def test_the_journal_records_every_event(bench):
     settled, lost = bench.issue(), bench.issue()
     bench.send(settled, 60_000, total_msat=AMOUNT)
     bench.send(settled, 39_000, total_msat=AMOUNT - 1)
@@ -344,7 +344,7 @@ def test_the_journal_follows_a_payment(bench):
 # Settling, once
 
 
-def test_a_second_payment_is_refused_and_reported_to_nobody(bench):
+def test_a_second_payment_is_refused_and_not_reported(bench):
     payment_hash = bench.issue()
     first = bench.send(payment_hash)
     second = bench.send(payment_hash)
@@ -385,7 +385,7 @@ def test_an_invoice_of_another_node_is_an_error_that_names_it(bench):
             deed("ab" * 32)
 
 
-def test_a_payment_after_expiry_is_told_so_whoever_closed_the_invoice(bench):
+def test_a_payment_after_expiry_has_that_reason_however_the_invoice_was_closed(bench):
     expired, cancelled = bench.issue(lasts_ms=60_000), bench.issue(lasts_ms=60_000)
     bench.node.cancel(cancelled)
     bench.clock.advance(60_000)
@@ -613,7 +613,7 @@ def test_a_held_payment_that_is_cancelled_fails_its_invoice(bench):
     assert bench.state(payment["payment_hash"]) == "CANCELED"
 
 
-def test_a_held_payment_goes_back_when_the_service_closes_the_invoice(bench):
+def test_a_held_payment_fails_when_the_service_cancels_the_invoice(bench):
     payment = bench.pay(bench.issue(), outcome="hold")
     bench.node.cancel(payment["payment_hash"])
     assert bench.payment(payment)["outcome"] == "INCORRECT_PAYMENT_DETAILS"
@@ -633,7 +633,7 @@ def test_an_incomplete_set_times_out(bench):
     assert bench.state(payment["payment_hash"]) == "OPEN"
 
 
-def test_an_incomplete_set_can_be_taken_back(bench):
+def test_an_incomplete_set_can_be_cancelled(bench):
     payment = bench.pay(bench.issue(), outcome="incomplete", parts=4)
     assert len(payment["attempts"]) == 3
     payment = bench.payments.cancel(payment["id"])
@@ -772,7 +772,7 @@ def test_an_invoice_without_an_amount_needs_one(bench):
         (2, "underpay", 1),
     ],
 )
-def test_the_smallest_sums_can_be_sent(bench, asked, outcome, sent):
+def test_the_smallest_amounts_can_be_sent(bench, asked, outcome, sent):
     assert bench.pay(bench.issue(asked), outcome=outcome)["amount_msat"] == sent
 
 
@@ -818,7 +818,7 @@ def test_a_run_is_reproduced_to_the_byte():
 
 
 class InvoicesAgainstAModel(RuleBasedStateMachine):
-    """Whatever arrives, whenever: the machine says what a page of plain Python says."""
+    """For any sequence of events the invoices do what a short model in plain Python does."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -988,7 +988,7 @@ class InvoicesAgainstAModel(RuleBasedStateMachine):
 
 
 class MoneyIsConserved(RuleBasedStateMachine):
-    """Whatever payers and the node do: what succeeded is what arrived, and everything ends."""
+    """For any actions of payers and node: the payments that succeeded were received, and every payment ends."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The network: what hops ask, what payers learn, and that no msat is ever made or lost."""
+"""The network: policies of hops, what payers learn, and conservation of every msat."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_more_capacity_on_a_path_never_lowers_success(capacities, more, which, a
     assert succeeds(capacities) <= succeeds(larger)
 
 
-def test_what_does_not_fit_one_channel_goes_in_parts():
+def test_an_amount_too_large_for_one_channel_is_split():
     edges = [(end, middle, 40_000) for middle in ("x", "y", "z") for end in ("a", "b")]
     engine = Engine(from_edges(edges, shop="b"), 0, secret)
     payers, graph = PaymentSessions(engine), engine.graph
@@ -171,8 +171,8 @@ def test_what_does_not_fit_one_channel_goes_in_parts():
     assert order.attempt_count > 1
 
 
-class MoneyInTheNetwork(RuleBasedStateMachine):
-    """Pays, holds, drains, second thoughts and time in any order: every channel adds up after every step."""
+class PaymentsInTheNetwork(RuleBasedStateMachine):
+    """Payments, holds, drains, rollbacks and time in any order: every channel adds up after every step."""
 
     @initialize(seed=st.integers(0, 5))
     def begin(self, seed: int) -> None:
@@ -247,8 +247,8 @@ class MoneyInTheNetwork(RuleBasedStateMachine):
             assert not any(self.engine.in_flight)
 
 
-TestMoneyInTheNetwork = MoneyInTheNetwork.TestCase
-TestMoneyInTheNetwork.settings = settings(max_examples=40, stateful_step_count=25)
+TestPaymentsInTheNetwork = PaymentsInTheNetwork.TestCase
+TestPaymentsInTheNetwork.settings = settings(max_examples=40, stateful_step_count=25)
 
 
 # In the sandbox
@@ -281,7 +281,7 @@ def test_a_shop_without_inbound_liquidity_fails_every_payer_and_its_invoice_stay
         assert "had 0 msat" in str(payment.reason) or "offline" in str(payment.reason)
 
 
-def test_a_held_payment_waits_for_the_word_and_a_wrong_secret_is_one_code_to_the_payer():
+def test_a_held_payment_waits_for_its_settlement_and_a_wrong_secret_has_the_common_code():
     with shop() as sandbox:
         held, wrong = (sandbox.charges.create(amount="250000", description="x", expiresIn=900) for _ in range(2))
         one, two = (

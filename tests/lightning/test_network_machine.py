@@ -1,4 +1,4 @@
-"""Both depths, faults, second thoughts, forks and restarts in any order: three laws hold after every step."""
+"""Direct and routed payments, faults, rollbacks, forks and restarts in any order: three invariants hold."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ OUTCOMES = st.sampled_from(["settle"] * 6 + ["hold", "hold", "wrong_secret", "un
 START = "2030-01-01T09:00:00Z"
 
 
-class _Thought(Exception):
-    """Somebody thinks better of it."""
+class _Rollback(Exception):
+    """Raised to roll a transaction back."""
 
 
-class MoneyInTheWorld(RuleBasedStateMachine):
-    """A sandbox, and beside it now and then a fork that then takes its place."""
+class PaymentsInASandbox(RuleBasedStateMachine):
+    """A sandbox; at times it is replaced by a fork of it."""
 
     sandbox: Sandbox | None = None
     folder: Path | None = None
@@ -134,9 +134,9 @@ class MoneyInTheWorld(RuleBasedStateMachine):
                     shop = levers.node("shop")
                     levers.drain(shop, 0.5, 0.5)
                     levers.open_channel(shop, shop ^ 1, 10_000, None, 0, 0)
-                raise _Thought
+                raise _Rollback
 
-        with pytest.raises(_Thought):
+        with pytest.raises(_Rollback):
             thought()
         assert self.stand() == before
 
@@ -180,7 +180,7 @@ class MoneyInTheWorld(RuleBasedStateMachine):
     # The laws
 
     @invariant()
-    def money_is_neither_made_nor_lost(self) -> None:
+    def no_msat_is_created_or_lost(self) -> None:
         if self.sandbox is None:
             return
         world = self.sb.world
@@ -237,7 +237,7 @@ class MoneyInTheWorld(RuleBasedStateMachine):
         """When nothing is left to happen, no payment is open, no HTLC in flight, and who paid can prove it."""
         self.sb.run()
         checks: list[Callable[[], None]] = [
-            self.money_is_neither_made_nor_lost,
+            self.no_msat_is_created_or_lost,
             self.a_charge_is_completed_if_and_only_if_its_invoice_is_settled,
             self.an_invoice_is_paid_once,
         ]
@@ -259,5 +259,5 @@ class MoneyInTheWorld(RuleBasedStateMachine):
         assert told == Counter(completed)  # each was told once, and none that was taken back
 
 
-TestMoneyInTheWorld = MoneyInTheWorld.TestCase
-TestMoneyInTheWorld.settings = settings(max_examples=40, stateful_step_count=25)
+TestPaymentsInASandbox = PaymentsInASandbox.TestCase
+TestPaymentsInASandbox.settings = settings(max_examples=40, stateful_step_count=25)

@@ -1,4 +1,4 @@
-"""Routes are the cheapest there are, quick loops do what slow ones do, and what ought to help never hurts."""
+"""Pathfinding finds the cheapest routes, snapshots continue alike, and better conditions never reduce success."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ def finish(engine: Engine) -> None:
         engine.run(due)
 
 
-def traffic(engine: Engine, count: int, *, keep_guides: bool = True) -> tuple[PaymentSessions, list[PaymentSession]]:
+def traffic(engine: Engine, count: int, *, reuse_hints: bool = True) -> tuple[PaymentSessions, list[PaymentSession]]:
     """Payments between random nodes, one every 50 ms."""
-    payers, chance = PaymentSessions(engine, reuse_hints=keep_guides), np.random.default_rng(4)
-    orders, nodes = [], len(engine.graph.names)
+    payers, chance = PaymentSessions(engine, reuse_hints=reuse_hints), np.random.default_rng(4)
+    sessions, nodes = [], len(engine.graph.names)
     for number in range(count):
         engine.run(50 * number)
         payer, away = int(chance.integers(nodes)), int(chance.integers(1, nodes))
-        order = PaymentSession(number, payer, (payer + away) % nodes, int(10 ** chance.uniform(4, 8.5)))
-        order.gives_up_at = engine.now + 60_000
-        orders.append(payers.start(order))
-    return payers, orders
+        session = PaymentSession(number, payer, (payer + away) % nodes, int(10 ** chance.uniform(4, 8.5)))
+        session.gives_up_at = engine.now + 60_000
+        sessions.append(payers.start(session))
+    return payers, sessions
 
 
 # Trees
 
 
 @pytest.mark.parametrize("what", ["scale-free:300", "hub:60", "star:20"])
-def test_what_is_left_out_of_the_matrix_is_on_no_shortest_way(what):
+def test_edges_left_out_of_the_matrix_are_on_no_shortest_path(what):
     engine = Engine(generate(what, 2), 0, secret)
     router, graph = engine.router, engine.graph
     for bucket in (20, 40, 56):
@@ -70,14 +70,14 @@ def test_what_is_left_out_of_the_matrix_is_on_no_shortest_way(what):
     seed=st.integers(0, 3), pair=st.tuples(st.integers(0, 79), st.integers(0, 79)), shut=st.sets(st.integers(0, 400))
 )
 @settings(max_examples=80)
-def test_a_detour_is_as_cheap_as_any_way_around_what_is_shut(seed, pair, shut):
+def test_a_search_finds_the_cheapest_path_without_the_excluded_edges(seed, pair, shut):
     payer, target = pair
     engine = Engine(generate("scale-free:80", seed), 0, secret)
-    router, terms = engine.router, engine.policies
-    known = {edge % len(terms.source): (0, 0, 0) for edge in shut}
+    router, policies = engine.router, engine.policies
+    known = {edge % len(policies.source): (0, 0, 0) for edge in shut}
     drawn = networkx.DiGraph()
     weights = router.costs.weights(39)  # where a million msat belongs
-    for edge, (a, b) in enumerate(zip(terms.source, terms.target, strict=True)):
+    for edge, (a, b) in enumerate(zip(policies.source, policies.target, strict=True)):
         own = a == payer and engine.spendable_msat(edge) >= 1_000_000
         cost = 0.0 if own else np.inf if a == payer else float(weights[edge])
         if cost < np.inf and edge not in known and cost < drawn.get_edge_data(a, b, {"weight": np.inf})["weight"]:
@@ -99,7 +99,7 @@ def test_a_detour_is_as_cheap_as_any_way_around_what_is_shut(seed, pair, shut):
         assert len(networkx.dijkstra_path(drawn, payer, target)) > 4
 
 
-def test_a_tree_that_is_asked_often_says_what_it_said_before():
+def test_a_precomputed_tree_gives_the_same_paths_as_before():
     engine = Engine(generate("scale-free:300", 2), 0, secret)
     for target in (0, int(engine.graph.degree.argmax()), 299):
         tree = engine.router.costs.tree(target, 39)
@@ -126,7 +126,7 @@ def test_the_route_of_a_payer_without_trouble_is_the_one_that_a_search_finds(see
     assert engine.router.route(payer, target, amount, **limits)[0] == plain
 
 
-def test_a_payer_doubts_what_failed_and_not_what_arrived():
+def test_penalties_are_the_bounds_of_edges_that_failed():
     engine = Engine(generate("scale-free:120", 3), 0, secret, conditions=ROUGH)
     payers, _ = traffic(engine, 150)
     finish(engine)
@@ -136,58 +136,62 @@ def test_a_payer_doubts_what_failed_and_not_what_arrived():
         assert payers.mission_control.penalties(payer, 0) == narrowed
         doubted += len(narrowed)
     assert doubted
-    twin = type(payers.mission_control).restore(engine, payers.mission_control.dump(), engine.capacity)
-    assert twin.dump() == payers.mission_control.dump()
-    for payer, *_ in twin.dump():
-        assert twin.penalties(payer, engine.now) == payers.mission_control.penalties(payer, engine.now)
+    fork = type(payers.mission_control).restore(engine, payers.mission_control.dump(), engine.capacity)
+    assert fork.dump() == payers.mission_control.dump()
+    for payer, *_ in fork.dump():
+        assert fork.penalties(payer, engine.now) == payers.mission_control.penalties(payer, engine.now)
 
 
 # Engines
 
 
-def test_the_quick_loop_does_what_the_slow_one_does():
+def test_a_traced_engine_does_what_an_untraced_one_does():
     graph = generate("scale-free:120", 3)
-    quick, slow = (Engine(graph, 0, secret, conditions=ROUGH, trace=trace) for trace in (False, True))
-    stories = [traffic(engine, 150)[1] for engine in (quick, slow)]
-    for engine in (quick, slow):
+    untraced, traced = (Engine(graph, 0, secret, conditions=ROUGH, trace=trace) for trace in (False, True))
+    runs = [traffic(engine, 150)[1] for engine in (untraced, traced)]
+    for engine in (untraced, traced):
         finish(engine)
         engine.audit()
-    assert quick.balance == slow.balance
-    assert (quick.event_count, quick.now) == (slow.event_count, slow.now)
-    outcomes = [[(order.outcome, order.attempt_count, order.received_msat) for order in orders] for orders in stories]
+    assert untraced.balance == traced.balance
+    assert (untraced.event_count, untraced.now) == (traced.event_count, traced.now)
+    outcomes = [
+        [(session.outcome, session.attempt_count, session.received_msat) for session in sessions] for sessions in runs
+    ]
     assert outcomes[0] == outcomes[1]
     assert len({outcome for outcome, *_ in outcomes[0]}) > 1
 
 
-def test_a_network_that_was_written_down_in_the_middle_goes_on_to_the_same_end():
+def test_a_restored_snapshot_continues_to_the_same_end():
     engine = Engine(generate("scale-free:120", 3), 0, secret, conditions=ROUGH)
-    payers, orders = traffic(engine, 100, keep_guides=False)
-    open_orders = {order.id: order for order in orders if order.outcome is None}
-    assert open_orders
-    saved = dump_network(engine, open_orders, payers.mission_control)
-    twin = fork_engine(engine)
-    others = PaymentSessions(twin, reuse_hints=False)
-    twins, others.mission_control = restore_network(twin, saved, secret)
-    twin.audit()
-    for each in (engine, twin):
+    payers, sessions = traffic(engine, 100, reuse_hints=False)
+    open_sessions = {session.id: session for session in sessions if session.outcome is None}
+    assert open_sessions
+    saved = dump_network(engine, open_sessions, payers.mission_control)
+    fork = fork_engine(engine)
+    others = PaymentSessions(fork, reuse_hints=False)
+    fork_sessions, others.mission_control = restore_network(fork, saved, secret)
+    fork.audit()
+    for each in (engine, fork):
         finish(each)
-    assert engine.balance == twin.balance
-    assert [order.outcome for order in open_orders.values()] == [order.outcome for order in twins.values()]
+    assert engine.balance == fork.balance
+    assert [session.outcome for session in open_sessions.values()] == [
+        session.outcome for session in fork_sessions.values()
+    ]
 
 
-def test_other_luck_changes_what_comes_and_not_what_was():
+def test_another_seed_changes_the_future_and_not_the_past():
     engine = Engine(generate("scale-free:120", 3), 0, secret, conditions=ROUGH)
-    payers, _ = traffic(engine, 20, keep_guides=False)
+    payers, _ = traffic(engine, 20, reuse_hints=False)
     now = engine.now
     heights = [engine.conditions.height(at) for at in range(0, now, 500)]
     ups = [engine.conditions.is_up(node, now) for node in range(120)]
-    twin = fork_engine(engine)
-    restore_network(twin, dump_network(engine, {}, payers.mission_control) | {"shards": [], "events": []}, secret)
-    twin.reseed(5, secret)
-    assert [twin.conditions.height(at) for at in range(0, now, 500)] == heights
-    assert [twin.conditions.is_up(node, now) for node in range(120)] == ups
+    fork = fork_engine(engine)
+    restore_network(fork, dump_network(engine, {}, payers.mission_control) | {"shards": [], "events": []}, secret)
+    fork.reseed(5, secret)
+    assert [fork.conditions.height(at) for at in range(0, now, 500)] == heights
+    assert [fork.conditions.is_up(node, now) for node in range(120)] == ups
     later = [now + span for span in range(0, 10**8, 10**6)]
-    assert [twin.conditions.height(at) for at in later] != [engine.conditions.height(at) for at in later]
+    assert [fork.conditions.height(at) for at in later] != [engine.conditions.height(at) for at in later]
 
 
 # What ought to help
@@ -217,18 +221,18 @@ def drawn(rows: list[tuple[int, int, int, int]]) -> Graph:
 def sent(graph: Graph, payer: str, target: str, amount_msat: int) -> tuple[bool, list[int]]:
     """Whether a payment in one part arrives, and the edges of its last attempt."""
     engine = Engine(graph, 0, secret, conditions=IDEAL)
-    order, ways = PaymentSession(0, graph.node_number(payer), graph.node_number(target), amount_msat), [[]]
-    order.max_parts = 1
+    session, paths = PaymentSession(0, graph.node_number(payer), graph.node_number(target), amount_msat), [[]]
+    session.max_parts = 1
     payers = PaymentSessions(engine)
-    payers.on_attempt = lambda shard: ways.append(shard.edges)
-    payers.start(order)
+    payers.on_attempt = lambda shard: paths.append(shard.edges)
+    payers.start(session)
     finish(engine)
     engine.audit()
-    return order.outcome == "SUCCEEDED", ways[-1]
+    return session.outcome == "SUCCEEDED", paths[-1]
 
 
 def could(graph: Graph, payer: str, target: str, amount_msat: int) -> bool:
-    """Whether some way has the balances: what no payer can see."""
+    """Whether some path has the balances, which payers do not know."""
     able = graph.local_msat - np.repeat(graph.reserve_msat, 2)
     passes = networkx.DiGraph()
     passes.add_nodes_from(range(len(graph.names)))
@@ -259,8 +263,8 @@ def test_a_payment_in_one_part_succeeds_exactly_when_some_way_can_carry_it(given
 
 @pytest.mark.parametrize("network", ["direct", "scale-free:60"])
 def test_a_charge_that_lives_longer_is_never_paid_less(network):
-    """Under equal luck, for a charge by itself. Of many charges on one network it does not hold: one that lives longer
-    and is paid after all takes the liquidity that a later one would have had."""
+    """With the same random numbers, for one charge alone. It does not hold for many charges on one network: one that is
+    paid because it lives longer takes the liquidity that a later one would have had."""
     for seed in range(6):
         paid = []
         for lasts in (1, 2, 4, 30, 600):
@@ -302,10 +306,10 @@ def test_the_reference_bands_hold_on_networks_never_seen_before(seed):
             engine.balance[:] = begun
             target = int(receivers[chance.integers(len(receivers))])
             payer = (target + int(chance.integers(1, 2_000))) % 2_000
-            order = PaymentSession(number, payer, target, amount_msat)
-            order.max_parts, order.max_attempts = 1, 15
-            PaymentSessions(engine).start(order)
+            session = PaymentSession(number, payer, target, amount_msat)
+            session.max_parts, session.max_attempts = 1, 15
+            PaymentSessions(engine).start(session)
             finish(engine)
-            reached += order.outcome == "SUCCEEDED"
+            reached += session.outcome == "SUCCEEDED"
         assert low <= reached / tries <= high, (amount_msat, reached)
     engine.audit()

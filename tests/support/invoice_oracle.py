@@ -1,7 +1,6 @@
-"""A second opinion on invoices, written from the rules of BOLT 4 and BOLT 11 and not from the code it judges.
+"""An oracle for invoices, written from the rules of BOLT 4 and BOLT 11, independent of the code under test.
 
-It keeps no state but the story so far, and answers every question by reading that story again from its beginning:
-slow, and simple enough to be believed.
+Its only state is the list of events so far, which it reads from the start for every question: slow and simple.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Arrived:
 
 @dataclass(frozen=True)
 class Word:
-    """The receiver's own word on an invoice: `release`, `close` or `give_back`."""
+    """A decision of the receiver on an invoice: `release`, `close` or `give_back`."""
 
     at: int
     hash: str
@@ -53,7 +52,7 @@ Event = Issued | Arrived | Word
 
 @dataclass(frozen=True)
 class Rules:
-    """What a receiver may choose."""
+    """The receiver's options."""
 
     final_delta: int
     mpp_ms: int

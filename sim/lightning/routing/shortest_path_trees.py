@@ -219,16 +219,15 @@ class ShortestPathTree:
         penalty: Callable[[int], float | None],
         max_steps: int,
     ) -> list[int] | None:
-        """The cheapest way from `begin` to the root when the edges in `odd` cost more than the tree knows.
+        """The cheapest path from `start` to the root when the edges in `penalized` cost more than in the tree.
 
-        It begins with one of `firsts`, which cost nothing themselves, or with any edge. `extra(edge)` is what an odd
-        edge costs besides, or None when it cannot be used. The tree's distances guide the search (A*: they are never
-        too large where extras are not below zero), so that it looks at little more than what differs. Raises `TooFar`
-        after `most_looks`, where what differs is near the root.
+        It starts with one of `first_edges`, which cost nothing, or with any edge. `penalty(edge)` is the additional
+        cost of a penalized edge, 0 or more, or None if it cannot be used. The search is A*: the distances of the tree
+        never overestimate. Raises `SearchLimitReached` after `max_steps`, which penalties near the root cause.
         """
         distance, root, far_of = self.distance, self.root, self.far_of
-        # By cost of the whole way: (cost, serial, edge that leads on, its rank among those of its node, cost up to
-        # that node, hops with it, whether its extra was added).
+        # By cost of the whole path: (cost, serial, next edge, its rank among those of its node, cost up to that node,
+        # hops with it, whether its penalty was added).
         heap: list[tuple[float, int, int, int, float, int, bool]] = []
         came_from: dict[int, int] = {start: -1}
         serial = 0

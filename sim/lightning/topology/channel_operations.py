@@ -113,7 +113,7 @@ def rebalance(engine: Engine, node: int, amount_msat: int, out: int | None, into
             bounds[failing] = (0, amount_msat, engine.now)
     raise GraphError(
         f"no circle carries {amount_msat} msat: it needs a channel with that much on the node's side, another with "
-        "that much on the peer's, and a way between the two; try less"
+        "that much on the peer's, and a route between the two: give a smaller amount"
     )
 
 
