@@ -163,8 +163,8 @@ def _numbers(schema: Mapping[str, Any]) -> Numbers:
             # A branch that no object (no array) fits says nothing about what stands below one.
             either: Numbers = {}
             for path in paths:
-                allowed = [numbers.get(path, (True, True)) for numbers, branch in branches if _reaches(branch, path)]
-                either[path] = (any(whole for whole, _ in allowed), any(broken for _, broken in allowed))
+                pairs = [numbers.get(path, (True, True)) for numbers, branch in branches if _reaches(branch, path)]
+                either[path] = (any(whole for whole, _ in pairs), any(broken for _, broken in pairs))
             _narrow(found, either)
     return found
 

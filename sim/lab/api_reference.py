@@ -96,7 +96,8 @@ def _parameters(value: Any) -> str:
         if parameter.kind is parameter.KEYWORD_ONLY and not marked:
             shown.append("*")
             marked = True
-        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        prefixes: dict[object, str] = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}
+        stars = prefixes.get(parameter.kind, "")
         marked = marked or stars == "*"
         default = "" if parameter.default is parameter.empty else f"={parameter.default!r}"
         shown.append(f"{stars}{parameter.name}{default}")
