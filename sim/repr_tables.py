@@ -1,4 +1,4 @@
-"""What is shown: names and values as a table, for a terminal and for a notebook, safe whatever a customer wrote."""
+"""Names and values as a table, for a terminal and for a notebook; texts of customers are escaped."""
 
 from __future__ import annotations
 

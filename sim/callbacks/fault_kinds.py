@@ -1,4 +1,4 @@
-"""The kinds of faults: what can go wrong on purpose, and how a wish for it is written down."""
+"""The kinds of injected faults: their options, their rows and which attempts they match."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NotRequired, TypedDict
 from leyden.callbacks.mutations import CONTENT_KINDS
 from leyden.server.timestamps import parse_duration, to_iso
 
-HOLDING_KINDS = ("delay", "reorder", "burst")  # the attempt begins later
+HOLDING_KINDS = ("delay", "reorder", "burst")  # the attempt starts later
 CARRYING_KINDS = ("drop", "duplicate", "duplicate_new_id", "simultaneous", "redeliver")
 RATE_LIMIT = "rate_limit"
 KINDS = (*HOLDING_KINDS, *CARRYING_KINDS, *CONTENT_KINDS, RATE_LIMIT)
@@ -55,11 +55,11 @@ class FaultRow(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class FaultSpec:
-    """What shall go wrong: with the next `count` attempts (None: every one until it is cleared) that fit all of
+    """A fault for the next `count` attempts (None: all until it is cleared) that match all of
 
     `operation` (a callback of the spec; for `rate_limit` an operation of the service), `event`, `charge` (a Charge or a
     Static Charge, by its id) and `attempt` (1 is the first). `delay` is a text such as "90s" or a number of seconds;
-    `headers` and `value` tell some kinds of bad messages more closely.
+    `headers` and `value` are options of some kinds of mutated messages.
     """
 
     kind: str
@@ -73,9 +73,9 @@ class FaultSpec:
     value: str | None = None
 
     def row(self, fault_id: str, now: int, known: Mapping[str, Collection[str]]) -> FaultRow:
-        """The fault as it is stored. `known` lists the spec's `callbacks`, `events` and `operations`.
+        """The row of the fault. `known` lists the spec's `callbacks`, `events` and `operations`.
 
-        Raises `ValueError`, with the mend, for what could never strike.
+        Raises `ValueError`, with what to do instead, for a fault that could never strike.
         """
         kind, headers, value = self.kind, self.headers, self.value
         if kind not in KINDS:
@@ -111,12 +111,12 @@ class FaultSpec:
 
 
 def is_spent(fault: FaultRow) -> bool:
-    """Whether the fault has struck as often as it was to."""
+    """Whether the fault has struck `count` times."""
     return fault["count"] is not None and fault["hits"] >= fault["count"]
 
 
 def fits(fault: FaultRow, delivery: Mapping[str, Any], number: int) -> bool:
-    """Whether the fault is meant for attempt `number` of this delivery row."""
+    """Whether the fault matches attempt `number` of this delivery row."""
     return (
         fault["operation"] in (None, delivery["rule"])
         and fault["event"] in (None, delivery["event"])

@@ -1,4 +1,4 @@
-"""Inboxes: the posts that reached the built-in receivers, kept as rows; of very many the oldest are given up."""
+"""Inboxes: the callbacks that reached the built-in receivers, as rows; the oldest are deleted beyond a limit."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ KEPT_POSTS = 10_000  # of each receiver
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One post as it reached a receiver at instant `at`, and how it was answered: a status or an error word.
+    """One callback as it reached a receiver at instant `at` (ms), and its response: a status or an error word.
 
-    `repeated` says that the same `webhook-id` was here before; `commits`, that the receiver acted on this post,
-    whatever it answered. `verdict` lists what a careful receiver would object to; empty means that nothing is wrong.
+    `repeated` says that the same `webhook-id` was received before; `commits`, that the receiver acted on this callback,
+    whatever it answered. `verdict` lists what verification found wrong; it is empty for a correct callback.
     """
 
     at: int
@@ -55,7 +55,7 @@ class Received:
 class Posts:
     """What all receivers of a world were sent, by the receiver's name and a number that counts from 1.
 
-    A row is a `Received`, and `acknowledged`: the post was answered with 2xx, and the sender heard it.
+    A row is a `Received`, and `acknowledged`: the post was answered with 2xx, and the sender got the response.
     """
 
     def __init__(self, store: Store, kept: int = KEPT_POSTS) -> None:
@@ -63,18 +63,18 @@ class Posts:
         self._rows = store.table("received", key="id", indexes=("webhook_id",))
 
     def add(self, name: str, number: int, got: Mapping[str, Any]) -> None:
-        """Keep one more post, and give up the one that is one too many."""
+        """Add a callback, and delete the oldest one beyond the limit."""
         webhook_id = got["headers"].get("webhook-id", "")
         self._rows.put({**got, "id": f"{name}#{number}", "webhook_id": webhook_id, "acknowledged": False})
         self._rows.delete(f"{name}#{number - self.kept}")
 
     def first(self, name: str, webhook_id: str) -> dict[str, Any] | None:
         """The receiver's first post under this identity, of those that are kept."""
-        begins = f"{name}#"
-        return next((row for row in self._rows.find("webhook_id", webhook_id) if row["id"].startswith(begins)), None)
+        prefix = f"{name}#"
+        return next((row for row in self._rows.find("webhook_id", webhook_id) if row["id"].startswith(prefix)), None)
 
     def acknowledge(self, name: str, webhook_id: str) -> None:
-        """The sender heard that the message was taken."""
+        """The sender got a 2xx response to the message."""
         first = self.first(name, webhook_id)
         if first is not None and not first["acknowledged"]:
             self._rows.put({**first, "acknowledged": True})
@@ -86,7 +86,7 @@ class Posts:
 
 
 class Inbox(Sequence[Received]):
-    """What a receiver got, oldest first: the latest 10,000 posts. `total` counts those given up too."""
+    """What a receiver got, oldest first: the latest 10,000 posts. `total` counts deleted ones, too."""
 
     def __init__(self, name: str, posts: Posts, total: int) -> None:
         self._name = name
@@ -101,8 +101,8 @@ class Inbox(Sequence[Received]):
     @overload
     def __getitem__(self, place: slice) -> list[Received]: ...
     def __getitem__(self, place: int | slice) -> Received | list[Received]:
-        given_up = self.total - len(self)
-        numbers = range(given_up + 1, self.total + 1)
+        deleted = self.total - len(self)
+        numbers = range(deleted + 1, self.total + 1)
         if isinstance(place, slice):
             return [self._posts.received(self._name, number) for number in numbers[place]]
         if not -len(self) <= place < len(self):

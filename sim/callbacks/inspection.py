@@ -1,4 +1,4 @@
-"""Inspection: what a careful receiver looks at before it believes a callback."""
+"""Verification of callbacks as a careful receiver does it: signature, timestamp and body."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOLERANCE_S = 300  # Standard Webhooks: five minutes either way
 
 
 def signature_faults(secrets: Sequence[str], headers: Mapping[str, str], body: str, now_s: int) -> list[str]:
-    """What a Standard Webhooks receiver whose clock shows `now_s` would refuse."""
+    """What a Standard Webhooks receiver with its clock at `now_s` refuses."""
     missing = [name for name in ("webhook-id", "webhook-timestamp", "webhook-signature") if not headers.get(name)]
     if missing:
         return [f"header missing: {name}" for name in missing]
@@ -37,7 +37,7 @@ def signature_faults(secrets: Sequence[str], headers: Mapping[str, str], body: s
 
 
 def body_faults(rules: Mapping[str, CallbackRule], headers: Mapping[str, str], body: bytes) -> list[str]:
-    """How a body breaks the contract: not JSON, an event nobody announced, or a shape that the spec does not allow."""
+    """How a body breaks the contract: not JSON, an unknown event, or a shape that the spec does not allow."""
     faults = []
     kind = headers.get("content-type", "")
     if kind.partition(";")[0].strip().lower() != "application/json":

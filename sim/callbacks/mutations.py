@@ -1,4 +1,4 @@
-"""Tampering: a sound callback turned into a bad one, in each of the ways in which callbacks go bad."""
+"""Mutations: a correct callback is changed into a faulty one, in a way for each kind of content fault."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ CONTENT_KINDS = (
 
 
 def mutated(
-    fault: Mapping[str, Any], post: CallbackRequest, secrets: Sequence[str], old: str | None, chance: RandomSource
+    fault: Mapping[str, Any], post: CallbackRequest, secrets: Sequence[str], old: str | None, rng: RandomSource
 ) -> CallbackRequest:
-    """The post, gone bad in the way that the fault's kind (one of `CONTENT_KINDS`) names.
+    """The request, changed as the fault's kind (one of `CONTENT_KINDS`) says.
 
-    `secrets` are those that sign now; `old` is the one that `old_secret` signs with (None: one that nobody was ever
-    given). The fault's `delay_ms` is how far a timestamp is off (default ten minutes), its `headers` are those that go
+    `secrets` are those that sign now; `old` is the one that `old_secret` signs with (None: a random
+    one). The fault's `delay_ms` is how far a timestamp is off (default ten minutes), its `headers` are those that go
     missing (default: the three of the signature), its `value` is the content type, the extra field's name or the
     status. Raises `ValueError` for any other kind.
     """
@@ -51,13 +51,13 @@ def mutated(
         case "wrong_content_type":
             return _with(post, "content-type", value or "text/plain")
         case "unknown_field":
-            return restamped(_told(post, "", value or "surprise", "sent on request"), secrets, stamp_s)
+            return restamped(_with_field(post, "", value or "surprise", "sent on request"), secrets, stamp_s)
         case "unknown_status":
-            return restamped(_told(post, "status", "status", value or "refunded"), secrets, stamp_s)
+            return restamped(_with_field(post, "status", "status", value or "refunded"), secrets, stamp_s)
         case "bad_signature":
-            return _with(post, SIGNATURE, "v1," + base64.b64encode(chance.bytes(32)).decode())
+            return _with(post, SIGNATURE, "v1," + base64.b64encode(rng.bytes(32)).decode())
         case "changed_body":
-            return _told(post, "amount", "amount", "999000")
+            return _with_field(post, "amount", "amount", "999000")
         case "missing_headers":
             missing = {name.lower() for name in (SIGNED_HEADERS if headers is None else headers)}
             kept = {name: text for name, text in post.headers.items() if name.lower() not in missing}
@@ -67,9 +67,9 @@ def mutated(
         case "future_timestamp":
             return restamped(post, secrets, stamp_s + off_s)
         case "old_secret":
-            return restamped(post, [old or invented_secret(chance)], stamp_s)
+            return restamped(post, [old or invented_secret(rng)], stamp_s)
         case "two_signatures":
-            return restamped(post, [invented_secret(chance), *secrets], stamp_s)
+            return restamped(post, [invented_secret(rng), *secrets], stamp_s)
         case "unknown_version":
             return _with(post, SIGNATURE, post.headers.get(SIGNATURE, "").replace("v1,", "v2,"))
     raise ValueError(f"{kind!r} is no way to change a callback: choose one of {', '.join(CONTENT_KINDS)}")
@@ -86,17 +86,17 @@ def renamed(post: CallbackRequest, secrets: Sequence[str], webhook_id: str) -> C
     return restamped(_with(post, ID, webhook_id), secrets, int(post.headers[STAMP]))
 
 
-def invented_secret(chance: RandomSource) -> str:
-    """A secret that nobody was given."""
-    return "whsec_" + base64.b64encode(chance.bytes(32)).decode()
+def invented_secret(rng: RandomSource) -> str:
+    """A random secret."""
+    return "whsec_" + base64.b64encode(rng.bytes(32)).decode()
 
 
 def _with(post: CallbackRequest, name: str, text: str) -> CallbackRequest:
     return replace(post, headers={**post.headers, name: text})
 
 
-def _told(post: CallbackRequest, beside: str, name: str, value: Any) -> CallbackRequest:
-    """The post with another field: beside the field `beside`, which an envelope has one floor down."""
+def _with_field(post: CallbackRequest, beside: str, name: str, value: Any) -> CallbackRequest:
+    """The request with another field, next to the field `beside`, which may be inside an envelope's `data`."""
     body = orjson.loads(post.body)
     if beside and beside not in body and isinstance(body.get("data"), dict):
         body["data"] = {**body["data"], name: value}

@@ -1,4 +1,4 @@
-"""Receivers: the shops that callbacks are for, played on the spot; they answer as told and look closely at the post.
+"""Built-in callback receivers: they answer by a script and verify every callback that they get.
 
 receivers["shop"].answers([500, TIMEOUT, Reply(200, delay="2s")])    # then 200 again
 receivers["shop"].inbox[-1].json["status"]
@@ -16,7 +16,7 @@ import orjson
 from leyden.callbacks.callback_rows import packed, request_id, unpacked
 from leyden.callbacks.inboxes import Inbox, Posts
 from leyden.callbacks.inspection import body_faults, signature_faults
-from leyden.callbacks.replies import NEVER_HEARD, TIMEOUT, Said, answer_from, plain_reply, reply_resource, word_of
+from leyden.callbacks.replies import NOT_RECEIVED, TIMEOUT, Said, answer_from, plain_reply, reply_resource, word_of
 from leyden.server.contract.types import CallbackRule
 from leyden.server.ports import CALLBACK, CallbackRequest, CallbackResponse, Clock, EventJournal
 from leyden.server.store.store import Store
@@ -31,11 +31,11 @@ _FRESH: Mapping[str, Any] = MappingProxyType(
 
 
 class Receiver:
-    """One endpoint's owner. Until told otherwise it answers 200."""
+    """One callback receiver. It answers 200 unless it has a script, a rule or another default."""
 
     def __init__(self, name: str, all_of_them: Callable[[], Receivers]) -> None:
         self.name = name
-        self._all = all_of_them  # asked each time: what is in hand must still be right after a reset
+        self._all = all_of_them  # looked up each time: a handle stays valid after a reset
 
     @property
     def _state(self) -> Mapping[str, Any]:
@@ -46,14 +46,14 @@ class Receiver:
         return self
 
     def answers(self, script: Sequence[Said]) -> Receiver:
-        """Answer the next posts so, one after another, and then as `always` says. Replaces what was left of a script.
+        """Set the responses to the next callbacks, one after another; then `always` holds. Replaces the former script.
 
         An element is a status, an error word (`TIMEOUT`, `RESET`, ...) or a `Reply`; `ValueError` for anything else.
         """
         return self._now(script=[plain_reply(said) for said in script])
 
     def always(self, said: Said) -> Receiver:
-        """Answer so whenever there is no script. Raises `ValueError` like `answers`."""
+        """Set the response when there is no script. Raises `ValueError` like `answers`."""
         return self._now(default=plain_reply(said))
 
     def when(
@@ -65,10 +65,11 @@ class Receiver:
         attempt: int | None = None,
         count: int | None = 1,
     ) -> Receiver:
-        """Answer so the next `count` posts (None: every one) that fit all that is given, before script and `always`.
+        """Add a rule: the response to the next `count` callbacks (None: all) that match all arguments, before the
+        script.
 
-        `charge` is the id of a Charge or of its Static Charge, `attempt` 1 for the first. Of several that fit, the
-        first said answers. Raises `ValueError` like `answers`.
+        `charge` is the id of a Charge or of its Static Charge, `attempt` 1 for the first. Of several rules that
+        match, the oldest applies. Raises `ValueError` like `answers`.
         """
         for what, number in (("attempt", attempt), ("count", count)):
             if number is not None and (type(number) is not int or number < 1):
@@ -78,7 +79,7 @@ class Receiver:
 
     @property
     def rules(self) -> list[dict[str, Any]]:
-        """What `when` said and has not been used up: `said`, `event`, `charge`, `attempt` and the `count` left."""
+        """The rules of `when` that are not used up: `said`, `event`, `charge`, `attempt` and the `count` left."""
         return [
             {"said": reply_resource(rule["reply"]), **{name: rule[name] for name in rule if name != "reply"}}
             for rule in self._state["rules"]
@@ -91,35 +92,35 @@ class Receiver:
 
     @property
     def usual(self) -> dict[str, Any]:
-        """What is answered when nothing else was said, in the form that `said_from` reads."""
+        """The default response, in the form that `said_from` reads."""
         return reply_resource(self._state["default"])
 
     def reset_script(self) -> Receiver:
-        """Forget the script and the rules; `always` holds."""
+        """Delete the script and the rules; the default of `always` stays."""
         return self._now(script=[], rules=[])
 
     def use_secret(self, secret: str | None) -> Receiver:
-        """Verify signatures with this `whsec_` secret alone; None: with those that are valid in the sandbox."""
+        """Verify signatures with this `whsec_` secret only; None: with those that are valid in the sandbox."""
         return self._now(secret=secret)
 
     @property
     def inbox(self) -> Inbox:
-        """Everything received so far, oldest first."""
+        """All callbacks received so far, oldest first."""
         return self._all().inbox(self.name)
 
     @property
     def objections(self) -> int:
-        """How many posts ever gave cause for complaint."""
+        """How many callbacks failed verification."""
         return int(self._state["objections"])
 
     def __repr__(self) -> str:
         waiting = len(self._state["script"])
-        told = f"then {waiting} scripted answers" if waiting else f"answers {word_of(self._state['default'])}"
-        return f"<Receiver {self.name!r}: {self._state['received']} received, {told}>"
+        answers = f"then {waiting} scripted answers" if waiting else f"answers {word_of(self._state['default'])}"
+        return f"<Receiver {self.name!r}: {self._state['received']} received, {answers}>"
 
 
 class Receivers:
-    """Every receiver of one sandbox; a `CallbackTransport` that carries nothing further than this object.
+    """All receivers of one sandbox; a `CallbackTransport` that stays in process.
 
     `rules` are the contract's callbacks, for the bodies' schemas; `secrets_at(instant)` gives every secret that may
     sign at that instant. What is not given is not looked at. `shop.localhost` is `shop`; a receiver is on record from
@@ -168,21 +169,21 @@ class Receivers:
         return receiver
 
     def state(self, name: str) -> Mapping[str, Any]:
-        """What a receiver was told, and how many posts it was sent."""
+        """The stored state of a receiver."""
         return self._states.row(name) or {"id": name, **_FRESH}
 
     def change(self, name: str, **changes: Any) -> None:
-        """Write down what became different about a receiver."""
+        """Change fields of a receiver's state."""
         self._states.put({**self.state(name), **changes})
 
     def inbox(self, name: str) -> Inbox:
-        """What the receiver was sent."""
+        """The callbacks that the receiver got."""
         return Inbox(name, self._posts, self.state(name)["received"])
 
     # The port
 
     def post(self, post: CallbackRequest, answered: Responded) -> None:
-        """Hand the post to its host's receiver. The answer comes at once, or through the clock if it is late."""
+        """Give the request to its host's receiver. The response comes at once, or by a timer if it is delayed."""
         self._responded = answered
         parts = urlsplit(post.url)
         name = _name(parts.hostname or "")
@@ -192,7 +193,7 @@ class Receivers:
             if reply["error"] == TIMEOUT or wait_ms >= post.timeout_ms:
                 wait_ms = post.timeout_ms
                 reply = {**reply, "delay_ms": wait_ms, "error": TIMEOUT, "word": reply["word"] or TIMEOUT}
-            if reply["error"] not in NEVER_HEARD:
+            if reply["error"] not in NOT_RECEIVED:
                 path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
                 self._receive(name, post, path, reply)
             if wait_ms:
@@ -207,7 +208,7 @@ class Receivers:
         return self._clock.now() // 1_000
 
     def resume(self) -> None:
-        """Take up the work of a store that was just opened: answers that were on their way then reach nobody."""
+        """After a store was opened: drop delayed responses, because their requests ended with the process."""
         for row in list(self._late):
             self._late.delete(row["id"])
 
@@ -298,7 +299,7 @@ def _name(host: str) -> str:
 
 
 def _charges_of(post: CallbackRequest) -> list[Any]:
-    """The ids of the Charge and the Static Charge that a body tells of, in an envelope or not."""
+    """The ids of the Charge and the Static Charge in a body, in an envelope or not."""
     try:
         body = orjson.loads(post.body)
     except orjson.JSONDecodeError:

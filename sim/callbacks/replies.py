@@ -1,4 +1,4 @@
-"""Replies: what a built-in receiver can be told to answer, and how that is written down."""
+"""Replies: the responses that a built-in receiver can give, and how they are stored."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from leyden.server.timestamps import parse_duration
 TIMEOUT, RESET, REFUSED, UNRESOLVED, TLS, PROTOCOL = "timeout", "reset", "refused", "unresolved", "tls", "protocol"
 EMPTY, HUGE, ENDLESS, COMMIT_THEN_500 = "empty", "huge", "endless", "commit_then_500"
 
-NEVER_HEARD = frozenset({REFUSED, UNRESOLVED, TLS})  # the request does not reach the receiver at all
+NOT_RECEIVED = frozenset({REFUSED, UNRESOLVED, TLS})  # the request does not reach the receiver
 HUGE_BYTES = 10_000_000
 _LONGEST_BODY = 1_000_000_000
 
-# What the outbox makes of a word, where that is not the word itself.
+# The meaning of each word as fields of a stored reply.
 _MEANT: Mapping[str, Mapping[str, Any]] = {
     TIMEOUT: {"error": TIMEOUT},
     RESET: {"error": RESET},
@@ -57,7 +57,9 @@ Said = int | str | Reply
 
 
 def said_from(value: Any) -> Said:
-    """What a JSON value says: a status, a word, or an object with a `Reply`'s fields. Raises `ValueError` otherwise."""
+    """The reply in a JSON value: a status, a word, or an object with a `Reply`'s fields. Raises `ValueError`
+    otherwise.
+    """
     said = value
     if isinstance(value, dict):
         for name in value:
@@ -69,7 +71,7 @@ def said_from(value: Any) -> Said:
 
 
 def plain_reply(said: Said) -> dict[str, Any]:
-    """What was said as JSON values. Raises `ValueError` with the mend when it is no answer."""
+    """A reply as JSON values. Raises `ValueError`, with what to do instead, when it is no valid reply."""
     reply = said
     if isinstance(reply, str):
         reply = Reply(error=reply)
@@ -120,15 +122,15 @@ def reply_resource(plain: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def word_of(plain: Mapping[str, Any]) -> str:
-    """A plain reply in a word: the one that was said, or the status."""
+    """A stored reply in a word: its error word, or the status."""
     return str(plain["word"] or plain["status"])
 
 
 def answer_from(plain: Mapping[str, Any], name: str) -> CallbackResponse:
-    """What the outbox sees of receiver `name`'s reply: no more of a body than would be read and kept of a real one."""
+    """Receiver `name`'s reply as a response, with no more of its body than is read and kept of a real one."""
     latency_ms = plain["delay_ms"]
     if plain["error"] is not None:
-        note = f"the receiver {name!r} was told to answer so"
+        note = f"the receiver {name!r} is set to answer so"
         if plain["word"] not in (None, plain["error"]):
             note = f"{note}: {plain['word']}"
         return CallbackResponse(error=plain["error"], note=note, latency_ms=latency_ms)

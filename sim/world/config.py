@@ -1,4 +1,4 @@
-"""Plans: from what a person asks for (a seed, a spec, some overlays) to what a world is made of."""
+"""The configuration of a world: from the options of a user (a seed, a spec, overlays) to compiled contracts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WorldConfig:
-    """What a world is made from. `control` compiles the contract of its control plane, when somebody first uses it.
+    """What a world is built from. `control` compiles the contract of its control plane on first use.
 
-    `given_seed` and `given_start_ms` are what was asked for at first, where `seed` was derived from it or a reset chose
-    others; `keep` bounds the readable journal.
+    `given_seed` and `given_start_ms` are the user's, where `seed` was derived from it or a reset changed them; `keep`
+    bounds the readable journal. `real_clock` gives real milliseconds to a live clock.
     """
 
     contract: Contract
@@ -45,22 +45,22 @@ class WorldConfig:
 
 @lru_cache(maxsize=16)
 def packaged_contract(name: str, overlays: tuple[str | Path, ...] = ()) -> Contract:
-    """A document that travels with Leyden, compiled once in a process: contracts are values, and never change."""
+    """A document of the package, compiled once per process: contracts are values and never change."""
     return load_contract(default_spec(name), overlays=overlays)
 
 
 def chosen_network(saved: Mapping[str, Any] | None, asked: str | Graph | None) -> str | Graph:
-    """The network of a world that is begun, or of one that goes on where `saved` says; `asked` may be left out then.
+    """The network of a new world, or of the saved one; `asked` may be None then.
 
-    Raises `StoreError` for another one than it was begun with.
+    Raises `StoreError` when `asked` is not the network with which the directory was created.
     """
     if saved is None:
         return "direct" if asked is None else asked
-    begun = saved.get("network", "direct")
-    if asked is not None and begun != (asked if isinstance(asked, str) else asked.dump()):
-        named = begun if isinstance(begun, str) else f"a map of {len(begun['names'])} nodes"
-        raise StoreError(f"this directory was begun with network {named}: leave network out, or use a new directory")
-    return begun if isinstance(begun, str) else _graph(begun)
+    created = saved.get("network", "direct")
+    if asked is not None and created != (asked if isinstance(asked, str) else asked.dump()):
+        named = created if isinstance(created, str) else f"a map of {len(created['names'])} nodes"
+        raise StoreError(f"this directory was created with network {named}: leave network out, or use a new directory")
+    return created if isinstance(created, str) else _graph(created)
 
 
 def _graph(saved: Mapping[str, Any]) -> Graph:
@@ -85,7 +85,7 @@ def world_config(
     given_start_ms: int | None = None,
     network: str | Graph = "direct",
 ) -> WorldConfig:
-    """Compile the contract and put the plan together. Raises `ContractError` when the spec or an overlay is wrong."""
+    """Compile the contract and build the configuration. Raises `ContractError` when the spec or an overlay is wrong."""
     if isinstance(spec, Contract):
         contract = spec
     elif spec is None and not mock_unbound:

@@ -1,4 +1,4 @@
-"""The book of everything that happened, in order: two runs with the same hash at the end were the same run."""
+"""The event journal with a hash chain: two runs whose journals have the same hash were the same run."""
 
 from __future__ import annotations
 
@@ -45,26 +45,26 @@ class HashedEventJournal:
             raise ValueError(f"a journal cannot keep {keep} entries: give 0 or more, or None for all")
         self._now = clock.now
         self._keep = keep
-        self._sealed: list[list[_Note]] = []  # whole chunks, never changed again: forks share them
+        self._full_chunks: list[list[_Note]] = []  # whole chunks, never changed again: forks share them
         self._open: list[_Note] = []
-        self._dropped = 0  # entries folded into the hash and forgotten; a multiple of the chunk
+        self._dropped = 0  # entries of which only the hash remains; a multiple of the chunk
         self._digest = sha256(b"").digest()
         self._hashed = 0
         self._before = 0
 
     def __len__(self) -> int:
         """The number of entries ever noted, dropped ones included: the last entry's sequence."""
-        return self._dropped + len(self._sealed) * _CHUNK + len(self._open)
+        return self._dropped + len(self._full_chunks) * _CHUNK + len(self._open)
 
     def __repr__(self) -> str:
         return f"<Journal of {len(self)} entries, hash {self.hash[:12]}>"
 
     def note(self, kind: str, subject: str, **facts: Any) -> None:
-        """Write down that `kind` happened to `subject` now. Facts are JSON values."""
+        """Append that `kind` happened to `subject` now. Facts are JSON values."""
         notes = self._open
         notes.append((self._now(), kind, subject, facts))
         if len(notes) == _CHUNK:
-            self._seal()
+            self._close_chunk()
 
     @property
     def hash(self) -> str:
@@ -114,14 +114,14 @@ class HashedEventJournal:
             self.note("rolled_back", "commit", entries=entries, reason=error.code)
 
     def fork(self, clock: Clock) -> HashedEventJournal:
-        """A journal with the same past that goes on by `clock`. Costs one reference per thousand entries."""
+        """A journal with the same entries, which continues with `clock`. Costs one reference per thousand entries."""
         fork = HashedEventJournal(clock, keep=self._keep)
         fork.continue_from(self)
         return fork
 
     def continue_from(self, past: HashedEventJournal) -> None:
-        """Begin anew where another journal stands: its past becomes this one's, and is shared."""
-        self._sealed = past._sealed.copy()
+        """Take over the entries of another journal; they are shared."""
+        self._full_chunks = past._full_chunks.copy()
         self._open = past._open.copy()
         self._dropped = past._dropped
         self._digest = past._digest
@@ -132,10 +132,10 @@ class HashedEventJournal:
         return {"length": len(self), "hash": self.hash, "entries": [list(entry) for entry in self.entries()]}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Become what `snapshot()` wrote down."""
+        """Restore what `snapshot()` returned."""
         notes: list[_Note] = [(at_ms, kind, subject, facts) for _, at_ms, kind, subject, facts in snapshot["entries"]]
         whole = len(notes) // _CHUNK * _CHUNK
-        self._sealed = [notes[start : start + _CHUNK] for start in range(0, whole, _CHUNK)]
+        self._full_chunks = [notes[start : start + _CHUNK] for start in range(0, whole, _CHUNK)]
         self._open = notes[whole:]
         self._dropped = snapshot["length"] - len(notes)
         self._digest, self._hashed = bytes.fromhex(snapshot["hash"]), snapshot["length"]
@@ -144,18 +144,18 @@ class HashedEventJournal:
         """The readable entries with a sequence above `after`, oldest first."""
         sequence = min(max(after, self._dropped), len(self))
         first, skip = divmod(sequence - self._dropped, _CHUNK)
-        for notes in (*self._sealed[first:], self._open):
+        for notes in (*self._full_chunks[first:], self._open):
             for at_ms, kind, subject, facts in islice(notes, skip, None):
                 sequence += 1
                 yield Entry(sequence, at_ms, kind, subject, facts)
             skip = 0
 
-    def _seal(self) -> None:
-        self._sealed.append(self._open)
+    def _close_chunk(self) -> None:
+        self._full_chunks.append(self._open)
         self._open = []
         if self._keep is not None:
-            spare = (len(self._sealed) * _CHUNK - self._keep) // _CHUNK
+            spare = (len(self._full_chunks) * _CHUNK - self._keep) // _CHUNK
             if spare > 0:
                 _ = self.hash
-                del self._sealed[:spare]
+                del self._full_chunks[:spare]
                 self._dropped += spare * _CHUNK

@@ -1,4 +1,4 @@
-"""Garbage: while a big store is read or copied, nobody looks for any."""
+"""The garbage collector is paused while a big store is read or copied."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Let the collector wait: the rows of a big store and the timers set for them are no garbage, and looking for it
-    among them doubles the time that opening takes."""
+    """Pause the collector: the rows of a big store and their timers are no garbage, and searching them doubles the
+    time that opening takes."""
     collecting = gc.isenabled()
     gc.disable()
     try:

@@ -1,6 +1,7 @@
-"""The loopback: requests walk straight into the application, one step of its coroutine, and walk out answered.
+"""The loopback: requests run through the ASGI application in one step of its coroutine.
 
-There is no loop, no thread and no socket, so it works in a notebook, in a script and inside a running event loop alike.
+There is no event loop, no thread and no socket, so it works in a notebook, in a script and inside a running event loop
+alike.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ Header = tuple[bytes, bytes]
 
 
 class WouldWait(LeydenError):
-    """The application tried to wait for something outside: in process there is nothing to wait for."""
+    """The application tried to wait for I/O, which does not exist in process."""
 
 
 class LoopbackResponse(NamedTuple):
-    """What came back: the status, the headers as they were sent, and the whole body."""
+    """A response: the status, the headers as they were sent, and the whole body."""
 
     status: int
     headers: tuple[Header, ...]
@@ -43,10 +44,10 @@ def send_request(
 ) -> LoopbackResponse:
     """Send one request into an ASGI application. `target` is the path with its query, percent-encoded."""
     raw_path, _, query = target.partition("?")
-    return run_to_completion(_exchange(app, method, raw_path, query.encode("ascii"), headers, body))  # type: ignore[no-any-return]
+    return run_to_completion(_send(app, method, raw_path, query.encode("ascii"), headers, body))  # type: ignore[no-any-return]
 
 
-async def _exchange(
+async def _send(
     app: ASGIApp, method: str, raw_path: str, query: bytes, headers: tuple[Header, ...], body: bytes
 ) -> LoopbackResponse:
     scope: MutableMapping[str, Any] = {

@@ -1,7 +1,7 @@
-"""The merged document: the service's specification with the sandbox's levers, linked from creating to paying.
+"""The merged document: the service's specification with control operations, linked from creation to payment.
 
-With it a stock tool that follows links reaches what it never could by itself: completed, expired, failed, disabled, and
-the callbacks that tell of it.
+With it a stock tool that follows links reaches what it cannot reach otherwise: completed, expired, failed and disabled
+resources, and their callbacks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 Json = dict[str, Any]
 
 _ID = {"id": "$response.body#/data/id"}
-# The body of a link is the whole body, not part of one that a tool makes up: Schemathesis has to be told so.
+# The body of a link is the whole body, and is not merged into one that Schemathesis generates.
 _WHOLE: Json = {"x-schemathesis": {"merge_body": False}}
 
 
@@ -45,7 +45,7 @@ _LINKS: Mapping[tuple[str, str], Mapping[str, Json]] = {
 }  # fmt: skip
 # Of the control plane only what makes something happen to a Charge, or shows it: the more a tool has to choose from,
 # the less it gets done; and a fresh world would undo its work, a new key lock it out.
-LEVERS = frozenset(
+CONTROL_OPERATIONS = frozenset(
     {"createPayment", "listPayments", "getPayment", "settlePayment", "failCharge", "advanceClock"}
     | {"listDeliveries", "getDelivery"}
 )
@@ -57,10 +57,10 @@ _INBOX = "http://shop.inbox.localhost"
 
 
 def merged(service: Mapping[str, Any], sandbox: Mapping[str, Any]) -> Json:
-    """One OpenAPI document of two, with those operations of the control plane that are levers.
+    """One OpenAPI document of two, with the operations of `CONTROL_OPERATIONS`.
 
-    What both have a name for in their components is told apart by `Sandbox`. Whatever is right by this document is
-    right by the two; not everything that the levers take is in it.
+    Components of the control plane get the prefix `Sandbox`. What is valid by this document is valid by the two; it
+    does not have everything that the control operations accept.
     """
     theirs = _renamed(sandbox)
     components: Json = {}
@@ -75,7 +75,7 @@ def merged(service: Mapping[str, Any], sandbox: Mapping[str, Any]) -> Json:
         shown = schemas["StaticChargeInvoice"]
         named = {**shown["properties"], "request": _payable(shown["properties"]["request"])}
         schemas["StaticChargeInvoice"] = {**shown, "properties": named}
-    paths: Json = {**service["paths"], **_levers(theirs["paths"], schemas)}
+    paths: Json = {**service["paths"], **_control_paths(theirs["paths"], schemas)}
     known = {name for item in paths.values() for name in _names(item)}
     for path, item in paths.items():
         linked = {}
@@ -90,12 +90,12 @@ def merged(service: Mapping[str, Any], sandbox: Mapping[str, Any]) -> Json:
     return {**service, "paths": paths, "components": components, "tags": [*service.get("tags", ()), *theirs["tags"]]}
 
 
-def _levers(paths: Json, schemas: Json) -> Json:
-    """The paths whose operations are all levers, with those parts of their requests that lead on.
+def _control_paths(paths: Json, schemas: Json) -> Json:
+    """The paths with control operations alone, with those parts of their requests that are useful to a tool.
 
-    Time passes from event to event: by spans of any length a tool is soon at the end of time, where it stays.
+    Time passes from event to event: by spans of any length a tool soon reaches the end of time, and stays there.
     """
-    found = {path: item for path, item in paths.items() if all(name in LEVERS for name in _names(item))}
+    found = {path: item for path, item in paths.items() if all(name in CONTROL_OPERATIONS for name in _names(item))}
     advance, order = schemas["SandboxAdvance"], schemas["SandboxPaymentOrder"]
     request = order["properties"]["request"]
     either = [{"type": "string", "pattern": _PAYABLE}, {"type": "string", "minLength": 1, "maxLength": 4096}]

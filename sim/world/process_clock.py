@@ -27,20 +27,20 @@ from leyden.world.clock import VirtualClock
 
 DEFAULT_START = "2030-01-01T00:00:00Z"
 
-Wall = Callable[[], int]
+RealClock = Callable[[], int]
 
 
-def process_clock(clock: str, start: object) -> Wall | None:
-    """The process's clock (ms), if `clock` asks for it; None for a clock that stands until it is moved.
+def process_clock(clock: str, start: object) -> RealClock | None:
+    """The process's clock (ms), if `clock` asks for it; None for a clock that is paused until it is moved.
 
     Raises `ValueError` for another word, and for a start that is not the process's.
     """
     if clock == "virtual":
         return None
     if clock != "process":
-        raise ValueError(f"clock is 'virtual' (it stands until you move it) or 'process', not {clock!r}")
+        raise ValueError(f"clock is 'virtual' (paused until you move it) or 'process', not {clock!r}")
     if start is not None:
-        raise ValueError("clock='process' begins at the process's present: leave start out, or freeze that instant")
+        raise ValueError("clock='process' starts at the process's present: leave start out, or freeze that instant")
     from leyden.server.system.clock import SystemClock
 
     return SystemClock().now
@@ -54,8 +54,8 @@ def sync_to_process(clock: VirtualClock) -> None:
         clock.add_elapsed(max(0, then - now))
 
 
-def first_instant(begun_at: int | None, wall: Wall | None) -> int:
-    """Where a sandbox begins (ms): where it once began, or at the process's present, or at the usual start."""
-    if begun_at is not None:
-        return begun_at
-    return parse_iso(DEFAULT_START) if wall is None else wall()
+def first_instant(saved_start_ms: int | None, real_clock: RealClock | None) -> int:
+    """The start of a sandbox (ms): the saved one, else the process's present, else the default."""
+    if saved_start_ms is not None:
+        return saved_start_ms
+    return parse_iso(DEFAULT_START) if real_clock is None else real_clock()

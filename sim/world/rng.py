@@ -1,4 +1,4 @@
-"""Luck, by name: each part of the world draws from a stream of its own, so one more draw here changes nothing there."""
+"""Named random streams: each part of a world draws from its own, so a draw in one never changes another."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _FRACTION = 2.0**-53
 class RandomStream:
     """One named, seeded stream (`leyden.server.ports.RandomSource`).
 
-    Draw number k is BLAKE2b of k under the stream's key: nothing is carried from draw to draw but `position`, the
-    number of draws made, which may be stored and set. Every method makes one draw, except where its text says more.
+    Draw number k is BLAKE2b of k under the stream's key: the only state is `position`, the number of
+    draws, which may be stored and set. Every method makes one draw, except where its text says more.
     """
 
     __slots__ = ("_keyed", "_positions", "name")
@@ -36,10 +36,10 @@ class RandomStream:
         return self._positions.get(self.name, 0)
 
     def __repr__(self) -> str:
-        return f"<Stream {self.name!r} after {self.position} draws>"
+        return f"<RandomStream {self.name!r} after {self.position} draws>"
 
     def rekey(self, key: bytes) -> None:
-        """Other luck from here on, at the same position."""
+        """Draw other numbers from here on, at the same position."""
         # Keyed once and copied for each draw: half the cost of keying anew.
         self._keyed = blake2b(key=key)
 
@@ -51,7 +51,7 @@ class RandomStream:
         return hasher.digest()
 
     def bytes(self, count: int) -> bytes:
-        """`count` random bytes: one draw for every 64 begun. Raises `ValueError` below zero."""
+        """`count` random bytes: one draw for every 64 or part of them. Raises `ValueError` below zero."""
         if count < 0:
             raise ValueError(f"cannot draw {count} bytes")
         if count <= _BLOCK:
@@ -107,21 +107,21 @@ class RandomStream:
 
 
 class RandomStreams:
-    """All the luck of one sandbox. Equal seeds give equal streams.
+    """All random streams of one sandbox. Equal seeds give equal streams.
 
-    `salt` sets sandboxes of one seed apart; `luck` lists the reseedings since the seed.
+    `salt` distinguishes sandboxes of one seed; `reseeds` lists the seeds given to `reseed` since.
     """
 
-    def __init__(self, seed: int, *, salt: str = "", luck: Sequence[int] = ()) -> None:
+    def __init__(self, seed: int, *, salt: str = "", reseeds: Sequence[int] = ()) -> None:
         self.seed = seed
         self.salt = salt
-        self.reseeds = tuple(luck)
+        self.reseeds = tuple(reseeds)
         self._streams: dict[str, RandomStream] = {}
         self._positions: dict[str, int] = {}
         self._before: dict[str, int] = {}
 
     def __repr__(self) -> str:
-        return f"<Streams seed={self.seed} luck={self.reseeds} {self.snapshot()}>"
+        return f"<RandomStreams seed={self.seed} reseeds={self.reseeds} {self.snapshot()}>"
 
     def stream(self, name: str) -> RandomStream:
         """The stream of this name: the same object each time."""
@@ -134,19 +134,19 @@ class RandomStreams:
         """32 bytes that depend on the seed and the name alone, not on draws or reseeding: for keys that last."""
         return self._derive("secret", name)
 
-    def reseed(self, luck: int) -> None:
-        """Same past, other luck: every stream keeps its position and goes on differently."""
-        self.reseeds = (*self.reseeds, luck)
+    def reseed(self, seed: int) -> None:
+        """Keep every stream's position and draw other numbers from here on."""
+        self.reseeds = (*self.reseeds, seed)
         for stream in self._streams.values():
             stream.rekey(self._key(stream.name))
 
     def fork(self, reseed: int | None = None) -> RandomStreams:
-        """Streams of their own at the same positions: with the same luck, or with another."""
-        twin = RandomStreams(
-            self.seed, salt=self.salt, luck=self.reseeds if reseed is None else (*self.reseeds, reseed)
+        """A copy at the same positions, which draws the same numbers, or others if `reseed` is given."""
+        fork = RandomStreams(
+            self.seed, salt=self.salt, reseeds=self.reseeds if reseed is None else (*self.reseeds, reseed)
         )
-        twin.restore(self.snapshot())
-        return twin
+        fork.restore(self.snapshot())
+        return fork
 
     # A commit that fails returns its draws (`leyden.server.store.rows.CommitParticipant`)
 
@@ -162,11 +162,13 @@ class RandomStreams:
         self.restore(self._before)
 
     def snapshot(self) -> dict[str, int]:
-        """The position of every stream that was drawn from. With `seed`, `salt` and `luck` this is the whole state."""
+        """The position of every stream that was drawn from. With `seed`, `salt` and `reseeds` this is the whole
+        state.
+        """
         return self._positions.copy()
 
     def restore(self, snapshot: Mapping[str, int]) -> None:
-        """Set every stream to its position in `snapshot`, and those it does not name to their beginning."""
+        """Set every stream to its position in `snapshot`, and those it does not name to 0."""
         self._positions.clear()  # and not replaced: every stream looks into this one
         self._positions.update(snapshot)
 

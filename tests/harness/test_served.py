@@ -16,7 +16,7 @@ from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.runs.cases import Case, play, spec_hash
 from leyden.harness.targets.served import ExternalService, ServedLeyden, TargetError
 from leyden.world.config import packaged_contract
-from leyden.world.merged_openapi import LEVERS, merged
+from leyden.world.merged_openapi import CONTROL_OPERATIONS, merged
 from tests.support.served import Client, served_leyden
 from tests.support.small_spec import small
 
@@ -138,7 +138,7 @@ def test_the_merged_document_has_the_service_whole_and_the_levers_once() -> None
     service, sandbox = packaged_contract("charges").document, packaged_contract("sandbox").document
     document = merged(service, sandbox)
     names = {operation["operationId"]: path for path, item in document["paths"].items() for operation in item.values()}
-    assert set(names) - set(packaged_contract("charges").operations) == LEVERS
+    assert set(names) - set(packaged_contract("charges").operations) == CONTROL_OPERATIONS
     links = document["paths"]["/v0/charges"]["post"]["responses"]["200"]["links"]
     assert {"payIt", "loseIt", "letItExpire"} <= set(links)
     assert "payIt" not in str(service)

@@ -192,13 +192,13 @@ def test_a_directory_keeps_its_network(tmp_path: Path) -> None:
         pass
     with Sandbox(data=tmp_path / "line", network="line:4") as sandbox:
         assert len(sandbox.network) == 4
-    with pytest.raises(StoreError, match="begun with network line:4: leave network out"):
+    with pytest.raises(StoreError, match="created with network line:4: leave network out"):
         Sandbox(data=tmp_path / "line", network="direct")
     done = run_command("serve", "--port", "0", "--data", str(tmp_path / "other"), "--network", "nonsense")
     assert done.returncode == 1
     with Sandbox(seed=5, start=START, data=tmp_path / "direct"):
         pass
-    with pytest.raises(StoreError, match="begun with network direct"):
+    with pytest.raises(StoreError, match="created with network direct"):
         Sandbox(data=tmp_path / "direct", network="line:4")
     graph = from_edges([("a", "b", 900_000), ("b", "c", 900_000)])
     with Sandbox(seed=5, start=START, network=graph, data=tmp_path / "own") as sandbox:

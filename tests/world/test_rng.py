@@ -94,7 +94,7 @@ def test_seeds_salts_and_names_set_streams_apart():
     }
     assert len(drawn) == 36
     # Words do not run into one another.
-    assert RandomStreams(1, salt="a").stream("b").bytes(16) != RandomStreams(1, salt="", luck=()).stream(
+    assert RandomStreams(1, salt="a").stream("b").bytes(16) != RandomStreams(1, salt="", reseeds=()).stream(
         "a', 'b"
     ).bytes(16)
 
@@ -113,7 +113,7 @@ def test_reseeding_keeps_the_past_and_changes_the_luck():
     in_place.reseed(1)
     assert held.bytes(16) == futures[1]
     assert in_place.reseeds == fork.reseeds == (1,)
-    again = RandomStreams(7, luck=fork.reseeds)
+    again = RandomStreams(7, reseeds=fork.reseeds)
     again.restore({"ids": 1})
     assert again.stream("ids").bytes(16) == futures[1]
 
@@ -233,8 +233,8 @@ def test_ids_use_all_the_variants_there_are():
     assert seen == {variant + digit for variant in "89ab" for digit in "0123456789abcdef"}
 
 
-def test_a_stream_says_where_it_stands():
+def test_the_repr_of_a_stream_has_its_position():
     streams = RandomStreams(7)
     streams.stream("ids").bytes(1)
-    assert repr(streams.stream("ids")) == "<Stream 'ids' after 1 draws>"
+    assert repr(streams.stream("ids")) == "<RandomStream 'ids' after 1 draws>"
     assert "seed=7" in repr(streams)
