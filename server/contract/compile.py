@@ -46,7 +46,7 @@ def compile_contract(
 ) -> Contract:
     """Compile a whole document. `name` is its file name in errors.
 
-    Raises `ContractError` at the first thing that cannot be served, naming the location and the mend.
+    Raises `ContractError` at the first thing that cannot be served, naming the location and the correction.
     """
     root = f"{name}#"
     seen = validate_document(document, root, extensions)

@@ -26,7 +26,7 @@ def compile_callback(
     location: str,
 ) -> CallbackRule:
     """The rule of one callback. `request` is the operation's written-out body schema; `states` are those of every
-    lifecycle in the document. Raises `ContractError` naming the location and the mend.
+    lifecycle in the document. Raises `ContractError` naming the location and the correction.
     """
     post = item["post"]
     if post.get("security"):

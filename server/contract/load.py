@@ -50,7 +50,7 @@ def load_contract(
     under a file name of its own, `known_as` says which document it stands in for (`charges.openapi.yaml`); without
     it every overlay is applied. `mock_unbound` lets operations without a handler answer their own example.
 
-    A parsed document is never changed. Raises `ContractError` naming the place and the mend.
+    A parsed document is never changed. Raises `ContractError` naming the location and the correction.
     """
     if isinstance(spec, Mapping):
         document: Any = spec

@@ -14,7 +14,7 @@ from leyden.server.docs.tables import callback_item, span_in_words, success_in_w
 from leyden.server.html import Html, Markdown, anchor, code, coloured, frame, join, json_source, link, tag, text
 
 _LARGE = 400  # characters of a table that is worth a way to the one like it
-_EVERYWHERE = 4  # an answer that so many operations give is told once, at the end of the page
+_EVERYWHERE = 4  # a response of this many operations is described once, at the end of the page
 _PLACES = (
     ("path", "Path parameters"),
     ("query", "Query parameters"),
@@ -170,7 +170,7 @@ class Operations:
         chips = join((tag("span", status, class_="status") for status in problems), " ")
         table = self._statuses(own, None) if own else None
         rest = len(own) < len(problems) and tag(
-            "p", "The others " if own else "They ", "mean what they mean everywhere: ", link("errors", "Errors"), "."
+            "p", "The others " if own else "They ", "have their usual meaning: ", link("errors", "Errors"), "."
         )
         return tag("details", tag("summary", "Errors ", chips), table, rest or None, class_="errors")
 
@@ -224,7 +224,7 @@ class Operations:
                         *(tag("span", code(name), " from ", code(value), class_="given") for name, value in given),
                     )
                 )
-        return join([tag("h4", "What comes next"), tag("ul", *lines, class_="plain")]) if lines else None
+        return join([tag("h4", "Next operations"), tag("ul", *lines, class_="plain")]) if lines else None
 
     def _samples(
         self, operation: Operation, request: Mapping[str, Any], written: Mapping[str, Any]
@@ -244,12 +244,12 @@ class Operations:
 
     def _delivery(self, callback: CallbackRule, item: Mapping[str, Any]) -> Html:
         rule = callback.delivery
-        told = (join([code(event), f" when {state}"]) for state, event in rule.events.items())
+        events = (join([code(event), f" when {state}"]) for state, event in rule.events.items())
         waits = (tag("li", "at once" if pause == 0 else f"+ {span_in_words(pause)}") for pause in rule.delays_ms)
         varied = f", varied by {rule.jitter * 100:g} % either way" if rule.jitter else ""
         counted = f"Each wait is counted from the end of the attempt before it{varied}."
         facts = (
-            ("Events", join(told, ", ")),
+            ("Events", join(events, ", ")),
             ("Delivered", text(success_in_words(self._contract, callback))),
             ("Attempts", join([tag("ol", *waits, class_="waits"), counted])),
             (

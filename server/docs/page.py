@@ -219,8 +219,8 @@ def _lifecycle(table: LifecycleTable) -> Html:
             tag("figcaption", f"{table.resource} {lifecycle_sentence(table)}.{key}"),
             class_="diagram",
         ),
-        _wide_table(f"What moves a {table.resource}", TRANSITION_COLUMNS, transition_lines(table)),
-        _wide_table(f"What a {table.resource} refuses", REFUSAL_COLUMNS, refusals) if refusals else None,
+        _wide_table(f"Transitions of {table.resource}", TRANSITION_COLUMNS, transition_lines(table)),
+        _wide_table(f"Refusals of {table.resource}", REFUSAL_COLUMNS, refusals) if refusals else None,
         id=place,
         aria_labelledby=f"{place}-title",
     )

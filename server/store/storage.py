@@ -122,16 +122,16 @@ class JournalStorage(RowStorage):
         Raises `StorageUnavailable` when the disk refuses it; the file then ends where it did before, and later
         commits may succeed. Raises `TypeError` for a value that JSON cannot express.
         """
-        said = {}
+        changes_by_table = {}
         records = 0
         for table in touched:
             changes = table.changes()
             if changes or table.existence_changed():
-                said[table.name] = changes
+                changes_by_table[table.name] = changes
                 records += len(changes or ())
-        if not said:
+        if not changes_by_table:
             return
-        body = encode_body(said)
+        body = encode_body(changes_by_table)
         if self._fd < 0:
             raise self._closed_error()
         if self._must_rewrite:

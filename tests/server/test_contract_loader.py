@@ -1,4 +1,4 @@
-"""A spec is compiled once, or refused with the place and the mend: never half understood."""
+"""A spec is compiled once, or refused with the location and the correction."""
 
 from __future__ import annotations
 
