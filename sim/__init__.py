@@ -1,4 +1,4 @@
-"""Leyden's world: the sandbox, its clock, and everything around the charge service."""
+"""Leyden: a sandbox for a Lightning charge API, with its network, payers, receivers and clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sandbox", "VirtualClock", "grid", "sweep"]
 
-_HOMES = {
+_MODULES = {
     "Sandbox": "leyden.sandbox",
     "VirtualClock": "leyden.world.clock",
     "grid": "leyden.lab.sweeps.sweep",
@@ -20,10 +20,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """What is named above, fetched when it is first asked for: pytest loads this package with the plugin, in suites
-    that may never use it."""
-    if name not in _HOMES:
+    """Import a public name when it is first used: pytest loads this package with its plugin in every suite."""
+    if name not in _MODULES:
         raise AttributeError(f"module 'leyden' has no attribute {name!r}: it has {', '.join(__all__)}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

@@ -1,1 +1,1 @@
-"""The laboratory: tables, pictures and what-if, for whoever wants to know what a world did."""
+"""The laboratory: tables, figures, drawings, sweeps, scripts and notebooks of a sandbox."""

@@ -32,22 +32,22 @@ _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NAMES = "uniform(low, high), exp(mean), lognorm(median, spread), normal(mean, deviation), choice(a:3, b:1)"
 
 
-def msat_distribution(said: DistributionText, name: str = "amount") -> Distribution:
+def msat_distribution(value: DistributionText, name: str = "amount") -> Distribution:
     """Amounts in msat; `25sat` is 25000. Raises `DistributionError`."""
-    return _distribution(said, name, _msat)
+    return _distribution(value, name, _msat)
 
 
-def span_distribution(said: DistributionText, name: str = "span") -> Distribution:
+def span_distribution(value: DistributionText, name: str = "span") -> Distribution:
     """Spans in milliseconds: `45s`, `1h30m`, a bare number of seconds, a `timedelta`. Raises `DistributionError`."""
-    return _distribution(said, name, lambda text: _span_ms(text, name))
+    return _distribution(value, name, lambda text: _span_ms(text, name))
 
 
-def seconds_distribution(said: DistributionText, name: str = "expiresIn") -> Distribution:
+def seconds_distribution(value: DistributionText, name: str = "expiresIn") -> Distribution:
     """Spans in seconds, written as for `span_distribution`. Raises `DistributionError`."""
-    return _distribution(said, name, lambda text: _span_ms(text, name) / 1_000)
+    return _distribution(value, name, lambda text: _span_ms(text, name) / 1_000)
 
 
-def behaviour_distribution(said: str) -> Distribution:
+def behaviour_distribution(value: str) -> Distribution:
     """What payers do, from `leyden.world.traffic.BEHAVIOURS`: `pays`, `choice(pays:9, never:1)`. Raises
     `DistributionError`.
     """
@@ -57,29 +57,29 @@ def behaviour_distribution(said: str) -> Distribution:
             raise DistributionError(f"behaviours: there is no {text!r}: choose from {', '.join(BEHAVIOURS)}")
         return text
 
-    return _words(said, "behaviours", behaviour)
+    return _words(value, "behaviours", behaviour)
 
 
-def payer_distribution(said: int | str | Sequence[str]) -> Distribution:
+def payer_distribution(value: int | str | Sequence[str]) -> Distribution:
     """Who pays: a number of wallets (`payer-1`, `payer-2`, ...), names, or a choice of names. Raises
     `DistributionError`."""
-    if isinstance(said, bool):
+    if isinstance(value, bool):
         raise DistributionError("payers: give a number of wallets or their names, not a truth value")
-    if isinstance(said, int):
-        if said < 1:
-            raise DistributionError(f"payers: {said} wallets cannot pay: give at least 1")
-        return ["people", said]
-    if not isinstance(said, str):
-        said = f"choice({', '.join(said)})"
-    return _words(said, "payers", lambda text: _word(text, "payers"))
+    if isinstance(value, int):
+        if value < 1:
+            raise DistributionError(f"payers: {value} wallets cannot pay: give at least 1")
+        return ["people", value]
+    if not isinstance(value, str):
+        value = f"choice({', '.join(value)})"
+    return _words(value, "payers", lambda text: _word(text, "payers"))
 
 
-def _distribution(said: DistributionText, name: str, read: Reader) -> Distribution:
-    if isinstance(said, bool) or not isinstance(said, (str, int, float, timedelta)):
-        raise DistributionError(f"{name}: {said!r} is not a distribution: give a number or one of {_NAMES}")
-    if isinstance(said, timedelta):
-        said = said.total_seconds()
-    text = said if isinstance(said, str) else repr(said)
+def _distribution(value: DistributionText, name: str, read: Reader) -> Distribution:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float, timedelta)):
+        raise DistributionError(f"{name}: {value!r} is not a distribution: give a number or one of {_NAMES}")
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    text = value if isinstance(value, str) else repr(value)
     call = _CALL.fullmatch(text)
     if call is None:
         if "(" in text:
@@ -108,15 +108,15 @@ def _distribution(said: DistributionText, name: str, read: Reader) -> Distributi
     raise DistributionError(f"{name}: there is no distribution {kind!r}: write one of {_NAMES}")
 
 
-def _words(said: str, name: str, read: Reader) -> Distribution:
-    if not isinstance(said, str):
-        raise DistributionError(f"{name}: {said!r} is not a name: write one, or choice(a:3, b:1)")
-    call = _CALL.fullmatch(said)
+def _words(value: str, name: str, read: Reader) -> Distribution:
+    if not isinstance(value, str):
+        raise DistributionError(f"{name}: {value!r} is not a name: write one, or choice(a:3, b:1)")
+    call = _CALL.fullmatch(value)
     if call is None:
-        return ["const", read(said.strip())]
+        return ["const", read(value.strip())]
     if call[1] != "choice":
-        raise DistributionError(f"{name}: {said!r} has no names: write choice(a:3, b:1)")
-    return _choice(_parts(call[2]), said, name, read)
+        raise DistributionError(f"{name}: {value!r} has no names: write choice(a:3, b:1)")
+    return _choice(_parts(call[2]), value, name, read)
 
 
 def _choice(parts: list[str], text: str, name: str, read: Reader) -> Distribution:

@@ -71,13 +71,13 @@ def frame(world: World, name: str) -> pd.DataFrame:
         raise ValueError(f"there is no table {name!r}: choose one of {', '.join(TABLES)}")
     columns, _, find = TABLES[name]
     rows = list(find(world))
-    made: dict[str, Any] = {"world": pd.array([world.label] * len(rows), dtype="str")}
+    series: dict[str, Any] = {"world": pd.array([world.label] * len(rows), dtype="str")}
     for column, kind in columns:
         values = [row[column] for row in rows]
-        made[column] = _typed(world, kind, values)
+        series[column] = _typed(world, kind, values)
         if kind == MSAT:
-            made[f"{column.removesuffix('_msat')}_sat"] = _floats(values) / 1_000
-    return pd.DataFrame(made)
+            series[f"{column.removesuffix('_msat')}_sat"] = _floats(values) / 1_000
+    return pd.DataFrame(series)
 
 
 def _typed(world: World, kind: str, values: Sequence[Any]) -> Any:

@@ -60,9 +60,9 @@ class Traffic:
 
     def __repr__(self) -> str:
         row = self.row
-        said = ", ".join(f"{name}={value!r}" for name, value in row["settings"]["arguments"].items())
+        arguments = ", ".join(f"{name}={value!r}" for name, value in row["settings"]["arguments"].items())
         following = "ended" if row["next_at"] is None else f"the next at {to_iso(row['next_at'])}"
-        return f"Traffic({said}): {row['arrived']} arrived, {row['refused']} refused, {following}"
+        return f"Traffic({arguments}): {row['arrived']} arrived, {row['refused']} refused, {following}"
 
 
 def traffic(
@@ -119,13 +119,13 @@ def traffic(
     return Traffic(world, row["id"])
 
 
-def arrival_process(said: str) -> Distribution:
+def arrival_process(text: str) -> Distribution:
     """The arrival process as the world stores it. Raises `DistributionError` with the possible forms."""
-    if not isinstance(said, str):
-        raise DistributionError(f"rate: {said!r} has no unit of time: write for example {_FORMS}")
-    call = _CALL.fullmatch(said.strip())
+    if not isinstance(text, str):
+        raise DistributionError(f"rate: {text!r} has no unit of time: write for example {_FORMS}")
+    call = _CALL.fullmatch(text.strip())
     if call is None:
-        return ["poisson", _gap_ms(said)]
+        return ["poisson", _gap_ms(text)]
     parts = [part.strip() for part in call[2].split(",")]
     if call[1] == "every" and len(parts) == 1:
         return ["every", _span_ms(parts[0])]
@@ -133,7 +133,7 @@ def arrival_process(said: str) -> Distribution:
         return ["burst", int(parts[0]), _span_ms(parts[1])]
     if call[1] == "daily" and len(parts) > 1:
         return _daily(_gap_ms(parts[0]), parts[1:])
-    raise DistributionError(f"rate: {said!r} cannot be read: write one of {_FORMS}")
+    raise DistributionError(f"rate: {text!r} cannot be read: write one of {_FORMS}")
 
 
 def _gap_ms(text: str) -> float:

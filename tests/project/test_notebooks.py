@@ -159,7 +159,7 @@ def test_the_command_lists_differences_and_writes_notebooks(
     assert f"{REFRESH} 08_why" in shown
 
     assert main(["09_what"]) == 1
-    assert "'09_what' is none of the notebooks 08_why" in capsys.readouterr().err
+    assert "'09_what' is not one of the notebooks 08_why" in capsys.readouterr().err
     source.unlink()
     assert main([]) == 1
     assert "has no sources" in capsys.readouterr().err

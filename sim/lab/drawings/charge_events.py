@@ -199,12 +199,12 @@ def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:
         rank = (6.0, row["sequence"], number)
         last = number == len(attempts) and row["status"] != PENDING
         ended = attempt.ended_at is not None
-        said, tone = _response_text(attempt.status, attempt.error)
+        response, tone = _response_text(attempt.status, attempt.error)
         more = f"{row['event']} to {row['url']}" if number == 1 else ""
         opens, closes = (key if number == 1 else None), (key if last else None)
-        verdict = _delivery_result(row, len(attempts)) if last else ""
+        result = _delivery_result(row, len(attempts)) if last else ""
         if attempt.ended_at == attempt.at:
-            answer = said + (f" · {verdict}" if verdict else "")
+            answer = response + (f" · {result}" if result else "")
             sent = Event(attempt.at, rank, SERVICE, CALLBACK, f"callback {number}", more, tone, host, answer)
             yield sent._replace(opens=opens, closes=closes)
             continue
@@ -213,9 +213,9 @@ def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:
         )
         yield sent
         if ended and attempt.ended_at is not None:
-            took = f"after {span_in_words(attempt.ended_at - attempt.at)}" + (f" · {verdict}" if verdict else "")
+            took = f"after {span_in_words(attempt.ended_at - attempt.at)}" + (f" · {result}" if result else "")
             back = (*rank, 1)
-            words = f"callback {number}: {said}"
+            words = f"callback {number}: {response}"
             yield Event(attempt.ended_at, back, CALLBACK, SERVICE, words, took, tone, host, closes=closes)
     if not attempts and row["status"] != PENDING:
         more = "the receiver had answered 410 before"

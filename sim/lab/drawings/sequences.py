@@ -71,14 +71,14 @@ def _messages(record: ChargeEvents) -> list[Message]:
     payers = list(dict.fromkeys(event.actor for event in record.events if PAYER in (event.source, event.target)))
     known = set(payers if len(payers) <= _MOST_PAYERS else payers[: _MOST_PAYERS - 1])
 
-    def who(lane: str, event: Event) -> Participant:
+    def participant(lane: str, event: Event) -> Participant:
         if lane == PAYER:
             return lane, (event.actor if event.actor in known else _OTHERS) if event.actor else "payer"
         return lane, event.actor if lane == CALLBACK else ""
 
     messages: list[Message] = []
     for event in record.events:
-        source, target = who(event.source, event), who(event.target, event)
+        source, target = participant(event.source, event), participant(event.target, event)
         tone = OPEN if event.response else event.tone
         # Payers that share a column are named in the text.
         words = event.text if (PAYER, _OTHERS) in (source, target) else event.text_without_actor
@@ -89,12 +89,12 @@ def _messages(record: ChargeEvents) -> list[Message]:
 
 
 def _participants(messages: list[Message]) -> list[Participant]:
-    seen = dict.fromkeys(who for message in messages for who in (message.source, message.target))
-    return sorted(seen, key=lambda who: _ORDER.index(who[0]))
+    seen = dict.fromkeys(participant for message in messages for participant in (message.source, message.target))
+    return sorted(seen, key=lambda participant: _ORDER.index(participant[0]))
 
 
-def _name(who: Participant) -> str:
-    return who[1] or _DISPLAY_NAMES[who[0]]
+def _name(participant: Participant) -> str:
+    return participant[1] or _DISPLAY_NAMES[participant[0]]
 
 
 def _runs(message: Message) -> list[TextRun]:
@@ -166,16 +166,16 @@ class _Sequence:
         return len(before) + sum(bool(event.response) for event in before)
 
     def _box(self, place: int, top: float) -> Html:
-        who = self.participants[place]
+        participant = self.participants[place]
         x, left = self.xs[place], self.xs[place] - _BOX_WIDE / 2
         size = {"x": coord(left), "y": coord(top), "width": str(_BOX_WIDE), "height": str(_BOX_TALL), "rx": "7"}
         frame = tag(
             "rect", **size, fill="currentColor", fill_opacity=".07", stroke="currentColor", stroke_opacity=".45"
         )
-        name = [TextRun(_name(who), bold=True)]
+        name = [TextRun(_name(participant), bold=True)]
         room = _BOX_WIDE - 10
-        role = {PAYER: "payer", CALLBACK: "receiver"}.get(who[0])
-        if role is None or role == who[1]:
+        role = {PAYER: "payer", CALLBACK: "receiver"}.get(participant[0])
+        if role is None or role == participant[1]:
             return tag("g", frame, text_at(x, top + 21.5, name, max_width=room, anchor="middle"))
         small = text_at(x, top + 28, [TextRun(role, soft=True)], max_width=room, size=10, anchor="middle")
         return tag("g", frame, text_at(x, top + 16, name, max_width=room, anchor="middle"), small)
@@ -213,7 +213,11 @@ class _Sequence:
 
 def _text(record: ChargeEvents, messages: list[Message]) -> str:
     lines = [f"{charge_title(record)}, {record.charge['status']}  {record.charge['id']}"]
-    names = {who: clean(_name(who)) for message in messages for who in (message.source, message.target)}
+    names = {
+        participant: clean(_name(participant))
+        for message in messages
+        for participant in (message.source, message.target)
+    }
     wide = max([len(name) for name in names.values()] or [0])
     shown: int | None = None
     for message in messages:
@@ -230,11 +234,11 @@ def _text(record: ChargeEvents, messages: list[Message]) -> str:
 
 
 def _mermaid(record: ChargeEvents, messages: list[Message], participants: list[Participant]) -> str:
-    ids = {who: f"p{place}" for place, who in enumerate(participants)}
+    ids = {participant: f"p{place}" for place, participant in enumerate(participants)}
     lines = ["sequenceDiagram"]
-    for who in participants:
-        kind = "actor" if who[0] == PAYER else "participant"
-        lines.append(f"    {kind} {ids[who]} as {mermaid_text(_name(who), 30)}")
+    for participant in participants:
+        kind = "actor" if participant[0] == PAYER else "participant"
+        lines.append(f"    {kind} {ids[participant]} as {mermaid_text(_name(participant), 30)}")
     shown: int | None = None
     for message in messages:
         if shown is not None and message.at - shown >= _NOTABLE_MS:
