@@ -1,4 +1,4 @@
-"""The catalogue of the receiver check: each trouble that callbacks bring, one by one, and what a good receiver does."""
+"""The cases of the receiver check: each sends one kind of callback and says how a good receiver responds."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import orjson
 
 from leyden.devserver.receiver_check.session import CheckSession, Message, TestRequest, signature_of
 
-# What a check expects of the answers.
+# What a case expects of the responses.
 ACCEPTED, REJECTED, IGNORED, UNREADABLE, ANSWERED = "taken", "refused", "endured", "unreadable", "either"
 
 CRITICAL, SERIOUS, MINOR = SEVERITIES = ("critical", "serious", "minor")
 
 VALID, ADDITIONS, REPEATED, FORGED, MALFORMED = (
-    "Sound messages",
-    "News",
-    "Again and out of order",
+    "Valid messages",
+    "Additions",
+    "Repeated and out of order",
     "Forgeries",
-    "Broken messages",
+    "Malformed messages",
 )
 
 EXPECTED_BEHAVIOUR = {
     ACCEPTED: "answers 2xx within the time limit",
     REJECTED: "answers 4xx and does nothing else",
     IGNORED: "answers 2xx and changes nothing",
-    UNREADABLE: "answers 4xx, or 2xx if somebody will look at it later; it does not crash",
+    UNREADABLE: "answers 4xx, or 2xx if it keeps the message for a person to look at; it does not crash",
     ANSWERED: "answers 2xx or 4xx",
 }
 
@@ -173,7 +173,7 @@ _CLOCK = "Compare webhook-timestamp with your own clock, and refuse what is more
 _AFTER = "Check what the body says before you use it, and answer 400 when you cannot use it; log it, and do not crash."
 
 CASES: tuple[Case, ...] = (
-    # ------------------------------------------------------------------ sound messages
+    # ------------------------------------------------------------------ valid messages
     Case("completed", VALID, "A Charge was paid", CRITICAL, ACCEPTED, lambda s: [s.request(s.paid())],
          "Nothing works before this does. Look at the answer: a 4xx usually means another secret, or a signature made "
          "over a body that was parsed and printed again."),
@@ -218,24 +218,24 @@ CASES: tuple[Case, ...] = (
     Case("slow-sender", VALID, "The body takes a second to arrive", MINOR, ACCEPTED,
          lambda s: [s.request(s.paid(), over_ms=1_000)],
          "Wait for the whole body (Content-Length says how much) before you verify it."),
-    # ------------------------------------------------------------------ news
-    Case("unknown-field", ADDITIONS, "A field that did not use to be there", SERIOUS, ACCEPTED,
+    # ------------------------------------------------------------------ additions
+    Case("unknown-field", ADDITIONS, "An unknown field", SERIOUS, ACCEPTED,
          lambda s: [s.request(s.changed(s.paid(), feePolicy={"tier": "gold"}))],
          "Pass over fields you do not know. A service may add some, and payments must not stop when it does."),
-    Case("unknown-status", ADDITIONS, "A status that did not use to be there", MINOR, ACCEPTED,
+    Case("unknown-status", ADDITIONS, "An unknown status", MINOR, ACCEPTED,
          lambda s: [s.request(s.changed(s.paid(), "charge.refunded", status="refunded"), must_ignore=True)],
          "Answer 200 and do nothing: refused, it comes for three days. Never take an unknown status for paid."),
     Case("unknown-event", ADDITIONS, "An event about something else", MINOR, ACCEPTED,
          lambda s: [s.request(Message(s.new_id(), "wallet.updated", b'{"unit":"msats"}'), must_ignore=True)],
          "Answer 200 to events that are not for you, and do nothing."),
-    Case("unknown-charge", ADDITIONS, "A Charge that nobody here created", MINOR, IGNORED, _unknown_charge,
-         "Treat a Charge that you cannot find as news for somebody else: log it, answer, and go on."),
-    # ------------------------------------------------------------------ again and out of order
+    Case("unknown-charge", ADDITIONS, "An unknown Charge", MINOR, IGNORED, _unknown_charge,
+         "When you cannot find the Charge, log the message, answer, and go on."),
+    # ------------------------------------------------------------------ repeated and out of order
     Case("duplicate", REPEATED, "The same message twice", SERIOUS, ACCEPTED, _duplicate,
          f"Deliveries are made at least once. {_ONCE} The key is webhook-id."),
     Case("a-day-later", REPEATED, "The same message again a day later", SERIOUS, ACCEPTED, _day_later,
          f"Keep the webhook-ids you have acted on for longer than deliveries are tried, which is three days. {_ONCE}"),
-    Case("another-id", REPEATED, "The same news under another webhook-id", SERIOUS, ACCEPTED, _other_id,
+    Case("another-id", REPEATED, "The same event under another webhook-id", SERIOUS, ACCEPTED, _other_id,
          f"A Charge is paid once, however often you hear of it. {_ONCE} The key is the Charge's id."),
     Case("at-once", REPEATED, "The same message five times at the same moment", SERIOUS, ACCEPTED, _simultaneous,
          "Let the database decide who was first, with a unique key: looking first and writing then is too late when "
@@ -244,14 +244,14 @@ CASES: tuple[Case, ...] = (
          lambda s: [s.request(s.paid()) for _ in range(10)],
          "Write the message down and answer; do the work afterwards. Up to eight deliveries come at a time.",
          together=True),
-    Case("out-of-order", REPEATED, "The second payment of a Static Charge is told before the first", MINOR, ACCEPTED,
+    Case("out-of-order", REPEATED, "The second payment of a Static Charge arrives before the first", MINOR, ACCEPTED,
          _reordered, "Act on each payment by itself, and read slots as of that moment, not as the latest."),
-    Case("contradiction", REPEATED, "A paid Charge is said to have expired", SERIOUS, IGNORED, _contradicted,
+    Case("contradiction", REPEATED, "A paid Charge is reported as expired", SERIOUS, IGNORED, _contradicted,
          "Paid is final: write no other state over it. Ask GET /v0/charges/{id} when messages contradict each other."),
-    Case("another-amount", REPEATED, "A paid Charge is told again with ten times the amount", SERIOUS, IGNORED,
+    Case("another-amount", REPEATED, "A paid Charge is reported again with ten times the amount", SERIOUS, IGNORED,
          _other_amount, "Compare the amount with what you asked for when you created the Charge, and act once."),
     # ------------------------------------------------------------------ forgeries
-    Case("bad-signature", FORGED, "A signature that signs nothing", CRITICAL, REJECTED, _bad_signature, _VERIFY),
+    Case("bad-signature", FORGED, "A signature of 32 zero bytes", CRITICAL, REJECTED, _bad_signature, _VERIFY),
     Case("foreign-secret", FORGED, "Signed with somebody else's secret", CRITICAL, REJECTED,
          lambda s: [s.request(s.paid(), secrets=[s.foreign_secret])], _VERIFY),
     Case("empty-secret", FORGED, "Signed with an empty secret", CRITICAL, REJECTED,
@@ -266,10 +266,10 @@ CASES: tuple[Case, ...] = (
          "The signature covers id.timestamp.body, not the body alone: else old messages can be made new."),
     Case("no-signature", FORGED, "The signature is missing", CRITICAL, REJECTED,
          lambda s: [s.request(s.paid(), drop=["webhook-signature"])],
-         "Without webhook-signature a message is nobody's: answer 401 before you read the body."),
+         "A message without webhook-signature is not authenticated: answer 401 before you read the body."),
     Case("no-headers", FORGED, "All webhook headers are missing", CRITICAL, REJECTED,
          lambda s: [s.request(s.paid(), drop=["webhook-id", "webhook-timestamp", "webhook-signature"])],
-         "Without the three webhook headers a message is nobody's: answer 401 before you read the body."),
+         "A message without the three webhook headers is not authenticated: answer 401 before you read the body."),
     Case("empty-signature", FORGED, "The signature is empty", CRITICAL, REJECTED,
          lambda s: [s.request(s.paid(), signature="")],
          "An empty list of signatures has no right one: require at least one that matches."),
@@ -277,24 +277,24 @@ CASES: tuple[Case, ...] = (
          "Compare whole signatures, in constant time (hmac.compare_digest, crypto.timingSafeEqual)."),
     Case("unknown-version", FORGED, "The only signature is of an unknown version", SERIOUS, REJECTED, _only_unknown,
          "Count v1 parts only. You cannot know what a v2 signature covers."),
-    Case("stale", FORGED, "A message of an hour ago, soundly signed", SERIOUS, REJECTED,
+    Case("stale", FORGED, "A message of an hour ago, correctly signed", SERIOUS, REJECTED,
          lambda s: [s.request(s.paid(), timestamp=s.now_s - 3_600)], _CLOCK),
-    Case("future", FORGED, "A message from an hour ahead, soundly signed", SERIOUS, REJECTED,
+    Case("future", FORGED, "A message from an hour ahead, correctly signed", SERIOUS, REJECTED,
          lambda s: [s.request(s.paid(), timestamp=s.now_s + 3_600)], _CLOCK),
-    Case("not-a-time", FORGED, "A timestamp that is no number", SERIOUS, REJECTED,
+    Case("not-a-time", FORGED, "A timestamp that is not a number", SERIOUS, REJECTED,
          lambda s: [s.request(s.paid(), timestamp="yesterday")],
          "Read webhook-timestamp as whole seconds, and answer 400 when it is anything else."),
-    # ------------------------------------------------------------------ broken messages, soundly signed
+    # ------------------------------------------------------------------ malformed messages, correctly signed
     Case("truncated", MALFORMED, "Half of the JSON", MINOR, UNREADABLE,
          lambda s: [s.request((lambda m: replace(m, body=m.body[: len(m.body) // 2]))(s.paid()))], _AFTER),
     Case("empty-body", MALFORMED, "No body", MINOR, UNREADABLE, lambda s: [s.request(_bytes(s, b""))], _AFTER),
     Case("not-an-object", MALFORMED, "A list in place of an object", MINOR, UNREADABLE,
          lambda s: [s.request(_bytes(s, b'["charge.completed"]'))], _AFTER),
-    Case("not-utf-8", MALFORMED, "Bytes that are no text", MINOR, UNREADABLE,
+    Case("not-utf-8", MALFORMED, "Bytes that are not UTF-8", MINOR, UNREADABLE,
          lambda s: [s.request(_bytes(s, b'{"id":"\xff\xfe","status":"completed"}'))], _AFTER),
     Case("wrong-types", MALFORMED, "A number, a list and a text where other things belong", MINOR, UNREADABLE,
          _wrong_types, _AFTER),
-    Case("content-type", MALFORMED, "A sound body under text/plain", MINOR, ANSWERED,
+    Case("content-type", MALFORMED, "A valid body with content type text/plain", MINOR, ANSWERED,
          lambda s: [s.request(s.paid(), headers={"content-type": "text/plain"})],
          "Read the body as JSON all the same, or answer 415."),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The receiver check: some forty difficult deliveries to an integrator's own endpoint, and a grade for its answers."""
+"""The receiver check: sends 47 difficult callbacks to an endpoint and grades its responses."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ from leyden.server.timestamps import to_iso
 
 GRADES = "ABCDF"
 PASS, NOTICE, FAIL, SKIPPED = "pass", "notice", "fail", "skipped"
-EFFECT = "leyden-effect"  # the header in which a receiver may say what it did: applied or ignored
+EFFECT = "leyden-effect"  # the header in which a receiver may report what it did: applied or ignored
 
 _EGRESS_RULES = (EGRESS_NONE, LOOPBACK_ONLY, PRIVATE_NETWORK)  # the rules that an option changes
-_SERIOUS_FOR_D = 4  # serious failures, from which a C becomes a D
-_UNANSWERED_LIMIT = 3  # checks in a row that nobody answered
+_SERIOUS_FOR_D = 4  # this many serious failures make a D
+_UNANSWERED_LIMIT = 3  # unanswered checks in a row after which the run stops
 _SLOW_MS = 3_000
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request and what came back."""
+    """A request and its response."""
 
     sent: TestRequest
     answer: CallbackResponse
 
     @property
     def effect(self) -> str:
-        """What the receiver says it did: `applied`, `ignored`, or nothing."""
+        """What the receiver reports that it did: `applied`, `ignored`, or an empty string."""
         return self.answer.headers.get(EFFECT, "").strip().lower()
 
     @property
     def summary(self) -> str:
-        """The answer in a few words."""
+        """The response in a few words."""
         if self.answer.status is not None:
             return str(self.answer.status)
         return f"no answer ({self.answer.error}{': ' if self.answer.note else ''}{self.answer.note})"
@@ -61,7 +61,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What came of one check."""
+    """The result of one check."""
 
     case: Case
     verdict: str
@@ -72,7 +72,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The findings, the grade with its reason, and what they have in common."""
+    """The findings, the grade with its reason, and hints that follow from several findings."""
 
     url: str
     secret: str
@@ -83,11 +83,11 @@ class Report:
     hints: Sequence[str]
 
     def count(self, verdict: str) -> int:
-        """How many checks came to this verdict."""
+        """The number of checks with this verdict."""
         return sum(finding.verdict == verdict for finding in self.findings)
 
     def reaches(self, grade: str) -> bool:
-        """Whether the grade is this one or a better."""
+        """Whether the grade is this one or better."""
         return GRADES.index(self.grade) <= GRADES.index(grade)
 
 
@@ -122,7 +122,7 @@ async def check_receiver(
     silent, given_up = 0, False
     for check in checks:
         if given_up:
-            findings.append(Finding(check, SKIPPED, check.severity, "not sent: nobody answers"))
+            findings.append(Finding(check, SKIPPED, check.severity, "not sent: the endpoint does not answer"))
             continue
         finding = _finding(check, await _send(check, check.build(session), courier))
         findings.append(finding)
@@ -184,7 +184,11 @@ def _verdict(check: Case, exchanges: Sequence[Exchange]) -> tuple[str, str, str]
     if check.expects == IGNORED and refused:
         return NOTICE, check.severity, f"{deed}: refused messages are sent again for three days"
     if check.expects == UNREADABLE and not refused:
-        return NOTICE, check.severity, f"{deed}: that is well if somebody will look at it, and lost if not"
+        return (
+            NOTICE,
+            check.severity,
+            f"{deed}: that is right if the message is kept for a person to look at; otherwise it is lost",
+        )
     slowest = max(exchange.answer.latency_ms - exchange.sent.request.send_duration_ms for exchange in exchanges)
     if slowest > _SLOW_MS:
         return NOTICE, check.severity, f"{deed} after {slowest / 1_000:.1f} s: answer first, work afterwards"
@@ -219,7 +223,7 @@ def _grade(findings: Sequence[Finding]) -> tuple[str, str]:
         return "F", f"it cannot be reached: {findings[0].found}"
     if any(finding.verdict == SKIPPED for finding in findings):
         last = next(finding for finding in findings if finding.verdict == SKIPPED)
-        return "F", f"it no longer answers: everything from {last.case.name} on was not sent"
+        return "F", f"it no longer answers: the checks from {last.case.name} on was not sent"
     if names[CRITICAL]:
         forged = any(finding.case.group == FORGED and finding.severity == CRITICAL for finding in failed)
         refused = any(finding.case.group == VALID and finding.severity == CRITICAL for finding in failed)

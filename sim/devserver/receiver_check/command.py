@@ -1,4 +1,4 @@
-"""`leyden receiver-check URL`: the receiver check without a server, and its report where you want it."""
+"""`leyden receiver-check URL`: runs the receiver check and writes its report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from leyden.world.config import packaged_contract
 
 
 def receiver_check(options: argparse.Namespace) -> int:
-    """Check an endpoint and return 0 when it reaches the wanted grade, 1 when it does not.
+    """Check an endpoint. Returns 0 if it reaches the wanted grade, 1 otherwise.
 
     Raises `LeydenError` when the check cannot be made, or a report cannot be written.
     """

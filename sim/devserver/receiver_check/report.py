@@ -63,7 +63,7 @@ def _exchange(exchange: Exchange) -> dict[str, Any]:
 
 
 def report_text(report: Report) -> str:
-    """The report to read in a terminal: a line for each check, then what to mend, each with what was sent."""
+    """The report to read in a terminal: a line for each check, then what to fix, with the requests."""
     lines = [
         f"Receiver check of {_plain(report.url)}",
         f"signed with {report.secret}",
@@ -83,7 +83,7 @@ def report_text(report: Report) -> str:
             lines += [f"{'':8}{line}" for line in wrap(_plain(finding.found), _WIDTH - 8)]
     failed = [finding for finding in report.findings if finding.verdict in (FAIL, NOTICE)]
     if failed:
-        lines += ["", "What to mend"]
+        lines += ["", "What to fix"]
     for finding in failed:
         lines += ["", *_fix(finding)]
     return "\n".join(lines) + "\n"
@@ -91,11 +91,11 @@ def report_text(report: Report) -> str:
 
 def _fix(finding: Finding) -> Iterator[str]:
     check = finding.case
-    weight = finding.severity if finding.verdict == FAIL else "worth a thought"
+    weight = finding.severity if finding.verdict == FAIL else "consider"
     yield f"* {check.name} ({weight}): {check.title}"
     yield from _paragraph("A good receiver", check.expected_behaviour)
     yield from _paragraph("This one", _plain(finding.found).removeprefix("it "))
-    yield from _paragraph("To mend it", check.fix)
+    yield from _paragraph("How to fix it", check.fix)
     for number, exchange in enumerate(finding.exchanges[:2], 1):
         yield f"    Request {number} of {len(finding.exchanges)}:"
         text = raw_request(exchange.sent.request).decode("utf-8", "backslashreplace")
@@ -112,5 +112,5 @@ def _paragraph(what: str, text: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Without anything that a terminal would obey: what an endpoint answers is a stranger's text."""
+    """The text with control characters escaped: an endpoint chooses it, and a terminal must not obey it."""
     return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)

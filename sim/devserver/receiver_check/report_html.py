@@ -1,4 +1,4 @@
-"""The receiver check's report as a page: complete in itself, without scripts, by day and by night."""
+"""The receiver check's report as one HTML page without scripts, for light and dark colour schemes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STYLE = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
 
 
 def report_html(report: Report) -> str:
-    """The page. Everything shown is escaped: what an endpoint answers is a stranger's text."""
+    """The page. Everything is escaped, because the endpoint chooses some of the text."""
     return "".join(_page(report))
 
 
@@ -43,21 +43,21 @@ def _page(report: Report) -> Iterator[str]:
     for group, members in groupby(report.findings, lambda finding: finding.case.group):
         findings = list(members)
         failed = sum(finding.verdict == FAIL for finding in findings)
-        told = f" <small>{failed} of {len(findings)} fail</small>" if failed else ""
-        yield f"<section><h2>{escape(group)}{told}</h2>"
+        failures = f" <small>{failed} of {len(findings)} fail</small>" if failed else ""
+        yield f"<section><h2>{escape(group)}{failures}</h2>"
         for finding in findings:
             yield from _details(finding)
         yield "</section>"
-    yield f"</main><footer>Signed with <code>{escape(report.secret)}</code>, begun {escape(report.started_at)}. "
-    yield "A: nothing fails. B: only small things do. C: something serious does. D: four serious things or more. "
-    yield "F: it takes forged messages, refuses sound ones, or cannot be reached.</footer></body></html>\n"
+    yield f"</main><footer>Signed with <code>{escape(report.secret)}</code>, started at {escape(report.started_at)}. "
+    yield "A: no failures. B: only small failures. C: serious failures. D: four or more serious failures. "
+    yield "F: it accepts forged messages, rejects valid ones, or cannot be reached.</footer></body></html>\n"
 
 
 def _worst_first(report: Report) -> Iterator[str]:
     failed = [finding for finding in report.findings if finding.verdict == FAIL]
     if not failed:
         return
-    yield "<section><h2>What to mend, the worst first</h2>"
+    yield "<section><h2>What to fix, the worst first</h2>"
     for severity in SEVERITIES:
         some = [finding.case for finding in failed if finding.severity == severity]
         if some:
@@ -74,7 +74,7 @@ def _details(finding: Finding) -> Iterator[str]:
     yield f'<div class="inside"><dl><dt>A good receiver</dt><dd>{escape(check.expected_behaviour)}</dd>'
     yield f"<dt>This one</dt><dd>{escape(finding.found.removeprefix('it '))}</dd>"
     if verdict in (FAIL, NOTICE):
-        yield f"<dt>To mend it</dt><dd>{escape(check.fix)}</dd>"
+        yield f"<dt>How to fix it</dt><dd>{escape(check.fix)}</dd>"
     if verdict == FAIL:
         yield f"<dt>Weight</dt><dd>{escape(finding.severity)}</dd>"
     yield "</dl>"

@@ -1,4 +1,4 @@
-"""The bench of the receiver check: a little world of its own, whose callbacks are signed, bent and handed over."""
+"""Builds the messages and requests of a receiver check, with a sandbox of its own."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from leyden.world.world import World
 
 KEY = "receiver-check"
 CONNECT_TIMEOUT_MS = 3_000
-_MESSAGES_SPAN_MS = 6 * 3_600_000  # the messages tell of the last few hours, never of the future
+_MESSAGES_SPAN_MS = 6 * 3_600_000  # the messages are about the last hours, never about the future
 
 
 class CheckRefused(LeydenError):
-    """The check cannot be made as it was asked for; the text says what to ask instead."""
+    """The check cannot be made with these arguments; the text says what to change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class KnownIds:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A callback as the service would send it: its id, its event and its exact bytes."""
+    """A callback as the service sends it: its id, its event and its exact bytes."""
 
     id: str
     event: str
@@ -53,13 +53,13 @@ class Message:
 
     @property
     def json(self) -> dict[str, Any]:
-        """What it says."""
+        """The parsed body."""
         value: dict[str, Any] = orjson.loads(self.body)
         return value
 
     @property
     def charge(self) -> dict[str, Any]:
-        """What it says of its Charge, which an envelope has one floor down."""
+        """The Charge in the body; in an envelope it is the member `data`."""
         value = self.json
         inner = value.get("data")
         return inner if isinstance(inner, dict) else value
@@ -67,7 +67,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class TestRequest:
-    """One request of a check. `must_ignore`: whoever acts on it has made a mistake."""
+    """One request of a check. `must_ignore`: a receiver that acts on it makes a mistake."""
 
     request: CallbackRequest
     must_ignore: bool = False
@@ -109,7 +109,7 @@ class CheckSession:
 
     @property
     def has_internal_id(self) -> bool:
-        """Whether messages have to carry an `internalId` that the endpoint knows."""
+        """Whether messages need an `internalId` that the endpoint knows."""
         return self._known.internal_id is not None
 
     # Messages
@@ -121,7 +121,7 @@ class CheckSession:
         return self._last_message()
 
     def expired(self) -> Message:
-        """A Charge was created, and nobody paid."""
+        """A Charge was created and expired."""
         self._create_charge(expiresIn=60)
         self._world.move(lambda clock: clock.advance(61_000))
         return self._last_message()
@@ -160,7 +160,7 @@ class CheckSession:
         return Message(self.new_id(), event or message.event, orjson.dumps(value))
 
     def new_id(self) -> str:
-        """An id that nothing has had."""
+        """A new id."""
         return uuid4_from(self._rng)
 
     # Shots
