@@ -1,1 +1,1 @@
-"""The charge service: told what happened, it writes one row and asks for what must happen next."""
+"""The charge service: it receives requests and events, writes one row for each change, and requests what follows."""

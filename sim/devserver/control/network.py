@@ -33,23 +33,23 @@ class NetworkControl:
     @handles(raises=(SemanticConflict,))
     def get_network_node(self, call: Request) -> dict[str, Any]:
         """One node and its channels."""
-        with self._transaction() as levers:
-            return _node(levers, call.path["name"])
+        with self._transaction() as operations:
+            return _node(operations, call.path["name"])
 
     @handles(raises=(SemanticConflict,))
     def drain_node(self, call: Request) -> dict[str, Any]:
         """Move the node's liquidity away, so that it cannot receive, or cannot send."""
-        with self._transaction() as levers:
-            levers.drain(levers.node(call.path["name"]), call.body["inbound"], call.body["outbound"])
-        return _node(levers, call.path["name"])
+        with self._transaction() as operations:
+            operations.drain(operations.node(call.path["name"]), call.body["inbound"], call.body["outbound"])
+        return _node(operations, call.path["name"])
 
     @handles(raises=(SemanticConflict,))
     def rebalance_node(self, call: Request) -> dict[str, Any]:
         """Send a circular payment from the node to itself, from one channel to another."""
         body = call.body
-        with self._transaction() as levers:
-            node = levers.node(call.path["name"])
-            return {"fee": str(levers.rebalance(node, int(body["amount"]), body.get("out"), body.get("into")))}
+        with self._transaction() as operations:
+            node = operations.node(call.path["name"])
+            return {"fee": str(operations.rebalance(node, int(body["amount"]), body.get("out"), body.get("into")))}
 
     @handles(raises=(SemanticConflict,))
     def open_channel(self, call: Request) -> dict[str, Any]:
@@ -57,36 +57,38 @@ class NetworkControl:
         from leyden.lightning.topology.graph import DEFAULT_POLICY
 
         body = call.body
-        with self._transaction() as levers:
-            node = levers.node(call.path["name"])
+        with self._transaction() as operations:
+            node = operations.node(call.path["name"])
             local = None if body.get("local") is None else int(body["local"])
             base_msat, ppm = DEFAULT_POLICY[:2]
-            channel = levers.open_channel(node, levers.node(body["peer"]), int(body["capacity"]), local, base_msat, ppm)
-        return next(row for row in _node(levers, call.path["name"])["channels"] if row["channel"] == channel)
+            channel = operations.open_channel(
+                node, operations.node(body["peer"]), int(body["capacity"]), local, base_msat, ppm
+            )
+        return next(row for row in _node(operations, call.path["name"])["channels"] if row["channel"] == channel)
 
     @handles(raises=(SemanticConflict, NotFound))
     def close_channel(self, call: Request) -> dict[str, Any]:
         """Close one channel."""
         number = int(call.path["channel"])
-        with self._transaction() as levers:
-            if number >= levers.engine.graph.channels or number in levers.engine.closed:
+        with self._transaction() as operations:
+            if number >= operations.engine.graph.channels or number in operations.engine.closed:
                 raise NotFound("there is no open channel with this number: GET a node to see its channels")
-            levers.close_channel(number)
+            operations.close_channel(number)
         return {"cleared": 1}
 
     @handles(raises=(SemanticConflict,))
     def list_interceptors(self, call: Request) -> list[dict[str, Any]]:
         """The interceptors that were added and not removed."""
-        levers = self._levers()
-        return [_interceptor(levers, row) for row in levers.payments.interceptors.rows]
+        operations = self._operations()
+        return [_interceptor(operations, row) for row in operations.payments.interceptors.rows]
 
     @handles(raises=(SemanticConflict,))
     def add_interceptor(self, call: Request) -> dict[str, Any]:
         """Add an interceptor."""
         body = call.body
         spans = {name: None if body.get(name) is None else parse_duration(body[name]) for name in _SPANS}
-        with self._transaction() as levers:
-            row = levers.intercept(
+        with self._transaction() as operations:
+            row = operations.intercept(
                 body["kind"],
                 node=body.get("node"),
                 after_ms=spans["after"] or 0,
@@ -94,13 +96,13 @@ class NetworkControl:
                 delay_ms=spans["delay"],
                 **{name: body.get(name) for name in ("payment", "hop", "channel", "code", "times")},
             )
-        return _interceptor(levers, row)
+        return _interceptor(operations, row)
 
     @handles(raises=(SemanticConflict, NotFound))
     def remove_interceptor(self, call: Request) -> dict[str, Any]:
         """Remove one interceptor."""
-        with self._transaction() as levers:
-            interceptors = levers.payments.interceptors
+        with self._transaction() as operations:
+            interceptors = operations.payments.interceptors
             if interceptors.rows.row(call.path["id"]) is None:
                 raise NotFound("this sandbox has no interceptor with this id: list the interceptors")
             interceptors.remove(call.path["id"])
@@ -108,7 +110,7 @@ class NetworkControl:
 
     # Inside
 
-    def _levers(self) -> NetworkOperations:
+    def _operations(self) -> NetworkOperations:
         if self._world.engine is None:
             raise SemanticConflict(_DIRECT)
         from leyden.lightning.network.control_operations import NetworkOperations
@@ -121,12 +123,12 @@ class NetworkControl:
     @contextmanager
     def _transaction(self) -> Iterator[NetworkOperations]:
         """Read or change the network in one transaction. What is refused is rolled back: `SemanticConflict`."""
-        levers = self._levers()
+        operations = self._operations()
         from leyden.errors import GraphError, InterceptError
 
         try:
             with self._world.exclusive():
-                yield levers
+                yield operations
         except (GraphError, InterceptError) as refused:
             raise SemanticConflict(str(refused)) from None
 
@@ -153,13 +155,13 @@ def _attempt(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _node(levers: NetworkOperations, name: str) -> dict[str, Any]:
-    node = levers.node(name)
+def _node(operations: NetworkOperations, name: str) -> dict[str, Any]:
+    node = operations.node(name)
     return {
-        "name": levers.engine.graph.names[node],
-        "shop": node == levers.payments.shop,
-        "outbound": str(levers.outbound_msat(node)),
-        "inbound": str(levers.inbound_msat(node)),
+        "name": operations.engine.graph.names[node],
+        "shop": node == operations.payments.shop,
+        "outbound": str(operations.outbound_msat(node)),
+        "inbound": str(operations.inbound_msat(node)),
         "channels": [
             {
                 "channel": row["channel"],
@@ -170,16 +172,16 @@ def _node(levers: NetworkOperations, name: str) -> dict[str, Any]:
                 "inFlight": str(row["in_flight_msat"]),
                 "closed": row["closed"],
             }
-            for row in levers.channels(node)
+            for row in operations.channels(node)
         ],
     }
 
 
-def _interceptor(levers: NetworkOperations, row: Mapping[str, Any]) -> dict[str, Any]:
+def _interceptor(operations: NetworkOperations, row: Mapping[str, Any]) -> dict[str, Any]:
     plain = {name: row[name] for name in ("id", "kind", "payment", "hop", "channel", "code", "times", "acted")}
     return {
         **plain,
-        "node": None if row["node"] is None else levers.engine.graph.names[row["node"]],
+        "node": None if row["node"] is None else operations.engine.graph.names[row["node"]],
         "delay": None if row["delay_ms"] is None else row["delay_ms"] / 1_000,
         "from": None if row["from_ms"] is None else to_iso(row["from_ms"]),
         "until": None if row["until_ms"] is None else to_iso(row["until_ms"]),
