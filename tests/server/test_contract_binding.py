@@ -1,4 +1,4 @@
-"""The spec and the code meet at start, or the start is refused: nothing is bound halfway."""
+"""The spec's operations are bound to their handlers at start; any mismatch refuses the start."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Payments:
         return {"paid": call}
 
 
-class Stray(Payments):
+class Unknown(Payments):
     @handles()
     def get_orders(self, call: Any) -> Any:
         return []
 
 
-class Careless(Orders):
+class UndeclaredProblem(Orders):
     @handles(raises=(NotFound, Conflict))
     def get_order(self, call: Any) -> Any:
         return {}
@@ -77,8 +77,8 @@ def test_an_operation_without_a_handler_is_named_with_the_method_to_add(contract
 
 
 def test_a_handler_without_an_operation_is_named(contract):
-    with pytest.raises(ContractError, match=r"Stray\.get_orders answers no operation; .*did you mean 'get_order'"):
-        bind(contract, [Orders(), Stray()], GUARDS, EFFECTS)
+    with pytest.raises(ContractError, match=r"Unknown\.get_orders answers no operation; .*did you mean 'get_order'"):
+        bind(contract, [Orders(), Unknown()], GUARDS, EFFECTS)
     with pytest.raises(ContractError, match="answers no operation 'getOrders'; did you mean 'getOrder'"):
         bind(contract, {"getOrders": print}, GUARDS, EFFECTS)
 
@@ -90,7 +90,7 @@ def test_two_handlers_of_one_operation_are_named(contract):
 
 def test_a_problem_the_operation_does_not_declare_is_named(contract):
     with pytest.raises(ContractError) as refusal:
-        bind(contract, [Careless(), Payments()], GUARDS, EFFECTS)
+        bind(contract, [UndeclaredProblem(), Payments()], GUARDS, EFFECTS)
     assert "paths./v0/orders/{id}.get.responses: get_order can raise Conflict, but 409 is not declared" in str(
         refusal.value
     )

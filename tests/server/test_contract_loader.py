@@ -28,7 +28,7 @@ JSON_BODY = "/content/application~1json"
 
 
 def edited(document: Any, pointer: str, value: Any) -> Any:
-    """Put `value` at the pointer; `-` at its end appends, `DELETE` takes away."""
+    """Put `value` at the pointer; `-` at its end appends, `DELETE` removes."""
     *above, last = [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
     holder = document
     for token in above:
@@ -52,7 +52,7 @@ def contract() -> Contract:
     return load_contract(small())
 
 
-# What a compiled document tells
+# What a compiled document contains
 
 
 def test_an_operation_knows_its_route_its_key_and_its_basis(contract):
@@ -63,16 +63,16 @@ def test_an_operation_knows_its_route_its_key_and_its_basis(contract):
     assert contract.api_key_header == "apikey"
 
 
-def test_operations_stand_in_the_documents_order(contract):
+def test_operations_keep_the_order_of_the_document(contract):
     assert list(contract.operations) == ["createOrder", "getOrder", "payOrder"]
 
 
-def test_limits_title_and_version_are_read_off_the_document(contract):
+def test_limits_title_and_version_are_read_from_the_document(contract):
     assert (contract.body_limit, contract.depth_limit) == (2048, 8)
     assert (contract.title, contract.version) == ("A shop", "1.2.0")
 
 
-def test_a_parameter_of_the_path_reaches_its_operations(contract):
+def test_a_parameter_of_the_path_applies_to_its_operations(contract):
     (parameter,) = contract.operations["getOrder"].parameters
     assert (parameter.name, parameter.location, parameter.required, parameter.kind) == ("id", "path", True, "string")
     assert parameter.rule.validator.is_valid("1c6e6bfb-6a3c-4b8e-9d43-0a1d4e6ec7a1")
@@ -109,7 +109,7 @@ def test_a_body_knows_its_names_its_defaults_and_what_counts_as_absent(contract)
     assert body.absent == {"days": (0, None, "")}
 
 
-def test_a_whole_number_is_asked_for_only_where_a_broken_one_has_no_place(contract):
+def test_an_integer_is_required_only_where_the_schema_allows_no_fraction(contract):
     assert contract.operations["createOrder"].body.rule.integers == (("days",),)
 
 
@@ -133,17 +133,17 @@ def test_integers_are_found_through_every_combination(schema, paths):
     assert load_contract(document).schemas["Any"].integers == paths
 
 
-def test_the_echoed_names_are_those_that_request_and_answer_share(contract):
+def test_the_echoed_names_are_those_that_request_and_response_share(contract):
     assert contract.operations["createOrder"].echoed == ("amount", "note")
 
 
-def test_a_field_added_to_request_and_answer_is_echoed_with_no_code():
+def test_a_field_added_to_request_and_response_is_echoed_without_new_code():
     document = edited(small(), NEW_ORDER + "/table", {"type": "string"})
     document = edited(document, "/components/schemas/Order/properties/table", {"type": "string"})
     assert load_contract(document).operations["createOrder"].echoed == ("amount", "note", "table")
 
 
-def test_a_list_answer_echoes_by_its_items():
+def test_a_list_response_echoes_the_fields_of_its_items():
     document = edited(
         small(),
         "/components/schemas/OrderAnswer/properties/data",
@@ -169,7 +169,7 @@ def test_examples_are_found_behind_references(contract):
     assert example["data"]["status"] == "new"
 
 
-def test_a_callback_knows_where_its_url_stands_and_when_to_try(contract):
+def test_a_callback_has_the_pointer_to_its_url_and_its_schedule(contract):
     (callback,) = contract.operations["createOrder"].callbacks
     assert (callback.name, callback.operation_id, callback.url_path) == ("orderUpdated", "createOrder", ("hookUrl",))
     assert callback.headers == ("webhook-id",)
@@ -196,13 +196,13 @@ def test_a_lifecycle_is_a_table_of_transitions_and_refusals(contract):
     assert (late.when, late.to, late.refuse, late.because) == (None, None, "too_late", "The time is over.")
 
 
-def test_a_reference_with_words_beside_it_keeps_both(contract):
+def test_a_reference_with_a_description_beside_it_keeps_both(contract):
     amount = contract.operations["createOrder"].body.rule.schema["properties"]["amount"]
     assert amount["pattern"] == "^[1-9][0-9]{0,5}$"
     assert amount["x-expect"] == "whole coins as a text"
 
 
-def test_a_reference_with_a_bound_beside_it_holds_both():
+def test_a_reference_with_a_bound_beside_it_enforces_both():
     document = edited(small(), NEW_ORDER + "/amount", {"$ref": "#/components/schemas/Amount", "maxLength": 2})
     rule = load_contract(document).schemas["NewOrder"]
     assert rule.validator.is_valid({"amount": "50"})
@@ -229,14 +229,14 @@ def test_a_digits_pattern_refuses_a_line_break_at_the_end(contract):
     assert not contract.schemas["Amount"].validator.is_valid("50\n")
 
 
-def test_a_property_may_be_said_to_be_absent():
+def test_a_property_may_be_declared_absent():
     document = edited(small(), NEW_ORDER + "/gift", False)
     contract = load_contract(document)
     assert not contract.schemas["NewOrder"].validator.is_valid({"amount": "5", "gift": 1})
     assert "gift" not in contract.operations["createOrder"].body.properties
 
 
-def test_the_document_is_kept_as_it_is_served():
+def test_the_document_is_served_unchanged():
     document = small()
     contract = load_contract(document)
     assert contract.document == small()
@@ -276,33 +276,33 @@ def _written_out(text: str) -> str:
         for refusal in REFUSALS[part]
     ],
 )
-def test_a_spec_that_cannot_be_served_is_refused_by_place_and_mend(refusal):
+def test_a_spec_that_cannot_be_served_is_refused_with_the_location_and_the_correction(refusal):
     document = edited(small(), _written_out(refusal["at"]), refusal.get("put", DELETE))
     with pytest.raises(ContractError) as error:
         load_contract(document)
-    assert _written_out(refusal["told"]) in str(error.value)
+    assert _written_out(refusal["message"]) in str(error.value)
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("expression", "told"),
+    ("expression", "message"),
     [
         ("{$request.body#/hookUri}", "the request body declares no property 'hookUri'; did you mean 'hookUrl'?"),
         ("{$request.query.hookUrl}", "the expression must be"),
         ("https://shop.example/hook", "the expression must be"),
     ],
 )
-def test_a_callback_url_must_come_from_the_request_body(expression, told):
+def test_a_callback_url_must_come_from_the_request_body(expression, message):
     document = small()
     callbacks = document["paths"]["/v0/orders"]["post"]["callbacks"]["orderUpdated"]
     callbacks[expression] = callbacks.pop("{$request.body#/hookUrl}")
     with pytest.raises(ContractError) as refusal:
         load_contract(document)
-    assert told in str(refusal.value)
+    assert message in str(refusal.value)
 
 
 @pytest.mark.parametrize("document", [None, [], "openapi", 3])
-def test_what_is_no_document_is_refused(document, tmp_path: Path):
+def test_a_text_that_is_no_document_is_refused(document, tmp_path: Path):
     file = tmp_path / "shop.yaml"
     file.write_text(json.dumps(document))
     with pytest.raises(ContractError, match="its root must be a mapping"):
@@ -333,7 +333,7 @@ PLACES = _places(small())
 
 @settings(max_examples=300)
 @given(place=st.sampled_from(PLACES), value=ANYTHING | st.just(DELETE))
-def test_whatever_is_broken_in_a_spec_the_answer_is_one_clear_line(place, value):
+def test_any_error_in_a_spec_is_reported_in_one_line(place, value):
     document = small()
     holder: Any = document
     for key in place[:-1]:
@@ -342,13 +342,13 @@ def test_whatever_is_broken_in_a_spec_the_answer_is_one_clear_line(place, value)
         del holder[place[-1]]
     else:
         holder[place[-1]] = value
-    told = ""
+    message = ""
     try:
         load_contract(document)
     except ContractError as refusal:
-        told = str(refusal)
-    assert "\n" not in told
-    assert len(told) < 1_000
+        message = str(refusal)
+    assert "\n" not in message
+    assert len(message) < 1_000
 
 
 # The real documents
@@ -371,25 +371,25 @@ def test_an_unknown_packaged_document_is_refused():
         default_spec("charge")
 
 
-def test_a_tighter_bound_holds_at_once(contract):
+def test_a_tighter_bound_applies_at_once(contract):
     order = {"amount": "5", "note": "123456"}
     assert contract.schemas["NewOrder"].validator.is_valid(order)
     tighter = load_contract(edited(small(), NEW_ORDER + "/note/maxLength", 5))
     assert not tighter.schemas["NewOrder"].validator.is_valid(order)
 
 
-def test_a_changed_schedule_holds_at_once():
+def test_a_changed_schedule_applies_at_once():
     contract = load_contract(edited(small(), CALLBACK + "/x-delivery/attempts", [0, "1s"]))
     assert contract.operations["createOrder"].callbacks[0].delivery.delays_ms == (0, 1_000)
 
 
-def test_a_new_constant_header_holds_at_once():
+def test_a_new_constant_header_applies_at_once():
     headers = {"X-Shop": {"schema": {"const": "tea"}}}
     contract = load_contract(edited(small(), PAY + "/responses/200/headers", headers))
     assert contract.operations["payOrder"].responses[200].constants == (("x-shop", "tea"),)
 
 
-def test_a_new_transition_between_known_triggers_holds_at_once():
+def test_a_new_transition_between_known_triggers_applies_at_once():
     row = {"from": "gone", "trigger": "time_up", "to": "new", "basis": "specification"}
     table = load_contract(edited(small(), ROWS + "/7", row)).lifecycles["Order"]
     assert (table.rows[7].to, table.terminal) == ("new", ("paid",))

@@ -1,4 +1,4 @@
-"""The page for people: complete, drawn from the document alone, and nothing in a document can take it over."""
+"""The documentation page: complete, rendered from the document alone, and safe against markup in a document."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HOSTILE = (
 
 
 class Outline(HTMLParser):
-    """The elements of a page, checked for balance on the way."""
+    """The elements of a page, checked for balance while they are read."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -74,7 +74,7 @@ def shop_page(document: dict[str, Any] | None = None) -> str:
     return docs_page(load_contract(document or small()), "/openapi.json")
 
 
-def assert_tame(outline: Outline) -> None:
+def assert_inert(outline: Outline) -> None:
     """Nothing runs and nothing is fetched."""
     for name, attrs in outline.elements:
         assert name not in {"script", "img", "iframe", "object", "embed", "form", "base", "foreignobject"}, (
@@ -94,7 +94,7 @@ def outline(request: pytest.FixtureRequest) -> Outline:
     return Outline(page_of(request.param))
 
 
-def test_every_operation_callback_and_lifecycle_has_its_place() -> None:
+def test_every_operation_callback_and_lifecycle_has_its_section() -> None:
     contract = load_contract(default_spec("charges"))
     ids = set(Outline(docs_page(contract, "/openapi.json")).values("id"))
     for operation in contract.operations.values():
@@ -103,18 +103,18 @@ def test_every_operation_callback_and_lifecycle_has_its_place() -> None:
     assert {f"lifecycle-{resource}" for resource in contract.lifecycles} <= ids
 
 
-def test_every_link_on_the_page_leads_somewhere(outline: Outline) -> None:
+def test_every_link_on_the_page_has_a_target(outline: Outline) -> None:
     ids = outline.values("id")
     assert len(set(ids)) == len(ids)
     assert {href[1:] for href in outline.values("href") if href.startswith("#")} <= set(ids)
     assert {name for names in outline.values("aria-labelledby") for name in names.split()} <= set(ids)
 
 
-def test_the_page_needs_nothing_but_itself(outline: Outline) -> None:
-    assert_tame(outline)
+def test_the_page_loads_no_other_resource(outline: Outline) -> None:
+    assert_inert(outline)
 
 
-def test_the_page_can_be_found_around_without_eyes(outline: Outline) -> None:
+def test_the_page_can_be_navigated_with_a_screen_reader(outline: Outline) -> None:
     names = [name for name, _ in outline.elements]
     assert names.count("main") == names.count("nav") == names.count("h1") == 1
     assert outline.elements[[n for n, _ in outline.elements].index("body") + 1][1]["href"] == "#main"
@@ -126,7 +126,7 @@ def test_the_page_can_be_found_around_without_eyes(outline: Outline) -> None:
 
 
 @pytest.mark.parametrize("name", ["charges", "sandbox"])
-def test_the_page_is_small_enough_to_read_on_a_train(name: str) -> None:
+def test_the_page_is_small_enough_for_a_slow_connection(name: str) -> None:
     assert len(page_of(name).encode()) <= 300_000
 
 
@@ -135,7 +135,7 @@ def test_the_same_contract_gives_the_same_page() -> None:
     assert docs_page(contract, "/a") == docs_page(contract, "/a")
 
 
-def test_only_the_pages_own_style_sheet_is_let_through() -> None:
+def test_only_the_pages_own_style_sheet_is_allowed() -> None:
     page = shop_page()
     style = page.split("<style>")[1].split("</style>")[0]
     digest = b64encode(sha256(style.encode()).digest()).decode()
@@ -144,14 +144,14 @@ def test_only_the_pages_own_style_sheet_is_let_through() -> None:
     assert policy["style-src"] == f"'sha256-{digest}'"
 
 
-def test_a_shop_is_documented_without_a_word_about_charges() -> None:
+def test_a_page_for_another_spec_does_not_mention_charges() -> None:
     page = shop_page()
     assert "charge" not in page.lower()
     assert "Order something" in page
     assert "/openapi.json" in page
 
 
-def test_a_required_field_its_bounds_its_default_and_its_blanks_are_told() -> None:
+def test_a_field_is_shown_with_its_bounds_its_default_and_whether_it_is_required() -> None:
     words = Outline(shop_page()).text
     for expected in (
         "required",
@@ -195,7 +195,7 @@ def test_what_the_specification_leaves_open_is_marked_with_the_decision() -> Non
         assert re.search(rf"Leyden's choice\s+{decision}\b", words)
 
 
-def test_an_edit_of_the_document_is_an_edit_of_the_page() -> None:
+def test_an_edit_of_the_document_changes_the_page() -> None:
     document = small()
     document["components"]["schemas"]["NewOrder"]["properties"]["note"]["maxLength"] = 11
     words = Outline(shop_page(document)).text
@@ -203,12 +203,12 @@ def test_an_edit_of_the_document_is_an_edit_of_the_page() -> None:
     assert "up to 10 characters" not in words
 
 
-def test_the_readings_in_force_are_named() -> None:
+def test_the_applied_overlays_are_named() -> None:
     assert "payable-at-expiry" in Outline(page_of(overlays=["payable-at-expiry"])).text
     assert "payable-at-expiry" not in Outline(page_of()).text
 
 
-def test_a_branch_that_forbids_a_field_does_not_rob_it_of_its_line() -> None:
+def test_a_field_that_one_branch_forbids_still_has_its_line() -> None:
     document = small()
     order = document["components"]["schemas"]["Order"]
     order["oneOf"] = [{"properties": {"note": {"const": "x"}}}, {"properties": {"amount": {"type": "string"}}}]
@@ -217,7 +217,7 @@ def test_a_branch_that_forbids_a_field_does_not_rob_it_of_its_line() -> None:
 
 
 def every_text(node: Any, key: str = "") -> Iterator[tuple[Any, Any]]:
-    """Where a document's free texts stand: (their mapping, their key)."""
+    """The locations of a document's free texts: (their mapping, their key)."""
     if isinstance(node, dict):
         for name, value in node.items():
             if name in {"description", "summary", "title", "x-expect", "because"} and isinstance(value, str):
@@ -245,26 +245,26 @@ def poisoned(text: str) -> dict[str, Any]:
     return document
 
 
-def test_a_hostile_description_is_letters_and_nothing_else() -> None:
+def test_a_hostile_description_is_shown_as_text() -> None:
     outline = Outline(shop_page(poisoned(HOSTILE)))
-    assert_tame(outline)
+    assert_inert(outline)
     assert "<script>alert(1)</script>" in outline.text
     assert "evil.example/p" in outline.text
 
 
 @given(st.text(alphabet=st.sampled_from("<>\"'&`*_[]()!#|\\/=:;-~ \nascriptonml1"), min_size=1, max_size=60))
-def test_no_description_takes_the_page_over(text: str) -> None:
-    assert_tame(Outline(f"<div>{Markdown().block(text)}{Markdown().line(text)}{tag('p', text, title=text)}</div>"))
+def test_no_description_adds_an_element_to_the_page(text: str) -> None:
+    assert_inert(Outline(f"<div>{Markdown().block(text)}{Markdown().line(text)}{tag('p', text, title=text)}</div>"))
 
 
 @given(st.text())
-def test_a_plain_text_is_shown_letter_by_letter(text: str) -> None:
+def test_a_plain_text_is_shown_unchanged(text: str) -> None:
     shown = "".join(Outline(tag("p", text, title=text)).words)
     # HTML itself cannot write these: NUL, and the carriage return that it reads as a new line.
     assert shown == text or set(text) & {"\x00", "\r"}
 
 
-def test_joining_html_and_formatting_it_keep_a_plain_text_plain() -> None:
+def test_a_text_stays_escaped_when_html_is_joined_or_formatted() -> None:
     trusted = Html("<b>x</b>")
     assert join([trusted, "<i>"]) == "<b>x</b>&lt;i&gt;"
     assert tag("p", f"{trusted}") == "<p>&lt;b&gt;x&lt;/b&gt;</p>"
@@ -277,13 +277,13 @@ def test_joining_html_and_formatting_it_keep_a_plain_text_plain() -> None:
         max_leaves=8,
     )
 )
-def test_colour_changes_no_letter_of_an_example(value: Any) -> None:
+def test_syntax_colours_do_not_change_the_text_of_an_example(value: Any) -> None:
     source = json_source(value)
     shown = "".join(Outline(f"<pre>{coloured(source)}</pre>").words)
     assert shown == source or set(source) & {"\x00", "\r"}
 
 
-# ------------------------------------------------------------------------------------------- the drawing
+# ------------------------------------------------------------------------------------------- the diagram
 
 
 @st.composite
@@ -330,7 +330,7 @@ def apart(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 
 
 @given(tables())
-def test_every_lifecycle_can_be_drawn_and_nothing_in_the_drawing_covers_anything(table: LifecycleTable) -> None:
+def test_every_lifecycle_has_a_diagram_without_overlaps(table: LifecycleTable) -> None:
     svg = ElementTree.fromstring(lifecycle_svg(table))
     labels, states = boxes(svg)
     moves = [row for row in table.rows if row.to is not None and row.source != "(creation)"]
@@ -352,14 +352,14 @@ def test_every_lifecycle_can_be_drawn_and_nothing_in_the_drawing_covers_anything
         assert all(apart(label[1:], state) for state in states), label
 
 
-def test_the_drawing_of_a_charge_says_itself_in_words() -> None:
+def test_the_diagram_of_a_charge_has_a_text_alternative() -> None:
     svg = lifecycle_svg(load_contract(default_spec("charges")).lifecycles["Charge"])
     words = ElementTree.fromstring(svg).findtext(f"{SVG}desc")
     assert words is not None
     assert words.startswith("Starts pending. pending to completed: payment_settled [before_expiry].")
 
 
-def test_the_houses_own_moves_are_dashed() -> None:
+def test_transitions_based_on_a_decision_are_dashed() -> None:
     svg = ElementTree.fromstring(lifecycle_svg(load_contract(default_spec("charges")).lifecycles["Charge"]))
     dashed = [g for g in svg.iter(f"{SVG}g") if any("stroke-dasharray" in path.attrib for path in g.iter(f"{SVG}path"))]
     assert [span.text for group in dashed for span in group.iter(f"{SVG}tspan")] == ["invoice_failed"]

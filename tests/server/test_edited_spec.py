@@ -1,4 +1,4 @@
-"""The spec is the server: an edit of the document alone changes what the service does."""
+"""An edit of the spec alone changes the behaviour of the service."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_new_row_between_existing_triggers() -> None:
         assert [post.json["status"] for post in sandbox.receiver("shop").inbox] == ["expired"]
 
 
-def test_a_charge_that_is_told_of_twice_counts_its_messages() -> None:
+def test_a_charge_with_two_callbacks_numbers_them() -> None:
     """A node that loses an invoice twice: the first time the charge expires, the second it is in error."""
 
     def edit(document: Document) -> None:
@@ -128,11 +128,11 @@ def test_a_charge_that_is_told_of_twice_counts_its_messages() -> None:
                 paid = service.charges.existing(charge.id)["payment_hash"]
                 service.invoice_failed(FailedInvoice(paid, "lost", sandbox.world.clock.now()))
             sandbox.run()
-        told = sandbox.ask("GET", "/sandbox/v1/deliveries")
-        assert [(one["sequence"], one["event"]) for one in told] == [(1, "charge.expired"), (2, "charge.error")]
+        deliveries = sandbox.ask("GET", "/sandbox/v1/deliveries")
+        assert [(one["sequence"], one["event"]) for one in deliveries] == [(1, "charge.expired"), (2, "charge.error")]
 
 
-def test_a_callback_that_tells_of_the_creation() -> None:
+def test_a_callback_that_reports_the_creation() -> None:
     def edit(document: Document) -> None:
         [callback] = document["paths"]["/v0/charges"]["post"]["callbacks"].values()
         [item] = callback.values()
@@ -145,8 +145,8 @@ def test_a_callback_that_tells_of_the_creation() -> None:
     with edited(edit) as sandbox:
         charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/x")
         sandbox.advance("1s")
-        [told] = sandbox.ask("GET", "/sandbox/v1/deliveries")
-        assert (told["event"], told["createdAt"]) == ("charge.created", charge.data["createdAt"])
+        [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")
+        assert (delivery["event"], delivery["createdAt"]) == ("charge.created", charge.data["createdAt"])
         assert [post.json["status"] for post in sandbox.receiver("shop").inbox] == ["pending"]
 
 
@@ -171,7 +171,7 @@ def test_another_delivery_schedule() -> None:
         assert (delivery["chargeId"], delivery["status"]) == (charge.id, "exhausted")
 
 
-def test_fewer_messages_under_way() -> None:
+def test_fewer_callbacks_in_flight() -> None:
     def edit(document: Document) -> None:
         [callback] = document["paths"]["/v0/static-charges"]["post"]["callbacks"].values()
         [item] = callback.values()

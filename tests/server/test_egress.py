@@ -36,9 +36,9 @@ def url_of(host: str, port: int = 8080) -> str:
 
 
 def sent_to(host: str, egress: Egress, lookup: Callable[[str], Awaitable[list[str]]] = nobody) -> CallbackResponse:
-    """What becomes of an attempt that must not touch the network."""
+    """The result of an attempt that must open no socket."""
 
-    async def story() -> CallbackResponse:
+    async def scenario() -> CallbackResponse:
         async with http_transport(
             check_address=egress.check_address, check_host=egress.check_host, lookup=lookup
         ) as one:
@@ -48,7 +48,7 @@ def sent_to(host: str, egress: Egress, lookup: Callable[[str], Awaitable[list[st
             assert seen == []
             return answer
 
-    return asyncio.run(story())
+    return asyncio.run(scenario())
 
 
 # The vectors
@@ -70,7 +70,7 @@ def test_no_socket_is_opened_for_a_name_with_one_private_address(address: str) -
 
 
 @pytest.mark.parametrize("host", VECTORS["must_block_hosts"])
-def test_no_socket_is_opened_to_this_machine_in_any_spelling(host: str) -> None:
+def test_no_socket_is_opened_to_this_machine_under_any_spelling(host: str) -> None:
     answer = sent_to(host, Egress("public"), this_machine)
     assert (answer.error, answer.note) == ("blocked", "private-network")
 
@@ -158,7 +158,7 @@ def test_an_unknown_mode_is_refused_by_name(wrong: str) -> None:
         Egress(wrong)
 
 
-# Down to the wire
+# Over sockets
 
 
 def test_after_dns_rebinding_the_connection_goes_to_the_checked_address() -> None:
@@ -167,7 +167,7 @@ def test_after_dns_rebinding_the_connection_goes_to_the_checked_address() -> Non
     async def rebinding(name: str) -> list[str]:
         return answers.pop(0)
 
-    async def story() -> None:
+    async def scenario() -> None:
         egress = Egress("loopback")
         async with (
             opened(Shop()) as shop,
@@ -177,18 +177,18 @@ def test_after_dns_rebinding_the_connection_goes_to_the_checked_address() -> Non
         ):
             assert (await send(one, shop.url("shop.example"))).status == 200
             assert f"Host: shop.example:{shop.port}\r\n".encode() in shop.requests[0]
-            await asyncio.sleep(0.01)  # the connection is let go, and the name is asked again
+            await asyncio.sleep(0.01)  # the connection is closed, and the name is resolved again
             for _ in range(2):
                 with sockets_watched() as seen:
                     answer = await send(one, shop.url("shop.example"))
                 assert (answer.error, answer.note, seen) == ("blocked", "loopback-only", [])
             assert (shop.connections, answers) == (1, [])
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_redirect_to_a_forbidden_address_is_only_a_response() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         script = b"HTTP/1.1 307 Away\r\nlocation: http://169.254.169.254/latest\r\ncontent-length: 0\r\n\r\n"
         async with opened(Shop(script)) as shop, http_transport(check_address=Egress("loopback").check_address) as one:
             await send(one, shop.url())
@@ -197,7 +197,7 @@ def test_a_redirect_to_a_forbidden_address_is_only_a_response() -> None:
             assert set(seen) <= {"socket.__new__", "socket.connect"}
             assert shop.connections in {1, 2}
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 # The command line

@@ -1,4 +1,4 @@
-"""Receivers that mean no good, over real HTTP: each costs its own attempt and nothing else."""
+"""Hostile receivers over real HTTP: each one affects only its own attempt."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.served import Client, served_leyden
 
 START = 1_893_488_400_000
 KEY = ((b"apikey", b"leyden"), (b"content-type", b"application/json"))
-LINGER_0 = b"\1\0\0\0\0\0\0\0"  # closing sends a reset instead of a farewell
+LINGER_0 = b"\1\0\0\0\0\0\0\0"  # closing sends RST instead of FIN
 
 
 class Hostile:
@@ -76,7 +76,7 @@ class Hostile:
         elif word == "gate":
             await self.gate.wait()
             return await self._say(writer, 200)
-        elif word == "turn":  # the last that asks is answered first
+        elif word == "turn":  # the last request is answered first
             while len(self.asked) < 3:
                 await asyncio.sleep(0.001)
             await asyncio.sleep(0.02 * (3 - int(more)))
@@ -126,7 +126,7 @@ async def hostile() -> AsyncIterator[Hostile]:
 
 @contextlib.contextmanager
 def hostile_thread() -> Iterator[tuple[Hostile, asyncio.AbstractEventLoop]]:
-    """The same beside a program that waits."""
+    """The same server in a thread, for a test that blocks."""
     ready: list[tuple[Hostile, asyncio.AbstractEventLoop, asyncio.Event]] = []
     up = threading.Event()
 
@@ -147,8 +147,8 @@ def hostile_thread() -> Iterator[tuple[Hostile, asyncio.AbstractEventLoop]]:
         thread.join(10)
 
 
-def impatient(timeout: str = "400ms") -> Contract:
-    """The packaged spec with little time for an attempt, and two of them."""
+def short_timeout_contract(timeout: str = "400ms") -> Contract:
+    """The packaged spec with a short attempt timeout and two attempts."""
     document = read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml")
     [callback] = document["paths"]["/v0/charges"]["post"]["callbacks"].values()
     [item] = callback.values()
@@ -157,7 +157,7 @@ def impatient(timeout: str = "400ms") -> Contract:
 
 
 class ServedWorld:
-    """A world whose callbacks really leave the process."""
+    """A world that sends its callbacks over the network."""
 
     def __init__(self, contract: Contract) -> None:
         self.transport = HttpTransport(check_address=Egress("loopback").check_address)
@@ -176,12 +176,12 @@ class ServedWorld:
 
 
 async def among(
-    story: Callable[[ServedWorld, Hostile], Coroutine[Any, Any, None]], contract: Contract | None = None
+    scenario: Callable[[ServedWorld, Hostile], Coroutine[Any, Any, None]], contract: Contract | None = None
 ) -> None:
-    served = ServedWorld(contract or impatient())
+    served = ServedWorld(contract or short_timeout_contract())
     async with hostile() as receiver:
         try:
-            await story(served, receiver)
+            await scenario(served, receiver)
         finally:
             await served.transport.close()
 
@@ -206,7 +206,7 @@ async def among(
     ],
 )
 def test_each_behaviour_is_recorded_with_its_status_or_error(path: str, seen: tuple[int | None, str | None]) -> None:
-    async def story(served: ServedWorld, receiver: Hostile) -> None:
+    async def scenario(served: ServedWorld, receiver: Hostile) -> None:
         charge = served.expiring(receiver.url(path))
         await served.world.advance_to_async(START + 2_000)
         assert served.attempts(charge) == [seen]
@@ -215,11 +215,11 @@ def test_each_behaviour_is_recorded_with_its_status_or_error(path: str, seen: tu
         assert receiver.bodies == [row["body"].encode()]
         assert len(AttemptLog(row).attempts()[0].response_body) == (4_096 if path == "flood" else 0)
 
-    asyncio.run(among(story))
+    asyncio.run(among(scenario))
 
 
 def test_twelve_hanging_receivers_take_two_timeouts_with_eight_worker_slots() -> None:
-    async def story(served: ServedWorld, receiver: Hostile) -> None:
+    async def scenario(served: ServedWorld, receiver: Hostile) -> None:
         charges = [served.expiring(receiver.url("hang")) for _ in range(12)]
         sound = served.expiring(receiver.url("200"))
         await served.world.advance_to_async(START + 1_000)
@@ -229,21 +229,21 @@ def test_twelve_hanging_receivers_take_two_timeouts_with_eight_worker_slots() ->
             assert served.attempts(charge) == [(None, "timeout")]
         assert served.attempts(sound) == [(200, None)]
 
-    asyncio.run(among(story))
+    asyncio.run(among(scenario))
 
 
 def test_responses_are_reported_in_the_order_of_sending() -> None:
-    async def story(served: ServedWorld, receiver: Hostile) -> None:
+    async def scenario(served: ServedWorld, receiver: Hostile) -> None:
         charges = [served.expiring(receiver.url(f"turn-{place}")) for place in range(3)]
         await served.world.run_until_idle_async()
         reported = [entry.facts["resource"] for entry in served.world.journal.entries(kind="callback_answered")]
         assert reported == charges
 
-    asyncio.run(among(story, impatient("10s")))
+    asyncio.run(among(scenario, short_timeout_contract("10s")))
 
 
 def test_an_advance_can_stop_after_a_number_of_deliveries() -> None:
-    async def story(served: ServedWorld, receiver: Hostile) -> None:
+    async def scenario(served: ServedWorld, receiver: Hostile) -> None:
         first, second = served.expiring(receiver.url("500")), served.expiring(receiver.url("200"))
 
         def delivered() -> int:
@@ -256,11 +256,11 @@ def test_an_advance_can_stop_after_a_number_of_deliveries() -> None:
         assert served.attempts(first) == [(500, None)] * 2
         assert served.attempts(second) == [(200, None)]
 
-    asyncio.run(among(story))
+    asyncio.run(among(scenario))
 
 
 def test_duplicates_and_mutated_bodies_are_sent_over_the_network() -> None:
-    async def story(served: ServedWorld, receiver: Hostile) -> None:
+    async def scenario(served: ServedWorld, receiver: Hostile) -> None:
         with served.world.exclusive():
             served.world.faults.add(FaultSpec("truncated_body"))
             served.world.faults.add(FaultSpec("simultaneous"))
@@ -272,7 +272,7 @@ def test_duplicates_and_mutated_bodies_are_sent_over_the_network() -> None:
         assert sorted(receiver.bodies) == sorted([whole[: len(whole) // 2], other, other])
         assert [entry.facts["status"] for entry in served.world.journal.entries(kind="fault_answered")] == [200]
 
-    asyncio.run(among(story))
+    asyncio.run(among(scenario))
 
 
 def test_while_a_receiver_hangs_the_server_answers_other_requests(tmp_path: Path) -> None:

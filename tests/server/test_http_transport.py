@@ -21,11 +21,11 @@ from tests.support.transport_helpers import BODY, HEADERS, OK, Shop, Talk, http_
 def answer_of(script: bytes | Talk, **changes: Any) -> tuple[CallbackResponse, Shop]:
     """The response to an attempt at a server with this script."""
 
-    async def story() -> tuple[CallbackResponse, Shop]:
+    async def scenario() -> tuple[CallbackResponse, Shop]:
         async with opened(Shop(script)) as shop, http_transport() as one:
             return await send(one, shop.url(), **changes), shop
 
-    return asyncio.run(story())
+    return asyncio.run(scenario())
 
 
 # Answers
@@ -43,24 +43,24 @@ def test_the_receiver_gets_the_exact_bytes_and_no_additional_header() -> None:
 
 
 def test_the_path_and_query_are_sent_as_they_were_written() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with opened(Shop()) as shop, http_transport() as one:
             await send(one, shop.url(path="/a%7Eb/../c%2fd?x=%41&y=a+b&x="))
             assert shop.requests[0].startswith(b"POST /a%7Eb/../c%2fd?x=%41&y=a+b&x= HTTP/1.1")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_a_response_and_is_not_followed(status: int) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with opened(Shop()) as elsewhere:
             script = f"HTTP/1.1 {status} Away\r\nlocation: {elsewhere.url()}\r\ncontent-length: 0\r\n\r\n"
             async with opened(Shop(script.encode())) as shop, http_transport() as one:
                 assert (await send(one, shop.url())).status == status
             assert elsewhere.connections == 0
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_cookies_are_neither_kept_nor_sent_and_proxies_of_the_environment_are_ignored(
@@ -68,14 +68,14 @@ def test_cookies_are_neither_kept_nor_sent_and_proxies_of_the_environment_are_ig
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
 
-    async def story() -> None:
+    async def scenario() -> None:
         script = b"HTTP/1.1 200 OK\r\nset-cookie: a=b\r\ncontent-length: 0\r\n\r\n"
         async with opened(Shop(script)) as shop, http_transport() as one:
             for _ in range(2):
                 assert (await send(one, shop.url())).status == 200
             assert not any(b"cookie" in request.lower() for request in shop.requests)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_only_a_part_of_a_long_response_is_read_and_a_smaller_part_is_stored() -> None:
@@ -119,7 +119,7 @@ async def _drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def _reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    # Linger 0: closing sends a reset instead of a farewell.
+    # Linger 0: closing sends RST instead of FIN.
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     writer.transport.abort()
 
@@ -150,7 +150,7 @@ def test_nobody_listening_is_refused_and_an_unknown_name_is_unresolved() -> None
     async def unknown(name: str) -> list[str]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    async def story() -> None:
+    async def scenario() -> None:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             async with http_transport(lookup=unknown) as one:
@@ -161,20 +161,20 @@ def test_nobody_listening_is_refused_and_an_unknown_name_is_unresolved() -> None
                 assert (await send(one, "http://user:word@127.0.0.1/")).error == "protocol"
                 assert (await send(one, "http:///path")).error == "protocol"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_name_without_addresses_or_with_a_label_too_long_is_unresolved() -> None:
     async def nothing(name: str) -> list[str]:
         return []
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with http_transport(lookup=nothing) as one:
             assert (await send(one, "http://empty.example/")).error == "unresolved"
         async with http_transport() as one:
             assert (await send(one, f"http://{'a' * 64}.localhost.invalid/")).error == "unresolved"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_name_server_that_hangs_ends_with_the_connect_timeout() -> None:
@@ -182,12 +182,12 @@ def test_a_name_server_that_hangs_ends_with_the_connect_timeout() -> None:
         await asyncio.Event().wait()
         return []
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with http_transport(lookup=hang) as one:
             answer = await send(one, "http://slow.example/", connect_timeout_ms=50)
             assert (answer.error, answer.note) == ("timeout", "no connection within 50 ms")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_plain_http_on_a_tls_port_is_a_tls_error() -> None:
@@ -196,13 +196,13 @@ def test_plain_http_on_a_tls_port_is_a_tls_error() -> None:
         writer.write(OK)
         writer.close()
 
-    async def story() -> None:
+    async def scenario() -> None:
         server = await asyncio.start_server(plain, "127.0.0.1", 0)
         async with server, http_transport() as one:
             port = server.sockets[0].getsockname()[1]
             assert (await send(one, f"https://127.0.0.1:{port}/")).error == "tls"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 # Where a callback may go
@@ -227,7 +227,7 @@ def no_loopback(host: str, address: str, port: int) -> str | None:
     ],
 )
 def test_a_forbidden_address_opens_no_socket_however_it_is_spelled(host: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with http_transport(check_address=no_loopback) as one:
             await send(one, "http://127.0.0.1/")  # imports and the session itself are done now
             with sockets_watched() as seen:
@@ -235,14 +235,14 @@ def test_a_forbidden_address_opens_no_socket_however_it_is_spelled(host: str) ->
             assert (answer.error, answer.note) == ("blocked", "loopback")
             assert seen == []
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_one_forbidden_address_of_a_name_forbids_all_its_addresses() -> None:
     async def two(name: str) -> list[str]:
         return ["203.0.113.9", "::ffff:127.0.0.1"]
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with http_transport(check_address=no_loopback, lookup=two) as one:
             await send(one, "http://127.0.0.1/")
             with sockets_watched() as seen:
@@ -250,7 +250,7 @@ def test_one_forbidden_address_of_a_name_forbids_all_its_addresses() -> None:
             assert (answer.error, answer.note) == ("blocked", "loopback")
             assert seen == []
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_name_is_looked_up_once_and_the_connection_goes_to_the_checked_address() -> None:
@@ -265,7 +265,7 @@ def test_a_name_is_looked_up_once_and_the_connection_goes_to_the_checked_address
         asked.append((host, address, port))
         return None if address == "127.0.0.1" else "private"
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with (
             opened(Shop()) as shop,
             http_transport(check_address=allow, lookup=rebinding, keep_alive_s=0.0001) as one,
@@ -277,26 +277,26 @@ def test_a_name_is_looked_up_once_and_the_connection_goes_to_the_checked_address
             assert (await send(one, shop.url("shop.example"))).error == "blocked"
             assert shop.connections == 1
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("host", ["0x7f.1", "2130706433", "[::ffff:127.0.0.1]"])
 def test_an_unusual_spelling_of_an_address_is_connected_and_the_host_header_is_unchanged(host: str) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with opened(Shop()) as shop, http_transport() as one:
             assert (await send(one, shop.url(host, path="/a%2fb"))).status == 200
             assert shop.requests[0].startswith(b"POST /a%2fb ")
             assert f"host: {host}:{shop.port}\r\n".encode() in shop.requests[0].lower()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_names_under_localhost_are_the_loopback() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with opened(Shop()) as shop, http_transport() as one:
             assert (await send(one, shop.url("shop.localhost"))).status == 200
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 # The transport
@@ -305,7 +305,7 @@ def test_names_under_localhost_are_the_loopback() -> None:
 def test_many_attempts_run_at_once_and_wait_idle_waits_for_their_follow_ups() -> None:
     reported: list[int] = []
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with opened(Shop()) as shop, http_transport() as one:
 
             def answered(post: CallbackRequest, answer: CallbackResponse) -> None:
@@ -324,13 +324,13 @@ def test_many_attempts_run_at_once_and_wait_idle_waits_for_their_follow_ups() ->
             assert sorted(reported) == [1] * 20 + [2] * 20 + [3] * 20
             assert shop.connections <= 20
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_close_cancels_attempts_in_flight_without_a_report() -> None:
     reported: list[CallbackResponse] = []
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with opened(Shop(_silent)) as shop:
             one = HttpTransport()
             post = CallbackRequest("m1", 1, shop.url(), HEADERS, BODY, 1_000, 60_000)
@@ -340,7 +340,7 @@ def test_close_cancels_attempts_in_flight_without_a_report() -> None:
             await one.close()
             assert (one.pending_count, reported) == (0, [])
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_an_error_while_a_response_is_recorded_is_reported_to_the_event_loop() -> None:
@@ -349,14 +349,14 @@ def test_an_error_while_a_response_is_recorded_is_reported_to_the_event_loop() -
     def broken(post: CallbackRequest, answer: CallbackResponse) -> None:
         raise OSError("disk full")
 
-    async def story() -> None:
+    async def scenario() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["exception"]))
         async with opened(Shop()) as shop, http_transport() as one:
             one.post(CallbackRequest("m1", 1, shop.url(), HEADERS, BODY, 1_000, 3_000), broken)
             await one.wait_idle()
             assert one.pending_count == 0
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     assert [str(error) for error in reported] == ["disk full"]
 
 

@@ -1,4 +1,4 @@
-"""Idempotency keys: sent twice, done once, answered alike; for a day of the sandbox's time."""
+"""Idempotency keys: a repeated request gets the stored response, for a day of the sandbox's time."""
 
 from __future__ import annotations
 

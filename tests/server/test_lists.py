@@ -1,4 +1,4 @@
-"""Lists: newest first, a page at a time, nothing twice and nothing left out."""
+"""Lists: newest first, in pages, each item exactly once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_newest_is_first(shop: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 7, 10, 29, 30, 31])
-def test_pages_join_without_a_gap_or_a_repetition(shop: Sandbox, limit: int) -> None:
+def test_pages_have_no_gap_and_no_repetition(shop: Sandbox, limit: int) -> None:
     seen: list[int] = []
     after = ""
     while True:
@@ -45,7 +45,7 @@ def test_pages_join_without_a_gap_or_a_repetition(shop: Sandbox, limit: int) -> 
     assert seen == list(range(29, -1, -1))
 
 
-def test_what_is_created_between_pages_moves_no_page(shop: Sandbox) -> None:
+def test_a_charge_created_between_two_pages_changes_neither(shop: Sandbox) -> None:
     first = shop.ask("GET", "/v0/charges?limit=10")
     shop.charges.create(amount="1000", description="99")
     assert numbers(shop, f"?limit=10&after={first['next']}") == list(range(19, 9, -1))

@@ -1,4 +1,4 @@
-"""LNURL and the bech32 beneath it: the standard's own example, a slow second opinion, and every way to be wrong."""
+"""LNURL and bech32: the standard's example, a slow reference implementation, and every invalid input."""
 
 import json
 from functools import reduce
@@ -58,7 +58,7 @@ def test_bech32_chars_writes_each_group_as_its_character_at_any_length(groups, z
 
 
 @given(st.text("abcln1!~0", min_size=1, max_size=20), st.lists(st.integers(0, 31), max_size=400))
-def test_bech32_reads_back_what_it_wrote(hrp, groups):
+def test_bech32_decodes_what_it_encoded(hrp, groups):
     text = bech32_encode(hrp, as_integer(groups), len(groups))
     back = bech32_decode(text)
     assert (back.hrp, back.value, len(back.chars)) == (hrp, as_integer(groups), len(groups))
@@ -109,7 +109,7 @@ def test_the_bips_invalid_texts_are_refused_by_name(text, reason):
         bech32_decode(text)
 
 
-def test_the_standards_example_is_written_and_read():
+def test_the_standards_example_is_encoded_and_decoded():
     assert encode_lnurl(LUD01["url"]) == LUD01["lnurl"].lower()
     assert decode_lnurl(LUD01["lnurl"]) == LUD01["url"]
     assert decode_lnurl(LUD01["lnurl"].lower()) == LUD01["url"]
@@ -122,7 +122,7 @@ def test_the_uri_scheme_may_stand_before_it_in_any_case(scheme):
 
 
 @given(URL_TEXT, st.sampled_from(["https://", "http://", "HTTP://"]))
-def test_every_address_comes_back(rest, scheme):
+def test_every_url_is_decoded_as_it_was_encoded(rest, scheme):
     url = scheme + rest
     lnurl = encode_lnurl(url)
     assert lnurl == lnurl.lower()
@@ -130,7 +130,7 @@ def test_every_address_comes_back(rest, scheme):
     assert decode_lnurl(lnurl) == decode_lnurl(lnurl.upper()) == decode_lnurl(f"lightning:{lnurl}") == url
 
 
-def test_a_very_long_address_comes_back():
+def test_a_very_long_url_is_decoded_as_it_was_encoded():
     url = "https://localhost/?q=" + "é7" * 5_000
     assert decode_lnurl(encode_lnurl(url)) == url
 
@@ -147,12 +147,12 @@ def test_every_change_of_one_character_is_refused():
 
 
 @pytest.mark.parametrize("url", ["", "ftp://x", "localhost", "lnurlp://x", "HTTPS//x", "javascript:alert(1)"])
-def test_what_is_no_web_address_is_not_spelled(url):
+def test_a_text_that_is_no_web_address_is_not_encoded(url):
     with pytest.raises(LnurlError, match="https://"):
         encode_lnurl(url)
 
 
-def test_a_lone_surrogate_cannot_be_spelled():
+def test_a_lone_surrogate_cannot_be_encoded():
     with pytest.raises(LnurlError, match="UTF-8"):
         encode_lnurl("https://x/\ud800")
 
@@ -175,7 +175,7 @@ def of_bytes(raw, hrp="lnurl", padding=0, extra_groups=0):
         ("https://localhost/", "not an LNURL"),
     ],
 )
-def test_what_is_no_lnurl_is_refused_by_name(text, reason):
+def test_an_invalid_lnurl_is_refused_with_the_reason(text, reason):
     with pytest.raises(LnurlError, match=reason):
         decode_lnurl(text)
 
@@ -188,5 +188,5 @@ def test_metadata_is_json_text_with_one_plain_description(description, identifie
     assert metadata == pay_metadata(description, identifier)
 
 
-def test_metadata_has_no_spare_spaces_and_no_letter_spelled_as_a_number():
+def test_metadata_has_no_spare_spaces_and_no_escaped_characters():
     assert pay_metadata("thé", "ana@localhost") == '[["text/plain","thé"],["text/identifier","ana@localhost"]]'

@@ -1,4 +1,4 @@
-"""The ground: amounts, instants, spans, and JSON read strictly."""
+"""Amounts, timestamps, durations, and strict JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INSTANTS = st.integers(0, MAX_INSTANT_MS)
 
 
 @given(st.integers(1, 10**18 - 1))
-def test_an_amount_survives_the_wire(amount: int) -> None:
+def test_an_amount_is_parsed_as_it_was_formatted(amount: int) -> None:
     assert parse_msat(to_wire(amount)) == amount
 
 
@@ -42,7 +42,7 @@ def test_an_invalid_amount_number(value: int) -> None:
 
 
 @given(INSTANTS)
-def test_an_instant_survives_the_wire_and_agrees_with_datetime(instant: int) -> None:
+def test_an_instant_is_parsed_as_it_was_formatted_and_agrees_with_datetime(instant: int) -> None:
     text = to_iso(instant)
     assert parse_iso(text) == instant
     assert datetime.fromisoformat(text) == datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=instant)

@@ -45,8 +45,8 @@ from tests.support.outbox_helpers import (
 HOUR = parse_duration("1h")
 
 
-def pauses_made(row: dict[str, Any]) -> list[int]:
-    """The waits between the end of each attempt and the beginning of the next."""
+def actual_delays(row: dict[str, Any]) -> list[int]:
+    """The delays between the end of each attempt and the start of the next."""
     attempts = AttemptLog(row).attempts()
     return [after.at - before.ended_at for before, after in pairwise(attempts)]
 
@@ -84,7 +84,7 @@ def test_a_receiver_that_is_down_for_70_hours_gets_the_next_scheduled_attempt_in
     fixture.pass_time("100h")
 
     row = fixture.row()
-    waits = pauses_made(row)
+    waits = actual_delays(row)
     for wait, base in zip(waits, PAUSES[1:], strict=False):
         assert round(base * 0.8) <= wait <= round(base * 1.2)
     statuses = [attempt.status for attempt in AttemptLog(row).attempts()]
@@ -139,7 +139,7 @@ def test_without_jitter_the_schedule_is_exact() -> None:
     fixture.shop.always(500)
     fixture.enqueue()
     fixture.pass_time("90h")
-    assert pauses_made(fixture.row()) == list(PAUSES[1:])
+    assert actual_delays(fixture.row()) == list(PAUSES[1:])
     assert fixture.streams.stream("jitter").position == 0
 
 
@@ -277,7 +277,7 @@ def test_an_attempt_lost_after_the_endpoint_was_disabled_is_not_repeated_after_a
     assert len(again.shop.inbox) == 0
 
 
-# Once more, because somebody asks
+# Replays
 
 
 @pytest.mark.parametrize("answers", [[200], [500] * 10, [410]])
@@ -308,7 +308,7 @@ def test_a_replay_that_fails_starts_the_whole_schedule_again() -> None:
     fixture.outbox.replay(fixture.row()["id"])
     fixture.pass_time("100h")
     assert fixture.row()["status"] == "exhausted"
-    assert pauses_made(fixture.row())[1:] == list(PAUSES[1:])
+    assert actual_delays(fixture.row())[1:] == list(PAUSES[1:])
 
 
 def test_a_replay_sends_a_pending_delivery_now_and_does_not_change_one_in_flight() -> None:
@@ -455,7 +455,7 @@ def test_retry_after_counts_between_the_delay_and_twice_the_delay(header: str, w
     fixture.shop.answers([Reply(429, headers={"Retry-After": header})])
     fixture.enqueue()
     fixture.pass_time("1m")
-    (wait,) = pauses_made(fixture.row())
+    (wait,) = actual_delays(fixture.row())
     if waited_s is None:
         assert 4_000 <= wait <= 6_000
         assert fixture.streams.stream("jitter").position == 1
@@ -469,7 +469,7 @@ def test_retry_after_counts_only_with_429_and_503(status: int, heeded: bool) -> 
     fixture.shop.answers([Reply(status, headers={"Retry-After": "9"})])
     fixture.enqueue()
     fixture.pass_time("1m")
-    assert pauses_made(fixture.row()) == [9_000 if heeded else 5_000]
+    assert actual_delays(fixture.row()) == [9_000 if heeded else 5_000]
 
 
 @given(st.text() | st.from_regex(r"[0-9A-Za-z,: +-]{0,40}"))
@@ -603,7 +603,7 @@ def test_four_kibibytes_of_a_long_response_are_stored() -> None:
     assert AttemptLog(fixture.row()).attempts()[0].response_body == "x" * 4_096
 
 
-# What outlives the process, and what does not happen twice
+# Restarts, rollbacks and forks
 
 
 def test_a_second_response_to_the_same_attempt_has_no_effect() -> None:
@@ -888,7 +888,7 @@ def test_ten_thousand_pending_deliveries_need_at_most_two_kilobytes_each() -> No
         (f"{number:08d}-aaaa-4aaa-8aaa-aaaaaaaaaaaa", f"https://shop.localhost/{number}") for number in range(count)
     ]
     each = []
-    # Instants that were written out are remembered, so many and no more.
+    # The cache of formatted instants is bounded.
     aside = tracemalloc.Filter(False, "*timestamps.py")
     tracemalloc.start()
     try:

@@ -1,4 +1,4 @@
-"""Overlays edit the spec as the Overlay Specification says, and an overlay that does nothing is a mistake."""
+"""Overlays edit the spec as the Overlay Specification says, and an overlay without an effect is an error."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def test_an_update_of_a_list_appends_to_it():
     assert applied({"a": [1]}, {"target": "$.a", "update": [2, 3]}) == {"a": [1, 2, 3]}
 
 
-def test_a_list_inside_an_update_grows_the_list_it_meets():
+def test_a_list_inside_an_update_is_appended_to_the_list_there():
     assert applied({"a": {"b": [1]}}, {"target": "$.a", "update": {"b": [2]}}) == {"a": {"b": [1, 2]}}
 
 
-def test_every_selected_place_is_updated_with_a_value_of_its_own():
+def test_every_selected_location_gets_its_own_copy_of_the_value():
     document = applied({"a": {}, "b": {}}, {"target": "$.*", "update": {"c": {"d": 1}}})
     assert document == {"a": {"c": {"d": 1}}, "b": {"c": {"d": 1}}}
     assert document["a"]["c"] is not document["b"]["c"]
 
 
-def test_actions_are_applied_in_order_each_to_what_the_one_before_left():
+def test_actions_are_applied_in_order_each_to_the_result_of_the_former():
     replaced = applied(
         {"a": {"b": "x"}}, {"target": "$.a.b", "remove": True}, {"target": "$.a", "update": {"b": [1, 2]}}
     )
@@ -62,13 +62,13 @@ def test_actions_are_applied_in_order_each_to_what_the_one_before_left():
     ("target", "left"),
     [("$[1,3]", [0, 2, 4]), ("$[3,1]", [0, 2, 4]), ("$[1,1]", [0, 2, 3, 4]), ("$[?@ > 1]", [0, 1]), ("$[*]", [])],
 )
-def test_removing_several_entries_of_a_list_takes_exactly_those(target, left):
+def test_removing_several_entries_of_a_list_removes_exactly_those(target, left):
     document = {"rows": [0, 1, 2, 3, 4]}
     assert applied(document, {"target": target.replace("$", "$.rows"), "remove": True}) == {"rows": left}
 
 
 @given(st.lists(st.integers(0, 9), max_size=12), st.integers(0, 9))
-def test_a_removal_by_filter_is_a_filter(values, bound):
+def test_a_removal_by_filter_removes_what_matches(values, bound):
     if any(value >= bound for value in values):
         document = applied({"rows": values[:]}, {"target": f"$.rows[?@ >= {bound}]", "remove": True})
         assert document == {"rows": [value for value in values if value < bound]}
@@ -82,7 +82,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.text(max_size=3), JSON, max_size=3))
-def test_what_is_merged_into_nothing_arrives_unchanged_and_unshared(update):
+def test_a_value_merged_into_nothing_is_an_independent_copy(update):
     before = json.dumps(update)
     document = applied({"a": {}}, {"target": "$.a", "update": update})
     assert document == {"a": update}
@@ -92,7 +92,7 @@ def test_what_is_merged_into_nothing_arrives_unchanged_and_unshared(update):
     assert json.dumps(update) == before
 
 
-def test_a_lifecycle_row_is_found_by_what_it_says():
+def test_a_lifecycle_row_is_found_by_its_values():
     target = ROWS + "[?@.trigger=='paid' && @.from=='new' && @.when]"
     contract = load_contract(small(), overlays=[overlay({"target": target, "update": {"when": "at_or_before"}})])
     assert [row.when for row in contract.lifecycles["Order"].rows if row.when] == ["at_or_before"]
@@ -108,7 +108,7 @@ def test_the_contract_is_that_of_the_edited_document_and_names_its_overlays():
     assert document == small()
 
 
-def test_an_overlay_cannot_smuggle_in_what_the_loader_refuses():
+def test_the_loader_checks_the_document_after_the_overlay():
     wrong = overlay({"target": "$.components.schemas.Amount", "update": {"maxLenght": 2}})
     with pytest.raises(ContractError, match="did you mean 'maxLength'"):
         load_contract(small(), overlays=[wrong])
@@ -118,7 +118,7 @@ def test_an_overlay_cannot_smuggle_in_what_the_loader_refuses():
 
 
 @pytest.mark.parametrize(
-    ("actions", "told"),
+    ("actions", "message"),
     [
         (
             [{"target": "$.a", "update": {}}, {"target": "$.b", "update": {}}],
@@ -136,13 +136,13 @@ def test_an_overlay_cannot_smuggle_in_what_the_loader_refuses():
         ([{"target": "$", "update": {"a": 1}}], "is another kind than"),
     ],
 )
-def test_an_action_that_does_not_fit_is_named(actions, told):
-    with pytest.raises(ContractError, match=told):
+def test_an_action_that_does_not_fit_is_named(actions, message):
+    with pytest.raises(ContractError, match=message):
         applied({"a": {"b": 1}}, *actions)
 
 
 @pytest.mark.parametrize(
-    ("document", "told"),
+    ("document", "message"),
     [
         ([], "must be a mapping"),
         ({"overlay": "1.0.0", "actions": []}, "info is missing"),
@@ -156,10 +156,10 @@ def test_an_action_that_does_not_fit_is_named(actions, told):
         (overlay({"target": 1, "update": {}}), "1 does not fit"),
     ],
 )
-def test_a_document_that_is_no_overlay_is_refused(document, told):
+def test_a_document_that_is_no_overlay_is_refused(document, message):
     with pytest.raises(ContractError) as refusal:
         read_overlay(document, "try.overlay.yaml")
-    assert told in str(refusal.value)
+    assert message in str(refusal.value)
     assert str(refusal.value).startswith("try.overlay.yaml")
 
 
@@ -173,7 +173,7 @@ def test_one_list_of_overlays_serves_both_documents():
     assert (control.title != "Ours", control.overlays) == (True, ())
 
 
-def test_a_spec_under_another_name_may_stand_in_for_the_service(tmp_path: Path):
+def test_a_spec_under_another_name_may_replace_that_of_the_service(tmp_path: Path):
     file = tmp_path / "mine.yaml"
     file.write_text(SMALL)
     ours = overlay({"target": "$.info", "update": {"title": "Ours"}}, extends="charges.openapi.yaml")
@@ -182,7 +182,7 @@ def test_a_spec_under_another_name_may_stand_in_for_the_service(tmp_path: Path):
     assert load_contract(file, overlays=[ours, theirs], known_as="charges.openapi.yaml").title == "Ours"
 
 
-def test_an_overlay_of_no_document_here_is_a_mistake():
+def test_an_overlay_of_an_unknown_document_is_an_error():
     stray = overlay({"target": "$.info", "update": {}}, extends="charge.openapi.yaml")
     with pytest.raises(ContractError, match=r"'charge\.openapi\.yaml', which is not a document here; did you mean"):
         load_contract(overlays=[stray])

@@ -1,4 +1,4 @@
-"""Overlays: each flips one reading of the specification, and here is the flip."""
+"""Overlays: each changes one interpretation of the specification, as these tests show."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def test_each_overlay_compiles_alone(name: str) -> None:
 @pytest.mark.parametrize(
     "extra", [{"colour": "red"}, {"internalId": ""}, {"internalId": None}, {"expiresIn": 0}, {"expiresIn": None}]
 )
-def test_strict_refuses_what_is_otherwise_let_pass(extra: dict[str, Any]) -> None:
+def test_strict_refuses_what_is_otherwise_accepted(extra: dict[str, Any]) -> None:
     assert status_of({**GOOD, **extra}) == "pending"
     assert status_of({**GOOD, **extra}, "strict") == "400"
     assert status_of(GOOD, "strict") == "pending"
 
 
 @pytest.mark.parametrize("extra", [{"amount": 1000}, {"expiresIn": "600"}])
-def test_lenient_takes_numbers_and_digits_in_each_others_place(extra: dict[str, Any]) -> None:
+def test_lenient_accepts_numbers_and_digit_strings_in_each_others_place(extra: dict[str, Any]) -> None:
     assert status_of({**GOOD, **extra}) == "400"
     assert status_of({**GOOD, **extra}, "lenient") == "pending"
 
@@ -50,7 +50,7 @@ def test_lenient_keeps_the_bounds(amount: Any, status: str) -> None:
     assert status_of({**GOOD, "amount": amount}, "lenient") == status
 
 
-def test_lenient_still_answers_text() -> None:
+def test_lenient_still_returns_strings() -> None:
     with Sandbox(overlays=["lenient"]) as sandbox:
         charge = sandbox.charges.create(amount=250_000, description="tea", expiresIn="60")
         assert charge.data["amount"] == "250000"
@@ -61,7 +61,7 @@ def test_lenient_still_answers_text() -> None:
     ((), "59.999s", "completed"), ((), "60s", "expired"),
     (("payable-at-expiry",), "60s", "completed"), (("payable-at-expiry",), "60.001s", "expired"),
 ])  # fmt: skip
-def test_payable_at_expiry_moves_the_boundary_by_one_instant(overlays: tuple[str, ...], at: str, status: str) -> None:
+def test_payable_at_expiry_makes_the_boundary_inclusive(overlays: tuple[str, ...], at: str, status: str) -> None:
     with Sandbox(overlays=overlays) as sandbox:
         charge = sandbox.charges.create(**GOOD, expiresIn=60)
         sandbox.wallet("ana").pay(charge, delay=at)
@@ -101,7 +101,7 @@ def test_count_on_settle_oversells_where_the_last_slot_otherwise_has_one_winner(
     assert slots_after_two_payments("count-on-settle") == (2, ["SUCCEEDED", "SUCCEEDED"])
 
 
-def test_reserve_on_issue_gives_out_no_more_invoices_than_slots() -> None:
+def test_reserve_on_issue_issues_no_more_invoices_than_slots() -> None:
     with Sandbox(overlays=["reserve-on-issue"]) as sandbox:
         tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips", allowedSlots=1)
         first = sandbox.wallet("ana").scan(tips, amount=2_000, outcome="fail")
@@ -114,7 +114,7 @@ def test_reserve_on_issue_gives_out_no_more_invoices_than_slots() -> None:
         assert (tips.slots, tips.status) == (1, "disabled")
 
 
-def test_an_invoice_that_was_taken_back_holds_no_slot() -> None:
+def test_a_rolled_back_invoice_holds_no_slot() -> None:
     with Sandbox(overlays=["reserve-on-issue"]) as sandbox:
         tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips", allowedSlots=3)
         for payer in ("ana", "bob"):

@@ -1,4 +1,4 @@
-"""What a packaged document says is kept beside it, and never believed when it is out of date."""
+"""The parse cache lies beside a packaged document and is never used when it is out of date."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "small.openapi.yaml"
 
 
-def what_was_kept(file: Path) -> Path:
+def cache_files(file: Path) -> Path:
     [place] = file.parent.glob("__pycache__/*")
     return place
 
 
-def test_the_second_reading_needs_no_yaml(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_load_needs_no_yaml_parser(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept.packaged_document(file, WORDS) == MEANING
     monkeypatch.setitem(sys.modules, "leyden.server.contract.yaml_loader", None)  # importing it would now fail
     assert kept.packaged_document(file, WORDS) == MEANING
     assert list(kept.packaged_document(file, WORDS)) == ["a", "b"]
 
 
-def test_an_edited_document_is_read_anew(file: Path) -> None:
+def test_an_edited_document_is_parsed_again(file: Path) -> None:
     kept.packaged_document(file, WORDS)
     assert kept.packaged_document(file, b"a: 2") == {"a": 2}
     assert kept.packaged_document(file, WORDS) == MEANING
 
 
-def test_a_changed_reader_reads_anew(file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_changed_parser_parses_again(file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     kept.packaged_document(file, WORDS)
-    place = what_was_kept(file)
+    place = cache_files(file)
     place.write_bytes(orjson.dumps({**orjson.loads(place.read_bytes()), "document": "from another reader"}))
     other = tmp_path / "other.py"
     other.write_text("# reads differently")
@@ -50,27 +50,27 @@ def test_a_changed_reader_reads_anew(file: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"null", b"[]", b'{"of": 1}', b"\xff\x00"])
-def test_damage_is_read_past_and_mended(file: Path, damage: bytes) -> None:
+def test_a_damaged_cache_is_ignored_and_replaced(file: Path, damage: bytes) -> None:
     kept.packaged_document(file, WORDS)
-    place = what_was_kept(file)
+    place = cache_files(file)
     sound = place.read_bytes()
     place.write_bytes(damage)
     assert kept.packaged_document(file, WORDS) == MEANING
     assert place.read_bytes() == sound
 
 
-def test_nothing_is_kept_where_no_bytecode_is_written(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_cached_where_no_bytecode_is_written(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     assert kept.packaged_document(file, WORDS) == MEANING
     assert list(file.parent.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_stops_nobody(file: Path) -> None:
+def test_a_read_only_folder_is_no_error(file: Path) -> None:
     (file.parent / "__pycache__").write_text("a file where the folder should be")
     assert kept.packaged_document(file, WORDS) == MEANING
 
 
-def test_a_document_that_is_refused_is_not_kept(file: Path) -> None:
+def test_a_refused_document_is_not_cached(file: Path) -> None:
     with pytest.raises(ContractError, match="stands twice"):
         kept.packaged_document(file, b"a: 1\na: 2")
     assert list(file.parent.iterdir()) == []

@@ -38,7 +38,7 @@ def create(sandbox: Sandbox, body: bytes, *more: tuple[bytes, bytes]) -> Loopbac
 
 
 def refused(sandbox: Sandbox, answer: LoopbackResponse, status: int) -> dict[str, Any]:
-    """The answer is a problem document the spec knows, and no charge was stored."""
+    """The response is a problem document that the spec declares, and no charge was stored."""
     assert answer.status == status, answer.body
     headers = dict(answer.headers)
     assert headers[b"content-type"] == b"application/problem+json"
@@ -187,7 +187,7 @@ def test_an_accept_header_that_allows_json(sandbox: Sandbox, accept: bytes) -> N
         b"1e999",
     ],
 )
-def test_what_is_not_a_json_object(sandbox: Sandbox, body: bytes) -> None:
+def test_a_body_that_is_no_json_object(sandbox: Sandbox, body: bytes) -> None:
     refused(sandbox, create(sandbox, body), 400)
 
 

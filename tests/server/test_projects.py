@@ -1,4 +1,4 @@
-"""Projects: keys that end at once, and secrets that overlap for a day."""
+"""Projects: a revoked key is invalid at once, and after a rotation both secrets are valid for a day."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ HOOK = "http://shop.localhost/hook"
 
 
 def statuses(app: Any, *keys: str) -> list[int]:
-    """What each key is answered."""
+    """The status of the response to each key."""
     return [send_request(app, "GET", "/v0/charges", ((b"apikey", key.encode()),)).status for key in keys]
 
 
-def told_after(sandbox: Sandbox, seconds: float) -> list[str]:
-    """The signatures of a callback that goes out so much later."""
+def signatures_after(sandbox: Sandbox, seconds: float) -> list[str]:
+    """The signatures of a callback that is sent this much later."""
     sandbox.advance(seconds - 1)
     sandbox.charges.create(amount="1000", description="tea", expiresIn=1, callbackUrl=HOOK)
     sandbox.advance(1)
@@ -40,7 +40,7 @@ def test_for_a_day_both_secrets_sign_and_then_only_the_new(sandbox: Sandbox) -> 
     new = projects.rotate_secret("default")
     assert new.startswith("whsec_")
     for seconds, secrets in ((1, [new, old]), (86_397, [new, old]), (2, [new])):
-        assert len(told_after(sandbox, seconds)) == len(secrets)
+        assert len(signatures_after(sandbox, seconds)) == len(secrets)
         got = sandbox.receiver("shop").inbox[-1]
         with freeze_time(to_iso(got.at)):
             for secret in secrets:
@@ -52,9 +52,9 @@ def test_two_rotations_in_a_day_leave_three_secrets_signing(sandbox: Sandbox) ->
     projects.rotate_secret("default")
     sandbox.advance("12h")
     projects.rotate_secret("default")
-    assert len(told_after(sandbox, 1)) == 3
-    assert len(told_after(sandbox, 43_199)) == 2
-    assert len(told_after(sandbox, 43_200)) == 1
+    assert len(signatures_after(sandbox, 1)) == 3
+    assert len(signatures_after(sandbox, 43_199)) == 2
+    assert len(signatures_after(sandbox, 43_200)) == 1
     assert [secret["until_ms"] is None for secret in projects.secrets("default")] == [False, False, True]
     assert list(projects.secrets("nobody")) == []
 
@@ -63,7 +63,7 @@ def test_a_rotation_survives_a_restart(tmp_path: Path) -> None:
     with Sandbox(data=tmp_path) as sandbox, sandbox.world.exclusive():
         new = sandbox.world.service.projects.rotate_secret("default")
     with Sandbox(data=tmp_path) as again:
-        assert len(told_after(again, 1)) == 2
+        assert len(signatures_after(again, 1)) == 2
         assert again.world.service.projects.secrets("default")[-1]["secret"] == new
 
 
@@ -84,7 +84,7 @@ def test_a_replaced_key_is_invalid_at_once_and_for_ever(tmp_path: Path) -> None:
         assert again.http.get("/v0/charges").status_code == 200
 
 
-def test_a_key_is_changed_over_the_control_plane_and_the_old_one_is_refused_from_then_on(sandbox: Sandbox) -> None:
+def test_a_key_replaced_over_the_control_plane_is_refused_from_then_on(sandbox: Sandbox) -> None:
     found = sandbox.ask("POST", "/sandbox/v1/api-keys/rotate", {"replaces": "leyden", "key": "fresh"})
     assert found == {"key": "fresh", "keys": ["fresh"]}
     assert statuses(sandbox.app, "leyden", "fresh") == [401, 200]
@@ -93,7 +93,7 @@ def test_a_key_is_changed_over_the_control_plane_and_the_old_one_is_refused_from
     assert statuses(sandbox.app, "leyden", "fresh", drawn) == [401, 401, 200]
 
 
-def test_a_second_key_lets_a_client_change_over_without_a_gap(sandbox: Sandbox) -> None:
+def test_a_second_key_lets_a_client_change_keys_without_a_gap(sandbox: Sandbox) -> None:
     found = sandbox.ask("POST", "/sandbox/v1/api-keys", {"key": "next"})
     assert found == {"key": "next", "keys": ["leyden", "next"]}
     assert len(sandbox.ask("POST", "/sandbox/v1/api-keys")["keys"]) == 3

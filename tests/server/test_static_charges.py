@@ -1,4 +1,4 @@
-"""Static Charges through the API: bounds that hold each other, slots, and changes one field at a time."""
+"""Static Charges through the API: bounds that depend on each other, slots, and partial updates."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_new_static_charge_as_the_specification_shows_it(sandbox: Sandbox) -> 
 
 
 @pytest.mark.parametrize("slots", [0, None, ""])
-def test_no_number_of_slots_means_any_number(sandbox: Sandbox, slots: Any) -> None:
+def test_without_slots_the_number_is_unlimited(sandbox: Sandbox, slots: Any) -> None:
     static = sandbox.static_charges.create(**TIPS, allowedSlots=slots)
     assert static.data["allowedSlots"] is None
     pay(sandbox, static, 3)

@@ -1,4 +1,4 @@
-"""Two readers, one answer: the quick look at a harmless body agrees with the careful reader about every body."""
+"""The fast path and the strict parser agree about every body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A spec's YAML means what a reader thinks it means, or it is refused with its line."""
+"""YAML of a spec follows the core schema; what would be ambiguous is refused with its line."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def test_a_plain_scalar_is_read_by_the_core_schema(text, value):
     assert (read, type(read)) == (value, type(value))
 
 
-def test_keys_are_texts_whatever_they_look_like():
+def test_keys_are_always_strings():
     document = read_yaml("200: a\non: b\ntrue: c\nnull: d\n1.0: e\n2030-01-01: f", "x.yaml")
     assert document == {"200": "a", "on": "b", "true": "c", "null": "d", "1.0": "e", "2030-01-01": "f"}
 
 
-def test_the_documents_order_is_kept():
+def test_the_order_of_the_document_is_kept():
     assert list(read_yaml("{c: 1, a: 2, b: 3}", "x.yaml")) == ["c", "a", "b"]
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("a: 1\nb:\n  c: 1\n  c: 2\n", "x.yaml, line 4, column 3: the key 'c' stands twice; keep one of them"),
         ("'200': 1\n200: 2\n", "x.yaml, line 2, column 1: the key '200' stands twice"),
@@ -68,10 +68,10 @@ def test_the_documents_order_is_kept():
         ("a: \x07\n", "not YAML"),
     ],
 )
-def test_what_would_surprise_is_refused_with_its_place(text, told):
+def test_ambiguous_yaml_is_refused_with_its_location(text, message):
     with pytest.raises(ContractError) as refusal:
         read_yaml(text, "x.yaml")
-    assert told in str(refusal.value)
+    assert message in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
 
@@ -79,7 +79,7 @@ def test_a_byte_order_mark_is_no_part_of_the_text():
     assert read_yaml(b"\xef\xbb\xbfa: 1", "x.yaml") == {"a": 1}
 
 
-def test_an_empty_file_holds_nothing():
+def test_an_empty_file_is_null():
     assert read_yaml("", "x.yaml") is None
     assert read_yaml("# only words\n", "x.yaml") is None
 
@@ -93,7 +93,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_a_json_document_is_read_as_json_reads_it(value):
+def test_a_json_document_is_read_as_the_json_module_reads_it(value):
     read = read_yaml(json.dumps(value, ensure_ascii=False), "x.json")
     assert read == value
     assert not isinstance(read, float) or math.isfinite(read)
