@@ -1,4 +1,4 @@
-"""Faults of our own sending: each strikes where it was told to, as often as it was told to, and leaves a note."""
+"""Injected faults: each one applies where and as often as it was configured, and is recorded in the journal."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def secret_of(sandbox: Sandbox) -> str:
 
 
 def verified(got: Received, *secrets: str) -> bool:
-    """Whether the public verifier, with its clock at the receiver's, takes the post with any of these secrets."""
+    """Whether the public verifier, with its clock at the receiver's, accepts the request with any of these secrets."""
     for secret in secrets:
         with freeze_time(to_iso(got.at)):
             try:
@@ -51,10 +51,10 @@ def verified(got: Received, *secrets: str) -> bool:
     return False
 
 
-# Where and how often
+# Selection and count
 
 
-def test_the_second_attempt_of_one_charge(sandbox: Sandbox) -> None:
+def test_a_fault_can_select_one_attempt_of_one_charge(sandbox: Sandbox) -> None:
     sandbox.receiver("shop").answers([500, 500])
     one, other = expiring(sandbox), expiring(sandbox)
     sandbox.faults.add("bad_signature", charge=one, attempt=2)
@@ -66,7 +66,7 @@ def test_the_second_attempt_of_one_charge(sandbox: Sandbox) -> None:
     }
 
 
-def test_the_next_three_and_then_no_more(sandbox: Sandbox) -> None:
+def test_a_fault_applies_only_as_often_as_its_count(sandbox: Sandbox) -> None:
     sandbox.faults.add("wrong_content_type", count=3)
     for _ in range(5):
         expiring(sandbox)
@@ -77,7 +77,7 @@ def test_the_next_three_and_then_no_more(sandbox: Sandbox) -> None:
     assert [(hit.subject, hit.facts["hit"]) for hit in sandbox.faults.hits] == [(fault["id"], n) for n in (1, 2, 3)]
 
 
-def test_by_event_by_operation_and_for_a_static_charge_and_its_payments(sandbox: Sandbox) -> None:
+def test_a_fault_can_select_an_event_an_operation_or_a_static_charge(sandbox: Sandbox) -> None:
     static = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="tips", callbackUrl=HOOK)
     paid, left = expiring(sandbox), expiring(sandbox)
     sandbox.faults.add("wrong_content_type", event="charge.expired", count=None, value="a/expired")
@@ -87,9 +87,9 @@ def test_by_event_by_operation_and_for_a_static_charge_and_its_payments(sandbox:
     for amount in (1_000, 2_000):
         sandbox.wallet("bob").scan(static, amount=amount)
     sandbox.run()
-    told = {got.json["id"]: got.headers["content-type"] for got in inbox(sandbox)}
+    content_types = {got.json["id"]: got.headers["content-type"] for got in inbox(sandbox)}
     tips = {charge.id: "a/tip" for charge in static.charges}
-    assert told == {paid.id: "application/json", left.id: "a/expired", **tips}
+    assert content_types == {paid.id: "application/json", left.id: "a/expired", **tips}
 
     sandbox.faults.clear(next(fault["id"] for fault in sandbox.faults if fault["value"] == "a/tip"))
     sandbox.wallet("bob").scan(static, amount=3_000)
@@ -99,8 +99,8 @@ def test_by_event_by_operation_and_for_a_static_charge_and_its_payments(sandbox:
     assert len(sandbox.faults) == 0
 
 
-def test_a_fault_that_could_never_strike_is_refused_with_the_mend(sandbox: Sandbox) -> None:
-    for wrong, mend in (
+def test_a_fault_that_could_never_apply_is_refused_and_the_error_names_the_correction(sandbox: Sandbox) -> None:
+    for wrong, correction in (
         ({"kind": "explode"}, "truncated_body"),
         ({"kind": "drop", "event": "charge.eaten"}, "charge.completed"),
         ({"kind": "drop", "operation": "createCharge"}, "chargeUpdated"),
@@ -116,15 +116,15 @@ def test_a_fault_that_could_never_strike_is_refused_with_the_mend(sandbox: Sandb
         ({"kind": "drop", "value": "x"}, "leave it"),
         ({"kind": "unknown_field", "value": "a\nb"}, "printable"),
     ):
-        with pytest.raises(ValueError, match=mend):
+        with pytest.raises(ValueError, match=correction):
             sandbox.faults.add(**wrong)
     assert len(sandbox.faults) == 0
 
 
-# How it travels
+# Faults of transport
 
 
-def test_a_dropped_attempt_looks_like_a_timeout_and_is_made_again_on_schedule(sandbox: Sandbox) -> None:
+def test_a_dropped_attempt_ends_in_a_timeout_and_is_retried_on_schedule(sandbox: Sandbox) -> None:
     charge = expiring(sandbox)
     sandbox.faults.add("drop", charge=charge, count=2)
     sandbox.run()
@@ -139,7 +139,7 @@ def test_a_dropped_attempt_looks_like_a_timeout_and_is_made_again_on_schedule(sa
     assert [attempt["latencyMs"] for attempt in delivery["attempts"]] == [15_000, 15_000, 0]
 
 
-def test_whoever_drops_everything_lets_the_delivery_run_out(sandbox: Sandbox) -> None:
+def test_a_delivery_whose_attempts_are_all_dropped_is_exhausted(sandbox: Sandbox) -> None:
     expiring(sandbox)
     sandbox.faults.add("drop", count=None)
     sandbox.run()
@@ -148,7 +148,7 @@ def test_whoever_drops_everything_lets_the_delivery_run_out(sandbox: Sandbox) ->
 
 
 @pytest.mark.parametrize(("delay", "later"), [(None, HOUR), ("90s", 90_000), (0, 0)])
-def test_a_delayed_callback_comes_later_and_is_freshly_signed(sandbox: Sandbox, delay: Any, later: int) -> None:
+def test_a_delayed_callback_is_sent_later_with_a_new_signature(sandbox: Sandbox, delay: Any, later: int) -> None:
     expiring(sandbox)
     sandbox.faults.add("delay", delay=delay)
     sandbox.run()
@@ -156,7 +156,7 @@ def test_a_delayed_callback_comes_later_and_is_freshly_signed(sandbox: Sandbox, 
     assert (got.at, got.attempt, got.verdict) == (START + 60_000 + later, 1, [])
 
 
-def test_a_duplicate_is_the_same_to_the_byte(sandbox: Sandbox) -> None:
+def test_a_duplicate_has_the_same_bytes(sandbox: Sandbox) -> None:
     expiring(sandbox)
     sandbox.faults.add("duplicate")
     sandbox.run()
@@ -170,7 +170,7 @@ def test_a_duplicate_is_the_same_to_the_byte(sandbox: Sandbox) -> None:
         assert entry.facts["delivery"] == first.webhook_id
 
 
-def test_a_duplicate_under_another_id_is_signed_as_the_other(sandbox: Sandbox) -> None:
+def test_a_duplicate_with_a_new_id_has_a_valid_signature_for_that_id(sandbox: Sandbox) -> None:
     expiring(sandbox)
     sandbox.faults.add("duplicate_new_id")
     sandbox.run()
@@ -182,7 +182,7 @@ def test_a_duplicate_under_another_id_is_signed_as_the_other(sandbox: Sandbox) -
     assert verified(second, secret_of(sandbox))
 
 
-def test_two_at_once_are_at_one_instant(sandbox: Sandbox) -> None:
+def test_simultaneous_requests_arrive_at_the_same_time(sandbox: Sandbox) -> None:
     sandbox.receiver("shop").always(Reply(delay="2s"))
     expiring(sandbox)
     sandbox.faults.add("simultaneous")
@@ -193,7 +193,7 @@ def test_two_at_once_are_at_one_instant(sandbox: Sandbox) -> None:
     assert sandbox.ask("GET", "/sandbox/v1/deliveries")[0]["status"] == "delivered"
 
 
-def test_a_day_later_it_comes_again_freshly_signed(sandbox: Sandbox) -> None:
+def test_a_redelivery_arrives_one_day_later_with_a_new_signature(sandbox: Sandbox) -> None:
     expiring(sandbox)
     sandbox.faults.add("redeliver")
     sandbox.run()
@@ -204,7 +204,7 @@ def test_a_day_later_it_comes_again_freshly_signed(sandbox: Sandbox) -> None:
     assert verified(second, secret_of(sandbox))
 
 
-def test_a_reordered_callback_waits_for_the_next_to_overtake_it(sandbox: Sandbox) -> None:
+def test_a_reordered_callback_is_sent_after_the_next_callback(sandbox: Sandbox) -> None:
     one, two, three = (expiring(sandbox, after_s) for after_s in (60, 61, 62))
     sandbox.faults.add("reorder", charge=one)
     sandbox.run()
@@ -212,14 +212,14 @@ def test_a_reordered_callback_waits_for_the_next_to_overtake_it(sandbox: Sandbox
     assert all(got.verdict == [] for got in inbox(sandbox))
 
 
-def test_a_reordered_callback_that_nothing_overtakes_goes_in_the_end(sandbox: Sandbox) -> None:
+def test_a_reordered_callback_without_a_successor_is_sent_after_its_delay(sandbox: Sandbox) -> None:
     expiring(sandbox)
     sandbox.faults.add("reorder", delay="10m")
     sandbox.run()
     assert [got.at for got in inbox(sandbox)] == [START + 660_000]
 
 
-def test_a_callback_that_is_dropped_overtakes_nobody(sandbox: Sandbox) -> None:
+def test_a_dropped_callback_does_not_release_a_reordered_one(sandbox: Sandbox) -> None:
     one, two = expiring(sandbox, 60), expiring(sandbox, 61)
     sandbox.faults.add("reorder", charge=one)
     sandbox.faults.add("drop", charge=two)
@@ -228,8 +228,10 @@ def test_a_callback_that_is_dropped_overtakes_nobody(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize(("count", "together_at"), [(None, 120_000), (5, 64_000)])
-def test_a_burst_comes_all_at_one_instant(sandbox: Sandbox, count: int | None, together_at: int) -> None:
-    charges = [expiring(sandbox, 60 + place) for place in range(5)]
+def test_all_callbacks_of_a_burst_arrive_at_the_same_time(
+    sandbox: Sandbox, count: int | None, together_at: int
+) -> None:
+    charges = [expiring(sandbox, 60 + index) for index in range(5)]
     sandbox.faults.add("burst", count=count)
     sandbox.run()
     assert {got.at for got in inbox(sandbox)} == {START + together_at}
@@ -237,11 +239,11 @@ def test_a_burst_comes_all_at_one_instant(sandbox: Sandbox, count: int | None, t
     assert all((got.attempt, got.verdict) == (1, []) for got in inbox(sandbox))
 
 
-# What it says
+# Faults of content
 
 
 def bad(sandbox: Sandbox, kind: str, **options: Any) -> Received:
-    """The first post of a charge that expires while this fault strikes; the journal has the bytes that were sent."""
+    """The first request for a charge that expires while this fault is active; the journal has the bytes sent."""
     expiring(sandbox)
     sandbox.faults.add(kind, **options)
     sandbox.run()
@@ -268,7 +270,7 @@ def bad(sandbox: Sandbox, kind: str, **options: Any) -> Received:
         ("unknown_version", "no signature matches", False),
     ],
 )
-def test_each_bad_message_is_what_it_says_and_nothing_else(
+def test_each_content_fault_causes_exactly_its_own_violation(
     sandbox: Sandbox, kind: str, complaint: str, genuine: bool
 ) -> None:
     got = bad(sandbox, kind)
@@ -278,21 +280,21 @@ def test_each_bad_message_is_what_it_says_and_nothing_else(
     assert len(inbox(sandbox)) == 1
 
 
-def test_every_kind_of_bad_message_is_in_the_table_above() -> None:
-    [mark] = test_each_bad_message_is_what_it_says_and_nothing_else.pytestmark
+def test_every_content_fault_is_in_the_table_above() -> None:
+    [mark] = test_each_content_fault_causes_exactly_its_own_violation.pytestmark
     assert [case[0] for case in mark.args[1]] == list(CONTENT_KINDS)
 
 
-def test_bad_messages_can_be_told_more_closely(sandbox: Sandbox) -> None:
+def test_missing_headers_can_be_chosen_by_name(sandbox: Sandbox) -> None:
     assert "webhook-id" in bad(sandbox, "missing_headers", headers=["Webhook-Signature"]).headers
 
 
 @pytest.mark.parametrize(("by", "fine"), [("5m", True), ("301s", False)])
-def test_a_timestamp_can_be_off_by_as_much_as_one_likes(sandbox: Sandbox, by: str, fine: bool) -> None:
+def test_the_age_of_a_stale_timestamp_can_be_set(sandbox: Sandbox, by: str, fine: bool) -> None:
     assert (bad(sandbox, "stale_timestamp", delay=by).verdict == []) is fine
 
 
-def test_the_old_secret_alone_is_no_longer_enough_once_the_rotation_is_over(sandbox: Sandbox) -> None:
+def test_the_old_secret_alone_is_invalid_after_the_rotation(sandbox: Sandbox) -> None:
     projects = sandbox.world.service.projects
     old = secret_of(sandbox)
     new = projects.rotate_secret("default")
@@ -309,16 +311,16 @@ def test_the_old_secret_alone_is_no_longer_enough_once_the_rotation_is_over(sand
     assert after.verdict == ["no signature matches a valid secret"]
 
 
-def test_an_envelope_is_opened_for_the_status() -> None:
+def test_unknown_status_changes_the_status_inside_an_envelope() -> None:
     with Sandbox(seed=7, overlays=["callback-envelope"]) as sandbox:
         got = bad(sandbox, "unknown_status", value="lost")
         assert (got.json["type"], got.json["data"]["status"]) == ("charge.expired", "lost")
 
 
-# Our own API
+# Faults of the service's API
 
 
-def test_a_rate_limit_refuses_as_often_as_asked_and_says_when_to_come_back(sandbox: Sandbox) -> None:
+def test_a_rate_limit_refuses_count_requests_and_sends_retry_after(sandbox: Sandbox) -> None:
     sandbox.faults.add(RATE_LIMIT, operation="createCharge", count=2, delay="90.5s")
     charge = {"amount": "1000", "description": "tea"}
     for _ in range(2):
@@ -332,7 +334,7 @@ def test_a_rate_limit_refuses_as_often_as_asked_and_says_when_to_come_back(sandb
     ]
 
 
-def test_a_rate_limit_on_everything_leaves_the_control_plane_and_strangers_alone(sandbox: Sandbox) -> None:
+def test_a_rate_limit_does_not_affect_the_control_plane_or_unauthenticated_requests(sandbox: Sandbox) -> None:
     static = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="tips")
     sandbox.faults.add(RATE_LIMIT, count=None)
     assert {sandbox.http.get(path).status_code for path in ("/v0/charges", "/v0/wallet")} == {429}
@@ -343,11 +345,11 @@ def test_a_rate_limit_on_everything_leaves_the_control_plane_and_strangers_alone
     assert sandbox.http.get("/v0/wallet").status_code == 200
 
 
-# The rest of the world
+# Faults and the rest of the sandbox
 
 
 @pytest.mark.parametrize("kind", SENDING_KINDS)
-def test_every_kind_strikes_once_and_the_delivery_still_ends_well(sandbox: Sandbox, kind: str) -> None:
+def test_every_kind_applies_once_and_the_delivery_still_succeeds(sandbox: Sandbox, kind: str) -> None:
     one, other = expiring(sandbox, 60), expiring(sandbox, 61)
     sandbox.faults.add(kind, charge=one)
     sandbox.run()
@@ -359,44 +361,44 @@ def test_every_kind_strikes_once_and_the_delivery_still_ends_well(sandbox: Sandb
 
 
 @pytest.mark.parametrize("kind", SENDING_KINDS)
-def test_faults_change_no_luck_but_their_own(kind: str) -> None:
-    def story(with_fault: bool) -> tuple[list[str], dict[str, int]]:
+def test_faults_change_no_other_random_stream(kind: str) -> None:
+    def run(with_fault: bool) -> tuple[list[str], dict[str, int]]:
         with Sandbox(seed=9) as sandbox:
             if with_fault:
                 sandbox.faults.add(kind)
-            charges = [expiring(sandbox, 60 + place) for place in range(3)]
+            charges = [expiring(sandbox, 60 + index) for index in range(3)]
             sandbox.run()
-            luck = sandbox.world.streams.snapshot()
-            return [charge.request for charge in charges], {"ids": luck["ids"], "secrets": luck["secrets"]}
+            positions = sandbox.world.streams.snapshot()
+            return [charge.request for charge in charges], {"ids": positions["ids"], "secrets": positions["secrets"]}
 
-    assert story(True) == story(False)
+    assert run(True) == run(False)
 
 
 @given(
     seed=st.integers(0, 99),
-    wishes=st.lists(
+    faults=st.lists(
         st.tuples(st.sampled_from(SENDING_KINDS), st.sampled_from([None, 1, 2]), st.sampled_from([None, 1, 3])),
         max_size=5,
     ),
 )
-def test_the_same_wishes_give_the_same_run(seed: int, wishes: list[tuple[str, int | None, int | None]]) -> None:
-    def story() -> tuple[str, list[str]]:
+def test_the_same_faults_give_the_same_run(seed: int, faults: list[tuple[str, int | None, int | None]]) -> None:
+    def run() -> tuple[str, list[str]]:
         with Sandbox(seed=seed) as sandbox:
             sandbox.receiver("shop").answers([500, "reset", 200, "timeout"])
-            for kind, attempt, count in wishes:
+            for kind, attempt, count in faults:
                 sandbox.faults.add(kind, attempt=attempt, count=count)
-            for place in range(3):
-                expiring(sandbox, 60 + place)
+            for index in range(3):
+                expiring(sandbox, 60 + index)
             sandbox.run()
             deliveries = sandbox.ask("GET", "/sandbox/v1/deliveries")
             return sandbox.world.journal.hash, [delivery["status"] for delivery in deliveries]
 
-    once, again = story(), story()
+    once, again = run(), run()
     assert once == again
     assert set(once[1]) <= {"delivered", "exhausted"}
 
 
-def test_faults_and_what_waits_for_them_outlive_the_process(tmp_path: Path) -> None:
+def test_faults_and_delayed_callbacks_survive_a_restart(tmp_path: Path) -> None:
     with Sandbox(seed=7, data=tmp_path) as sandbox:
         sandbox.faults.add("redeliver", event="charge.expired")
         sandbox.faults.add("delay", event="charge.completed")
@@ -414,12 +416,12 @@ def test_faults_and_what_waits_for_them_outlive_the_process(tmp_path: Path) -> N
         again.run()
         first, late, redelivered = inbox(again)
         assert first.json["id"] == one.id
-        assert late.json is None, "the delayed one, truncated on its way out"
+        assert late.json is None, "the delayed callback, truncated when it is sent"
         assert (redelivered.json["id"], redelivered.repeated) == (one.id, True)
         assert redelivered.at == late.at - HOUR + 60_000 + DAY
 
 
-def test_a_dropped_attempt_is_lost_in_a_restart_and_made_again(tmp_path: Path) -> None:
+def test_a_dropped_attempt_is_lost_in_a_restart_and_retried(tmp_path: Path) -> None:
     with Sandbox(seed=7, data=tmp_path) as sandbox:
         sandbox.faults.add("drop")
         expiring(sandbox)
@@ -431,7 +433,7 @@ def test_a_dropped_attempt_is_lost_in_a_restart_and_made_again(tmp_path: Path) -
         assert [attempt["error"] for attempt in delivery["attempts"]] == ["lost", None]
 
 
-def test_a_reset_takes_the_faults_along(sandbox: Sandbox) -> None:
+def test_a_reset_removes_the_faults(sandbox: Sandbox) -> None:
     sandbox.faults.add("drop", count=None)
     sandbox.ask("POST", "/sandbox/v1/reset", {})
     assert len(sandbox.faults) == 0
@@ -440,7 +442,7 @@ def test_a_reset_takes_the_faults_along(sandbox: Sandbox) -> None:
     assert len(inbox(sandbox)) == 1
 
 
-def test_faults_show_themselves(sandbox: Sandbox) -> None:
+def test_faults_have_a_repr_and_a_resource(sandbox: Sandbox) -> None:
     assert "add one" in repr(sandbox.faults)
     shown = sandbox.faults.add("delay", delay="90s", event="charge.expired")
     assert shown == next(iter(sandbox.faults))
@@ -460,5 +462,5 @@ def test_faults_show_themselves(sandbox: Sandbox) -> None:
     assert "delay: 0 of 1 hits" in repr(sandbox.faults)
 
 
-def test_the_delays_are_those_of_kinds_that_exist() -> None:
+def test_every_delay_belongs_to_an_existing_kind() -> None:
     assert set(DELAYS) <= set(KINDS)

@@ -1,4 +1,4 @@
-"""The receivers in process: they answer as told, and they look at the post as a careful shop would."""
+"""Receivers in process: they answer as scripted and verify each callback as a correct receiver would."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ AT_S = START // 1_000
 def post(
     url: str = "http://shop.localhost/hook", body: bytes = BODY, stamp_s: int = AT_S, **headers: str | None
 ) -> CallbackRequest:
-    """A post as the outbox would make it; `headers` replace its own, None takes one away (`_` stands for `-`)."""
+    """A request as the outbox would send it; `headers` replace its own, None removes one (`_` stands for `-`)."""
     given: dict[str, str | None] = {
         "content-type": "application/json",
         "webhook-id": "m1",
@@ -49,8 +49,8 @@ def post(
     return CallbackRequest("m1", 1, url, kept, body, 3_000, 15_000)
 
 
-class Answers:
-    """Who posted, and what came back."""
+class Responses:
+    """Collects the responses to callbacks."""
 
     def __init__(self) -> None:
         self.all: list[CallbackResponse] = []
@@ -60,101 +60,105 @@ class Answers:
 
 
 @pytest.fixture
-def desk() -> OutboxFixture:
+def outbox() -> OutboxFixture:
     return OutboxFixture()
 
 
 @pytest.fixture
-def back() -> Answers:
-    return Answers()
+def responses() -> Responses:
+    return Responses()
 
 
-# Answers
+# Responses
 
 
-def test_a_receiver_answers_its_script_and_then_200_again(desk: OutboxFixture, back: Answers) -> None:
-    desk.shop.answers([500, Reply(429, headers={"Retry-After": "7"}, body="later")])
+def test_a_receiver_answers_its_script_and_then_200(outbox: OutboxFixture, responses: Responses) -> None:
+    outbox.shop.answers([500, Reply(429, headers={"Retry-After": "7"}, body="later")])
     for _ in range(3):
-        desk.receivers.post(post(), back)
-    assert [answer.status for answer in back.all] == [500, 429, 200]
-    assert (back.all[1].headers, back.all[1].body) == ({"retry-after": "7"}, b"later")
-    assert [got.answer for got in desk.shop.inbox] == [500, 429, 200]
+        outbox.receivers.post(post(), responses)
+    assert [answer.status for answer in responses.all] == [500, 429, 200]
+    assert (responses.all[1].headers, responses.all[1].body) == ({"retry-after": "7"}, b"later")
+    assert [got.answer for got in outbox.shop.inbox] == [500, 429, 200]
 
 
-def test_always_holds_until_it_is_changed_and_a_script_comes_first(desk: OutboxFixture, back: Answers) -> None:
-    desk.receivers.receiver("shop", answers=[204], always=503)
+def test_the_default_answer_applies_after_the_script_until_it_is_changed(
+    outbox: OutboxFixture, responses: Responses
+) -> None:
+    outbox.receivers.receiver("shop", answers=[204], always=503)
     for _ in range(3):
-        desk.receivers.post(post(), back)
-    desk.shop.always(200)
-    desk.receivers.post(post(), back)
-    assert [answer.status for answer in back.all] == [204, 503, 503, 200]
+        outbox.receivers.post(post(), responses)
+    outbox.shop.always(200)
+    outbox.receivers.post(post(), responses)
+    assert [answer.status for answer in responses.all] == [204, 503, 503, 200]
 
 
 @pytest.mark.parametrize("word", [RESET, REFUSED, UNRESOLVED, TLS, PROTOCOL])
-def test_a_connection_can_fail_in_each_way_and_only_some_posts_reach_the_receiver(
-    desk: OutboxFixture, back: Answers, word: str
+def test_only_some_connection_errors_let_the_request_reach_the_receiver(
+    outbox: OutboxFixture, responses: Responses, word: str
 ) -> None:
-    desk.shop.answers([word])
-    desk.receivers.post(post(), back)
-    assert (back.all[0].status, back.all[0].error) == (None, word)
-    assert len(desk.shop.inbox) == (1 if word in {RESET, PROTOCOL} else 0)
+    outbox.shop.answers([word])
+    outbox.receivers.post(post(), responses)
+    assert (responses.all[0].status, responses.all[0].error) == (None, word)
+    assert len(outbox.shop.inbox) == (1 if word in {RESET, PROTOCOL} else 0)
 
 
-def test_a_late_answer_comes_when_the_clock_gets_there(desk: OutboxFixture, back: Answers) -> None:
-    desk.shop.answers([Reply(delay="2s")])
-    desk.receivers.post(post(), back)
-    desk.pass_time("1.999s")
-    assert back.all == []
-    desk.pass_time("1ms")
-    assert (back.all[0].status, back.all[0].latency_ms) == (200, 2_000)
+def test_a_delayed_answer_arrives_at_its_virtual_time(outbox: OutboxFixture, responses: Responses) -> None:
+    outbox.shop.answers([Reply(delay="2s")])
+    outbox.receivers.post(post(), responses)
+    outbox.pass_time("1.999s")
+    assert responses.all == []
+    outbox.pass_time("1ms")
+    assert (responses.all[0].status, responses.all[0].latency_ms) == (200, 2_000)
 
 
 @pytest.mark.parametrize(("delay_ms", "error"), [(14_999, None), (15_000, "timeout"), (15_001, "timeout")])
-def test_an_answer_at_the_timeout_is_too_late(
-    desk: OutboxFixture, back: Answers, delay_ms: int, error: str | None
+def test_an_answer_at_the_timeout_counts_as_a_timeout(
+    outbox: OutboxFixture, responses: Responses, delay_ms: int, error: str | None
 ) -> None:
-    desk.shop.answers([Reply(delay=f"{delay_ms}ms")])
-    desk.receivers.post(post(), back)
-    desk.pass_time("1m")
-    assert back.all[0].error == error
-    assert back.all[0].latency_ms == min(delay_ms, 15_000)
-    assert len(desk.shop.inbox) == 1
+    outbox.shop.answers([Reply(delay=f"{delay_ms}ms")])
+    outbox.receivers.post(post(), responses)
+    outbox.pass_time("1m")
+    assert responses.all[0].error == error
+    assert responses.all[0].latency_ms == min(delay_ms, 15_000)
+    assert len(outbox.shop.inbox) == 1
 
 
-def test_a_receiver_that_never_answers_costs_one_timeout(desk: OutboxFixture, back: Answers) -> None:
-    desk.shop.answers([TIMEOUT])
-    desk.receivers.post(post(), back)
-    desk.pass_time("14.999s")
-    assert back.all == []
-    desk.pass_time("1ms")
-    assert back.all[0].error == "timeout"
+def test_a_receiver_that_never_answers_causes_a_timeout(outbox: OutboxFixture, responses: Responses) -> None:
+    outbox.shop.answers([TIMEOUT])
+    outbox.receivers.post(post(), responses)
+    outbox.pass_time("14.999s")
+    assert responses.all == []
+    outbox.pass_time("1ms")
+    assert responses.all[0].error == "timeout"
 
 
-@pytest.mark.parametrize("said", ["later", 99, 199, 600, True, Reply(delay="-1s"), Reply(error="gone")])
-def test_nonsense_is_refused_when_it_is_said(desk: OutboxFixture, said: Any) -> None:
+@pytest.mark.parametrize("answer", ["later", 99, 199, 600, True, Reply(delay="-1s"), Reply(error="gone")])
+def test_an_invalid_answer_is_refused_when_it_is_set(outbox: OutboxFixture, answer: Any) -> None:
     with pytest.raises(ValueError):
-        desk.shop.answers([said])
+        outbox.shop.answers([answer])
     with pytest.raises(ValueError):
-        desk.shop.always(said)
+        outbox.shop.always(answer)
 
 
-def test_a_name_its_localhost_host_and_odd_capitals_are_one_receiver(desk: OutboxFixture, back: Answers) -> None:
+def test_a_name_and_its_localhost_host_are_one_receiver_in_any_case(
+    outbox: OutboxFixture, responses: Responses
+) -> None:
     for url in (
         "http://shop.localhost/a",
         "https://SHOP.localhost:8443/b?x=1",
         "http://shop/c",
         "http://shop.localhost./",
     ):
-        desk.receivers.post(post(url), back)
-    desk.receivers.post(post("http://shop.example/d"), back)
-    assert [got.path for got in desk.shop.inbox] == ["/a", "/b?x=1", "/c", "/"]
-    assert [got.path for got in desk.receivers["shop.example"].inbox] == ["/d"]
-    assert {receiver.name for receiver in desk.receivers} == {"shop", "shop.example"}
+        outbox.receivers.post(post(url), responses)
+    outbox.receivers.post(post("http://shop.example/d"), responses)
+    assert [got.path for got in outbox.shop.inbox] == ["/a", "/b?x=1", "/c", "/"]
+    assert [got.path for got in outbox.receivers["shop.example"].inbox] == ["/d"]
+    assert {receiver.name for receiver in outbox.receivers} == {"shop", "shop.example"}
 
 
-def test_the_receivers_clock_is_the_sandbox_clock(desk: OutboxFixture) -> None:
-    desk.pass_time("90m")
-    assert desk.receivers.receiver_time_s("http://shop/") == AT_S + 5_400
+def test_the_clock_of_receivers_is_the_sandbox_clock(outbox: OutboxFixture) -> None:
+    outbox.pass_time("90m")
+    assert outbox.receivers.receiver_time_s("http://shop/") == AT_S + 5_400
 
 
 @pytest.mark.parametrize(
@@ -168,67 +172,75 @@ def test_the_receivers_clock_is_the_sandbox_clock(desk: OutboxFixture) -> None:
         (RESET, None, "reset", False),
     ],
 )
-def test_a_word_is_what_the_sender_sees_and_what_the_receiver_did(
-    desk: OutboxFixture, back: Answers, word: str, status: int | None, error: str | None, commits: bool
+def test_each_named_answer_has_a_result_for_the_sender_and_the_receiver(
+    outbox: OutboxFixture, responses: Responses, word: str, status: int | None, error: str | None, commits: bool
 ) -> None:
-    desk.shop.answers([word])
-    desk.receivers.post(post(), back)
-    desk.pass_time("1m")
-    assert (back.all[0].status, back.all[0].error) == (status, error)
-    got = desk.shop.inbox[0]
+    outbox.shop.answers([word])
+    outbox.receivers.post(post(), responses)
+    outbox.pass_time("1m")
+    assert (responses.all[0].status, responses.all[0].error) == (status, error)
+    got = outbox.shop.inbox[0]
     assert (got.commits, got.answer) == (commits, word)
     assert word in WORDS
 
 
 @pytest.mark.parametrize("size", [4_095, 4_096, 4_097, 65_536, 65_537, 10_000_000])
-def test_of_a_long_reply_no_more_is_read_and_kept_than_of_a_real_one(
-    desk: OutboxFixture, back: Answers, size: int
+def test_a_long_response_body_is_truncated_as_over_real_http(
+    outbox: OutboxFixture, responses: Responses, size: int
 ) -> None:
-    desk.shop.answers([Reply(size=size)])
-    desk.receivers.post(post(), back)
-    assert back.all[0].body == b"x" * min(size, 4_096)
-    assert ("65536" in back.all[0].note) == (size > 65_536)
+    outbox.shop.answers([Reply(size=size)])
+    outbox.receivers.post(post(), responses)
+    assert responses.all[0].body == b"x" * min(size, 4_096)
+    assert ("65536" in responses.all[0].note) == (size > 65_536)
 
 
 @pytest.mark.parametrize("status", [201, 302, 410, 429, 500, 502])
-def test_any_status_can_come_late_and_only_success_acts_on_the_message(
-    desk: OutboxFixture, back: Answers, status: int
+def test_any_status_can_be_delayed_and_only_success_commits(
+    outbox: OutboxFixture, responses: Responses, status: int
 ) -> None:
-    desk.shop.answers([Reply(status, headers={"Retry-After": "soon", "Location": "http://away.example/"}, delay="14s")])
-    desk.receivers.post(post(), back)
-    desk.pass_time("14s")
-    assert (back.all[0].status, back.all[0].headers["retry-after"]) == (status, "soon")
-    assert desk.shop.inbox[0].commits is (status == 201)
+    outbox.shop.answers(
+        [Reply(status, headers={"Retry-After": "soon", "Location": "http://away.example/"}, delay="14s")]
+    )
+    outbox.receivers.post(post(), responses)
+    outbox.pass_time("14s")
+    assert (responses.all[0].status, responses.all[0].headers["retry-after"]) == (status, "soon")
+    assert outbox.shop.inbox[0].commits is (status == 201)
 
 
-def test_a_success_that_comes_too_late_was_still_a_success_over_there(desk: OutboxFixture, back: Answers) -> None:
-    desk.shop.answers([Reply(200, delay="16s"), 200])
+def test_a_success_after_the_timeout_still_commits_at_the_receiver(outbox: OutboxFixture, responses: Responses) -> None:
+    outbox.shop.answers([Reply(200, delay="16s"), 200])
     for _ in range(2):
-        desk.receivers.post(post(), back)
-        desk.pass_time("15s")
-    assert [answer.error or answer.status for answer in back.all] == ["timeout", 200]
-    assert [got.commits for got in desk.shop.inbox] == [True, True], "a receiver that forgets ids acts twice"
+        outbox.receivers.post(post(), responses)
+        outbox.pass_time("15s")
+    assert [answer.error or answer.status for answer in responses.all] == ["timeout", 200]
+    assert [got.commits for got in outbox.shop.inbox] == [True, True], (
+        "the receiver does not check ids, so it acts twice"
+    )
 
 
-# To whom what is answered
+# Answer rules
 
 
-def test_a_rule_answers_what_it_fits_as_often_as_it_says_and_before_the_script(
-    desk: OutboxFixture, back: Answers
+def test_a_rule_applies_to_matching_requests_count_times_and_before_the_script(
+    outbox: OutboxFixture, responses: Responses
 ) -> None:
-    desk.shop.answers([202]).when(503, event="charge.completed", attempt=1, count=2).when(500, charge="c2", count=None)
+    outbox.shop.answers([202]).when(503, event="charge.completed", attempt=1, count=2).when(
+        500, charge="c2", count=None
+    )
     other = post(body=BODY.replace(b"c1", b"c2"), leyden_event="charge.expired")
     for sent in (post(), other, post(), other, post(), replace(post(), attempt=2)):
-        desk.receivers.post(sent, back)
-    assert [answer.status for answer in back.all] == [503, 500, 503, 500, 202, 200]
-    assert [(rule["said"]["status"], rule["charge"], rule["count"]) for rule in desk.shop.rules] == [(500, "c2", None)]
-    desk.shop.reset_script()
-    desk.receivers.post(other, back)
-    assert (back.all[-1].status, desk.shop.rules) == (200, [])
+        outbox.receivers.post(sent, responses)
+    assert [answer.status for answer in responses.all] == [503, 500, 503, 500, 202, 200]
+    assert [(rule["said"]["status"], rule["charge"], rule["count"]) for rule in outbox.shop.rules] == [
+        (500, "c2", None)
+    ]
+    outbox.shop.reset_script()
+    outbox.receivers.post(other, responses)
+    assert (responses.all[-1].status, outbox.shop.rules) == (200, [])
 
 
 @pytest.mark.parametrize(
-    ("body", "fits"),
+    ("body", "matches"),
     [
         (b'{"id":"c9","status":"completed"}', True),
         (b'{"id":"c1","staticChargeId":"c9"}', True),
@@ -239,18 +251,18 @@ def test_a_rule_answers_what_it_fits_as_often_as_it_says_and_before_the_script(
         (b'{"id":"c9', False),
     ],
 )
-def test_a_charge_is_known_by_its_body_in_every_form(
-    desk: OutboxFixture, back: Answers, body: bytes, fits: bool
+def test_a_rule_finds_the_charge_id_in_every_form_of_body(
+    outbox: OutboxFixture, responses: Responses, body: bytes, matches: bool
 ) -> None:
-    desk.shop.when(503, charge="c9")
-    desk.receivers.post(post(body=body), back)
-    assert back.all[0].status == (503 if fits else 200)
+    outbox.shop.when(503, charge="c9")
+    outbox.receivers.post(post(body=body), responses)
+    assert responses.all[0].status == (503 if matches else 200)
 
 
 @pytest.mark.parametrize("wrong", [{"attempt": 0}, {"count": 0}, {"count": True}, {"attempt": "1"}])
-def test_a_rule_that_fits_nothing_is_refused(desk: OutboxFixture, wrong: dict[str, Any]) -> None:
+def test_a_rule_that_matches_nothing_is_refused(outbox: OutboxFixture, wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="whole number from 1"):
-        desk.shop.when(500, **wrong)
+        outbox.shop.when(500, **wrong)
 
 
 @pytest.mark.parametrize(
@@ -265,16 +277,16 @@ def test_a_rule_that_fits_nothing_is_refused(desk: OutboxFixture, wrong: dict[st
         {"status": 500, "body": "no", "commits": True},
     ],
 )
-def test_what_is_said_in_json_means_the_same_again(desk: OutboxFixture, value: Any) -> None:
-    desk.shop.when(said_from(value), count=None)
-    [rule] = desk.shop.rules
-    desk.shop.reset_script().when(said_from(rule["said"]), count=None)
-    assert desk.shop.rules == [rule]
+def test_an_answer_in_json_survives_a_round_trip(outbox: OutboxFixture, value: Any) -> None:
+    outbox.shop.when(said_from(value), count=None)
+    [rule] = outbox.shop.rules
+    outbox.shop.reset_script().when(said_from(rule["said"]), count=None)
+    assert outbox.shop.rules == [rule]
     if isinstance(value, dict):
         assert {name: rule["said"][name] for name in value if name != "delay"} == {
             name: value[name] for name in value if name != "delay"
         }
-    assert set(rule["said"]) == set(reply_resource({**desk.shop._state["default"]}))
+    assert set(rule["said"]) == set(reply_resource({**outbox.shop._state["default"]}))
 
 
 @pytest.mark.parametrize(
@@ -286,28 +298,28 @@ def test_what_is_said_in_json_means_the_same_again(desk: OutboxFixture, value: A
         *({"delay": "-1s"}, {"delay": []}, {"delay": "soon"}),
     ],
 )
-def test_what_json_cannot_mean_is_refused(value: Any) -> None:
+def test_an_invalid_answer_in_json_is_refused(value: Any) -> None:
     with pytest.raises(ValueError):
         said_from(value)
 
 
-# What a careful receiver notices
+# Verification of callbacks
 
 
-def verdict(desk: OutboxFixture, sent: CallbackRequest) -> list[str]:
-    desk.receivers.post(sent, Answers())
-    return list(desk.shop.inbox[-1].verdict)
+def verdict(outbox: OutboxFixture, sent: CallbackRequest) -> list[str]:
+    outbox.receivers.post(sent, Responses())
+    return list(outbox.shop.inbox[-1].verdict)
 
 
-def test_a_sound_post_gives_no_cause_for_complaint(desk: OutboxFixture) -> None:
-    assert verdict(desk, post()) == []
-    noted = desk.journal.entries(kind="callback_received")
+def test_a_valid_callback_has_no_violations(outbox: OutboxFixture) -> None:
+    assert verdict(outbox, post()) == []
+    noted = outbox.journal.entries(kind="callback_received")
     assert [(entry.subject, entry.facts["verdict"]) for entry in noted] == [("shop", [])]
 
 
 @pytest.mark.parametrize(("off_s", "fine"), [(-301, False), (-300, True), (300, True), (301, False)])
-def test_a_timestamp_may_be_five_minutes_off_and_no_more(desk: OutboxFixture, off_s: int, fine: bool) -> None:
-    assert (verdict(desk, post(stamp_s=AT_S + off_s)) == []) is fine
+def test_a_timestamp_may_differ_by_at_most_five_minutes(outbox: OutboxFixture, off_s: int, fine: bool) -> None:
+    assert (verdict(outbox, post(stamp_s=AT_S + off_s)) == []) is fine
 
 
 @pytest.mark.parametrize(
@@ -325,9 +337,9 @@ def test_a_timestamp_may_be_five_minutes_off_and_no_more(desk: OutboxFixture, of
         ({"leyden_event": "charge.eaten"}, "not in the spec"),
     ],
 )
-def test_each_wrong_header_is_named(desk: OutboxFixture, headers: dict[str, Any], complaint: str) -> None:
-    (told,) = verdict(desk, post(**headers))
-    assert complaint in told
+def test_each_invalid_header_is_reported(outbox: OutboxFixture, headers: dict[str, Any], complaint: str) -> None:
+    (violation,) = verdict(outbox, post(**headers))
+    assert complaint in violation
 
 
 @pytest.mark.parametrize(
@@ -339,77 +351,77 @@ def test_each_wrong_header_is_named(desk: OutboxFixture, headers: dict[str, Any]
         (b'{"id":"c1","status":"completed","extra":1}', "extra"),
     ],
 )
-def test_a_body_is_held_against_the_spec(desk: OutboxFixture, body: bytes, complaint: str) -> None:
-    (told,) = verdict(desk, post(body=body))
-    assert complaint in told
+def test_a_body_is_validated_against_the_specification(outbox: OutboxFixture, body: bytes, complaint: str) -> None:
+    (violation,) = verdict(outbox, post(body=body))
+    assert complaint in violation
 
 
-def test_a_body_changed_after_signing_is_noticed(desk: OutboxFixture) -> None:
-    assert verdict(desk, replace(post(), body=BODY.replace(b"c1", b"c2"))) == ["no signature matches a valid secret"]
+def test_a_body_changed_after_signing_is_reported(outbox: OutboxFixture) -> None:
+    assert verdict(outbox, replace(post(), body=BODY.replace(b"c1", b"c2"))) == ["no signature matches a valid secret"]
 
 
-def test_during_a_rotation_either_secret_will_do_and_afterwards_only_the_new(desk: OutboxFixture) -> None:
+def test_both_secrets_are_valid_during_a_rotation_and_only_the_new_one_afterwards(outbox: OutboxFixture) -> None:
     both = sign([NEXT_SECRET, SECRET], "m1", AT_S, BODY.decode())
-    desk.shop.use_secret(NEXT_SECRET)
-    assert verdict(desk, post(webhook_id="m1", webhook_signature=both)) == []
-    assert "no signature matches a valid secret" in verdict(desk, post())
-    desk.shop.use_secret(None)
-    assert "no signature matches a valid secret" not in verdict(desk, post())
+    outbox.shop.use_secret(NEXT_SECRET)
+    assert verdict(outbox, post(webhook_id="m1", webhook_signature=both)) == []
+    assert "no signature matches a valid secret" in verdict(outbox, post())
+    outbox.shop.use_secret(None)
+    assert "no signature matches a valid secret" not in verdict(outbox, post())
 
 
-def test_a_repeat_is_marked_and_only_blamed_once_it_was_acknowledged(desk: OutboxFixture) -> None:
-    desk.shop.answers([500, 200])
-    assert verdict(desk, post()) == []
-    assert verdict(desk, post()) == []
-    assert verdict(desk, post()) == ["the same webhook-id came again after it was acknowledged"]
-    assert [got.repeated for got in desk.shop.inbox] == [False, True, True]
+def test_a_repeated_id_is_a_violation_only_after_it_was_acknowledged(outbox: OutboxFixture) -> None:
+    outbox.shop.answers([500, 200])
+    assert verdict(outbox, post()) == []
+    assert verdict(outbox, post()) == []
+    assert verdict(outbox, post()) == ["the same webhook-id came again after it was acknowledged"]
+    assert [got.repeated for got in outbox.shop.inbox] == [False, True, True]
 
 
-def test_one_identity_with_two_bodies_is_noticed(desk: OutboxFixture) -> None:
-    desk.shop.always(500)
-    verdict(desk, post())
-    assert verdict(desk, post(body=BODY.replace(b"c1", b"c2"))) == ["the same webhook-id came with another body"]
+def test_one_id_with_two_bodies_is_reported(outbox: OutboxFixture) -> None:
+    outbox.shop.always(500)
+    verdict(outbox, post())
+    assert verdict(outbox, post(body=BODY.replace(b"c1", b"c2"))) == ["the same webhook-id came with another body"]
 
 
-# Rows
+# Persistence
 
 
-def test_a_receiver_goes_on_from_its_rows(desk: OutboxFixture, back: Answers) -> None:
-    desk.shop.answers([500, 503, 504]).when(418, attempt=7)
-    desk.shop.always(202)
-    desk.receivers.post(post(), back)
-    twin = OutboxFixture(store=Store.from_snapshot(desk.store.snapshot()))
-    desk.receivers.post(post(), back)
-    for one in (desk, twin):
+def test_a_receiver_continues_from_its_stored_rows(outbox: OutboxFixture, responses: Responses) -> None:
+    outbox.shop.answers([500, 503, 504]).when(418, attempt=7)
+    outbox.shop.always(202)
+    outbox.receivers.post(post(), responses)
+    restored = OutboxFixture(store=Store.from_snapshot(outbox.store.snapshot()))
+    outbox.receivers.post(post(), responses)
+    for one in (outbox, restored):
         assert [got.answer for got in one.shop.inbox] == [500, 503][: len(one.shop.inbox)]
-    told = Answers()
+    later = Responses()
     for _ in range(3):
-        twin.receivers.post(post(), told)
-    twin.receivers.post(replace(post(), attempt=7), told)
-    assert [answer.status for answer in told.all] == [503, 504, 202, 418]
-    assert [got.repeated for got in twin.shop.inbox] == [False, True, True, True, True]
-    assert len(desk.shop.inbox) == 2
+        restored.receivers.post(post(), later)
+    restored.receivers.post(replace(post(), attempt=7), later)
+    assert [answer.status for answer in later.all] == [503, 504, 202, 418]
+    assert [got.repeated for got in restored.shop.inbox] == [False, True, True, True, True]
+    assert len(outbox.shop.inbox) == 2
 
 
-def test_what_a_refused_commit_heard_was_not_heard(desk: OutboxFixture, back: Answers) -> None:
-    desk.shop.answers([500])
+def test_a_rolled_back_commit_leaves_the_receiver_unchanged(outbox: OutboxFixture, responses: Responses) -> None:
+    outbox.shop.answers([500])
 
     def refused() -> None:
-        with desk.store.commit():
-            desk.receivers.post(post(), back)
+        with outbox.store.commit():
+            outbox.receivers.post(post(), responses)
             raise StorageUnavailable("the disk is full")
 
     with pytest.raises(StorageUnavailable):
         refused()
-    assert len(desk.shop.inbox) == 0
-    assert len(desk.shop.script) == 1
+    assert len(outbox.shop.inbox) == 0
+    assert len(outbox.shop.script) == 1
 
 
-def test_of_very_many_posts_the_oldest_are_given_up_and_numbers_go_on(desk: OutboxFixture, back: Answers) -> None:
-    desk.receivers._posts.kept = 3
+def test_the_oldest_requests_are_discarded_and_numbering_continues(outbox: OutboxFixture, responses: Responses) -> None:
+    outbox.receivers._posts.kept = 3
     for number in range(5):
-        desk.receivers.post(post(webhook_id=f"m{number}"), back)
-    inbox = desk.shop.inbox
+        outbox.receivers.post(post(webhook_id=f"m{number}"), responses)
+    inbox = outbox.shop.inbox
     assert (len(inbox), inbox.total) == (3, 5)
     assert [got.webhook_id for got in inbox] == ["m2", "m3", "m4"]
     assert (inbox[0].webhook_id, inbox[-1].webhook_id) == ("m2", "m4")
@@ -419,15 +431,15 @@ def test_of_very_many_posts_the_oldest_are_given_up_and_numbers_go_on(desk: Outb
     with pytest.raises(IndexError, match="shop holds no post 3: 3 came"):
         inbox[3]
     with pytest.raises(IndexError, match="nothing came yet: let time run"):
-        desk.receivers["other"].inbox[0]
-    desk.receivers.post(post(webhook_id="m1"), back)
-    assert not desk.shop.inbox[-1].repeated, "what was given up is forgotten"
+        outbox.receivers["other"].inbox[0]
+    outbox.receivers.post(post(webhook_id="m1"), responses)
+    assert not outbox.shop.inbox[-1].repeated, "discarded requests are not remembered"
 
 
-def test_an_inbox_and_a_receiver_show_themselves(desk: OutboxFixture, back: Answers) -> None:
-    assert "nothing came yet" in repr(desk.shop.inbox)
-    desk.shop.answers([500, 500])
-    assert "2 scripted answers" in repr(desk.shop)
-    desk.receivers.post(post(), back)
-    assert "charge.completed attempt 1 -> 500" in repr(desk.shop.inbox)
-    assert [got.attempt for got in desk.shop.inbox[0:5]] == [1]
+def test_an_inbox_and_a_receiver_have_a_repr(outbox: OutboxFixture, responses: Responses) -> None:
+    assert "nothing came yet" in repr(outbox.shop.inbox)
+    outbox.shop.answers([500, 500])
+    assert "2 scripted answers" in repr(outbox.shop)
+    outbox.receivers.post(post(), responses)
+    assert "charge.completed attempt 1 -> 500" in repr(outbox.shop.inbox)
+    assert [got.attempt for got in outbox.shop.inbox[0:5]] == [1]

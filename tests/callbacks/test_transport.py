@@ -1,4 +1,4 @@
-"""The exchange: answers that come together are recorded together, and one that cannot be harms no other."""
+"""TransportRouter: responses that arrive together are recorded in one transaction; a failed one affects no other."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from leyden.server.ports import CallbackRequest, CallbackResponse
 from tests.support.outbox_helpers import OutboxFixture
 
 
-class Street:
-    """The real network, by hand: what was sent waits until the test lets answers come, all in one breath."""
+class ManualTransport:
+    """A transport that keeps requests until the test answers some of them at once."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[CallbackRequest, Callable[[CallbackRequest, CallbackResponse], None]]] = []
@@ -29,90 +29,90 @@ class Street:
     def receiver_time_s(self, url: str) -> int:
         return 0
 
-    def answer(self, *places: int) -> None:
+    def answer(self, *indexes: int) -> None:
         with self.around():
-            for place in places:
-                post, answered = self.sent[place]
+            for index in indexes:
+                post, answered = self.sent[index]
                 answered(post, CallbackResponse(status=200))
 
 
-class Scene:
-    """An exchange whose turns are counted, and may be refused."""
+class RouterFixture:
+    """A TransportRouter whose transactions are recorded and may fail."""
 
     def __init__(self) -> None:
-        self.turns: list[list[int]] = []
-        self.kept: list[int] = []
-        self.refuse: set[int] = set()
+        self.transactions: list[list[int]] = []
+        self.committed: list[int] = []
+        self.failing: set[int] = set()
         self.error: Exception = StorageUnavailable("the disk is full")
-        self.street = Street()
-        self.exchange = TransportRouter(OutboxFixture().receivers, self.street, self.turn)
+        self.transport = ManualTransport()
+        self.router = TransportRouter(OutboxFixture().receivers, self.transport, self.transaction)
         for number in range(5):
-            self.exchange.post(CallbackRequest(str(number), 1, "http://127.0.0.1:9/", {}, b"", 1, 1), self.answered)
-        self.exchange.commit()
+            self.router.post(CallbackRequest(str(number), 1, "http://127.0.0.1:9/", {}, b"", 1, 1), self.answered)
+        self.router.commit()
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        self.turns.append([])
+    def transaction(self) -> Iterator[None]:
+        self.transactions.append([])
         yield
-        if self.refuse & set(self.turns[-1]):
+        if self.failing & set(self.transactions[-1]):
             raise self.error
-        self.kept += self.turns[-1]
+        self.committed += self.transactions[-1]
 
     def answered(self, post: CallbackRequest, answer: CallbackResponse) -> None:
-        self.turns[-1].append(int(post.delivery_id))
+        self.transactions[-1].append(int(post.delivery_id))
 
 
-def test_what_comes_together_is_recorded_in_one_turn() -> None:
-    scene = Scene()
-    scene.street.answer(3, 0, 1)
-    scene.street.answer(4)
-    assert scene.turns == [[3, 0, 1], [4]]
-    assert not scene.exchange.has_pending_responses
+def test_responses_that_arrive_together_are_recorded_in_one_transaction() -> None:
+    fixture = RouterFixture()
+    fixture.transport.answer(3, 0, 1)
+    fixture.transport.answer(4)
+    assert fixture.transactions == [[3, 0, 1], [4]]
+    assert not fixture.router.has_pending_responses
 
 
-def test_what_the_disk_refuses_is_kept_whole_and_in_order() -> None:
-    scene = Scene()
-    scene.refuse = {0}
-    scene.street.answer(3, 0, 1)
-    assert (scene.kept, scene.exchange.has_pending_responses) == ([], True)
-    scene.refuse = set()
-    scene.street.answer(4)
-    assert (scene.kept, scene.exchange.has_pending_responses) == ([3, 0, 1, 4], False)
+def test_responses_of_a_failed_commit_are_kept_in_order() -> None:
+    fixture = RouterFixture()
+    fixture.failing = {0}
+    fixture.transport.answer(3, 0, 1)
+    assert (fixture.committed, fixture.router.has_pending_responses) == ([], True)
+    fixture.failing = set()
+    fixture.transport.answer(4)
+    assert (fixture.committed, fixture.router.has_pending_responses) == ([3, 0, 1, 4], False)
 
 
-def test_a_defect_in_one_answer_keeps_no_other_from_being_recorded() -> None:
-    scene = Scene()
-    scene.refuse, scene.error = {0}, RuntimeError("a defect")
+def test_a_defect_in_one_response_does_not_stop_the_others() -> None:
+    fixture = RouterFixture()
+    fixture.failing, fixture.error = {0}, RuntimeError("a defect")
     with pytest.raises(RuntimeError, match="a defect"):
-        scene.street.answer(3, 0, 1)
-    assert (scene.kept, scene.exchange.has_pending_responses) == ([3], True)
-    scene.exchange.flush_responses()
-    assert (scene.kept, scene.exchange.has_pending_responses) == ([3, 1], False)
+        fixture.transport.answer(3, 0, 1)
+    assert (fixture.committed, fixture.router.has_pending_responses) == ([3], True)
+    fixture.router.flush_responses()
+    assert (fixture.committed, fixture.router.has_pending_responses) == ([3, 1], False)
 
 
-def test_a_defect_that_shows_only_in_company_is_told_of_when_all_are_recorded() -> None:
-    scene = Scene()
-    together = scene.exchange._exclusive
+def test_a_defect_of_a_batch_is_raised_after_each_response_was_recorded() -> None:
+    fixture = RouterFixture()
+    exclusive = fixture.router._exclusive
 
     @contextmanager
-    def turn() -> Iterator[None]:
-        with together():
+    def transaction() -> Iterator[None]:
+        with exclusive():
             yield
-            if len(scene.turns[-1]) > 1:
+            if len(fixture.transactions[-1]) > 1:
                 raise RuntimeError("too many")
 
-    scene.exchange._exclusive = turn
+    fixture.router._exclusive = transaction
     with pytest.raises(RuntimeError, match="too many"):
-        scene.street.answer(3, 0, 1)
-    assert (scene.kept, scene.exchange.has_pending_responses) == ([3, 0, 1], False)
+        fixture.transport.answer(3, 0, 1)
+    assert (fixture.committed, fixture.router.has_pending_responses) == ([3, 0, 1], False)
 
 
 @pytest.mark.parametrize("arrival", [(4, 3, 2, 1, 0), (1, 0, 3, 2, 4)])
-def test_in_order_an_answer_waits_for_those_before_it(arrival: Any) -> None:
-    scene = Scene()
-    with scene.exchange.responses_in_order():
-        for place in arrival[:3]:
-            scene.street.answer(place)
-        assert scene.kept == sorted(scene.kept) == list(range(len(scene.kept)))
-        scene.street.answer(*arrival[3:])
-        assert scene.kept == [0, 1, 2, 3, 4]
+def test_with_responses_in_order_a_response_waits_for_earlier_ones(arrival: Any) -> None:
+    fixture = RouterFixture()
+    with fixture.router.responses_in_order():
+        for index in arrival[:3]:
+            fixture.transport.answer(index)
+        assert fixture.committed == sorted(fixture.committed) == list(range(len(fixture.committed)))
+        fixture.transport.answer(*arrival[3:])
+        assert fixture.committed == [0, 1, 2, 3, 4]
