@@ -67,8 +67,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def sandbox(pytestconfig: pytest.Config) -> Iterator[Sandbox]:
     """A new `leyden.Sandbox` in memory: the whole service, its network and its clock, in this process."""
-    with _made(pytestconfig) as made:
-        yield made
+    with _new_sandbox(pytestconfig) as new:
+        yield new
 
 
 @pytest.fixture(scope="session")
@@ -88,24 +88,24 @@ def leyden_server(pytestconfig: pytest.Config, _leyden_port: tuple[str, _Switch]
     from leyden.sandbox.http_access import RecordingApp
 
     url, switch = _leyden_port
-    with _made(pytestconfig) as made:
-        made.world.public_url = url
-        switch.app = RecordingApp(MultiTenantApp({made.api_key: made.world}), made.session, served=True)
+    with _new_sandbox(pytestconfig) as new:
+        new.world.public_url = url
+        switch.app = RecordingApp(MultiTenantApp({new.api_key: new.world}), new.session, served=True)
         server = LiveServer(url)
-        server.sandbox = made
+        server.sandbox = new
         yield server
         switch.app = None
 
 
-def _made(config: pytest.Config) -> Sandbox:
+def _new_sandbox(config: pytest.Config) -> Sandbox:
     from leyden.sandbox import Sandbox
 
-    chosen: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     seed, start = config.getini("leyden_seed"), config.getini("leyden_start")
     try:
-        chosen["seed"] = int(seed)
+        options["seed"] = int(seed)
     except ValueError:
         raise pytest.UsageError(f"leyden_seed is a whole number, not {seed!r}") from None
     if start:
-        chosen["start"] = start
-    return Sandbox(**chosen, overlays=config.getini("leyden_overlays"))
+        options["start"] = start
+    return Sandbox(**options, overlays=config.getini("leyden_overlays"))

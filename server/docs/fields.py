@@ -31,7 +31,7 @@ class Field:
 
 def badge(decision: str | None) -> Html:
     """The mark of a decision, with its name."""
-    return tag("span", "Leyden's choice", decision and tag("b", decision), class_="choice")
+    return tag("span", "Leyden's decision", decision and tag("b", decision), class_="decision")
 
 
 class Fields:
@@ -106,7 +106,7 @@ class Fields:
     def _row(self, field: Field, sent: bool) -> Html:
         must = tag("span", "required", class_="must") if field.required and sent else None
         if not (field.required or sent):
-            must = tag("span", "not always there", class_="bound")
+            must = tag("span", "can be absent", class_="bound")
         bounds = (tag("span", bound, class_="bound") for bound in field.bounds)
         return tag(
             "tr",
@@ -133,7 +133,7 @@ class Fields:
             required.update(part.get("required", ()))
             for name, inner in _properties(part):
                 found[name] = {**found.get(name, {}), **inner}
-        # The branches of a choice narrow what stands beside them; only what they add is a field of its own.
+        # The branches of oneOf and anyOf restrict the fields beside them; only the fields that they add get rows.
         for part in self._parts(schema):
             for name, inner in _properties(part):
                 found.setdefault(name, inner)

@@ -208,7 +208,9 @@ class _Page:
 def _lifecycle(table: LifecycleTable) -> Html:
     place = anchor("lifecycle", table.resource)
     has_decision = any(row.basis == "decision" and row.to is not None for row in table.rows)
-    key = " Double border: final. Dashed: Leyden's choice, where the specification is silent." if has_decision else ""
+    key = (
+        " Double border: final. Dashed: Leyden's decision, where the specification has no rule." if has_decision else ""
+    )
     refusals = refusal_lines(table)
     return tag(
         "section",

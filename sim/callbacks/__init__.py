@@ -1,1 +1,1 @@
-"""The way of a callback: where it is carried, what goes wrong with it, and the receivers it comes to."""
+"""Callbacks in the sandbox: transport, injected faults, built-in receivers and their inboxes."""

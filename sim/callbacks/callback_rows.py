@@ -1,4 +1,4 @@
-"""A callback request as a row's field: it waits in a table for the clock or for the disk."""
+"""Stores a callback request as a field of a row."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def unpacked(row: Mapping[str, Any]) -> CallbackRequest:
 
 
 def request_id(post: CallbackRequest) -> str:
-    """A text that no other request in flight has: the delivery, the attempt and, of a copy, what made it."""
+    """A text that no other request in flight has: the delivery, the attempt and, for a copy, its origin."""
     return "#".join(map(str, (post.delivery_id, post.attempt, *(post.copied_by or ()))))

@@ -1,4 +1,4 @@
-"""Built-in callback receivers: they answer by a script and verify every callback that they get.
+"""Built-in callback receivers: they answer from a script and verify every callback that they receive.
 
 receivers["shop"].answers([500, TIMEOUT, Reply(200, delay="2s")])    # then 200 again
 receivers["shop"].inbox[-1].json["status"]
@@ -16,7 +16,15 @@ import orjson
 from leyden.callbacks.callback_rows import packed, request_id, unpacked
 from leyden.callbacks.inboxes import Inbox, Posts
 from leyden.callbacks.inspection import body_faults, signature_faults
-from leyden.callbacks.replies import NOT_RECEIVED, TIMEOUT, Said, answer_from, plain_reply, reply_resource, word_of
+from leyden.callbacks.replies import (
+    NOT_RECEIVED,
+    TIMEOUT,
+    ReplySpec,
+    answer_from,
+    reply_resource,
+    stored_reply,
+    word_of,
+)
 from leyden.server.contract.types import CallbackRule
 from leyden.server.ports import CALLBACK, CallbackRequest, CallbackResponse, Clock, EventJournal
 from leyden.server.store.store import Store
@@ -26,39 +34,40 @@ TIMER = "receiver_answer"
 Responded = Callable[[CallbackRequest, CallbackResponse], None]
 
 _FRESH: Mapping[str, Any] = MappingProxyType(
-    {"script": [], "rules": [], "default": plain_reply(200), "secret": None, "received": 0, "objections": 0}
+    {"script": [], "rules": [], "default": stored_reply(200), "secret": None, "received": 0, "objections": 0}
 )
 
 
 class Receiver:
     """One callback receiver. It answers 200 unless it has a script, a rule or another default."""
 
-    def __init__(self, name: str, all_of_them: Callable[[], Receivers]) -> None:
+    def __init__(self, name: str, receivers: Callable[[], Receivers]) -> None:
         self.name = name
-        self._all = all_of_them  # looked up each time: a handle stays valid after a reset
+        self._receivers = receivers  # looked up each time: a handle stays valid after a reset
 
     @property
     def _state(self) -> Mapping[str, Any]:
-        return self._all().state(self.name)
+        return self._receivers().state(self.name)
 
-    def _now(self, **changes: Any) -> Receiver:
-        self._all().change(self.name, **changes)
+    def _changed(self, **changes: Any) -> Receiver:
+        self._receivers().change(self.name, **changes)
         return self
 
-    def answers(self, script: Sequence[Said]) -> Receiver:
-        """Set the responses to the next callbacks, one after another; then `always` holds. Replaces the former script.
+    def answers(self, script: Sequence[ReplySpec]) -> Receiver:
+        """Set the responses to the next callbacks, one after another; then the default of `always` applies.
+        Replaces the former script.
 
         An element is a status, an error word (`TIMEOUT`, `RESET`, ...) or a `Reply`; `ValueError` for anything else.
         """
-        return self._now(script=[plain_reply(said) for said in script])
+        return self._changed(script=[stored_reply(reply) for reply in script])
 
-    def always(self, said: Said) -> Receiver:
+    def always(self, reply: ReplySpec) -> Receiver:
         """Set the response when there is no script. Raises `ValueError` like `answers`."""
-        return self._now(default=plain_reply(said))
+        return self._changed(default=stored_reply(reply))
 
     def when(
         self,
-        said: Said,
+        reply: ReplySpec,
         *,
         event: str | None = None,
         charge: str | None = None,
@@ -74,39 +83,39 @@ class Receiver:
         for what, number in (("attempt", attempt), ("count", count)):
             if number is not None and (type(number) is not int or number < 1):
                 raise ValueError(f"{what} is {number!r}: give a whole number from 1, or None for every one")
-        rule = {"reply": plain_reply(said), "event": event, "charge": charge, "attempt": attempt, "count": count}
-        return self._now(rules=[*self._state["rules"], rule])
+        rule = {"reply": stored_reply(reply), "event": event, "charge": charge, "attempt": attempt, "count": count}
+        return self._changed(rules=[*self._state["rules"], rule])
 
     @property
     def rules(self) -> list[dict[str, Any]]:
-        """The rules of `when` that are not used up: `said`, `event`, `charge`, `attempt` and the `count` left."""
+        """The rules of `when` that are not used up: `reply`, `event`, `charge`, `attempt` and the `count` left."""
         return [
-            {"said": reply_resource(rule["reply"]), **{name: rule[name] for name in rule if name != "reply"}}
+            {"reply": reply_resource(rule["reply"]), **{name: rule[name] for name in rule if name != "reply"}}
             for rule in self._state["rules"]
         ]
 
     @property
     def script(self) -> list[dict[str, Any]]:
-        """What is left of the script, in the form that `said_from` reads."""
+        """The rest of the script, in the form that `parse_reply` reads."""
         return [reply_resource(reply) for reply in self._state["script"]]
 
     @property
     def usual(self) -> dict[str, Any]:
-        """The default response, in the form that `said_from` reads."""
+        """The default response, in the form that `parse_reply` reads."""
         return reply_resource(self._state["default"])
 
     def reset_script(self) -> Receiver:
         """Delete the script and the rules; the default of `always` stays."""
-        return self._now(script=[], rules=[])
+        return self._changed(script=[], rules=[])
 
     def use_secret(self, secret: str | None) -> Receiver:
         """Verify signatures with this `whsec_` secret only; None: with those that are valid in the sandbox."""
-        return self._now(secret=secret)
+        return self._changed(secret=secret)
 
     @property
     def inbox(self) -> Inbox:
         """All callbacks received so far, oldest first."""
-        return self._all().inbox(self.name)
+        return self._receivers().inbox(self.name)
 
     @property
     def objections(self) -> int:
@@ -123,9 +132,10 @@ class Receivers:
     """All receivers of one sandbox; a `CallbackTransport` that stays in process.
 
     `rules` are the contract's callbacks, for the bodies' schemas; `secrets_at(instant)` gives every secret that may
-    sign at that instant. What is not given is not looked at. `shop.localhost` is `shop`; a receiver is on record from
-    the first thing that it was told or sent. Scripts, inboxes and answers on their way are rows: they are written down
-    with what caused them, or not at all. Late answers go to whoever posted last; `answered` is who that is at first.
+    sign at that instant. Without `rules` bodies are not verified, without `secrets_at` signatures are not. The host
+    `shop.localhost` is the receiver `shop`; a receiver is stored when it gets its first setting or callback. Scripts,
+    inboxes and delayed responses are rows of the store: they belong to the commit of what caused them. A delayed
+    response goes to the function of the last `post`, or to that of `connect` before the first.
     """
 
     def __init__(
@@ -159,7 +169,9 @@ class Receivers:
     def __iter__(self) -> Iterator[Receiver]:
         return (self.receiver(row["id"]) for row in list(self._states))
 
-    def receiver(self, name: str, *, answers: Sequence[Said] | None = None, always: Said | None = None) -> Receiver:
+    def receiver(
+        self, name: str, *, answers: Sequence[ReplySpec] | None = None, always: ReplySpec | None = None
+    ) -> Receiver:
         """The receiver of this name or host, with a script if one is given."""
         receiver = Receiver(_name(name), lambda: self)
         if answers is not None:
@@ -177,7 +189,7 @@ class Receivers:
         self._states.put({**self.state(name), **changes})
 
     def inbox(self, name: str) -> Inbox:
-        """The callbacks that the receiver got."""
+        """The callbacks that the receiver has received."""
         return Inbox(name, self._posts, self.state(name)["received"])
 
     # The port
@@ -201,10 +213,10 @@ class Receivers:
                 self._late.put({"id": key, "receiver": name, "post": packed(post), "reply": reply})
                 self._clock.call_at(self._clock.now() + wait_ms, CALLBACK, TIMER, key)
             else:
-                self._tell(name, post, reply, answered)
+                self._respond(name, post, reply, answered)
 
     def receiver_time_s(self, url: str) -> int:
-        """Sandbox seconds: these receivers live in the sandbox's time."""
+        """The sandbox's time in seconds, which is the time of these receivers."""
         return self._clock.now() // 1_000
 
     def resume(self) -> None:
@@ -215,9 +227,9 @@ class Receivers:
     # Inside
 
     def _chosen(self, name: str, post: CallbackRequest) -> dict[str, Any]:
-        """The reply to this post: the first rule's that fits it, else the script's next, else the usual one."""
+        """The reply to this request: of the first rule that matches, else the next of the script, else the default."""
         state = self.state(name)
-        for place, rule in enumerate(state["rules"]):
+        for index, rule in enumerate(state["rules"]):
             if (
                 rule["event"] in (None, post.headers.get("leyden-event"))
                 and rule["attempt"] in (None, post.attempt)
@@ -225,15 +237,15 @@ class Receivers:
             ):
                 if rule["count"] is not None:
                     left = [{**rule, "count": rule["count"] - 1}] if rule["count"] > 1 else []
-                    self.change(name, rules=[*state["rules"][:place], *left, *state["rules"][place + 1 :]])
+                    self.change(name, rules=[*state["rules"][:index], *left, *state["rules"][index + 1 :]])
                 chosen: dict[str, Any] = rule["reply"]
                 return chosen
         if state["script"]:
             chosen, *rest = state["script"]
             self.change(name, script=rest)
             return chosen
-        usual: dict[str, Any] = state["default"]
-        return usual
+        default: dict[str, Any] = state["default"]
+        return default
 
     def _receive(self, name: str, post: CallbackRequest, path: str, reply: Mapping[str, Any]) -> None:
         state = self.state(name)
@@ -278,10 +290,10 @@ class Receivers:
     def _answer_late(self, key: str) -> None:
         late = self._late.existing(key)
         self._late.delete(key)
-        assert self._responded is not None, "connect() comes first"
-        self._tell(late["receiver"], unpacked(late["post"]), late["reply"], self._responded)
+        assert self._responded is not None, "connect() must be called first"
+        self._respond(late["receiver"], unpacked(late["post"]), late["reply"], self._responded)
 
-    def _tell(
+    def _respond(
         self,
         name: str,
         post: CallbackRequest,
@@ -299,7 +311,7 @@ def _name(host: str) -> str:
 
 
 def _charges_of(post: CallbackRequest) -> list[Any]:
-    """The ids of the Charge and the Static Charge in a body, in an envelope or not."""
+    """The ids of the Charge and the Static Charge in a body, with or without an envelope."""
     try:
         body = orjson.loads(post.body)
     except orjson.JSONDecodeError:

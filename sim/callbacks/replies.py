@@ -19,7 +19,7 @@ HUGE_BYTES = 10_000_000
 _LONGEST_BODY = 1_000_000_000
 
 # The meaning of each word as fields of a stored reply.
-_MEANT: Mapping[str, Mapping[str, Any]] = {
+_WORD_FIELDS: Mapping[str, Mapping[str, Any]] = {
     TIMEOUT: {"error": TIMEOUT},
     RESET: {"error": RESET},
     REFUSED: {"error": REFUSED},
@@ -31,17 +31,17 @@ _MEANT: Mapping[str, Mapping[str, Any]] = {
     ENDLESS: {"error": TIMEOUT, "commits": True},
     COMMIT_THEN_500: {"error": None, "status": 500, "commits": True},
 }
-WORDS = tuple(_MEANT)
+WORDS = tuple(_WORD_FIELDS)
 _NAMES = ("status", "headers", "body", "delay", "error", "commits", "size")
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a receiver answers: `status` with `headers` and `body`, or the `error` word instead, after `delay` of
+    """A response of a receiver: `status` with `headers` and `body`, or the `error` word instead, after `delay` of
     sandbox time (a number of seconds or a text such as "2s"). A delay of the attempt's timeout or more is a timeout.
 
-    `size` asks for a body of so many bytes in place of `body`. `commits` says whether the receiver acts on the message
-    whatever it answers; by default it does if it means to answer 2xx, however late.
+    `size` replaces `body` by a body of that many bytes. `commits` is whether the receiver acts on the message; the
+    default is whether `status` is 2xx, also when the response comes too late.
     """
 
     status: int = 200
@@ -53,44 +53,45 @@ class Reply:
     size: int | None = None
 
 
-Said = int | str | Reply
+ReplySpec = int | str | Reply
 
 
-def said_from(value: Any) -> Said:
-    """The reply in a JSON value: a status, a word, or an object with a `Reply`'s fields. Raises `ValueError`
-    otherwise.
+def parse_reply(value: Any) -> ReplySpec:
+    """The reply in a JSON value: a status, an error word, or an object with the fields of a `Reply`.
+
+    Raises `ValueError` for anything else.
     """
-    said = value
+    reply = value
     if isinstance(value, dict):
         for name in value:
             if name not in _NAMES:
                 raise ValueError(f"a reply has no {str(name)[:60]!r}: give some of {', '.join(_NAMES)}")
-        said = Reply(**value)
-    plain_reply(said)
-    return said if isinstance(said, Reply | str) else int(said)
+        reply = Reply(**value)
+    stored_reply(reply)
+    return reply if isinstance(reply, Reply | str) else int(reply)
 
 
-def plain_reply(said: Said) -> dict[str, Any]:
-    """A reply as JSON values. Raises `ValueError`, with what to do instead, when it is no valid reply."""
-    reply = said
+def stored_reply(spec: ReplySpec) -> dict[str, Any]:
+    """The reply as JSON values. Raises `ValueError`, with what to do instead, when it is not valid."""
+    reply = spec
     if isinstance(reply, str):
         reply = Reply(error=reply)
     elif not isinstance(reply, Reply):
         reply = Reply(status=reply)
     if reply.error is not None and reply.error not in WORDS:
-        raise ValueError(f"{reply.error!r} is no answer: say a status, a Reply, or one of {', '.join(sorted(WORDS))}")
+        raise ValueError(f"{reply.error!r} is not a reply: give a status, a Reply or one of {', '.join(sorted(WORDS))}")
     if type(reply.status) is not int or not 200 <= reply.status <= 599:
-        raise ValueError(f"{reply.status!r} is no final HTTP status: say a whole number from 200 to 599")
+        raise ValueError(f"{reply.status!r} is not a final HTTP status: give a whole number from 200 to 599")
     if reply.size is not None and (type(reply.size) is not int or not 0 <= reply.size <= _LONGEST_BODY):
-        raise ValueError(f"{reply.size!r} is no size of a body: say 0 to {_LONGEST_BODY} bytes")
+        raise ValueError(f"{reply.size!r} is not a body size: give 0 to {_LONGEST_BODY} bytes")
     if reply.commits not in (None, True, False):
-        raise ValueError(f"commits is {reply.commits!r}: say true, false, or leave it out")
+        raise ValueError(f"commits is {reply.commits!r}: give true, false, or leave it out")
     if not isinstance(reply.body, str) or not isinstance(reply.headers, Mapping):
         raise ValueError("a reply's body is a text and its headers are an object of texts")
     if not all(isinstance(text, str) for pair in reply.headers.items() for text in pair):
         raise ValueError("the names and values of a reply's headers are texts")
     if not isinstance(reply.delay, str | float | int | timedelta):
-        raise ValueError(f'{reply.delay!r} is no delay: say a number of seconds or a text such as "2s"')
+        raise ValueError(f'{reply.delay!r} is not a delay: give a number of seconds or a text such as "2s"')
     delay_ms = parse_duration(reply.delay)
     if delay_ms < 0:
         raise ValueError(f"a receiver cannot answer {reply.delay!r} before it is asked: give a delay of 0 or more")
@@ -103,13 +104,13 @@ def plain_reply(said: Said) -> dict[str, Any]:
         "word": reply.error,
         "size": reply.size,
         "commits": reply.error is None and 200 <= reply.status <= 299,
-        **({} if reply.error is None else _MEANT[reply.error]),
+        **({} if reply.error is None else _WORD_FIELDS[reply.error]),
     }
     return plain if reply.commits is None else {**plain, "commits": reply.commits}
 
 
 def reply_resource(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """A plain reply in the form that `said_from` reads; `delay` is in seconds."""
+    """A stored reply in the form that `parse_reply` reads; `delay` is in seconds."""
     return {
         "status": plain["status"],
         "headers": plain["headers"],
@@ -122,12 +123,12 @@ def reply_resource(plain: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def word_of(plain: Mapping[str, Any]) -> str:
-    """A stored reply in a word: its error word, or the status."""
+    """The error word of a stored reply, or its status."""
     return str(plain["word"] or plain["status"])
 
 
 def answer_from(plain: Mapping[str, Any], name: str) -> CallbackResponse:
-    """Receiver `name`'s reply as a response, with no more of its body than is read and kept of a real one."""
+    """The stored reply of receiver `name` as a response; its body is cut as the body of a real response is."""
     latency_ms = plain["delay_ms"]
     if plain["error"] is not None:
         note = f"the receiver {name!r} is set to answer so"

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from leyden.callbacks.replies import Reply, plain_reply, said_from
+from leyden.callbacks.replies import Reply, parse_reply, stored_reply
 from leyden.lab.action_log import Action, ActionLog
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
@@ -213,17 +213,17 @@ class _Writer:
         return call_text(f"{call_text('sb.receiver', facts['name'])}.{facts['method']}", *args, **named)
 
     def _reply(self, value: Any) -> Any:
-        reply = said_from(value)
+        reply = parse_reply(value)
         if not isinstance(reply, Reply):
             return reply
-        if plain_reply(reply) == plain_reply(reply.status):
+        if stored_reply(reply) == stored_reply(reply.status):
             return reply.status
-        if reply.error is not None and plain_reply(reply) == plain_reply(reply.error):
+        if reply.error is not None and stored_reply(reply) == stored_reply(reply.error):
             return reply.error
         self._uses_reply = True
         default = Reply()
         fields = {name: getattr(reply, name) for name in Reply.__slots__}
-        if plain_reply(replace(reply, commits=None)) == plain_reply(reply):
+        if stored_reply(replace(reply, commits=None)) == stored_reply(reply):
             del fields["commits"]
         return _Expression(
             call_text("Reply", **{name: value for name, value in fields.items() if value != getattr(default, name)})

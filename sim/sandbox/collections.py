@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from leyden.callbacks.faults import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Inbox
 from leyden.callbacks.receivers import Receiver
-from leyden.callbacks.replies import Reply, Said, plain_reply, reply_resource
+from leyden.callbacks.replies import Reply, ReplySpec, reply_resource, stored_reply
 from leyden.extras import is_installed
 from leyden.lab.action_log import as_json
 from leyden.lab.traffic import Traffic
@@ -161,20 +161,20 @@ class RecordedReceiver(Receiver):
         with self._session.world.exclusive():
             return super().inbox
 
-    def answers(self, script: Sequence[Said]) -> Receiver:
+    def answers(self, script: Sequence[ReplySpec]) -> Receiver:
         """As `Receiver.answers`."""
         script = list(script)
         return self._record(
             "answers", [[_as_json(one) for one in script]], {}, lambda: super(RecordedReceiver, self).answers(script)
         )
 
-    def always(self, said: Said) -> Receiver:
+    def always(self, reply: ReplySpec) -> Receiver:
         """As `Receiver.always`."""
-        return self._record("always", [_as_json(said)], {}, lambda: super(RecordedReceiver, self).always(said))
+        return self._record("always", [_as_json(reply)], {}, lambda: super(RecordedReceiver, self).always(reply))
 
     def when(
         self,
-        said: Said,
+        reply: ReplySpec,
         *,
         event: str | None = None,
         charge: str | None = None,
@@ -183,7 +183,9 @@ class RecordedReceiver(Receiver):
     ) -> Receiver:
         """As `Receiver.when`."""
         named: dict[str, Any] = {"event": event, "charge": charge, "attempt": attempt, "count": count}
-        return self._record("when", [_as_json(said)], named, lambda: super(RecordedReceiver, self).when(said, **named))
+        return self._record(
+            "when", [_as_json(reply)], named, lambda: super(RecordedReceiver, self).when(reply, **named)
+        )
 
     def reset_script(self) -> Receiver:
         """As `Receiver.reset_script`."""
@@ -217,5 +219,5 @@ def recorded_network(session: Session) -> Network:
     return Network(payments, record)
 
 
-def _as_json(said: Said) -> Any:
-    return reply_resource(plain_reply(said)) if isinstance(said, Reply) else said
+def _as_json(reply: ReplySpec) -> Any:
+    return reply_resource(stored_reply(reply)) if isinstance(reply, Reply) else reply

@@ -20,8 +20,8 @@ from leyden.callbacks.replies import (
     UNRESOLVED,
     WORDS,
     Reply,
+    parse_reply,
     reply_resource,
-    said_from,
 )
 from leyden.server.callbacks.signing import sign
 from leyden.server.errors import StorageUnavailable
@@ -231,7 +231,7 @@ def test_a_rule_applies_to_matching_requests_count_times_and_before_the_script(
     for sent in (post(), other, post(), other, post(), replace(post(), attempt=2)):
         outbox.receivers.post(sent, responses)
     assert [answer.status for answer in responses.all] == [503, 500, 503, 500, 202, 200]
-    assert [(rule["said"]["status"], rule["charge"], rule["count"]) for rule in outbox.shop.rules] == [
+    assert [(rule["reply"]["status"], rule["charge"], rule["count"]) for rule in outbox.shop.rules] == [
         (500, "c2", None)
     ]
     outbox.shop.reset_script()
@@ -278,15 +278,15 @@ def test_a_rule_that_matches_nothing_is_refused(outbox: OutboxFixture, wrong: di
     ],
 )
 def test_an_answer_in_json_survives_a_round_trip(outbox: OutboxFixture, value: Any) -> None:
-    outbox.shop.when(said_from(value), count=None)
+    outbox.shop.when(parse_reply(value), count=None)
     [rule] = outbox.shop.rules
-    outbox.shop.reset_script().when(said_from(rule["said"]), count=None)
+    outbox.shop.reset_script().when(parse_reply(rule["reply"]), count=None)
     assert outbox.shop.rules == [rule]
     if isinstance(value, dict):
-        assert {name: rule["said"][name] for name in value if name != "delay"} == {
+        assert {name: rule["reply"][name] for name in value if name != "delay"} == {
             name: value[name] for name in value if name != "delay"
         }
-    assert set(rule["said"]) == set(reply_resource({**outbox.shop._state["default"]}))
+    assert set(rule["reply"]) == set(reply_resource({**outbox.shop._state["default"]}))
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_an_answer_in_json_survives_a_round_trip(outbox: OutboxFixture, value: A
 )
 def test_an_invalid_answer_in_json_is_refused(value: Any) -> None:
     with pytest.raises(ValueError):
-        said_from(value)
+        parse_reply(value)
 
 
 # Verification of callbacks

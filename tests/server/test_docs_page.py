@@ -192,7 +192,7 @@ def test_a_callback_shows_its_headers_its_body_and_its_attempts() -> None:
 def test_what_the_specification_leaves_open_is_marked_with_the_decision() -> None:
     words = Outline(shop_page()).text
     for decision in ("paths", "late", "delivery"):
-        assert re.search(rf"Leyden's choice\s+{decision}\b", words)
+        assert re.search(rf"Leyden's decision\s+{decision}\b", words)
 
 
 def test_an_edit_of_the_document_changes_the_page() -> None:

@@ -8,7 +8,7 @@ const ANSWERS = [["200", 200], ["500", 500], ["410 Gone", 410], ["timeout", "tim
 
 const the = (id) => document.getElementById(id);
 const key = the("key");
-const own = { chosen: null, shown: PORTION, payments: new Map(), drawn: new Map(), looking: false, again: false };
+const own = { selected: null, shown: PORTION, payments: new Map(), drawn: new Map(), refreshing: false, again: false };
 
 /** Create an element with properties and children. Strings become text nodes and are never parsed as HTML. */
 function make(name, properties, ...children) {
@@ -51,7 +51,7 @@ function command(method, path, body) {
   return lines.join(" \\\n  ");
 }
 
-function tell(text, refused) {
+function showResult(text, refused) {
   const verdict = the("verdict");
   verdict.textContent = text;
   verdict.className = refused ? "refused" : "";
@@ -64,14 +64,14 @@ async function act(method, path, body, what) {
   let answer = null;
   try {
     answer = await ask(method, path, body);
-    tell(`${what}.`, false);
+    showResult(`${what}.`, false);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    tell(error.message, true);
+    showResult(error.message, true);
     if (error.status === 401) key.focus();
     return null;
   }
-  await look();
+  await refresh();
   return answer;
 }
 
@@ -79,17 +79,17 @@ async function pay(charge, outcome) {
   const payment = await act("POST", "/sandbox/v1/payments", { request: charge.invoice.request, outcome }, `Payment: ${outcome}`);
   if (payment === null) return;
   own.payments.set(charge.id, [...(own.payments.get(charge.id) ?? []), payment]);
-  choose(charge.id);
+  select(charge.id);
 }
 
-function choose(id) {
-  own.chosen = id;
+function select(id) {
+  own.selected = id;
   own.drawn.delete("charges");
-  return look();
+  return refresh();
 }
 
 function leave() {
-  own.chosen = null;
+  own.selected = null;
   own.payments.clear();
   the("detail").hidden = true;
 }
@@ -109,12 +109,12 @@ function left(charge, now) {
 }
 
 function chargeRow(charge, now) {
-  const name = button(charge.description || "(no description)", () => choose(charge.id), "link");
+  const name = button(charge.description || "(no description)", () => select(charge.id), "link");
   const actions = charge.status === "pending" ? button("Pay", () => pay(charge, "settle")) : "";
   const cells = [
     make("time", {}, instant(charge.createdAt)), name, grouped(charge.amount), pill(charge.status), left(charge, now), actions,
   ];
-  const row = make("tr", { className: charge.id === own.chosen ? "chosen" : "" }, cells.map((cell) => make("td", {}, cell)));
+  const row = make("tr", { className: charge.id === own.selected ? "chosen" : "" }, cells.map((cell) => make("td", {}, cell)));
   row.children[2].className = "number";
   return row;
 }
@@ -193,7 +193,7 @@ function drawRate(rate) {
   the("rate").value = rate;
 }
 
-/** Draw a part again only if its data has changed: a selection or an open menu there is kept. */
+/** Draw a part again only if its data has changed: this keeps a selection or an open menu in it. */
 function draw(part, facts, how) {
   const now = JSON.stringify(facts);
   if (own.drawn.get(part) === now) return;
@@ -213,16 +213,16 @@ async function charges() {
 }
 
 async function detail() {
-  if (own.chosen === null) return;
+  if (own.selected === null) return;
   const [charge, deliveries] = await Promise.all([
-    ask("GET", `/v0/charges/${own.chosen}`), ask("GET", `/sandbox/v1/deliveries?chargeId=${own.chosen}`),
+    ask("GET", `/v0/charges/${own.selected}`), ask("GET", `/sandbox/v1/deliveries?chargeId=${own.selected}`),
   ]);
-  const made = own.payments.get(own.chosen) ?? [];
+  const made = own.payments.get(own.selected) ?? [];
   const payments = await Promise.all(made.map((payment) => ask("GET", `/sandbox/v1/payments/${payment.id}`)));
   draw("detail", [charge.data, payments, deliveries], () => drawDetail(charge.data, payments, deliveries));
 }
 
-async function lookOnce() {
+async function refreshOnce() {
   const [world, listed, wallet, inboxes] = await Promise.all([
     ask("GET", "/sandbox/v1"), charges(), ask("GET", "/v0/wallet"), ask("GET", "/sandbox/v1/inboxes"),
   ]);
@@ -231,7 +231,7 @@ async function lookOnce() {
   the("balance").textContent = grouped(wallet.data.balance);
   the("count").textContent = Object.entries(world.charges).map(([status, count]) => `${grouped(count)} ${status}`).join(", ");
   const { found, more } = listed;
-  draw("charges", [found, found.map((charge) => left(charge, world.now)), own.chosen], () => {
+  draw("charges", [found, found.map((charge) => left(charge, world.now)), own.selected], () => {
     the("charges").tBodies[0].replaceChildren(...found.map((charge) => chargeRow(charge, world.now)));
   });
   the("none").hidden = found.length > 0;
@@ -242,24 +242,24 @@ async function lookOnce() {
 }
 
 /** Refresh the page. A refresh that is requested meanwhile follows. */
-async function look() {
-  if (own.looking) {
+async function refresh() {
+  if (own.refreshing) {
     own.again = true;
     return;
   }
-  own.looking = true;
+  own.refreshing = true;
   try {
     do {
       own.again = false;
-      await lookOnce();
+      await refreshOnce();
     } while (own.again);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     the("now").textContent = "unknown time";
     if (error.status === 404) leave(); // the sandbox was reset and has no such charge
-    else tell(error.message, true);
+    else showResult(error.message, true);
   } finally {
-    own.looking = false;
+    own.refreshing = false;
   }
 }
 
@@ -272,7 +272,7 @@ the("charge").onsubmit = async (event) => {
   if (fields.expiresIn) body.expiresIn = Number(fields.expiresIn);
   if (fields.callbackUrl) body.callbackUrl = fields.callbackUrl;
   const answer = await act("POST", "/v0/charges", body, "Charge created");
-  if (answer !== null) await choose(answer.data.id);
+  if (answer !== null) await select(answer.data.id);
 };
 the("moves").onclick = (event) => {
   const move = event.target.dataset.move;
@@ -281,18 +281,18 @@ the("moves").onclick = (event) => {
 the("rate").onchange = async () => {
   await act("PATCH", "/sandbox/v1/clock", { rate: Number(the("rate").value) }, "The clock's rate is set");
   own.drawn.delete("rate"); // shows the present rate if the change was refused
-  await look();
+  await refresh();
 };
-the("more").onclick = () => { own.shown += PORTION; return look(); };
+the("more").onclick = () => { own.shown += PORTION; return refresh(); };
 the("copy").onclick = () => navigator.clipboard.writeText(the("curl").textContent);
 key.onchange = () => {
   sessionStorage.setItem("key", key.value);
   leave();
-  return look();
+  return refresh();
 };
-document.addEventListener("visibilitychange", () => { if (!document.hidden) look(); });
-window.addEventListener("focus", () => look());
-setInterval(() => { if (the("follow").checked && !document.hidden) look(); }, 1000);
+document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
+window.addEventListener("focus", () => refresh());
+setInterval(() => { if (the("follow").checked && !document.hidden) refresh(); }, 1000);
 
 key.value = sessionStorage.getItem("key") ?? key.value;
-look();
+refresh();

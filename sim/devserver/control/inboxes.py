@@ -8,7 +8,7 @@ from typing import Any
 from leyden.callbacks.faults import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Received
 from leyden.callbacks.receivers import Receiver
-from leyden.callbacks.replies import said_from
+from leyden.callbacks.replies import parse_reply
 from leyden.server.contract.bind import handles
 from leyden.server.errors import NotFound, SemanticConflict
 from leyden.server.http.request import Request
@@ -50,12 +50,12 @@ class InboxControl:
                 "such as shop.inbox"
             )
         try:
-            rules = [(said_from(rule["say"]), rule) for rule in body["rules"]]
-            said = [said_from(value) for value in body["answers"]]
-            always = said_from(body["always"])
+            rules = [(parse_reply(rule["say"]), rule) for rule in body["rules"]]
+            script = [parse_reply(value) for value in body["answers"]]
+            always = parse_reply(body["always"])
         except ValueError as error:
             raise SemanticConflict(str(error)) from None
-        receiver = world.receivers.receiver(name).reset_script().always(always).answers(said)
+        receiver = world.receivers.receiver(name).reset_script().always(always).answers(script)
         for say, rule in rules:
             receiver.when(
                 say,
@@ -117,7 +117,7 @@ def _inbox(receiver: Receiver, after: int, limit: int) -> dict[str, Any]:
         "script": {
             "rules": [
                 {
-                    "say": rule["said"],
+                    "say": rule["reply"],
                     "event": rule["event"],
                     "chargeId": rule["charge"],
                     "attempt": rule["attempt"],

@@ -37,7 +37,7 @@ EXPECTED_BEHAVIOUR = {
 class Case:
     """One trouble. `make` gives the requests, which are sent one after another, or all at once if `together`.
 
-    `mend` tells those who fail what to do; `expects` says what counts as a pass.
+    `mend` is the advice after a failure; `expects` is the condition for a pass.
     """
 
     name: str

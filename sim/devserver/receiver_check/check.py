@@ -196,10 +196,10 @@ def _verdict(check: Case, exchanges: Sequence[Exchange]) -> tuple[str, str, str]
 
 
 def _behaviour(exchanges: Sequence[Exchange]) -> str:
-    said = dict.fromkeys(exchange.summary for exchange in exchanges if exchange.answer.status is not None)
+    summaries = dict.fromkeys(exchange.summary for exchange in exchanges if exchange.answer.status is not None)
     kept_silent = dict.fromkeys(exchange.summary for exchange in exchanges if exchange.answer.status is None)
-    deeds = [f"answered {', '.join(said)}"] if said else []
-    return f"it {' and '.join([*deeds, *(f'gave {silence}' for silence in kept_silent)])}"
+    actions = [f"answered {', '.join(summaries)}"] if summaries else []
+    return f"it {' and '.join([*actions, *(f'gave {silence}' for silence in kept_silent)])}"
 
 
 def _acted_wrongly(exchange: Exchange, check: Case) -> bool:
@@ -227,8 +227,8 @@ def _grade(findings: Sequence[Finding]) -> tuple[str, str]:
     if names[CRITICAL]:
         forged = any(finding.case.group == FORGED and finding.severity == CRITICAL for finding in failed)
         refused = any(finding.case.group == VALID and finding.severity == CRITICAL for finding in failed)
-        deeds = ["refuses sound messages"] * refused + ["takes forged messages"] * forged
-        return "F", f"it {' and '.join(deeds)} ({_first_names(names[CRITICAL])})"
+        actions = ["refuses sound messages"] * refused + ["takes forged messages"] * forged
+        return "F", f"it {' and '.join(actions)} ({_first_names(names[CRITICAL])})"
     if len(names[SERIOUS]) >= _SERIOUS_FOR_D:
         return "D", f"{len(names[SERIOUS])} serious failures ({_first_names(names[SERIOUS])})"
     if names[SERIOUS]:

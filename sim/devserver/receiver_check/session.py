@@ -27,16 +27,16 @@ from leyden.world.world import World
 
 KEY = "receiver-check"
 CONNECT_TIMEOUT_MS = 3_000
-_MESSAGES_SPAN_MS = 6 * 3_600_000  # the messages are about the last hours, never about the future
+_MESSAGES_SPAN_MS = 6 * 3_600_000  # the messages are about the last hours, never in the future
 
 
 class CheckRefused(LeydenError):
-    """The check cannot be made with these arguments; the text says what to change."""
+    """The check cannot run with these arguments; the text says what to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownIds:
-    """What the endpoint knows: an `internalId`, the amount in msat that it expects, the id of a Charge."""
+    """Values that the endpoint knows: an `internalId`, the amount in msat that it expects, the id of a Charge."""
 
     internal_id: str | None = None
     amount: str = "250000"
@@ -67,17 +67,17 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class TestRequest:
-    """One request of a check. `must_ignore`: a receiver that acts on it makes a mistake."""
+    """One request of a check. `must_ignore`: the receiver must not act on it."""
 
     request: CallbackRequest
     must_ignore: bool = False
 
 
 class CheckSession:
-    """Makes messages and shots for one endpoint.
+    """Builds messages and requests for one endpoint.
 
-    `now` tells the real time in ms, `secret` is what the endpoint verifies with. Whatever makes a message raises
-    `CheckRefused` when the contract does not take the URL for a `callbackUrl`.
+    `now` returns the real time in ms, `secret` is the secret with which the endpoint verifies signatures. Every method
+    that builds a message raises `CheckRefused` when the contract does not accept the URL as a `callbackUrl`.
     """
 
     def __init__(
@@ -97,14 +97,14 @@ class CheckSession:
         self._now = now
         self._timeout_ms = timeout_ms
         self._contract = contract
-        plan = world_config(seed=seed, start_ms=now() - _MESSAGES_SPAN_MS, spec=contract, api_key=KEY, control=False)
-        self._world = World(plan, Store.memory())
+        config = world_config(seed=seed, start_ms=now() - _MESSAGES_SPAN_MS, spec=contract, api_key=KEY, control=False)
+        self._world = World(config, Store.memory())
         self._rng = self._world.streams.stream("receiver-check")
         self.foreign_secret = "whsec_" + base64.b64encode(self._rng.bytes(32)).decode()
 
     @property
     def now_s(self) -> int:
-        """The real time in seconds, as timestamps have it."""
+        """The real time in seconds, the unit of signature timestamps."""
         return self._now() // 1_000
 
     @property
@@ -115,19 +115,19 @@ class CheckSession:
     # Messages
 
     def paid(self, **fields: Any) -> Message:
-        """A Charge was created and paid."""
+        """The message about a Charge that is created and paid."""
         charge = self._create_charge(**fields)
         self._pay(charge["invoice"]["request"])
         return self._last_message()
 
     def expired(self) -> Message:
-        """A Charge was created and expired."""
+        """The message about a Charge that is created and expires."""
         self._create_charge(expiresIn=60)
         self._world.move(lambda clock: clock.advance(61_000))
         return self._last_message()
 
     def failed(self) -> Message:
-        """A Charge was created, and the node lost its invoice."""
+        """The message about a Charge whose invoice the node loses."""
         charge = self._create_charge()
         world = self._world
         with world.exclusive():
@@ -137,7 +137,7 @@ class CheckSession:
         return self._last_message()
 
     def static_payments(self, count: int) -> list[Message]:
-        """A Static Charge was paid, `count` times."""
+        """The messages about a Static Charge that is paid `count` times."""
         amount = self._known.amount
         static = self._request("createStaticCharge", minAmount=amount, maxAmount=amount, description="Tips")
         messages = []
@@ -148,7 +148,7 @@ class CheckSession:
         return messages
 
     def changed(self, message: Message, event: str | None = None, **fields: Any) -> Message:
-        """Another message like this one, with some fields of its Charge changed; None takes a field away."""
+        """Another message like this one, with some fields of its Charge changed; None removes a field."""
         value = message.json
         charge = value["data"] if isinstance(value.get("data"), dict) else value
         for name, field in fields.items():
@@ -163,7 +163,7 @@ class CheckSession:
         """A new id."""
         return uuid4_from(self._rng)
 
-    # Shots
+    # Requests
 
     def request(
         self,
@@ -181,11 +181,12 @@ class CheckSession:
         over_ms: int = 0,
         must_ignore: bool = False,
     ) -> TestRequest:
-        """The message as a request: signed with `secrets` (the endpoint's) for `stamp` (now).
+        """The message as a request, signed with `secrets` (default: the endpoint's) for `timestamp` (default: now).
 
-        `signed` is the message that the signature is made for, if not this one; `signature` replaces it altogether.
-        `headers` are put over the usual ones, `drop` names those left out, `spell` writes their names. `later_ms` is
-        how much later the sandbox's clock says it is.
+        `signed` is the message that the signature covers, if not this one; `signature` replaces the signature.
+        `headers` replace the default headers of the same names, `drop` lists the headers to leave out, `header_case`
+        changes the case of header names. `later_ms` is the lead of the sandbox's clock over real time; `over_ms` is
+        the time that sending takes, in ms, added to the timeout.
         """
         timestamp = str(self.now_s if timestamp is None else timestamp)
         covered = signed or message
@@ -213,10 +214,10 @@ class CheckSession:
             timeout_ms=self._timeout_ms + over_ms,
             send_duration_ms=over_ms,
         )
-        # When every message is about the same Charge, what a receiver did with one says nothing about the next.
+        # When all messages are about one Charge, the action on one message cannot be distinguished from another.
         return TestRequest(post, must_ignore and self._known.charge_id is None)
 
-    # Inside
+    # Private methods
 
     def _create_charge(self, **fields: Any) -> dict[str, Any]:
         body = {"amount": self._known.amount, "description": "Flat white, table 7", **fields}
@@ -258,7 +259,7 @@ class CheckSession:
 def signature_of(secret: str, webhook_id: str, timestamp: str, body: bytes) -> str:
     """The signature of exactly these bytes, in base64: HMAC-SHA256 over `id.timestamp.body` (Standard Webhooks 1.0).
 
-    Unlike the package's own it signs whatever it is given, bytes that are no text and timestamps that are no time.
+    Unlike the function of the service it also signs bytes that are not text and timestamps that are not valid.
     """
     key = base64.b64decode(secret.removeprefix("whsec_"))
     covered = b".".join((webhook_id.encode(), timestamp.encode(), body))
@@ -266,13 +267,13 @@ def signature_of(secret: str, webhook_id: str, timestamp: str, body: bytes) -> s
 
 
 def raw_request(post: CallbackRequest) -> bytes:
-    """The request to the byte, as the courier sends it."""
+    """The exact bytes of the request, as the transport sends it."""
     parts = urlsplit(post.url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     default = {"http": 80, "https": 443}[parts.scheme.lower()]
     host = parts.netloc if parts.port != default else parts.netloc.rpartition(":")[0] or parts.netloc
     meant = parse_host_address(parts.hostname or "")
-    odd = meant is not None and str(meant) != parts.hostname  # then the courier says whom it means by itself
+    odd = meant is not None and str(meant) != parts.hostname  # then the transport writes the Host header itself
     lines = [f"POST {target} HTTP/1.1", f"{'host' if odd else 'Host'}: {host}"]
     lines += [f"{name}: {text}" for name, text in post.headers.items()]
     lines += [f"Content-Length: {len(post.body)}", "", ""]

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from leyden.callbacks.replies import said_from
+from leyden.callbacks.replies import parse_reply
 from leyden.harness.constants import API_KEY
 from leyden.sandbox import Sandbox
 from leyden.server.contract.types import Contract
@@ -128,8 +128,8 @@ class InProcess:
         )  # fmt: skip
         world = self._sandbox.world
         for name, script in scripts.items():
-            world.receivers.receiver(name).always(said_from(script["always"])).answers(
-                [said_from(one) for one in script["answers"]]
+            world.receivers.receiver(name).always(parse_reply(script["always"])).answers(
+                [parse_reply(one) for one in script["answers"]]
             )
         world.catch_up()
 
