@@ -1,4 +1,4 @@
-"""The store: changes meant together happen together or not at all, and a fork owes its parent nothing."""
+"""The store: commits are atomic, and a fork is independent of its parent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.store_helpers import JOURNAL, loaded_rows, rows
 
 
 class Thrown(Exception):
-    """What ends a commit that is to fail."""
+    """Raised to roll a commit back."""
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -151,7 +151,7 @@ def test_a_commit_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
         assert not store.storage.depth
 
 
-def test_emptying_a_table_is_one_word_however_many_rows_it_had(tmp_path: Path) -> None:
+def test_emptying_a_table_is_one_entry_however_many_rows_it_had(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         charges = store.table("charges")
         charges.insert_multiple([{"id": number} for number in range(9)])
@@ -176,7 +176,7 @@ STORE = str(Path(storage.__file__).parent)
 
 
 def interrupted(moment: int, act: Callable[[], Any]) -> bool:
-    """Do it, with Ctrl-C at the moment of that number inside the store. False: it was over before."""
+    """Call `act` with Ctrl-C at that moment inside the store. False if it returned before."""
     left = moment
 
     def look(frame: FrameType, event: str, argument: Any) -> None:
@@ -226,10 +226,12 @@ INTERRUPTED: dict[str, Callable[[Store], Any]] = {
 }
 
 
-# `put` also after so many changes that it begins a compaction, goes on with it, swaps the files, gives some back.
-@pytest.mark.parametrize(("deed", "steps"), [*((deed, 0) for deed in INTERRUPTED), *(("put", n) for n in (1, 3, 5, 7))])
-def test_ctrl_c_at_any_moment_leaves_a_commit_whole_or_undone_and_the_file_agrees(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deed: str, steps: int
+# `put` also after so many changes that it starts or continues a compaction, swaps the files, or frees the old one.
+@pytest.mark.parametrize(
+    ("operation", "steps"), [*((one, 0) for one in INTERRUPTED), *(("put", n) for n in (1, 3, 5, 7))]
+)
+def test_ctrl_c_at_any_moment_leaves_a_commit_complete_or_rolled_back_and_the_file_agrees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str, steps: int
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     monkeypatch.setattr(storage, "GARBAGE_FACTOR", 1)
@@ -237,7 +239,7 @@ def test_ctrl_c_at_any_moment_leaves_a_commit_whole_or_undone_and_the_file_agree
     monkeypatch.setattr(compaction, "ROWS_PER_STEP", 1)
     monkeypatch.setattr(compaction, "RETIRED_BYTES_PER_STEP", 100)
 
-    def begun(store: Store) -> Store:
+    def prepared(store: Store) -> Store:
         charges = store.table("charges", indexes=["status"])
         for key in ("a", "b", "c"):
             charges.put({"id": key, "status": "pending"})
@@ -245,20 +247,20 @@ def test_ctrl_c_at_any_moment_leaves_a_commit_whole_or_undone_and_the_file_agree
             charges.put({"id": "a", "status": "pending", "version": version})
         return store
 
-    done = begun(Store.memory())
-    INTERRUPTED[deed](done)
+    done = prepared(Store.memory())
+    INTERRUPTED[operation](done)
     for moment in itertools.count(1):
         place = tmp_path / str(moment)
-        with begun(Store.open(place)) as store:
-            told = Told()
-            store.register(told)
+        with prepared(Store.open(place)) as store:
+            observer = CommitObserver()
+            store.register(observer)
             before = rows(store)
-            cut = interrupted(moment, lambda store=store: INTERRUPTED[deed](store))  # type: ignore[misc]
+            cut = interrupted(moment, lambda store=store: INTERRUPTED[operation](store))  # type: ignore[misc]
             now = rows(store)
             assert now in (before, rows(done)), moment
             assert loaded_rows(place / JOURNAL) == now, moment
-            if "commit" in told.ends and rows(done) != before:
-                assert now == rows(done), "whoever has more to keep is told what became of the rows"
+            if "commit" in observer.ends and rows(done) != before:
+                assert now == rows(done), "commit participants are notified of the result"
             for key in ("a", "next"):
                 store.table("charges", indexes=["status"]).put({"id": key, "status": "next"})
             assert [row["id"] for row in store.table("charges").find("status", "next")] == ["a", "next"]
@@ -273,7 +275,7 @@ def test_ctrl_c_at_any_moment_leaves_a_commit_whole_or_undone_and_the_file_agree
             break
 
 
-def test_what_was_twice_kept_from_being_taken_back_is_taken_back_with_the_next_commit(
+def test_a_rollback_that_was_interrupted_twice_is_completed_by_the_next_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Store.open(tmp_path) as store:
@@ -281,12 +283,12 @@ def test_what_was_twice_kept_from_being_taken_back_is_taken_back_with_the_next_c
         charges.put({"id": "a", "status": "pending"})
         undo, interrupts = TableData.rollback, iter((KeyboardInterrupt, KeyboardInterrupt))
 
-        def impatient(table: TableData) -> None:
+        def interrupting(table: TableData) -> None:
             if (interrupt := next(interrupts, None)) is not None:
                 raise interrupt
             undo(table)
 
-        monkeypatch.setattr(TableData, "rollback", impatient)
+        monkeypatch.setattr(TableData, "rollback", interrupting)
         with pytest.raises(KeyboardInterrupt), store.commit():
             _ = [charges.put({"id": key, "status": "lost"}) for key in ("a", "b", None)]  # the last is refused
         with pytest.raises(StoreError, match="nothing of this commit was kept"):
@@ -298,8 +300,8 @@ def test_what_was_twice_kept_from_being_taken_back_is_taken_back_with_the_next_c
         assert [row["id"] for row in charges] == ["a", "d"]
 
 
-class Told:
-    """What a watcher hears of how commits end."""
+class CommitObserver:
+    """Records how commits end."""
 
     def __init__(self) -> None:
         self.ends: list[str] = []
@@ -311,10 +313,10 @@ class Told:
         self.ends.append("commit")
 
     def rollback(self, error: BaseException) -> None:
-        self.ends.append("take back")
+        self.ends.append("rollback")
 
 
-def test_whoever_keeps_something_derived_hears_of_a_rollback(store: Store) -> None:
+def test_a_rollback_calls_the_registered_function(store: Store) -> None:
     heard: list[list[Any]] = []
     charges = store.table("charges")
     charges.put({"id": "a", "status": "pending"})
@@ -327,7 +329,7 @@ def test_whoever_keeps_something_derived_hears_of_a_rollback(store: Store) -> No
 
 
 class Witness:
-    """Whoever has more to do and to undo in a commit than rows."""
+    """A commit participant that records its calls."""
 
     def __init__(self) -> None:
         self.heard: list[Any] = []
@@ -342,7 +344,7 @@ class Witness:
         self.heard.append(error)
 
 
-def test_a_watcher_hears_how_every_outermost_commit_begins_and_ends(store: Store) -> None:
+def test_a_participant_is_notified_when_an_outermost_commit_begins_and_ends(store: Store) -> None:
     witness = Witness()
     store.register(witness)
     with store.commit():
@@ -377,7 +379,7 @@ def test_what_belongs_to_every_commit_is_added_before_it_is_written(tmp_path: Pa
     assert lines(tmp_path) == [{"charges": [[1, {"id": "a"}]], "world": [[1, {"id": "clock", "now": 5}]]}]
 
 
-def test_keys_may_change_hands_within_a_commit_and_go_back(store: Store) -> None:
+def test_keys_may_move_between_rows_within_a_commit_and_are_rolled_back(store: Store) -> None:
     charges = store.table("charges", indexes=["id"])
     charges.insert_multiple([{"id": "a"}, {"id": "b"}])
 
@@ -401,7 +403,7 @@ def test_keys_may_change_hands_within_a_commit_and_go_back(store: Store) -> None
     assert charges.find("id", "a") == [charges.get(doc_id=2)]
 
 
-def test_an_id_given_again_within_a_commit_stands_at_the_end_and_goes_back(tmp_path: Path) -> None:
+def test_an_id_reused_within_a_commit_is_last_and_is_rolled_back(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         store.table("charges").insert_multiple([Document({"id": "c"}, 2), Document({"id": "a"}, 1)])
 
@@ -412,7 +414,7 @@ def test_an_id_given_again_within_a_commit_stands_at_the_end_and_goes_back(tmp_p
             if fails:
                 raise Thrown
 
-    with Store.open(tmp_path) as store:  # one that goes on counting from the highest id there is
+    with Store.open(tmp_path) as store:  # its next id follows the highest id there is
         with pytest.raises(Thrown):
             replace(store, fails=True)
         assert [row["id"] for row in store.table("charges")] == ["c", "a"]
@@ -422,7 +424,7 @@ def test_an_id_given_again_within_a_commit_stands_at_the_end_and_goes_back(tmp_p
         assert [row["id"] for row in store.table("charges")] == ["a", "d"]
 
 
-def test_dropping_tables_can_be_taken_back(store: Store) -> None:
+def test_dropping_tables_can_be_rolled_back(store: Store) -> None:
     charges = store.table("charges", indexes=["status"])
     charges.insert_multiple(
         [Document({"id": name, "status": "pending"}, doc_id) for name, doc_id in (("b", 2), ("a", 1))]
@@ -453,7 +455,7 @@ def test_dropping_tables_can_be_taken_back(store: Store) -> None:
 # Snapshots and forks
 
 
-def test_a_fork_and_its_parent_go_their_own_ways(store: Store) -> None:
+def test_a_fork_and_its_parent_are_independent(store: Store) -> None:
     charges = store.table("charges", indexes=["status"])
     for name in "abc":
         charges.put({"id": name, "status": "pending"})
@@ -468,7 +470,7 @@ def test_a_fork_and_its_parent_go_their_own_ways(store: Store) -> None:
     assert [row["id"] for row in charges.find("status", "pending")] == ["a"]
     assert [row["status"] for row in twin.table("charges")] == ["pending", "pending"]
     assert twin.db.tables() == {"charges"}
-    # The next id goes on where the parent was, past the row that was deleted.
+    # The next id continues the parent's sequence, after the row that was deleted.
     assert [each.put({"id": "d"}) for each in (charges, forked, twin.table("charges"))] == [4, 4, 4]
     with pytest.raises(ValueError, match="table 'charges': a row with id 'd' already exists"):
         forked.insert({"id": "d"})
@@ -485,7 +487,7 @@ def test_a_fork_shares_the_rows_and_a_pickled_one_the_values(store: Store) -> No
     assert store.table("charges").row("a") == {"id": "a", "nested": {"deep": [1]}}
 
 
-def test_a_snapshot_is_not_taken_of_what_may_be_taken_back(store: Store) -> None:
+def test_no_snapshot_is_taken_inside_a_commit(store: Store) -> None:
     with store.commit():
         for act, words in ((store.snapshot, "a snapshot inside a commit"), (store.close, "cannot be closed inside")):
             with pytest.raises(StoreError, match=words):
@@ -512,7 +514,7 @@ def test_a_fork_taken_at_any_moment_stays_as_it_was(steps: list[tuple[int, bool,
         assert twin.find("n", 1) == found
 
 
-# The whole
+# The complete store
 
 
 def test_the_database_is_tinydbs_own_with_our_table(store: Store) -> None:
@@ -529,7 +531,7 @@ def test_the_database_is_tinydbs_own_with_our_table(store: Store) -> None:
     assert "charges" in repr(store.db)
 
 
-def test_a_store_in_memory_answers_as_one_in_a_file_would() -> None:
+def test_a_store_in_memory_returns_the_same_as_one_in_a_file() -> None:
     store = Store.memory()
     store.table("charges").put({"id": "a"})
     store.flush()
@@ -537,7 +539,7 @@ def test_a_store_in_memory_answers_as_one_in_a_file_would() -> None:
     assert (store.notes, store.unsynced, store.maybe_sync(10**12)) == ((), False, False)
 
 
-def test_what_was_left_is_found_again_with_its_indexes(tmp_path: Path) -> None:
+def test_a_reopened_store_has_its_rows_and_indexes(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         charges = store.table("charges", indexes=["status"])
         for number in range(20):

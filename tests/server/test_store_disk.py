@@ -1,4 +1,4 @@
-"""A disk may refuse, fail or be slow: the commit in hand is refused or waits, and nothing else is touched."""
+"""A full, failing or slow disk: the current commit is refused or waits, and no other commit is affected."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from tests.support.store_helpers import (
 
 
 @pytest.mark.parametrize("policy", ["os", "interval", "always"])
-def test_a_full_disk_refuses_the_commit_in_hand_and_no_other(tmp_path: Path, policy: Policy) -> None:
+def test_a_full_disk_refuses_the_current_commit_and_no_other(tmp_path: Path, policy: Policy) -> None:
     rolled_back: list[str] = []
     with Store.open(tmp_path, policy) as store:
-        store.on_rollback(lambda: rolled_back.append("told"))
+        store.on_rollback(lambda: rolled_back.append("notified"))
         charges = store.table("charges", indexes=["status"])
         charges.put({"id": "a", "status": "pending"})
         before = rows(store)
@@ -75,7 +75,7 @@ def test_half_a_line_that_cannot_even_be_cut_off_is_cut_off_later(
         assert [row["id"] for row in store.table("charges")] == ["a", "c"]
 
 
-def test_a_disk_that_takes_a_few_bytes_at_a_time_gets_them_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.write
     with Store.open(tmp_path) as store, monkeypatch.context() as slow:
         slow.setattr(os, "write", lambda fd, data: write(fd, data[:5]))
@@ -99,7 +99,7 @@ def test_a_refused_line_that_could_not_be_cut_off_is_cut_off_when_the_store_is_c
 
 
 def half_of(write: Callable[[int, bytes], int]) -> Callable[[int, bytes], int]:
-    """A disk with room for half of what it is first given."""
+    """A disk that writes half of the first data and then is full."""
     given: list[int] = []
 
     def half(fd: int, data: bytes) -> int:
@@ -128,7 +128,7 @@ def syncs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return calls
 
 
-def test_policy_os_leaves_the_disk_to_the_kernel_until_it_closes(tmp_path: Path, syncs: list[int]) -> None:
+def test_policy_os_syncs_only_when_the_store_is_closed(tmp_path: Path, syncs: list[int]) -> None:
     store = Store.open(tmp_path)
     del syncs[:]
     assert not store.unsynced
@@ -143,7 +143,7 @@ def test_policy_os_leaves_the_disk_to_the_kernel_until_it_closes(tmp_path: Path,
 def test_policy_interval_syncs_when_asked_and_at_most_so_often(tmp_path: Path, syncs: list[int]) -> None:
     with Store.open(tmp_path, "interval", interval_ms=500) as store:
         charges = store.table("charges")
-        assert not store.maybe_sync(0)  # nothing to bring
+        assert not store.maybe_sync(0)  # nothing to sync
         for now_ms, synced in (
             (0, True),
             (0, False),
@@ -161,7 +161,7 @@ def test_policy_interval_syncs_when_asked_and_at_most_so_often(tmp_path: Path, s
         assert store.maybe_sync(3)
 
 
-def test_a_storage_opened_by_itself_chooses_as_a_store_does(tmp_path: Path, syncs: list[int]) -> None:
+def test_a_storage_opened_directly_has_the_defaults_of_a_store(tmp_path: Path, syncs: list[int]) -> None:
     def put(kept: JournalStorage) -> int:
         before = len(syncs)
         IndexedTable(kept, "charges", key="id").put({"id": "a"})
@@ -239,7 +239,7 @@ def test_a_group_commit_waits_once_for_all(tmp_path: Path, syncs: list[int]) -> 
         assert len(syncs) == 1
 
 
-def test_a_disk_that_fails_to_sync_takes_the_commit_back_and_then_everything_is_written_anew(
+def test_a_failed_sync_rolls_the_commit_back_and_then_the_journal_is_rewritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Store.open(tmp_path, "always") as store:
@@ -263,7 +263,9 @@ def test_a_disk_that_fails_to_sync_takes_the_commit_back_and_then_everything_is_
         assert loaded_rows(tmp_path / JOURNAL) == rows(store)
 
 
-def test_a_failed_flush_is_not_believed_when_it_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flush_that_succeeds_after_a_failed_one_is_not_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Store.open(tmp_path, "always", group_commit=True) as store:
         charges = store.table("charges")
         charges.put({"id": "a"})
@@ -280,7 +282,7 @@ def test_a_failed_flush_is_not_believed_when_it_is_repeated(tmp_path: Path, monk
         assert loaded_rows(tmp_path / JOURNAL) == rows(store)
 
 
-def test_what_a_failed_flush_left_unsure_is_written_anew_when_the_store_is_closed(
+def test_data_of_a_failed_flush_is_rewritten_when_the_store_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store.open(tmp_path, "interval")
@@ -304,7 +306,7 @@ def test_what_a_failed_flush_left_unsure_is_written_anew_when_the_store_is_close
     assert loaded_rows(tmp_path / JOURNAL) == rows(store)
 
 
-def test_under_always_a_new_file_whose_name_is_not_on_the_disk_is_no_answer(
+def test_under_always_a_commit_fails_while_the_new_files_name_is_not_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Store.open(tmp_path, "always") as store:
@@ -331,7 +333,7 @@ def test_a_flush_in_the_middle_of_a_compaction_waits_for_the_file_that_has_the_n
         old = store.storage._fd  # type: ignore[attr-defined]
 
         def flush_meanwhile(directory: Path) -> None:
-            """Another thread comes after the new file took the name, and before the disk knows of it."""
+            """Another thread flushes after the rename and before the directory is synced."""
             del syncs[:]
             store.flush()
             assert syncs == [old]
@@ -389,21 +391,21 @@ def test_at_every_moment_the_file_holds_what_memory_holds(
             for step in steps:
                 do(store, step)
                 assert loaded_rows(path) == rows(store)
-                assert_what_is_counted_is_what_is_there(store, path)
+                assert_counters_match_the_file(store, path)
             store.compact()
             assert loaded_rows(path) == rows(store)
-            assert_what_is_counted_is_what_is_there(store, path)
+            assert_counters_match_the_file(store, path)
 
 
-def assert_what_is_counted_is_what_is_there(store: Store, path: Path) -> None:
-    """Whoever goes on with a journal counts as whoever opens it does."""
+def assert_counters_match_the_file(store: Store, path: Path) -> None:
+    """The counters of an open journal equal those after reopening it."""
     kept, found = store.storage, load(path)
     assert isinstance(kept, JournalStorage)
     assert (kept._size, kept._chain, kept._records) == (found.size, found.chain, found.records)
     assert kept._size == path.stat().st_size
 
 
-def test_compaction_begins_when_the_journal_holds_more_than_three_changes_a_row(
+def test_compaction_starts_when_the_journal_holds_more_than_three_changes_a_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(storage, "GARBAGE_FLOOR", 10)
@@ -421,9 +423,7 @@ def test_compaction_begins_when_the_journal_holds_more_than_three_changes_a_row(
         assert (tmp_path / JOURNAL).stat().st_ino != inode
 
 
-def test_the_journal_that_was_replaced_is_given_back_piece_by_piece(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_replaced_journal_is_freed_in_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "RETIRED_BYTES_PER_STEP", 1_000)
     with Store.open(tmp_path) as store:
         charges = store.table("charges")
@@ -440,7 +440,7 @@ def test_the_journal_that_was_replaced_is_given_back_piece_by_piece(
     assert lowest_free_descriptor() < free
 
 
-def test_a_journal_grows_with_its_rows_and_not_with_its_past(tmp_path: Path) -> None:
+def test_a_journal_grows_with_its_rows_and_not_with_its_history(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         charges = store.table("charges")
         largest = 0
@@ -452,7 +452,7 @@ def test_a_journal_grows_with_its_rows_and_not_with_its_past(tmp_path: Path) -> 
         assert len(store.table("charges")) == 10
 
 
-def test_a_crash_during_compaction_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_during_compaction_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "GARBAGE_FLOOR", 50)
     monkeypatch.setattr(compaction, "ROWS_PER_STEP", 5)
     seen = set()
@@ -499,7 +499,7 @@ def test_a_disk_that_refuses_compaction_leaves_the_old_journal(
 
 
 def counted(patch: pytest.MonkeyPatch, place: Any, name: str) -> list[Any]:
-    """What a function is called with from now on."""
+    """The arguments of each later call of a function."""
     calls, real = [], getattr(place, name)
 
     def call(*given: Any) -> Any:
@@ -510,7 +510,7 @@ def counted(patch: pytest.MonkeyPatch, place: Any, name: str) -> list[Any]:
     return calls
 
 
-def test_a_disk_that_refuses_even_to_give_up_does_not_stop_the_store(
+def test_a_failed_compaction_that_cannot_be_cleaned_up_does_not_stop_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(storage, "GARBAGE_FLOOR", 5)
@@ -529,12 +529,12 @@ def test_a_disk_that_refuses_even_to_give_up_does_not_stop_the_store(
 
 
 @pytest.mark.parametrize("call", ["close", "fstat", "posix_fadvise"])
-def test_a_compaction_does_not_hang_on_what_is_only_tidiness(
+def test_a_compaction_succeeds_although_its_clean_up_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     real = getattr(os, call)
 
-    def failing_after_the_deed(*arguments: Any) -> Any:
+    def failing_after_the_call(*arguments: Any) -> Any:
         real(*arguments)
         failing()
 
@@ -543,7 +543,7 @@ def test_a_compaction_does_not_hang_on_what_is_only_tidiness(
         for number in range(3):
             charges.put({"id": number})
             with monkeypatch.context() as broken:
-                broken.setattr(os, call, failing_after_the_deed)
+                broken.setattr(os, call, failing_after_the_call)
                 broken.setattr(storage, "sync_directory", lambda directory: None)  # it closes the directory, too
                 for _ in range(2):
                     store.compact()
@@ -553,7 +553,9 @@ def test_a_compaction_does_not_hang_on_what_is_only_tidiness(
         assert rows(again) == rows(store)
 
 
-def test_a_closed_store_lets_the_file_be_whatever_it_had_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_store_does_not_change_the_file_even_during_a_compaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(storage, "GARBAGE_FLOOR", 5)
     closed = Store.open(tmp_path)
     for version in range(10):
@@ -567,7 +569,7 @@ def test_a_closed_store_lets_the_file_be_whatever_it_had_begun(tmp_path: Path, m
         assert loaded_rows(tmp_path / JOURNAL) == rows(store)
 
 
-def test_a_compaction_finds_its_directory_wherever_the_program_went(
+def test_a_compaction_works_after_the_working_directory_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for place in ("mine", "other"):
@@ -588,7 +590,7 @@ def test_a_compaction_finds_its_directory_wherever_the_program_went(
         assert list((tmp_path / "other").iterdir()) == []
 
 
-def test_compaction_on_demand_says_when_the_disk_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compaction_on_demand_raises_when_the_disk_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store.open(tmp_path) as store:
         store.table("charges").put({"id": "a"})
         before = (tmp_path / JOURNAL).read_bytes()

@@ -1,4 +1,4 @@
-"""What was committed is there after a restart, whole; damage is said with its line and the way out."""
+"""Commits survive a restart; damage is reported with its line and the remedy."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def test_a_journal_is_lines_of_json_and_the_first_names_the_format(three_commits
     ]
 
 
-def test_only_its_owner_may_read_what_holds_keys_and_secrets(three_commits: Path) -> None:
+def test_only_the_owner_may_read_the_journal(three_commits: Path) -> None:
     assert (three_commits / JOURNAL).stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("value", [2**64, -(2**70), "\ud800", {"1": "\udfff"}, [2**63, 0.1], "\u0000\u2028\U0001f600"])
-def test_what_json_can_say_comes_back_exactly(tmp_path: Path, value: Any) -> None:
+def test_json_values_are_read_as_they_were_written(tmp_path: Path, value: Any) -> None:
     with Store.open(tmp_path) as store:
         store.table("charges").put({"id": "a", "value": value})
         store.table("charges").put({"id": "b"})
@@ -71,7 +71,7 @@ def test_what_json_can_say_comes_back_exactly(tmp_path: Path, value: Any) -> Non
         assert [repr(dict(row)) for row in store.table("charges")] == [repr({"id": "a", "value": value}), "{'id': 'b'}"]
 
 
-def test_what_json_cannot_say_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+def test_other_values_are_refused_and_leave_nothing(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         for value in ({1, 2}, b"bytes", object(), datetime(2030, 1, 1, tzinfo=UTC), LoadedJournal()):
             with pytest.raises(TypeError, match="not JSON serializable"):
@@ -170,7 +170,7 @@ def test_a_damaged_journal_is_not_opened_and_recover_keeps_what_precedes(three_c
         recover(three_commits)
 
 
-def test_the_way_by_hand_works_too(three_commits: Path) -> None:
+def test_the_manual_remedy_works_too(three_commits: Path) -> None:
     path = three_commits / JOURNAL
     path.write_bytes(path.read_bytes().replace(b"completed", b"complEted"))
     with pytest.raises(DamagedJournal) as caught:
@@ -180,7 +180,7 @@ def test_the_way_by_hand_works_too(three_commits: Path) -> None:
         assert len(store.table("charges")) == 2
 
 
-def test_damage_in_the_first_line_costs_no_commit(three_commits: Path) -> None:
+def test_damage_in_the_first_line_loses_no_commit(three_commits: Path) -> None:
     path = three_commits / JOURNAL
     whole = path.read_bytes()
     path.write_bytes(whole.replace(b"leyden", b"Leyden", 1))
@@ -192,7 +192,7 @@ def test_damage_in_the_first_line_costs_no_commit(three_commits: Path) -> None:
         path.write_bytes(whole.replace(b"leyden", b"Leyden", 1))
 
 
-def test_a_first_line_that_lost_its_end_costs_no_commit(three_commits: Path) -> None:
+def test_a_truncated_first_line_loses_no_commit(three_commits: Path) -> None:
     path = three_commits / JOURNAL
     whole = path.read_bytes()
     path.write_bytes(whole.replace(b"\n", b"\x0b", 1))
@@ -200,7 +200,7 @@ def test_a_first_line_that_lost_its_end_costs_no_commit(three_commits: Path) -> 
     assert path.read_bytes() == whole
 
 
-def test_what_was_recovered_and_what_was_set_aside_are_for_their_owner_alone(three_commits: Path) -> None:
+def test_only_the_owner_may_read_the_recovered_and_the_damaged_file(three_commits: Path) -> None:
     path = three_commits / JOURNAL
     path.write_bytes(path.read_bytes().replace(b"completed", b"complEted"))
     aside, _ = recover(three_commits)
@@ -217,7 +217,7 @@ def test_damage_in_the_first_line_and_in_a_later_one_keeps_what_lies_between(thr
     assert path.read_bytes() == b"".join(whole.splitlines(keepends=True)[:3])
 
 
-def test_a_strangers_file_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_foreign_file_is_refused_and_unchanged(tmp_path: Path) -> None:
     for content in (b"hello\n", b"\x00" * 40, b'{"format": "leyden-journal", "version": 1}\n', b"hello"):
         (tmp_path / JOURNAL).write_bytes(content)
         with pytest.raises(StoreError, match="if this is not a journal of Leyden, choose another directory") as refusal:
@@ -252,14 +252,14 @@ def test_a_format_that_has_no_such_version_is_damage(tmp_path: Path, named: byte
         (b"{", "it does not name the format"),
     ],
 )
-def test_a_sealed_line_of_another_format_is_not_taken_for_ours(tmp_path: Path, body: bytes, said: str) -> None:
+def test_a_line_of_another_format_with_a_valid_checksum_is_refused(tmp_path: Path, body: bytes, said: str) -> None:
     (tmp_path / JOURNAL).write_bytes(encode_line(body, 0)[0])
     with pytest.raises(DamagedJournal, match=f"line 1: {said}"):
         Store.open(tmp_path)
 
 
-def test_what_is_gone_already_may_be_said_to_be_gone(tmp_path: Path) -> None:
-    """A compaction that began before it went leaves it out, and then the commit that took it away follows."""
+def test_a_deletion_of_a_missing_row_is_accepted(tmp_path: Path) -> None:
+    """A compaction may omit a row that a later commit in the same journal deletes."""
     line, chain = header_line()
     for body in (
         b'{"charges":[[7],[1,{"id":"a"}]],"none":null,"after":[[1,{}]]}',
@@ -285,14 +285,14 @@ def test_what_is_gone_already_may_be_said_to_be_gone(tmp_path: Path) -> None:
         b"NaN",
     ],
 )
-def test_a_sound_line_that_says_nonsense_is_damage_too(tmp_path: Path, body: bytes) -> None:
+def test_a_line_with_a_valid_checksum_and_invalid_content_is_damage(tmp_path: Path, body: bytes) -> None:
     first, chain = header_line()
     (tmp_path / JOURNAL).write_bytes(first + encode_line(body, chain)[0])
     with pytest.raises(DamagedJournal, match="line 2: its checksum is right, but it is not a commit"):
         Store.open(tmp_path)
 
 
-def test_reading_leaves_the_garbage_collector_as_it_was(three_commits: Path) -> None:
+def test_reading_restores_the_garbage_collector(three_commits: Path) -> None:
     assert gc.isenabled()
     load(three_commits / JOURNAL)
     assert gc.isenabled()
@@ -307,7 +307,7 @@ def test_reading_leaves_the_garbage_collector_as_it_was(three_commits: Path) -> 
 # One process at a time
 
 
-def test_a_second_store_on_the_directory_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:
+def test_a_second_store_on_the_directory_is_refused_until_the_first_is_closed(tmp_path: Path) -> None:
     first = Store.open(tmp_path)
     free = lowest_free_descriptor()
     with pytest.raises(StoreError, match=f"{tmp_path} is in use by process {os.getpid()}: stop that one first"):
@@ -341,7 +341,7 @@ os._exit(0)
 """
 
 
-def test_a_process_made_by_fork_has_no_part_in_the_store(tmp_path: Path) -> None:
+def test_a_forked_process_cannot_use_the_store(tmp_path: Path) -> None:
     command = [sys.executable, "-c", FORKING, str(tmp_path)]
     said = subprocess.run([*command, "wait"], stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=ROOT)
     assert "is closed: open the store again" in said.stdout, said.stderr
@@ -349,7 +349,7 @@ def test_a_process_made_by_fork_has_no_part_in_the_store(tmp_path: Path) -> None
         parent.wait()
         assert parent.stdout is not None
         assert "is closed" in parent.stdout.readline()
-        # The child lives on, and nothing is locked.
+        # The child still runs, and nothing is locked.
         with Store.open(tmp_path) as store:
             assert [row["id"] for row in store.table("charges")] == ["before", "after"]
         parent.communicate("x")
@@ -393,7 +393,7 @@ def test_what_a_killed_process_had_answered_is_there_and_the_lock_is_free(tmp_pa
             assert max(row["charge"] for row in store.table("deliveries")) == len(charges) - 1
 
 
-def test_a_directory_that_cannot_be_is_refused(tmp_path: Path) -> None:
+def test_an_impossible_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot be made"):
         Store.open(tmp_path / "file" / "below")
@@ -403,7 +403,7 @@ def test_a_directory_that_cannot_be_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be opened"):
         Store.open(tmp_path / "odd")
     (tmp_path / "odd" / JOURNAL).rmdir()
-    Store.open(tmp_path / "odd").close()  # the failed attempt let the lock go
+    Store.open(tmp_path / "odd").close()  # the failed attempt released the lock
 
 
 def test_a_directory_is_made_with_those_above_it_even_if_somebody_else_does_so_first(
@@ -416,10 +416,10 @@ def test_a_directory_is_made_with_those_above_it_even_if_somebody_else_does_so_f
     Store.open(place).close()
 
 
-def test_a_journal_that_a_look_overlooked_is_not_begun_anew(
+def test_a_journal_is_not_overwritten_when_the_check_for_it_fails(
     three_commits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Python says of a file that it is not there when the disk failed to tell."""
+    """`Path.exists` returns False also when the disk returns an error."""
     before = (three_commits / JOURNAL).read_bytes()
     with monkeypatch.context() as blind:
         blind.setattr(Path, "exists", lambda path: path.name != JOURNAL)
@@ -428,7 +428,7 @@ def test_a_journal_that_a_look_overlooked_is_not_begun_anew(
     assert (three_commits / JOURNAL).read_bytes() == before
 
 
-def test_a_place_without_locks_is_not_said_to_be_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_locks_is_not_reported_as_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def lockless(fd: int, how: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
@@ -452,7 +452,7 @@ def test_a_directory_without_write_permission_is_refused(tmp_path: Path, monkeyp
         Store.open(tmp_path)
 
 
-def test_a_closed_store_takes_no_more(tmp_path: Path) -> None:
+def test_a_closed_store_refuses_changes(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
     charges = store.table("charges")
     charges.put({"id": "a"})
@@ -467,7 +467,7 @@ def test_a_closed_store_takes_no_more(tmp_path: Path) -> None:
 # Plain TinyDB files
 
 
-def test_stock_tinydb_reads_an_export_and_leyden_takes_it_back(three_commits: Path) -> None:
+def test_stock_tinydb_reads_an_export_and_leyden_imports_it(three_commits: Path) -> None:
     plain = three_commits / "plain.json"
     with Store.open(three_commits) as store:
         store.table("charges").put({"id": "odd", "value": ["\ud800", 2**70, None]})
@@ -502,7 +502,7 @@ def test_stock_tinydb_reads_an_export_and_leyden_takes_it_back(three_commits: Pa
         '{"a": {"1": {}, "2": 0}}',
     ],
 )
-def test_a_file_that_is_not_tinydbs_is_refused_whole(tmp_path: Path, content: str) -> None:
+def test_a_file_that_is_not_tinydbs_is_refused_completely(tmp_path: Path, content: str) -> None:
     (tmp_path / "plain.json").write_text(content)
     store = Store.memory()
     with pytest.raises(StoreError, match=r"plain\.json is not a TinyDB JSON file"):

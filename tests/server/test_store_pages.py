@@ -1,4 +1,4 @@
-"""The service finds a row by its key, rows by a field, and pages of rows, as a full search would but faster."""
+"""Look-ups by key, by field and by page return what a full search returns, but faster."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BOUND = st.one_of(st.none(), st.integers(0, 9))
 
 
 class Thrown(Exception):
-    """What ends a commit that is to fail."""
+    """Raised to roll a commit back."""
 
 
 def put_and_fail(store: Store, *rows: dict[str, Any]) -> None:
@@ -64,7 +64,7 @@ def in_the_order_of_dates(steps: list[Any]) -> list[Any]:
     until_ms=BOUND,
     looked_before=st.booleans(),
 )
-def test_a_page_is_what_a_full_search_would_give(
+def test_a_page_is_the_result_of_a_full_search(
     steps: list[Any],
     filters: dict[str, Any],
     after: int | None,
@@ -115,7 +115,7 @@ DATED = st.lists(st.integers(0, 9), max_size=12)
 
 
 def dated(*batches: list[int]) -> tuple[IdOrder, dict[int, dict[str, Any]]]:
-    """Rows with these dates, added in batches, between which somebody asks for a page."""
+    """Rows with these dates, added in batches with a page request between them."""
     order, rows = IdOrder(), {}
     for batch in batches:
         for date in batch:
@@ -126,7 +126,7 @@ def dated(*batches: list[int]) -> tuple[IdOrder, dict[int, dict[str, Any]]]:
 
 
 @given(DATED.map(sorted), st.integers(0, 12), BOUND, BOUND)
-def test_dates_that_follow_the_ids_bound_them_to_the_row(
+def test_dates_in_the_order_of_ids_give_exact_bounds(
     dates: list[int], half: int, since_ms: int | None, until_ms: int | None
 ) -> None:
     order, rows = dated(dates[:half], dates[half:])
@@ -137,7 +137,7 @@ def test_dates_that_follow_the_ids_bound_them_to_the_row(
 
 
 @given(DATED, DATED, BOUND, BOUND)
-def test_dates_in_any_order_keep_every_row_that_is_asked_for_within_the_bounds(
+def test_dates_in_any_order_give_bounds_that_contain_every_match(
     early: list[int], late: list[int], since_ms: int | None, until_ms: int | None
 ) -> None:
     order, rows = dated(early, late)
@@ -150,7 +150,7 @@ def test_dates_in_any_order_keep_every_row_that_is_asked_for_within_the_bounds(
         assert (lowest, above) == (0, None)
 
 
-def test_a_date_that_changes_is_looked_at_again() -> None:
+def test_a_changed_date_is_compared_again() -> None:
     order, rows = dated([1, 2, 3])
     for date, bounds in ((2, (1, None)), (9, (0, None))):
         redated = {"created_at": date}
@@ -160,7 +160,7 @@ def test_a_date_that_changes_is_looked_at_again() -> None:
 
 
 class Looked(dict[int, dict[str, Any]]):
-    """Rows that count how often one of them is looked at."""
+    """Rows that count how often one of them is read."""
 
     looks = 0
 
@@ -169,7 +169,7 @@ class Looked(dict[int, dict[str, Any]]):
         return super().__getitem__(doc_id)
 
 
-def test_the_page_of_a_minute_is_found_without_looking_at_every_row() -> None:
+def test_the_page_of_a_minute_is_found_without_reading_every_row() -> None:
     store = Store.memory()
     charges = store.table("charges")
     for number in range(5_000):
@@ -194,7 +194,7 @@ def test_the_page_of_a_minute_is_found_without_looking_at_every_row() -> None:
         assert rows.looks < 1_500, asking
 
 
-def test_bounds_stay_exact_when_the_last_rows_go() -> None:
+def test_bounds_stay_exact_when_the_last_rows_are_deleted() -> None:
     order, rows = dated(list(range(100)))
     for doc_id in (100, 99):
         del rows[doc_id]
@@ -203,7 +203,7 @@ def test_bounds_stay_exact_when_the_last_rows_go() -> None:
     assert order.id_bounds(rows, 98, None) == (99, None)
 
 
-def test_rows_that_come_after_all_others_went_are_compared_too() -> None:
+def test_rows_added_after_all_others_were_deleted_are_compared_too() -> None:
     for staying in range(3):
         order, rows = dated([5, 6, 7])
         for doc_id in range(3, staying, -1):
@@ -216,9 +216,7 @@ def test_rows_that_come_after_all_others_went_are_compared_too() -> None:
 
 
 @pytest.mark.parametrize(("ids", "rows", "kept"), [(100, 18, True), (99, 17, False), (100, 17, False)])
-def test_ids_that_are_gone_are_forgotten_once_they_outnumber_the_rows_and_sixty_four(
-    ids: int, rows: int, kept: bool
-) -> None:
+def test_deleted_ids_are_discarded_once_they_outnumber_the_rows_and_sixty_four(ids: int, rows: int, kept: bool) -> None:
     order = IdOrder()
     held = {number: {"created_at": number} for number in range(1, ids + 1)}
     noted = order.ids(held)
@@ -249,7 +247,7 @@ def test_pages_follow_one_another_without_gap_or_repeat() -> None:
         assert len(seen) == total
 
 
-def test_a_page_knows_ids_given_by_hand_and_ids_given_again() -> None:
+def test_a_page_contains_explicit_and_reused_ids() -> None:
     charges = Store.memory().table("charges")
     charges.put({"id": "a"})
     charges.insert(Document({"id": "e"}, 5))
@@ -257,13 +255,13 @@ def test_a_page_knows_ids_given_by_hand_and_ids_given_again() -> None:
     charges.insert(Document({"id": "c"}, 3))
     assert [row["id"] for row in charges.page()] == ["e", "c", "a"]
     charges.insert(Document({"id": "d"}, 4))
-    charges.remove(doc_ids=[5])  # after an id by hand, TinyDB counts on from the highest there is
+    charges.remove(doc_ids=[5])  # after an explicit id, TinyDB continues from the highest there is
     assert charges.put({"id": "new e"}) == 5
     assert [row["id"] for row in charges.page()] == ["new e", "d", "c", "a"]
     assert [row["id"] for row in charges.page(after=4)] == ["c", "a"]
 
 
-def test_a_row_whose_removal_is_taken_back_is_on_the_page_once() -> None:
+def test_a_row_whose_removal_is_rolled_back_is_on_the_page_once() -> None:
     store = Store.memory()
     charges = store.table("charges")
     for name in "abc":
@@ -299,7 +297,7 @@ def test_rows_of_one_value_are_found_oldest_first_however_few_they_are() -> None
     assert [row["id"] for row in charges.find("project", "rare")] == [1, 8]
 
 
-def test_an_index_is_followed_when_it_leaves_a_quarter_of_the_rows_and_no_more() -> None:
+def test_an_index_is_used_when_it_selects_at_most_a_quarter_of_the_rows() -> None:
     store = Store.memory()
     charges = store.table("charges", indexes=["project"])
     for number in range(1, 42):
@@ -310,7 +308,7 @@ def test_an_index_is_followed_when_it_leaves_a_quarter_of_the_rows_and_no_more()
     assert list(table.newest_first({"project": "rare"}, None)) == [list(range(41, 0, -1))]
 
 
-def test_whoever_walks_far_walks_in_longer_strides() -> None:
+def test_a_long_scan_uses_growing_batches() -> None:
     store = Store.memory()
     charges = store.table("charges")
     charges.insert_multiple([{"id": number} for number in range(20_000)])
@@ -321,7 +319,7 @@ def test_whoever_walks_far_walks_in_longer_strides() -> None:
     assert len(strides) < 10
 
 
-def test_what_tinydb_hands_out_or_takes_in_is_nobody_elses() -> None:
+def test_rows_are_copied_into_and_out_of_the_table() -> None:
     charges = Store.memory().table("charges")
     inserted = {"id": "b"}
     charges.insert(inserted)
@@ -333,7 +331,7 @@ def test_what_tinydb_hands_out_or_takes_in_is_nobody_elses() -> None:
     assert charges.row("b") == charges.get(doc_id=1) == {"id": "b"}
 
 
-def test_a_row_that_is_put_is_kept_as_it_is() -> None:
+def test_a_row_that_is_put_is_stored_unchanged() -> None:
     charges = Store.memory().table("charges")
     mine = {"id": "a", "status": "pending"}
     assert charges.put(mine) == 1
@@ -371,7 +369,7 @@ def test_rows_without_a_key_can_be_inserted_but_not_put() -> None:
     assert len(charges) == 1
 
 
-def test_a_put_steps_over_ids_given_by_hand() -> None:
+def test_a_put_skips_explicit_ids() -> None:
     charges = Store.memory().table("charges")
     charges.put({"id": "a"})
     charges.insert_multiple([Document({"id": "b"}, 2), Document({"id": "c"}, 3)])
@@ -379,7 +377,7 @@ def test_a_put_steps_over_ids_given_by_hand() -> None:
     assert [row["id"] for row in charges.page()] == ["d", "c", "b", "a"]
 
 
-def test_a_key_or_an_index_may_come_after_the_rows() -> None:
+def test_a_key_or_an_index_may_be_added_after_the_rows() -> None:
     store = Store.memory()
     plain = store.db.table("charges")
     plain.insert_multiple([{"id": "a", "status": "pending"}, {"id": "b", "status": ["odd"]}, {}])
@@ -396,8 +394,8 @@ def test_a_key_or_an_index_may_come_after_the_rows() -> None:
         store.table("twins")
 
 
-def test_single_row_operations_never_walk_the_table() -> None:
-    class Unwalkable(dict[int, dict[str, Any]]):
+def test_single_row_operations_never_iterate_over_the_table() -> None:
+    class NotIterable(dict[int, dict[str, Any]]):
         def __iter__(self) -> Any:
             raise AssertionError("the whole table was walked")
 
@@ -409,7 +407,7 @@ def test_single_row_operations_never_walk_the_table() -> None:
         charges.put({"id": number, "status": "pending" if number % 10 == 0 else "completed"})
     charges.page()
     table = store.storage.tables["charges"]
-    table.rows = Unwalkable(table.rows)
+    table.rows = NotIterable(table.rows)
     assert store.table("charges", indexes=["status"]) is charges
     assert charges.insert({"id": "x"}) == 51
     assert charges.put({"id": "y"}) == 52
@@ -440,7 +438,7 @@ def test_an_index_knows_how_many_rows_have_a_value() -> None:
     assert (index.count("a"), index.count("b"), index.groups) == (0, 0, {})
 
 
-def test_what_the_service_looks_up_often_is_indexed() -> None:
+def test_fields_that_the_service_looks_up_often_are_indexed() -> None:
     with Sandbox() as sandbox:
         tables = ("charges", "static_charges", "deliveries")
         kept = {name: set(sandbox.world.store.storage.table_data(name).indexes) for name in tables}

@@ -1,4 +1,4 @@
-"""The table answers as TinyDB does: every operation, every id, every error; and finds rows as a full search would."""
+"""The table behaves as TinyDB does in every operation, id and error, and finds the rows of a full search."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from leyden.server.store.tinydb.table import IndexedTable
 
 
 class TextStorage(Storage):
-    """TinyDB's own JSON file storage without the file: what it writes is all it remembers."""
+    """TinyDB's own JSON file storage without the file: it keeps only the last text written."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -38,9 +38,9 @@ class TextStorage(Storage):
         self.text = json.dumps(data)
 
 
-# Operations. Each is a name (for the failure's story) and what to do with a database.
+# Operations. Each is a name (for the failure message) and a function of a database.
 
-Deed = tuple[str, Callable[[TinyDB], Any]]
+Operation = tuple[str, Callable[[TinyDB], Any]]
 TABLES = st.sampled_from(["charges", "charges", "deliveries"])
 FIELDS = st.sampled_from(["status", "project", "n"])
 VALUES = st.one_of(
@@ -61,7 +61,7 @@ CONDITIONS: st.SearchStrategy[QueryInstance] = st.one_of(
 
 
 def append(row: dict[str, Any]) -> None:
-    """A change deep inside a row, which must not reach what the row was before."""
+    """A nested change of a row, which must not change the row's former value."""
     row.setdefault("status", []).append(1)
 
 
@@ -69,7 +69,7 @@ SHALLOW_CHANGES = st.one_of(ROWS, st.sampled_from([delete("status"), increment("
 CHANGES = st.one_of(SHALLOW_CHANGES, st.just(append))
 
 
-def deed(name: str, run: Callable[..., Any], **arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Deed]:
+def operation(name: str, run: Callable[..., Any], **arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Operation]:
     return st.builds(
         lambda table, **given: (f"{table}.{name}({given})", lambda db: run(db.table(table), **deepcopy(given))),
         TABLES,
@@ -86,62 +86,68 @@ def documents(found: Any) -> Any:
     return repr(found)
 
 
-def spoilt(table: Table, cond: QueryInstance) -> Any:
-    """Ask, deface the answer, and ask for the rows: they must be unharmed."""
+def mutate_result(table: Table, cond: QueryInstance) -> Any:
+    """Search, change the result, and read the rows: they must be unchanged."""
     for row in table.search(cond):
         row["status"] = "defaced"
     table.clear_cache()
     return table.all()
 
 
-def rebirth(table: Table, known: int, row: dict[str, Any]) -> Any:
-    """Take a row away and put another in its place, which is at the end."""
+def reinsert(table: Table, known: int, row: dict[str, Any]) -> Any:
+    """Remove a row and insert another with its id, which is then the last."""
     return [table.remove(doc_ids=[known]), table.insert(Document(row, known)), table.all()]
 
 
 MIXED = st.lists(st.one_of(ROWS, DOCUMENTS), max_size=4)
 GROWING = [
-    deed("insert", lambda table, row: table.insert(row), row=ROWS),
-    deed("insert", lambda table, row: table.insert(row), row=DOCUMENTS),
-    deed("insert_multiple", lambda table, rows: table.insert_multiple(rows), rows=MIXED),
-    deed("upsert", lambda table, row: table.upsert(row), row=DOCUMENTS),
-    deed("rebirth", rebirth, known=IDS, row=ROWS),
+    operation("insert", lambda table, row: table.insert(row), row=ROWS),
+    operation("insert", lambda table, row: table.insert(row), row=DOCUMENTS),
+    operation("insert_multiple", lambda table, rows: table.insert_multiple(rows), rows=MIXED),
+    operation("upsert", lambda table, row: table.upsert(row), row=DOCUMENTS),
+    operation("reinsert", reinsert, known=IDS, row=ROWS),
 ]
 CHANGING = [
-    deed("update", lambda table, to, cond: table.update(to, cond), to=CHANGES, cond=st.one_of(st.none(), CONDITIONS)),
-    deed("update", lambda table, to, ids: table.update(to, doc_ids=ids), to=CHANGES, ids=st.lists(IDS, max_size=3)),
-    deed(
+    operation(
+        "update", lambda table, to, cond: table.update(to, cond), to=CHANGES, cond=st.one_of(st.none(), CONDITIONS)
+    ),
+    operation(
+        "update", lambda table, to, ids: table.update(to, doc_ids=ids), to=CHANGES, ids=st.lists(IDS, max_size=3)
+    ),
+    operation(
         "update_multiple",
         lambda table, updates: table.update_multiple(updates),
         # Shallow ones: TinyDB would let `append` change the list in another update's fields, for all rows after it.
         updates=st.lists(st.tuples(SHALLOW_CHANGES, CONDITIONS), max_size=2),
     ),
-    deed("upsert", lambda table, row, cond: table.upsert(row, cond), row=ROWS, cond=CONDITIONS),
-    deed("remove", lambda table, known: table.remove(doc_ids=[known]), known=IDS),
+    operation("upsert", lambda table, row, cond: table.upsert(row, cond), row=ROWS, cond=CONDITIONS),
+    operation("remove", lambda table, known: table.remove(doc_ids=[known]), known=IDS),
 ]
 ASKING = [
-    deed("search", lambda table, cond: table.search(cond), cond=CONDITIONS),
-    deed("search", spoilt, cond=CONDITIONS),
-    deed("count", lambda table, cond: table.count(cond), cond=CONDITIONS),
-    deed("contains", lambda table, cond: table.contains(cond), cond=st.one_of(st.none(), CONDITIONS)),
-    deed("get", lambda table, cond: table.get(cond), cond=st.one_of(st.none(), CONDITIONS)),
-    deed("get", lambda table, known: table.get(doc_id=known), known=st.one_of(IDS, st.sampled_from(["2", "02", True]))),
-    deed("get", lambda table, ids: table.get(doc_ids=ids), ids=st.lists(st.one_of(IDS, st.just("3")), max_size=4)),
-    deed("all", lambda table: table.all()),
-    deed("len and iter", lambda table: (len(table), next(iter(table), None))),
+    operation("search", lambda table, cond: table.search(cond), cond=CONDITIONS),
+    operation("search", mutate_result, cond=CONDITIONS),
+    operation("count", lambda table, cond: table.count(cond), cond=CONDITIONS),
+    operation("contains", lambda table, cond: table.contains(cond), cond=st.one_of(st.none(), CONDITIONS)),
+    operation("get", lambda table, cond: table.get(cond), cond=st.one_of(st.none(), CONDITIONS)),
+    operation(
+        "get", lambda table, known: table.get(doc_id=known), known=st.one_of(IDS, st.sampled_from(["2", "02", True]))
+    ),
+    operation("get", lambda table, ids: table.get(doc_ids=ids), ids=st.lists(st.one_of(IDS, st.just("3")), max_size=4)),
+    operation("all", lambda table: table.all()),
+    operation("len and iter", lambda table: (len(table), next(iter(table), None))),
     st.just(("tables", lambda db: sorted(db.tables()))),
 ]
-# What empties tables or is refused comes seldom, or there would never be much in them.
+# Operations that empty tables or are refused are rare, so that the tables fill.
 SELDOM = [
-    deed("insert", lambda table: table.insert(5)),
-    deed("insert_multiple", lambda table, rows: table.insert_multiple([*rows, "no row"]), rows=MIXED),
-    deed("upsert", lambda table, row: table.upsert(row), row=ROWS),
-    deed("remove", lambda table: table.remove()),
-    deed("remove", lambda table, known: table.remove(doc_ids=[known, known]), known=IDS),
-    deed("remove", lambda table, cond: table.remove(cond), cond=CONDITIONS),
-    deed("truncate", lambda table: table.truncate()),
-    deed("remove while walking", lambda table: [table.remove(doc_ids=[row.doc_id]) for row in table]),
-    deed(
+    operation("insert", lambda table: table.insert(5)),
+    operation("insert_multiple", lambda table, rows: table.insert_multiple([*rows, "no row"]), rows=MIXED),
+    operation("upsert", lambda table, row: table.upsert(row), row=ROWS),
+    operation("remove", lambda table: table.remove()),
+    operation("remove", lambda table, known: table.remove(doc_ids=[known, known]), known=IDS),
+    operation("remove", lambda table, cond: table.remove(cond), cond=CONDITIONS),
+    operation("truncate", lambda table: table.truncate()),
+    operation("remove while walking", lambda table: [table.remove(doc_ids=[row.doc_id]) for row in table]),
+    operation(
         "remove another while walking",
         lambda table, known: [(table.remove(doc_ids=[known]), row) for row in table],
         known=IDS,
@@ -149,7 +155,7 @@ SELDOM = [
     st.just(("drop_table", lambda db: db.drop_table("deliveries"))),
     st.just(("drop_tables", lambda db: db.drop_tables())),
 ]
-DEEDS: st.SearchStrategy[Deed] = st.sampled_from(
+OPERATIONS: st.SearchStrategy[Operation] = st.sampled_from(
     [*GROWING, *CHANGING, *ASKING, *GROWING, *CHANGING, st.sampled_from(SELDOM).flatmap(lambda chosen: chosen)]
 ).flatmap(lambda chosen: chosen)
 
@@ -166,14 +172,14 @@ def contents(db: TinyDB) -> Any:
 
 
 @settings(max_examples=100)
-@given(deeds=st.one_of(st.lists(DEEDS, max_size=20), st.lists(DEEDS, min_size=60, max_size=200)))
-def test_every_operation_answers_as_stock_tinydb_does(deeds: list[Deed]) -> None:
+@given(operations=st.one_of(st.lists(OPERATIONS, max_size=20), st.lists(OPERATIONS, min_size=60, max_size=200)))
+def test_every_operation_returns_what_stock_tinydb_returns(operations: list[Operation]) -> None:
     stock = TinyDB(storage=TextStorage)
     with tempfile.TemporaryDirectory() as place:
         ours = [Database(storage=RowStorage), Database(place, storage=JournalStorage)]
         for db in ours:
             db.table("charges", indexes=["status", "project"])
-        for story, act in deeds:
+        for story, act in operations:
             expected = answer(act, stock)
             for db in ours:
                 assert answer(act, db) == expected, story
@@ -181,7 +187,7 @@ def test_every_operation_answers_as_stock_tinydb_does(deeds: list[Deed]) -> None
         for db in ours:
             assert contents(db) == expected
             db.close()
-        # And the file holds it all, in the same sequence, whoever opens it.
+        # The file holds the same rows in the same sequence when it is opened again.
         with Database(place, storage=JournalStorage) as again:
             assert contents(again) == expected
         with TinyDB(place, storage=JournalStorage) as stock_table_on_our_storage:
@@ -189,12 +195,12 @@ def test_every_operation_answers_as_stock_tinydb_does(deeds: list[Deed]) -> None
 
 
 @settings(max_examples=60)
-@given(deeds=st.lists(DEEDS, max_size=20))
-def test_the_stock_table_works_on_our_storages_too(deeds: list[Deed]) -> None:
+@given(operations=st.lists(OPERATIONS, max_size=20))
+def test_the_stock_table_works_on_our_storages_too(operations: list[Operation]) -> None:
     stock = TinyDB(storage=TextStorage)
     with tempfile.TemporaryDirectory() as place:
         ours = [TinyDB(storage=RowStorage), TinyDB(place, storage=JournalStorage)]
-        for story, act in deeds:
+        for story, act in operations:
             expected = answer(act, stock)
             for db in ours:
                 assert answer(act, db) == expected, story
@@ -205,40 +211,44 @@ def test_the_stock_table_works_on_our_storages_too(deeds: list[Deed]) -> None:
 
 
 class Thrown(Exception):
-    """What ends a commit that is to fail."""
+    """Raised to roll a commit back."""
 
 
-def do_and_fail(store: Store, *deeds: Callable[[TinyDB], Any]) -> None:
+def do_and_fail(store: Store, *operations: Callable[[TinyDB], Any]) -> None:
     with store.commit():
-        for act in deeds:
+        for act in operations:
             answer(act, store.db)
         raise Thrown
 
 
 @settings(max_examples=70)
-@given(batches=st.lists(st.tuples(st.lists(DEEDS, min_size=1, max_size=8), st.booleans()), min_size=3, max_size=12))
-def test_a_commit_changes_no_answer_and_a_failed_one_leaves_no_trace(batches: list[tuple[list[Deed], bool]]) -> None:
+@given(
+    batches=st.lists(st.tuples(st.lists(OPERATIONS, min_size=1, max_size=8), st.booleans()), min_size=3, max_size=12)
+)
+def test_a_commit_changes_no_result_and_a_failed_one_leaves_no_trace(
+    batches: list[tuple[list[Operation], bool]],
+) -> None:
     stock = TinyDB(storage=TextStorage)
     with tempfile.TemporaryDirectory() as place:
         stores = [Store.memory(), Store.open(place)]
         for store in stores:
             for name in ("charges", "deliveries"):
                 store.table(name, key=None, indexes=["status", "n"])
-        for deeds, kept in batches:
+        for operations, kept in batches:
             for store in stores:
                 before, sequence = store.snapshot(), sequences(store)
                 with pytest.raises(Thrown):
-                    do_and_fail(store, *(act for _, act in deeds))
+                    do_and_fail(store, *(act for _, act in operations))
                 assert as_data(store) == as_data(Store.from_snapshot(before))
                 assert sequences(store) == sequence
             if kept:
-                expected = [answer(act, stock) for _, act in deeds]
+                expected = [answer(act, stock) for _, act in operations]
                 for store in stores:
                     with store.commit():
-                        assert [answer(act, store.db) for _, act in deeds] == expected
+                        assert [answer(act, store.db) for _, act in operations] == expected
         for store in stores:
             assert contents(store.db) == contents(stock)
-            assert_indexes_tell_the_truth(store)
+            assert_indexes_match_the_rows(store)
             store.close()
         with Store.open(place) as again:
             assert contents(again.db) == contents(stock)
@@ -255,7 +265,7 @@ def sequences(store: Store) -> Mapping[str, list[int]]:
     return {name: list(table.rows) for name, table in store.storage.tables.items()}
 
 
-def assert_indexes_tell_the_truth(store: Store) -> None:
+def assert_indexes_match_the_rows(store: Store) -> None:
     for name, table in store.storage.tables.items():
         fresh = TableData(RowStorage(), name)
         for doc_id, row in table.rows.items():
@@ -282,7 +292,7 @@ def test_an_id_given_as_text_is_the_same_id_only_once_it_is_written() -> None:
         assert documents(table.all()) == documents([Document({"n": 2}, 2)])
 
 
-def test_the_stock_table_walks_over_what_was_there_when_it_began() -> None:
+def test_the_stock_table_iterates_over_the_rows_at_the_start() -> None:
     db = TinyDB(storage=RowStorage)
     db.insert_multiple([{"n": 1}, {"n": 2}])
     assert [(row["n"], db.remove(doc_ids=[2])) for row in db] == [(1, [2]), (2, [])]
@@ -298,7 +308,7 @@ def test_a_table_that_persists_empty_exists_at_once_and_is_empty() -> None:
         assert type(db).table_class(db.storage, "charges", persist_empty=True).insert({"n": 2}) == 1
 
 
-def test_the_query_cache_forgets_what_has_changed() -> None:
+def test_the_query_cache_is_emptied_by_a_change() -> None:
     store = Store.memory()
     charges = store.table("charges")
     pending = where("status") == "pending"
@@ -320,7 +330,7 @@ def test_the_query_cache_is_emptied_by_an_operation_that_finds_nothing_to_do_too
     assert charges.search(where("id") == "a") == [{"id": "a"}]
 
 
-def test_what_is_written_whole_is_kept_to_the_type_and_the_sequence() -> None:
+def test_a_table_written_as_a_whole_keeps_types_and_sequence() -> None:
     storage = RowStorage()
     before = {"1": {"n": 1}, "2": {"n": 0}, "3": {}}
     after = {"2": {"n": False}, "1": {"n": 1.0}}
@@ -330,7 +340,7 @@ def test_what_is_written_whole_is_kept_to_the_type_and_the_sequence() -> None:
         assert json.dumps(kept) == json.dumps(tables)
 
 
-def test_the_journal_says_only_what_has_changed_when_a_table_is_written_whole(tmp_path: Path) -> None:
+def test_the_journal_holds_only_the_changes_when_a_table_is_written_as_a_whole(tmp_path: Path) -> None:
     with TinyDB(tmp_path, storage=JournalStorage) as db:
         db.insert_multiple([{"n": 1}, {"n": 2}, {"n": 3}])
         db.update({"n": 9}, doc_ids=[2])
@@ -350,7 +360,7 @@ def test_a_table_that_was_read_may_be_written_as_another() -> None:
 
 
 def test_the_usual_table_stays_in_the_order_of_its_ids() -> None:
-    """While it is, putting rows back in place takes no note of where they stood."""
+    """While it is, a rollback of rows needs no record of their positions."""
     store = Store.memory()
     charges = store.table("charges")
     table = store.storage.tables["charges"]
@@ -370,7 +380,7 @@ def test_the_usual_table_stays_in_the_order_of_its_ids() -> None:
     assert table.ascending
 
 
-def test_rows_come_back_in_their_places_whatever_stood_there_meanwhile() -> None:
+def test_a_rollback_restores_rows_at_their_positions() -> None:
     store = Store.memory()
     charges = store.table("charges")
     charges.insert_multiple([Document({"id": "a"}, 1), Document({"id": "c"}, 3)])
@@ -393,7 +403,7 @@ def test_a_table_is_given_its_key_and_indexes_with_its_name() -> None:
     assert list(charges._data.indexes) == ["status"]
 
 
-def test_ids_counted_for_what_failed_are_given_again_once_the_table_is_dropped() -> None:
+def test_ids_used_by_failed_inserts_are_reused_once_the_table_is_dropped() -> None:
     for db in (TinyDB(storage=TextStorage), Database(storage=RowStorage)):
         for first in (3, 1):
             with pytest.raises(ValueError, match="not a Mapping"):
@@ -404,7 +414,7 @@ def test_ids_counted_for_what_failed_are_given_again_once_the_table_is_dropped()
             db.drop_table("charges")
 
 
-def test_two_views_of_one_table_both_forget_what_either_has_changed() -> None:
+def test_a_change_empties_the_query_caches_of_both_views_of_a_table() -> None:
     storage = RowStorage()
     one, other = (IndexedTable(storage, "charges", key="id") for _ in range(2))
     one.put({"id": "a"})
@@ -415,7 +425,7 @@ def test_two_views_of_one_table_both_forget_what_either_has_changed() -> None:
 
 
 @pytest.mark.parametrize(("named", "room"), [({}, 10), ({"cache_size": 2}, 2), ({"cache_size": 0}, 0)])
-def test_a_query_cache_holds_as_many_answers_as_it_was_given_room_for(named: dict[str, int], room: int) -> None:
+def test_a_query_cache_holds_as_many_results_as_its_capacity(named: dict[str, int], room: int) -> None:
     for db in (TinyDB(storage=TextStorage), Database(storage=RowStorage)):
         charges = db.table("charges", **named)
         charges.insert({"n": 1})
