@@ -1,1 +1,1 @@
-"""What Leyden costs, each figure beside its ceiling or its rival of the same run: `python -m tests.benchmarks`."""
+"""Benchmarks, each compared with a ceiling or another implementation in the same run: `python -m tests.benchmarks`."""

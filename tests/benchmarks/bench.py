@@ -1,4 +1,4 @@
-"""One run of the benchmarks: its scale, a folder to throw away, and the big store that several parts look at."""
+"""One run of the benchmarks: its scale, a temporary folder, and the big store that several parts use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Stock:
 
 
 class Bench:
-    """What a part is given."""
+    """The argument of each part."""
 
     def __init__(self, scale: Scale) -> None:
         self.scale = scale
@@ -71,7 +71,7 @@ class Bench:
 
 
 def charge_body(number: int = 0) -> dict[str, object]:
-    """What a shop asks for."""
+    """The body of a request for a charge."""
     return {
         "amount": "250000",
         "description": "Flat white, table 7",

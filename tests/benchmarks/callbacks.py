@@ -1,4 +1,4 @@
-"""Callbacks a second to a receiver that is never the slow one: courier and whole outbox, beside bare clients."""
+"""Callbacks a second to a fast receiver: transport and complete outbox, beside bare clients."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ def rows(bench: Bench) -> Iterator[Row]:
 
         runs = {
             "aiohttp": run(_by_aiohttp, 4_000),
-            "courier": run(_by_courier, 4_000),
+            "transport": run(_by_transport, 4_000),
             "outbox": run(lambda where, count: _by_outbox(contract, where, count), 4_000),
             "httpx2": run(lambda where, count: _by_httpx(httpx2, where, count), 1_000),
         }
         if httpx is not None:
             runs["httpx"] = run(lambda where, count: _by_httpx(httpx, where, count), 200)
-        in_turn(1, runs)  # so that none pays for what is done once
+        in_turn(1, runs)  # a warm-up, so that no measurement includes one-time costs
         found = in_turn(bench.scale.repeats, runs)
     goals = {"aiohttp": Goal("at least", 0.5), "httpx": Goal("at least", 25)}
-    for what, name in (("courier", "courier"), ("whole outbox", "outbox")):
+    for what, name in (("transport", "transport"), ("complete outbox", "outbox")):
         text = f"callbacks by the {what}, {CONCURRENCY} at once"
         for client in ("aiohttp", "httpx2", "httpx"):
             if client in found:
@@ -105,8 +105,8 @@ async def _by_httpx(library: Any, url: str, count: int) -> float:
         return await _shared(count, lambda: client.post(url, content=_BODY, headers=_HEADERS))
 
 
-async def _by_courier(url: str, count: int) -> float:
-    courier = HttpTransport()
+async def _by_transport(url: str, count: int) -> float:
+    http = HttpTransport()
     post = CallbackRequest("delivery", 1, url, _HEADERS, _BODY, 3_000, 15_000)
     left = iter(range(count - CONCURRENCY))
 
@@ -114,14 +114,14 @@ async def _by_courier(url: str, count: int) -> float:
         if answer.status != 200:
             raise BenchmarkError(f"a callback was answered {answer}")
         if next(left, None) is not None:
-            courier.post(sent, answered)
+            http.post(sent, answered)
 
     began = time.perf_counter()
     for _ in range(CONCURRENCY):
-        courier.post(post, answered)
-    await courier.wait_idle()
+        http.post(post, answered)
+    await http.wait_idle()
     took = time.perf_counter() - began
-    await courier.close()
+    await http.close()
     return took
 
 

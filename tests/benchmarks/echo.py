@@ -21,7 +21,7 @@ async def named(request: Request) -> JSONResponse:
 
 
 def main() -> None:
-    """Serve until told to stop."""
+    """Serve until a signal stops it."""
     app = Starlette(routes=[Route("/echo", echo, methods=["POST"]), Route("/echo/{id}", named)])
     listener = open_listener("127.0.0.1", 0)
     run_server(app, listener, ready=lambda: print(f"echo listening on {base_url(listener)}", flush=True))

@@ -82,8 +82,8 @@ def _events(bench: Bench) -> Row:
     sent = walks.routes(graph, bench.scale.of(10_000, 50))
     ends: list[list[int]] = []
 
-    def rate(story: Callable[..., tuple[float, int, list[int]]]) -> float:
-        spent, events, balances = story(graph, sent)
+    def rate(simulate: Callable[..., tuple[float, int, list[int]]]) -> float:
+        spent, events, balances = simulate(graph, sent)
         ends.append(balances)
         return events / spent
 
@@ -91,7 +91,7 @@ def _events(bench: Bench) -> Row:
     if any(end != ends[0] for end in ends):
         raise BenchmarkError("the two stories of one walk ended with different balances")
     return compared(
-        PART, "events of HTLCs on their way", RATE, [found["ours"]], "SimPy, the same story", [found["simpy"]],
+        PART, "HTLC events", RATE, [found["ours"]], "SimPy, the same scenario", [found["simpy"]],
         goal=Goal("at least", 2),
     )  # fmt: skip
 
@@ -127,7 +127,7 @@ def _ways(bench: Bench, graph: Graph) -> Row:
 
     found = in_turn(bench.scale.repeats, {"ours": ours, "theirs": theirs})
     return compared(
-        PART, "a payer's best way, one recipient", COST, [found["ours"]], "networkx, a search each", [found["theirs"]],
+        PART, "cheapest path to one recipient", COST, [found["ours"]], "networkx, one search each", [found["theirs"]],
         times_less=True,
     )  # fmt: skip
 
@@ -144,14 +144,14 @@ def _room(bench: Bench) -> Iterator[Row]:
             with sandbox.fork():
                 spans.append(time.process_time() - began)
     yield Row(PART, "fork of 10,000 nodes", COST, (median(spans),), "", (), (), goal=Goal("at most", 1, absolute=True))
-    story = (
+    program = (
         "from pathlib import Path\nfrom leyden import Sandbox\nsandbox = Sandbox(seed=1, network='{}')\n"
         "sandbox.wallet('ana').pay(sandbox.charges.create(amount='250000', description='tea', expiresIn=60))\n"
         "sandbox.run('1m')\nprint(Path('/proc/self/status').read_text().split('VmRSS:')[1].split()[0] + '000')"
     )
     sizes = []
     for network in (what, "scale-free:10"):
-        done = started([sys.executable, "-c", story.format(network)], capture_output=True, text=True, check=False)
+        done = started([sys.executable, "-c", program.format(network)], capture_output=True, text=True, check=False)
         if done.returncode:
             raise BenchmarkError(done.stderr[-300:])
         sizes.append(float(done.stdout))

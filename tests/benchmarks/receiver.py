@@ -1,4 +1,4 @@
-"""A callback receiver that is never the slow one: it answers 200 as soon as a whole request is there."""
+"""A fast callback receiver: it answers 200 as soon as a request is complete."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Answering(asyncio.Protocol):
 
 
 async def serve() -> None:
-    """Answer until told to stop."""
+    """Serve until a signal stops it."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)

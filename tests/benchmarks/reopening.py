@@ -1,4 +1,4 @@
-"""Opening a big store again, and looking around in it: lists, filters, pages."""
+"""Reopening a big store, and reading from it: lists, filters, pages."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _looks(*servers: Served) -> dict[str, list[str]]:
         "100 by status": ["/v0/charges?limit=100&status=expired"] * 2,
         "10 by internalId": ["/v0/charges?limit=10&internalId=order-42"] * 2,
         "100 by time": ["/v0/charges?limit=100&createdBefore=2030-01-01T09:00:01Z"] * 2,
-        "none to find": ["/v0/charges?limit=100&createdBefore=2029-01-01T00:00:00Z"] * 2,
+        "no match": ["/v0/charges?limit=100&createdBefore=2029-01-01T00:00:00Z"] * 2,
     }
 
 

@@ -183,7 +183,7 @@ def _measured(bench: Bench, contenders: dict[str, Contender], size: int) -> Iter
 
 
 def _seconds(run: Operation, first: int, count: int, status: str) -> float:
-    """Seconds for one call, over `count` rows from number `first`. Waiting for the disk counts: by the wall's clock."""
+    """Seconds for one call, over `count` rows from number `first`. In real time: disk waits count."""
     rows = [(number, document(number, status)) for number in range(first, first + count)]
     began = time.perf_counter()
     for number, row in rows:

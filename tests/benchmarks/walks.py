@@ -1,4 +1,4 @@
-"""One story told twice: HTLCs that lock hop by hop along their routes and come back, by our engine and by SimPy.
+"""One scenario in two simulators: HTLCs that lock hop by hop along their routes and resolve, by our engine and SimPy.
 
 Both keep the same channels, ask each hop for the same latency and policy, refuse what does not fit, and check after
 every step that the channel adds up; they must end with the same balances, to the msat.
@@ -21,14 +21,14 @@ from leyden.lightning.routing.pathfinding import Route
 from leyden.lightning.topology.graph import Graph
 from tests.benchmarks.measuring import BenchmarkError
 
-# Everybody is up and nobody sticks: what is left is events and money.
-WEATHER = NetworkConditions(stuck_share=0.0, up_share=1.0)
+# Every node is online and no HTLC is stuck, so that only events and balances are measured.
+CONDITIONS = NetworkConditions(stuck_share=0.0, up_share=1.0)
 _FINAL = 800_200
 
 
 def engine_on(graph: Graph) -> Engine:
     """A fresh engine."""
-    return Engine(graph, 0, lambda name: sha256(name.encode()).digest(), conditions=WEATHER)
+    return Engine(graph, 0, lambda name: sha256(name.encode()).digest(), conditions=CONDITIONS)
 
 
 def routes(graph: Graph, count: int) -> list[Route]:
@@ -62,7 +62,7 @@ def ours(graph: Graph, sent: list[Route]) -> tuple[float, int, list[int]]:
 
 
 class _Channels:
-    """What the SimPy story knows: the same balances, policies, weather and blocks."""
+    """The state of the SimPy model: the same balances, policies, conditions and blocks."""
 
     def __init__(self, graph: Graph) -> None:
         engine = engine_on(graph)
@@ -71,13 +71,13 @@ class _Channels:
         self.terms, self.spans, self.conditions = engine.policies, engine.conditions.latencies_ms, engine.conditions
         self.steps = 0
 
-    def lock(self, edge: int, carried: int, luck: int, now: int) -> int:
+    def lock(self, edge: int, carried: int, seed: int, now: int) -> int:
         """0, or the code of the refusal."""
         self.steps += 1
         rest, conditions, engine = self.balance[edge] - carried, self.conditions, self.engine
         if rest < self.reserve[edge >> 1] or self.slots[edge] >= MAX_ACCEPTED_HTLCS:
             return TEMPORARY_CHANNEL_FAILURE
-        if luck in conditions.stuck or not (conditions.always_up or conditions.is_up(self.terms.target[edge], now)):
+        if seed in conditions.stuck or not (conditions.always_up or conditions.is_up(self.terms.target[edge], now)):
             return TEMPORARY_CHANNEL_FAILURE
         if now >= engine.next_block:
             engine.now = now
@@ -98,7 +98,7 @@ class _Channels:
 
     def check(self, edge: int) -> None:
         if self.balance[edge] + self.balance[edge ^ 1] + self.in_flight[edge >> 1] != self.capacity[edge >> 1]:
-            raise BenchmarkError("the SimPy story loses money")
+            raise BenchmarkError("the SimPy model loses money")
 
 
 def simpys(graph: Graph, sent: list[Route]) -> tuple[float, int, list[int]]:
@@ -111,11 +111,11 @@ def simpys(graph: Graph, sent: list[Route]) -> tuple[float, int, list[int]]:
     world = simpy.Environment()
     source, target, spans = channels.terms.source, channels.terms.target, channels.spans
 
-    def travel(route: Route, luck: int) -> Iterator[Any]:
+    def travel(route: Route, seed: int) -> Iterator[Any]:
         edges, amounts = route.edges, route.amounts
         place, code = 0, 0
         while place < len(edges):
-            draw = table_index(luck, place)
+            draw = table_index(seed, place)
             code = channels.lock(edges[place], amounts[place], draw, world.now)
             if code:
                 break
@@ -125,7 +125,7 @@ def simpys(graph: Graph, sent: list[Route]) -> tuple[float, int, list[int]]:
             yield world.timeout(1)
         while place:
             place -= 1
-            yield world.timeout(spans[source[edges[place]]][table_index(luck, place + BACKWARD_HOPS) >> 4])
+            yield world.timeout(spans[source[edges[place]]][table_index(seed, place + BACKWARD_HOPS) >> 4])
             channels.unlock(edges[place], amounts[place], not code)
 
     def senders() -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""The console: every story here is told by a browser that presses its buttons and reads what it shows."""
+"""The console: in each test a browser presses its buttons and reads what it shows."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def choose(tab: Tab, place: str, value: str) -> None:
 # The page itself
 
 
-def test_the_page_needs_no_key_and_may_run_its_own_script_alone(sandbox: Sandbox) -> None:
+def test_the_page_needs_no_key_and_may_run_only_its_own_script(sandbox: Sandbox) -> None:
     url = f"{sandbox.serve()}/console"
     answer = httpx2.get(url)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
@@ -78,21 +78,21 @@ def test_the_page_needs_no_key_and_may_run_its_own_script_alone(sandbox: Sandbox
     assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
 
 
-def test_without_a_control_plane_there_is_no_console() -> None:
+def test_without_a_control_api_there_is_no_console() -> None:
     with served_leyden("--no-control") as client:
         assert client("GET", "/console")[0] == 404
 
 
-def test_serving_says_where_the_console_is() -> None:
+def test_serve_prints_the_consoles_url() -> None:
     with served_leyden() as client:
         assert httpx2.get(f"{client.url}/console").status_code == 200
 
 
-# What a person does on it
+# Actions
 
 
 @needs_browser
-def test_a_charge_is_made_paid_and_called_back(console: Tab, sandbox: Sandbox) -> None:
+def test_a_charge_is_created_and_paid_and_its_callback_is_shown(console: Tab, sandbox: Sandbox) -> None:
     fill(console, amount="1250000", description="Cake for six", expiresIn="90")
     console.click("Create")
     console.until(f"{STATUSES} === 'pending'")
@@ -109,7 +109,7 @@ def test_a_charge_is_made_paid_and_called_back(console: Tab, sandbox: Sandbox) -
 
 
 @needs_browser
-def test_what_was_done_stands_there_as_a_command_that_does_it(console: Tab, sandbox: Sandbox) -> None:
+def test_each_action_is_shown_as_the_command_that_does_it(console: Tab, sandbox: Sandbox) -> None:
     fill(console, description="Jo's tea")
     console.click("Create")
     console.until(f"{STATUSES} === 'pending'")
@@ -121,7 +121,7 @@ def test_what_was_done_stands_there_as_a_command_that_does_it(console: Tab, sand
 
 
 @needs_browser
-def test_time_moves_as_far_as_is_said(console: Tab) -> None:
+def test_time_advances_by_the_duration_entered(console: Tab) -> None:
     fill(console, expiresIn="5400")
     console.click("Create")
     console.until(f"{CHARGES}.innerText.includes('in 90 min')")
@@ -133,7 +133,7 @@ def test_time_moves_as_far_as_is_said(console: Tab) -> None:
 
 
 @needs_browser
-def test_a_held_payment_is_settled_and_another_given_back(console: Tab, sandbox: Sandbox) -> None:
+def test_a_held_payment_is_settled_and_another_is_cancelled(console: Tab, sandbox: Sandbox) -> None:
     console.click("Create")
     console.until(f"{STATUSES} === 'pending'")
     choose(console, DETAIL, "hold")
@@ -161,7 +161,7 @@ def test_a_node_loses_an_invoice(console: Tab, sandbox: Sandbox) -> None:
 
 
 @needs_browser
-def test_an_inbox_is_told_to_fail_and_the_message_is_sent_again(console: Tab, sandbox: Sandbox) -> None:
+def test_an_inbox_is_scripted_to_fail_and_the_message_is_sent_again(console: Tab, sandbox: Sandbox) -> None:
     sandbox.charges.create(amount="250000", description="Before", callbackUrl="http://inbox.localhost/x", expiresIn=1)
     sandbox.advance("1s")
     console("dispatchEvent(new Event('focus'))")
@@ -183,7 +183,7 @@ def test_an_inbox_is_told_to_fail_and_the_message_is_sent_again(console: Tab, sa
 
 
 @needs_browser
-def test_what_a_client_writes_is_shown_as_it_was_written(console: Tab, sandbox: Sandbox) -> None:
+def test_a_clients_text_is_shown_unchanged(console: Tab, sandbox: Sandbox) -> None:
     sandbox.charges.create(
         amount="1000", description="<img src=x onerror='document.title=\"taken\"'>", internalId="<b>"
     )
@@ -196,7 +196,7 @@ def test_what_a_client_writes_is_shown_as_it_was_written(console: Tab, sandbox: 
 
 
 @needs_browser
-def test_a_refusal_says_what_is_wrong_and_changes_nothing(console: Tab, sandbox: Sandbox) -> None:
+def test_a_refusal_names_the_error_and_changes_nothing(console: Tab, sandbox: Sandbox) -> None:
     fill(console, amount="12.5")
     console.click("Create")
     console.until(f"{VERDICT}.startsWith('/amount expected whole millisatoshis')")
@@ -215,7 +215,7 @@ def test_an_unknown_key_is_asked_for_again(console: Tab) -> None:
 
 
 @needs_browser
-def test_older_charges_come_in_portions(console: Tab, sandbox: Sandbox) -> None:
+def test_older_charges_are_loaded_in_pages(console: Tab, sandbox: Sandbox) -> None:
     for number in range(27):
         sandbox.charges.create(amount="1000", description=f"Tea {number}")
     console("dispatchEvent(new Event('focus'))")
@@ -226,7 +226,7 @@ def test_older_charges_come_in_portions(console: Tab, sandbox: Sandbox) -> None:
 
 
 @needs_browser
-def test_another_client_is_followed_when_that_is_asked_for(console: Tab, sandbox: Sandbox) -> None:
+def test_automatic_refresh_shows_the_changes_of_another_client(console: Tab, sandbox: Sandbox) -> None:
     console("document.getElementById('follow').click()")
     httpx2.post(
         f"{sandbox.serve()}/v0/charges",
@@ -250,7 +250,7 @@ def test_the_clock_is_made_live_and_a_rate_set_elsewhere_is_shown(anywhere: Tab)
 
 
 @needs_browser
-def test_a_clock_that_may_not_run_is_shown_to_stand_still(console: Tab) -> None:
+def test_a_clock_that_cannot_run_is_shown_as_paused(console: Tab) -> None:
     clock = "document.querySelector('.clock')"
     choose(console, clock, "60")
     console.until(f"{VERDICT}.startsWith('/rate the clock of a sandbox that is not served is paused')")
@@ -258,7 +258,7 @@ def test_a_clock_that_may_not_run_is_shown_to_stand_still(console: Tab) -> None:
 
 
 @needs_browser
-def test_a_world_begun_anew_is_shown_anew(console: Tab, sandbox: Sandbox) -> None:
+def test_a_reset_world_is_shown_again(console: Tab, sandbox: Sandbox) -> None:
     console.click("Create")
     console.until(f"{DETAIL}.innerText.includes('Coffee')")
     sandbox.ask("POST", "/sandbox/v1/reset", {"seed": 8, "start": START})

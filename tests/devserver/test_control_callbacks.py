@@ -1,4 +1,4 @@
-"""The control plane's hold on callbacks: seen to the byte, sent again, waited for, broken and mended."""
+"""Callbacks in the control API: inspection to the byte, replay, waiting, faults."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_one_delivery_is_shown_with_its_attempts_to_the_byte(sandbox: Sandbox) -
     assert delivery["attempts"][1]["dueAt"] > delivery["attempts"][0]["answeredAt"]
 
 
-def test_an_attempt_that_a_fault_struck_shows_what_really_left(sandbox: Sandbox) -> None:
+def test_an_attempt_with_a_fault_shows_the_bytes_that_were_sent(sandbox: Sandbox) -> None:
     for kind in ("changed_body", "drop"):
         sandbox.ask("POST", "/sandbox/v1/faults", {"kind": kind})
     sandbox.receiver("shop").answers([500])
@@ -80,7 +80,7 @@ def test_an_attempt_that_a_fault_struck_shows_what_really_left(sandbox: Sandbox)
     assert sound["sent"] is None
 
 
-def test_an_unknown_delivery_is_not_there(sandbox: Sandbox) -> None:
+def test_an_unknown_delivery_is_not_found(sandbox: Sandbox) -> None:
     for method, path in (("GET", "deliveries/nothing"), ("POST", "deliveries/nothing/replay")):
         with pytest.raises(ApiError, match="404"):
             sandbox.ask(method, f"/sandbox/v1/{path}")
@@ -89,7 +89,7 @@ def test_an_unknown_delivery_is_not_there(sandbox: Sandbox) -> None:
 # Sending again
 
 
-def test_a_replay_is_the_same_message_once_more(sandbox: Sandbox) -> None:
+def test_a_replay_sends_the_same_message_again(sandbox: Sandbox) -> None:
     delivery = only_delivery(sandbox, paid(sandbox))
     sandbox.advance("6m")
     again = sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery['id']}/replay")
@@ -101,7 +101,7 @@ def test_a_replay_is_the_same_message_once_more(sandbox: Sandbox) -> None:
     assert sandbox.ask("GET", f"/sandbox/v1/deliveries/{delivery['id']}")["status"] == "delivered"
 
 
-def test_a_replay_reaches_a_receiver_that_had_said_never_again(sandbox: Sandbox) -> None:
+def test_a_replay_is_sent_to_a_receiver_that_had_answered_410(sandbox: Sandbox) -> None:
     sandbox.receiver("shop").answers([410])
     delivery = only_delivery(sandbox, paid(sandbox))
     assert delivery["status"] == "stopped"
@@ -110,7 +110,7 @@ def test_a_replay_reaches_a_receiver_that_had_said_never_again(sandbox: Sandbox)
     assert sandbox.ask("GET", f"/sandbox/v1/deliveries/{delivery['id']}")["status"] == "delivered"
 
 
-def test_what_is_under_way_is_not_sent_a_second_time(sandbox: Sandbox) -> None:
+def test_a_delivery_in_flight_is_not_sent_a_second_time(sandbox: Sandbox) -> None:
     sandbox.receiver("shop").answers(["timeout"])
     charge = sandbox.charges.create(amount="21000", description="tea", callbackUrl=HOOK)
     sandbox.wallet("ana").pay(charge)
@@ -154,7 +154,7 @@ def test_a_wait_for_a_charge_that_does_not_exist_is_refused(sandbox: Sandbox) ->
         sandbox.ask("POST", "/sandbox/v1/deliveries/wait", body)
 
 
-def test_a_static_charges_id_stands_for_its_payments(sandbox: Sandbox) -> None:
+def test_a_static_charges_id_selects_its_payments(sandbox: Sandbox) -> None:
     tips = sandbox.static_charges.create(minAmount="1000", maxAmount="1000", description="Tips", callbackUrl=HOOK)
     assert sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"count": 1, "chargeId": tips.id})["count"] == 0
     for _ in range(2):
@@ -166,7 +166,7 @@ def test_a_static_charges_id_stands_for_its_payments(sandbox: Sandbox) -> None:
     assert sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"count": 2, "chargeId": tips.id})["reached"]
 
 
-def test_a_notebook_that_serves_its_sandbox_is_not_kept_waiting_either(sandbox: Sandbox) -> None:
+def test_a_wait_does_not_block_a_notebook_that_serves_its_sandbox(sandbox: Sandbox) -> None:
     sandbox.serve()
     assert not sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"count": 1, "timeout": 5})["reached"]
 
@@ -214,9 +214,9 @@ def test_an_inbox_answers_as_its_script_says(sandbox: Sandbox) -> None:
         "answers": [500, "timeout", {"status": 429, "headers": {"Retry-After": "30"}}],
         "always": "commit_then_500",
     }
-    told = sandbox.ask("PUT", "/sandbox/v1/inboxes/shop/script", script)["script"]
-    assert [reply["status"] for reply in told["answers"]] == [500, 200, 429]
-    assert (told["rules"][0]["say"]["status"], told["always"]["commits"]) == (410, True)
+    shown = sandbox.ask("PUT", "/sandbox/v1/inboxes/shop/script", script)["script"]
+    assert [reply["status"] for reply in shown["answers"]] == [500, 200, 429]
+    assert (shown["rules"][0]["say"]["status"], shown["always"]["commits"]) == (410, True)
     charge = paid(sandbox)
     sandbox.charges.create(amount="1000", description="tea", callbackUrl=HOOK, expiresIn=60)
     sandbox.run()
@@ -235,11 +235,11 @@ def test_a_script_with_a_decimal_point_changes_nothing(sandbox: Sandbox) -> None
     assert sandbox.ask("GET", "/sandbox/v1/inboxes/shop")["script"]["always"]["status"] == 503
 
 
-def test_the_script_that_an_inbox_shows_can_be_given_back(sandbox: Sandbox) -> None:
+def test_the_script_that_an_inbox_shows_can_be_set_again(sandbox: Sandbox) -> None:
     script = {"answers": [503, "huge", {"delay": "2s", "body": "soon"}], "always": "empty"}
-    told = sandbox.ask("PUT", "/sandbox/v1/inboxes/shop/script", script)["script"]
-    said = {"answers": told["answers"], "always": told["always"]}
-    assert sandbox.ask("PUT", "/sandbox/v1/inboxes/blog/script", said)["script"] == told
+    shown = sandbox.ask("PUT", "/sandbox/v1/inboxes/shop/script", script)["script"]
+    said = {"answers": shown["answers"], "always": shown["always"]}
+    assert sandbox.ask("PUT", "/sandbox/v1/inboxes/blog/script", said)["script"] == shown
 
 
 # Faults
@@ -277,7 +277,7 @@ def test_the_document_and_the_integrators_page_name_every_kind_there_is() -> Non
         ({"kind": "drop", "delay": "999999h"}, 400),
     ],
 )
-def test_a_fault_that_could_never_strike_is_refused(sandbox: Sandbox, body: dict, status: int) -> None:
+def test_a_fault_that_could_never_apply_is_refused(sandbox: Sandbox, body: dict, status: int) -> None:
     with pytest.raises(ApiError) as refused:
         sandbox.ask("POST", "/sandbox/v1/faults", body)
     assert refused.value.status == status
@@ -314,7 +314,7 @@ def test_a_served_wait_ends_when_the_delivery_is_there(client: Client) -> None:
         assert answers[0]["reached"]
 
 
-def test_a_served_wait_in_vain_says_so(client: Client) -> None:
+def test_a_served_wait_that_times_out_reports_it(client: Client) -> None:
     began = time.monotonic()
     waited = client.ok("POST", "/sandbox/v1/deliveries/wait", {"count": 1_000, "timeout": 0.2})
     assert not waited["reached"]
@@ -345,7 +345,7 @@ def test_a_served_inbox_is_below_inbox_localhost(client: Client) -> None:
     assert "shop.inbox" in problem["detail"]
 
 
-def test_a_served_inbox_and_its_script_outlive_the_process(tmp_path: Path) -> None:
+def test_a_served_inbox_and_its_script_survive_a_restart(tmp_path: Path) -> None:
     options = ("--data", str(tmp_path / "data"), "--rate", "0", "--start", "2030-01-01T09:00:00Z", "--seed", "3")
     script = {"answers": [500, 503, {"status": 200, "delay": 1}], "rules": [{"say": 429, "attempt": 9}], "always": 204}
     with served_leyden(*options) as client:
@@ -363,7 +363,7 @@ def test_a_served_inbox_and_its_script_outlive_the_process(tmp_path: Path) -> No
         assert (after["script"]["answers"], after["script"]["always"]["status"]) == ([], 204)
 
 
-def test_a_served_key_is_changed_for_good(tmp_path: Path) -> None:
+def test_a_changed_key_of_a_served_sandbox_survives_a_restart(tmp_path: Path) -> None:
     options = ("--data", str(tmp_path / "data"), "--rate", "0")
     with served_leyden(*options) as client:
         client.ok("POST", "/sandbox/v1/api-keys/rotate", {"replaces": "leyden", "key": "fresh"})

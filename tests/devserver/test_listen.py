@@ -1,4 +1,4 @@
-"""`leyden listen`: what a served inbox receives is handed on so that a receiver believes it, and told line by line."""
+"""`leyden listen`: messages of a served inbox are forwarded with a valid signature and printed one per line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def got(stamp_s: int, *, at_s: int, body: str = '{"id":"1"}', **changed: str) ->
 
 
 @given(st.integers(100, 3_000_000_000), st.integers(-900, 900), st.text())
-def test_a_sound_message_is_as_far_from_now_as_it_was_in_the_sandbox(at_s: int, off_s: int, body: str) -> None:
+def test_a_valid_message_keeps_its_distance_from_the_current_time(at_s: int, off_s: int, body: str) -> None:
     stamp_s = max(0, at_s + off_s)
     post = forwarded_request(got(stamp_s, at_s=at_s, body=body), "http://localhost:3000/hook", [EXAMPLE_SECRET], NOW_S)
     moved = int(post.headers["webhook-timestamp"])
@@ -40,13 +40,13 @@ def test_a_sound_message_is_as_far_from_now_as_it_was_in_the_sandbox(at_s: int, 
 
 
 @pytest.mark.parametrize("signature", ["v1,bm9uc2Vuc2U=", "", "nonsense", "v2,bm9uc2Vuc2U= v1,bm9uc2Vuc2U="])
-def test_a_forgery_stays_one(signature: str) -> None:
+def test_a_forged_message_stays_invalid(signature: str) -> None:
     forged = got(1_000, at_s=1_000, **{"webhook-signature": signature})
     post = forwarded_request(forged, "http://localhost:3000/hook", [EXAMPLE_SECRET], NOW_S)
     assert post.headers["webhook-signature"] == signature
 
 
-def test_only_the_sound_one_of_two_signatures_is_made_anew() -> None:
+def test_only_the_valid_one_of_two_signatures_is_replaced() -> None:
     two = got(1_000, at_s=1_000)
     two["headers"]["webhook-signature"] = "v1,bm9uc2Vuc2U= " + two["headers"]["webhook-signature"]
     post = forwarded_request(two, "http://localhost:3000/hook", [EXAMPLE_SECRET], NOW_S)
@@ -85,7 +85,7 @@ def pay(client: Client, url: str) -> str:
     return charge["id"]
 
 
-def test_a_receiver_with_a_real_clock_believes_what_a_sandbox_of_another_year_sends() -> None:
+def test_a_receiver_with_a_real_clock_accepts_messages_of_a_sandbox_in_another_year() -> None:
     with served_leyden("--rate", "0", "--start", "2030-01-01T00:00:00Z", "--seed", "5") as client:
         secret = client.ok("GET", "/sandbox/v1/webhook-secret")["current"]
         early = pay(client, "http://shop.inbox.localhost/paid")
@@ -117,7 +117,7 @@ def test_a_receiver_with_a_real_clock_believes_what_a_sandbox_of_another_year_se
         assert set(books.charges) == {first, second, again}
 
 
-def test_it_outlives_the_server_and_finds_the_next_one() -> None:
+def test_it_reconnects_after_a_restart_of_the_server() -> None:
     with serving_receiver(CarefulReceiver, EXAMPLE_SECRET) as (url, _), ExitStack() as listener:
         with served_leyden("--rate", "0") as client:
             port = client.url.rpartition(":")[2]

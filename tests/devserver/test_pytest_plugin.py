@@ -1,4 +1,4 @@
-"""The pytest plugin: what an integrator's own suite gets by having Leyden installed."""
+"""The pytest plugin, in the test suite of an integrator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ filterwarnings = error
 
 @pytest.fixture
 def suite(pytester: pytest.Pytester) -> Iterator[pytest.Pytester]:
-    """A suite of somebody else's."""
+    """The suite of an integrator."""
     pytester.makeini(CONFIG)
     return pytester
 
@@ -46,7 +46,7 @@ def test_three_lines_are_a_suite(suite: pytest.Pytester) -> None:
     suite.runpytest_inprocess().assert_outcomes(passed=1)
 
 
-def test_every_test_has_a_world_of_its_own_behind_one_address(suite: pytest.Pytester) -> None:
+def test_every_test_has_its_own_world_at_the_same_address(suite: pytest.Pytester) -> None:
     suite.makepyfile("""
         import json
         from urllib.error import HTTPError
@@ -95,7 +95,7 @@ def test_seed_start_and_overlays_come_from_the_configuration_file(suite: pytest.
     suite.runpytest_inprocess().assert_outcomes(passed=1)
 
 
-def test_a_seed_that_is_no_number_is_said_so(suite: pytest.Pytester) -> None:
+def test_a_seed_that_is_no_number_is_reported(suite: pytest.Pytester) -> None:
     suite.makeini(CONFIG + "leyden_seed = lucky\n")
     suite.makepyfile("def test_the_world(sandbox): pass")
     outcome = suite.runpytest_inprocess()
@@ -114,7 +114,7 @@ def test_a_suite_that_uses_none_of_it_loads_none_of_it(suite: pytest.Pytester) -
     suite.runpytest_subprocess().assert_outcomes(passed=1)
 
 
-def test_it_can_be_left_out(suite: pytest.Pytester) -> None:
+def test_it_can_be_disabled(suite: pytest.Pytester) -> None:
     suite.makepyfile("def test_the_world(sandbox): pass")
     outcome = suite.runpytest_inprocess("-p", "no:leyden")
     outcome.assert_outcomes(errors=1)
@@ -126,7 +126,7 @@ def test_the_fixture_serves_here_too(leyden_server: LiveServer) -> None:
     assert [one.id for one in leyden_server.sandbox.charges] == [charge["id"]]
 
 
-def test_and_begins_anew(leyden_server: LiveServer) -> None:
+def test_the_fixture_is_new_for_each_test(leyden_server: LiveServer) -> None:
     assert len(leyden_server.sandbox.charges) == 0
 
 

@@ -60,7 +60,7 @@ CARELESS_FAILS = {
 
 
 class Played:
-    """A courier that answers by itself: `said(post)` gives a status or a whole answer."""
+    """A transport without a network: `said(post)` returns a status or a response."""
 
     def __init__(self, said: Any) -> None:
         self.said = said
@@ -76,9 +76,11 @@ class Played:
 
 
 def checked(said: Any, *, only: Sequence[str] | None = None, **options: Any) -> Report:
-    courier = Played(said)
+    transport = Played(said)
     return asyncio.run(
-        check_receiver(URL, courier, secret=EXAMPLE_SECRET, contract=packaged_contract("charges"), only=only, **options)
+        check_receiver(
+            URL, transport, secret=EXAMPLE_SECRET, contract=packaged_contract("charges"), only=only, **options
+        )
     )
 
 
@@ -174,16 +176,16 @@ def test_the_report_shows_every_request_to_the_byte(host: str, tmp_path: Path) -
 
 
 def test_sound_messages_are_what_the_service_sends() -> None:
-    courier = Played(200)
+    transport = Played(200)
     contract = packaged_contract("charges")
     names = ["completed", "expired", "failed", "static-payment", "unicode", "large", "no-internal-id"]
-    asyncio.run(check_receiver(URL, courier, secret=EXAMPLE_SECRET, contract=contract, only=names))
+    asyncio.run(check_receiver(URL, transport, secret=EXAMPLE_SECRET, contract=contract, only=names))
     rules = [rule for operation in contract.operations.values() for rule in operation.callbacks]
-    for post in courier.posts:
+    for post in transport.posts:
         body = Webhook(EXAMPLE_SECRET).verify(post.body, dict(post.headers))
         assert any(rule.rule.validator.is_valid(body) for rule in rules), body
         assert body["callbackUrl"] == URL
-    assert [post.headers["leyden-event"].partition(".")[2] for post in courier.posts[:4]] == [
+    assert [post.headers["leyden-event"].partition(".")[2] for post in transport.posts[:4]] == [
         "completed",
         "expired",
         "error",
@@ -191,35 +193,35 @@ def test_sound_messages_are_what_the_service_sends() -> None:
     ]
 
 
-def test_an_envelope_is_checked_in_its_envelope() -> None:
-    courier = Played(200)
+def test_messages_with_an_envelope_are_checked() -> None:
+    transport = Played(200)
     contract = packaged_contract("charges", ("callback-envelope",))
-    asyncio.run(check_receiver(URL, courier, secret=EXAMPLE_SECRET, contract=contract, only=["contradiction"]))
-    paid, expired = (json.loads(post.body) for post in courier.posts)
+    asyncio.run(check_receiver(URL, transport, secret=EXAMPLE_SECRET, contract=contract, only=["contradiction"]))
+    paid, expired = (json.loads(post.body) for post in transport.posts)
     assert (paid["type"], expired["type"]) == ("charge.completed", "charge.expired")
     assert (expired["data"]["status"], "confirmedAt" in expired["data"]) == ("expired", False)
 
 
-def test_messages_carry_what_the_endpoint_knows() -> None:
-    courier = Played(200)
+def test_messages_contain_the_ids_that_the_endpoint_knows() -> None:
+    transport = Played(200)
     knows = KnownIds("order-7", "21000", "8f14e45f-ceea-467f-a8b5-91f3d5a1c0de")
     check = check_receiver(
-        URL, courier, secret=EXAMPLE_SECRET, contract=packaged_contract("charges"), known=knows, only=["completed"]
+        URL, transport, secret=EXAMPLE_SECRET, contract=packaged_contract("charges"), known=knows, only=["completed"]
     )
     asyncio.run(check)
-    body = json.loads(courier.posts[0].body)
+    body = json.loads(transport.posts[0].body)
     assert (body["internalId"], body["amount"], body["id"]) == ("order-7", "21000", knows.charge_id)
 
 
-def test_no_forgery_is_sound_and_every_broken_message_is() -> None:
-    """A check that signs what it means to forge would blame the innocent."""
-    courier = Played(200)
+def test_no_forgery_has_a_valid_signature_and_every_malformed_message_has_one() -> None:
+    """A check that signed its forgeries would fail correct receivers."""
+    transport = Played(200)
     contract = packaged_contract("charges")
     names = {check.name: check for check in CASES}
     for name, check in names.items():
-        courier.posts.clear()
-        asyncio.run(check_receiver(URL, courier, secret=EXAMPLE_SECRET, contract=contract, only=[name]))
-        for post in courier.posts:
+        transport.posts.clear()
+        asyncio.run(check_receiver(URL, transport, secret=EXAMPLE_SECRET, contract=contract, only=[name]))
+        for post in transport.posts:
             headers = {key.lower(): value for key, value in post.headers.items()}
             stamp, given = headers.get("webhook-timestamp", ""), headers.get("webhook-signature", "")
             right = signature_of(EXAMPLE_SECRET, headers.get("webhook-id", ""), stamp, post.body)
@@ -228,7 +230,7 @@ def test_no_forgery_is_sound_and_every_broken_message_is() -> None:
 
 
 @given(st.uuids().map(str), st.integers(0, 4_000_000_000), st.text())
-def test_our_own_mac_is_the_packages(webhook_id: str, stamp_s: int, body: str) -> None:
+def test_the_checks_signature_is_that_of_the_service(webhook_id: str, stamp_s: int, body: str) -> None:
     assert f"v1,{signature_of(EXAMPLE_SECRET, webhook_id, str(stamp_s), body.encode())}" == sign(
         [EXAMPLE_SECRET], webhook_id, stamp_s, body
     )
@@ -296,13 +298,13 @@ def test_the_worst_failure_makes_the_grade(fails: tuple[str, ...], grade: str) -
     assert [report.reaches(wanted) for wanted in "ABCDF"] == [grade <= wanted for wanted in "ABCDF"]
 
 
-def test_when_nobody_answers_the_rest_is_not_sent() -> None:
+def test_when_the_endpoint_is_unreachable_the_rest_is_not_sent() -> None:
     report = checked(CallbackResponse(error="refused", note="nobody listens"))
     assert (report.grade, report.count("fail"), report.count("skipped")) == ("F", 1, len(CASES) - 1)
     assert "cannot be reached" in report.why
 
 
-def test_an_endpoint_that_dies_on_the_way_is_left_alone_after_three() -> None:
+def test_an_endpoint_that_becomes_unreachable_gets_three_more_requests() -> None:
     heard = iter([200, 200])
     report = checked(lambda post: next(heard, None) or CallbackResponse(error="reset"))
     assert (report.grade, report.count("fail")) == ("F", 3)
@@ -318,7 +320,7 @@ def test_an_endpoint_that_dies_on_the_way_is_left_alone_after_three() -> None:
         (CallbackResponse(error="blocked", note="loopback-only"), "--egress"),
     ],
 )
-def test_what_the_findings_have_in_common_is_said(said: Any, word: str) -> None:
+def test_the_common_cause_of_findings_is_reported(said: Any, word: str) -> None:
     assert any(word in hint for hint in checked(said).hints)
 
 
@@ -363,7 +365,7 @@ class Tags(HTMLParser):
 HOSTILE = b"</pre></details><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[2J\xe2\x80\xae"
 
 
-def test_a_hostile_answer_is_shown_and_not_obeyed() -> None:
+def test_a_hostile_response_is_shown_as_text() -> None:
     report = checked(CallbackResponse(status=500, body=HOSTILE), only=["completed", "unicode"])
     page = report_html(report)
     tags = Tags()
@@ -384,7 +386,7 @@ def test_the_json_carries_the_other_forms_when_asked() -> None:
     assert report_resource(report)["html"] is None
 
 
-def test_every_check_is_told_apart_and_says_how_to_mend() -> None:
+def test_every_check_has_its_own_id_and_a_correction() -> None:
     assert len({check.name for check in CASES}) == len(CASES)
     assert all(check.title and check.fix.endswith(".") for check in CASES)
 
@@ -416,13 +418,13 @@ def test_a_bad_option_is_one_clear_line(
     assert word in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_it_stays_on_this_machine_unless_it_is_told_otherwise(tmp_path: Path) -> None:
+def test_it_sends_only_to_this_machine_by_default(tmp_path: Path) -> None:
     status, report = command("http://192.0.2.1/hook", out=tmp_path / "report.json")
     assert (status, report["grade"]) == (1, "F")
     assert report["checks"][0]["exchanges"][0]["note"] == "loopback-only"
 
 
-def test_a_sandbox_that_is_not_served_checks_nobody(sandbox: Sandbox) -> None:
+def test_a_sandbox_that_is_not_served_refuses_the_check(sandbox: Sandbox) -> None:
     with pytest.raises(ApiError, match="409"):
         sandbox.ask("POST", "/sandbox/v1/receiver-check", {"url": URL})
 

@@ -62,7 +62,7 @@ N = field("n", int.from_bytes(SIGNER.node_id, "big") << 1, 53)
     features=st.frozensets(st.sampled_from([8, 9, 14, 15, 16, 17, 48, 49, 99, 5_113])),
     prefix=st.sampled_from(["bcrt", "bc", "tb", "tbs"]),
 )
-def test_reading_gives_back_what_was_signed(prefix, **order):
+def test_an_invoice_is_decoded_as_it_was_signed(prefix, **order):
     text = InvoiceSigner(SECRET, prefix).sign(**order)
     invoice = decode(text)
     assert {field: getattr(invoice, field) for field in order} == order
@@ -86,7 +86,7 @@ def test_a_description_hash_takes_the_place_of_the_description(description_hash,
     | st.integers(1, 10**9).map(lambda n: n * 100)
     | st.integers(1, 21_000).map(lambda n: n * 10**14)
 )
-def test_an_amount_is_said_in_its_shortest_form(amount_msat):
+def test_an_amount_is_encoded_in_its_shortest_form(amount_msat):
     text = encode_amount(amount_msat)
     assert decode_amount(text) == amount_msat
     others = [(10**11, ""), (10**8, "m"), (10**5, "u"), (10**2, "n")]
@@ -121,7 +121,7 @@ def test_any_other_text_is_refused_with_a_reason(text):
 
 
 @given(st.lists(st.tuples(st.sampled_from(CHARSET), st.integers(0), st.integers(0, 1023)), max_size=6))
-def test_whatever_fields_are_signed_are_read_or_refused(fields):
+def test_any_signed_fields_are_decoded_or_refused(fields):
     extra = [field(tag, value % (1 << 5 * groups), groups) for tag, value, groups in fields]
     try:
         invoice = decode(crafted(P, S, D, *extra))
@@ -131,7 +131,7 @@ def test_whatever_fields_are_signed_are_read_or_refused(fields):
     json.dumps(invoice.fields())
 
 
-def test_the_same_order_gives_the_same_invoice_from_every_copy_of_the_signer():
+def test_the_same_fields_give_the_same_invoice_from_every_copy_of_the_signer():
     text = SIGNER.sign(**TEA, description="tea")
     assert SIGNER.node_id.hex() == PAYEE
     for twin in (copy.deepcopy(SIGNER), pickle.loads(pickle.dumps(SIGNER)), InvoiceSigner(SECRET)):
@@ -180,7 +180,7 @@ def test_amounts_around_each_multiplier(amount_msat, text):
 
 
 @pytest.mark.parametrize("amount_msat", [0, -1, MAX_MSAT + 1])
-def test_amounts_that_are_none_are_not_written(amount_msat):
+def test_invalid_amounts_are_not_encoded(amount_msat):
     with pytest.raises(Bolt11Error, match="amount"):
         SIGNER.sign(**{**TEA, "amount_msat": amount_msat}, description="tea")
 
@@ -206,7 +206,7 @@ def test_amounts_that_are_none_are_not_written(amount_msat):
         "9" * 5_000,
     ],
 )
-def test_amounts_that_are_none_are_not_read(text):
+def test_invalid_amounts_are_not_decoded(text):
     with pytest.raises(Bolt11Error, match="amount"):
         decode_amount(text)
 
@@ -236,7 +236,7 @@ def test_an_amount_of_twenty_digits_is_read_and_a_longer_one_is_too_much_whateve
         ({"description": "\ud800"}, "d: .*UTF-8"),
     ],
 )
-def test_orders_that_cannot_be_written_are_refused_by_name(change, said):
+def test_fields_that_cannot_be_encoded_are_refused_by_name(change, said):
     with pytest.raises(Bolt11Error, match=said):
         SIGNER.sign(**{**TEA, "description": "tea", **change})
 
@@ -247,7 +247,7 @@ def test_a_secret_that_is_no_key_is_refused(secret):
         InvoiceSigner(secret)
 
 
-def test_an_unknown_currency_is_refused_by_pen_and_reader():
+def test_an_unknown_currency_is_refused_by_encoder_and_decoder():
     with pytest.raises(Bolt11Error, match="'ltc'"):
         InvoiceSigner(SECRET, "ltc")
     with pytest.raises(Bolt11Error, match="prefix: 'lnltc1m'"):
@@ -289,7 +289,7 @@ def test_an_unknown_odd_feature_is_ignored_and_its_even_twin_binds(bit):
         decode(SIGNER.sign(**TEA, description="tea", features=(8, 14, bit - 1)))
 
 
-def test_a_timestamp_and_a_signature_alone_are_read_and_found_wanting():
+def test_a_timestamp_and_a_signature_without_fields_are_an_incomplete_invoice():
     with pytest.raises(Bolt11Error, match="p: no payment_hash"):
         decode(crafted())
 
@@ -332,7 +332,7 @@ def test_a_fallback_is_kept_when_its_version_and_length_can_be_paid_to(version, 
         assert fallbacks == ((Fallback(version, program),) if size in sizes else ())
 
 
-def test_an_invoice_shows_itself_to_people():
+def test_an_invoice_has_a_readable_representation():
     fields = (P, S, D, field("x", 60, 2), field("9", 1 << 14, 3), field("2", 5, 1))
     for hrp, amount in (("lnbcrt500n", "50000 msat"), ("lnbcrt", "any")):
         invoice = decode(crafted(*fields, hrp=hrp))
@@ -349,7 +349,7 @@ def test_an_invoice_shows_itself_to_people():
         assert all(row[-1] in page for row in rows)
 
 
-def test_without_x_c_and_9_the_standards_defaults_hold():
+def test_without_x_c_and_9_the_standards_defaults_apply():
     invoice = decode(crafted(P, S, D))
     assert (invoice.expiry_s, invoice.min_final_cltv, invoice.features) == (3_600, 18, frozenset())
 

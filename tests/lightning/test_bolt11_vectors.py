@@ -27,7 +27,7 @@ def vector(beginning):
 
 
 @pytest.mark.parametrize("entry", VECTORS, ids=lambda entry: entry["name"][:40])
-def test_the_standards_examples_are_read_or_refused_as_it_says(entry):
+def test_the_standards_examples_are_decoded_or_refused_as_it_says(entry):
     if entry["valid"]:
         decode(entry["invoice"])
     else:
@@ -80,7 +80,7 @@ def test_the_examples_decode_to_the_fields_in_the_standard():
         ("Now send $24", {"description_hash": hashlib.sha256(CAKE.encode()).digest()}),
     ],
 )
-def test_an_example_says_what_its_title_says(name, facts):
+def test_an_example_has_the_fields_that_its_title_names(name, facts):
     invoice = decode(vector(name))
     assert {field: getattr(invoice, field) for field in facts} == facts
 
@@ -141,7 +141,7 @@ def test_fields_that_must_be_ignored_are_ignored_and_shown():
     assert (lean.payment_hash, lean.fallbacks, lean.payee) == (full.payment_hash, full.fallbacks, full.payee)
 
 
-def test_what_is_shown_to_people_is_json():
+def test_the_readable_representation_is_json():
     for entry in VALID:
         json.dumps(decode(entry["invoice"]).fields())
     rows = decode(vector("On mainnet, with fallback address 1Rusty")).fields()

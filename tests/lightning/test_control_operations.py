@@ -32,7 +32,7 @@ DIAMOND = [
 @pytest.fixture
 def sandbox():
     with Sandbox(seed=7, start="2030-01-01T09:00:00Z", network=from_edges(DIAMOND, shop="shop")) as sandbox:
-        # Nobody is away by chance, nobody sticks: what goes wrong here was asked for.
+        # No random failures: no node is offline and no HTLC is stuck unless the test asks for it.
         conditions = sandbox.world.engine.conditions
         conditions.always_up, conditions.stuck = True, frozenset()
         yield sandbox
@@ -101,13 +101,13 @@ def test_an_offline_node_is_reported_by_the_node_before_it_as_a_temporary_channe
     _, payment = pay(sandbox)
     assert codes(payment) == [TEMPORARY_CHANNEL_FAILURE, None]
     assert "n1 was offline" in payment.row["attempts"][0]["reason"]
-    sandbox.run("2h")  # what was learnt is forgotten
+    sandbox.run("2h")  # the payer's penalties have expired
     _, later = pay(sandbox)
     assert later.row["attempts"][0]["route"] == ["n1", "shop"]
 
 
 @pytest.mark.parametrize(("where", "acts"), [("after", "1s"), ("lasting", "5m")])
-def test_an_interceptor_keeps_to_its_time(sandbox, where, acts):
+def test_an_interceptor_acts_only_in_its_interval(sandbox, where, acts):
     when = {"after": {"after": acts}, "lasting": {"lasting": acts}}[where]
     sandbox.network.intercept("fail", node="n1", code=TEMPORARY_CHANNEL_FAILURE, **when)
     _, now = pay(sandbox, wait="0s")
@@ -118,7 +118,7 @@ def test_an_interceptor_keeps_to_its_time(sandbox, where, acts):
     assert later.outcome == "SUCCEEDED"
 
 
-def test_an_interceptor_for_one_payment_or_one_channel_leaves_the_others_alone(sandbox):
+def test_an_interceptor_for_one_payment_or_one_channel_does_not_affect_others(sandbox):
     charge = sandbox.charges.create(amount="250000", description="tea", expiresIn=3_600)
     mine = sandbox.wallet("ana").pay(charge, delay=1)
     sandbox.network.intercept("fail", payment=mine, hop=-1, code=UNKNOWN_DETAILS)
@@ -150,7 +150,7 @@ def test_a_removed_interceptor_does_not_act(sandbox):
         ("drop", {"times": 0}),
     ],
 )
-def test_an_interceptor_that_could_never_be_is_refused(sandbox, kind, more):
+def test_an_invalid_interceptor_is_refused(sandbox, kind, more):
     with pytest.raises(InterceptError):
         sandbox.network.intercept(kind, **more)
 
@@ -158,7 +158,7 @@ def test_an_interceptor_that_could_never_be_is_refused(sandbox, kind, more):
 # Liquidity
 
 
-def test_a_shop_that_cannot_receive_is_helped_by_a_channel_to_it_and_not_by_a_circle(sandbox):
+def test_inbound_liquidity_grows_by_a_channel_to_the_shop_and_not_by_a_circular_payment(sandbox):
     network = sandbox.network
     network["shop"].drain(inbound=1.0)
     assert network["shop"].inbound_msat == 0
@@ -172,7 +172,7 @@ def test_a_shop_that_cannot_receive_is_helped_by_a_channel_to_it_and_not_by_a_ci
     assert pay(sandbox)[1].outcome == "SUCCEEDED"
 
 
-def test_a_circle_moves_what_can_be_received_from_one_channel_to_another_and_costs_its_fees(sandbox):
+def test_a_circular_payment_moves_inbound_liquidity_between_channels_and_costs_fees(sandbox):
     shop = sandbox.network["shop"]
     before = (shop.outbound_msat, shop.inbound_msat)
     fee = shop.rebalance(1_000_000_000, out="n1", into="n3")
@@ -195,18 +195,18 @@ def test_a_closed_channel_takes_no_new_htlc_and_resolves_those_in_flight(sandbox
 
 
 @pytest.mark.parametrize("channel", [-1, 5])
-def test_a_channel_that_is_not_there_cannot_be_closed(sandbox, channel):
+def test_an_unknown_channel_cannot_be_closed(sandbox, channel):
     with pytest.raises(GraphError):
         sandbox.network.close_channel(channel)
 
 
 @pytest.mark.parametrize(("peer", "capacity", "local"), [("shop", 1_000, None), ("n1", 0, None), ("n1", 10, 11)])
-def test_a_channel_that_cannot_be_is_not_opened(sandbox, peer, capacity, local):
+def test_an_invalid_channel_is_not_opened(sandbox, peer, capacity, local):
     with pytest.raises(GraphError):
         sandbox.network["shop"].open_channel(peer, capacity, local=local)
 
 
-# Taking back, cancelling, beginning again
+# Rollback, cancellation, reset
 
 
 def test_a_rolled_back_commit_restores_the_network(sandbox):
@@ -222,7 +222,7 @@ def test_a_rolled_back_commit_restores_the_network(sandbox):
         len(world.journal),
     )
 
-    def deeds() -> None:
+    def operate() -> None:
         with world.exclusive():
             world.payments.pay(charge.request, payer="ana")
             operations.open_channel(1, 3, 1_000_000, None, 0, 0)
@@ -232,7 +232,7 @@ def test_a_rolled_back_commit_restores_the_network(sandbox):
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        deeds()
+        operate()
     after = (engine.balance, engine.graph, engine.router, engine.closed, engine.next_event_ms())
     assert after == before[:-1]
     assert not engine.shards
@@ -245,7 +245,7 @@ def test_a_payment_cancelled_in_flight_sends_nothing_more_and_ends_as_its_htlc_d
     sandbox.network.intercept("fail", node="n1", code=TEMPORARY_CHANNEL_FAILURE, times=1)
     charge = sandbox.charges.create(amount="250000", description="tea", expiresIn=3_600)
     failing, arriving = (sandbox.wallet("ana").pay(charge) for _ in range(2))
-    sandbox.run("0s")  # both have left
+    sandbox.run("0s")  # both parts are sent
     with sandbox.world.exclusive():
         for payment in (failing, arriving):
             sandbox.world.payments.cancel(payment.id)
@@ -254,18 +254,18 @@ def test_a_payment_cancelled_in_flight_sends_nothing_more_and_ends_as_its_htlc_d
     assert (len(failing.row["attempts"]), charge.status) == (1, "completed")
 
 
-def test_a_reset_brings_the_network_back_as_it_was_at_the_beginning(sandbox):
-    begun = sandbox.world.engine.balance.copy()
+def test_a_reset_restores_the_initial_network(sandbox):
+    initial = sandbox.world.engine.balance.copy()
     sandbox.network["shop"].drain(inbound=0.5)
     sandbox.network["n2"].open_channel("shop", 5_000_000_000)
     sandbox.network.intercept("offline", node="shop")
     pay(sandbox, wait="100ms")
     sandbox.ask("POST", "/sandbox/v1/reset", {})
     engine = sandbox.world.engine
-    assert (engine.balance, engine.shards, sandbox.network.interceptors) == (begun, {}, [])
+    assert (engine.balance, engine.shards, sandbox.network.interceptors) == (initial, {}, [])
 
 
-# The books
+# The tables
 
 
 def test_the_tables_have_attempts_htlcs_and_balances(sandbox):
@@ -294,10 +294,10 @@ def test_direct_payments_have_attempts_and_one_hop_and_no_channels():
         assert balances_of(direct.world) == []
 
 
-# The control plane
+# The control API
 
 
-def test_the_control_plane_has_the_same_control_operations(sandbox):
+def test_the_control_api_has_the_same_control_operations(sandbox):
     base = "/sandbox/v1/network"
     added = sandbox.ask("POST", f"{base}/interceptors", {"kind": "fail", "node": "n1", "code": 4_103, "times": 1})
     _, payment = pay(sandbox)
@@ -332,35 +332,35 @@ def test_invalid_operations_are_refused_with_a_reason(sandbox, method, path, bod
     assert refused.value.status == status
 
 
-def test_a_sandbox_with_direct_payments_says_so():
+def test_a_sandbox_with_direct_payments_refuses_control_operations():
     with Sandbox(seed=1) as direct, pytest.raises(ApiError, match="direct") as refused:
         direct.ask("GET", "/sandbox/v1/network/nodes/shop")
     assert refused.value.status == 409
 
 
-def test_a_payment_that_the_shop_holds_no_more_cannot_be_settled_though_the_payer_has_not_heard_of_it(sandbox: Sandbox):
+def test_a_payment_that_the_shop_has_failed_cannot_be_settled_before_the_payer_knows(sandbox: Sandbox):
     charge, payment = pay(sandbox, outcome="hold")
     assert payment.status == "held"
     charge.fail()
-    assert payment.status == "held"  # the answer is on its way
+    assert payment.status == "held"  # the failure is on its way to the payer
     with pytest.raises(ApiError, match=r"409.*CANCELED"):
         sandbox.ask("POST", f"/sandbox/v1/payments/{payment.id}/settle")
     sandbox.run("5s")
     assert payment.status == "failed"
 
 
-def test_a_name_that_looks_like_a_nodes_is_one_or_is_refused(sandbox: Sandbox) -> None:
+def test_a_name_in_the_form_of_a_node_is_a_node_or_is_refused(sandbox: Sandbox) -> None:
     with pytest.raises(GraphError, match="there is no node n4: this network has 5"):
         sandbox.network["n4"]
     answer = sandbox.http.get("/sandbox/v1/network/nodes/n4")
     assert (answer.status_code, answer.json()["code"]) == (409, "not_possible")
     assert repr(sandbox.network["n3"]).startswith("n3 with 2 channels")
-    # Any other name may be a wallet's, and says so.
+    # Any other name may be a wallet's, and the message says so.
     assert ", the node of the wallet 'shoop', with" in repr(sandbox.network["shoop"])
 
 
 @pytest.mark.parametrize("amount", [5e9, "5000", True])
-def test_amounts_on_the_network_are_whole_too(sandbox: Sandbox, amount: object) -> None:
+def test_amounts_on_the_network_are_integers(sandbox: Sandbox, amount: object) -> None:
     for given in ({"capacity": amount}, {"capacity": 5_000, "local": amount}):
         with pytest.raises(ValueError, match="give whole millisatoshis"):
             sandbox.network["n1"].open_channel("shop", **given)

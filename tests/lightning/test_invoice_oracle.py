@@ -25,11 +25,11 @@ def policy(chance: random.Random) -> NodePolicy:
     )
 
 
-def story(chance: random.Random) -> None:
+def scenario(chance: random.Random) -> None:
     """A random sequence for one node: invoices, parts of payments, decisions and time; both must agree at each step."""
     rules = policy(chance)
     bench = Bench(rules)
-    told = Rules(rules.min_final_cltv, rules.mpp_timeout_ms, rules.overpay == "lnd")
+    oracle_rules = Rules(rules.min_final_cltv, rules.mpp_timeout_ms, rules.overpay == "lnd")
     events: list[Event] = []
     secrets: dict[str, tuple[str, int]] = {}
     for _ in range(chance.choice([1, 1, 2])):
@@ -51,10 +51,10 @@ def story(chance: random.Random) -> None:
             events.append(part)
             arrive(bench, part)
         for known in secrets:
-            compare(bench, account(events, known, bench.clock.now(), told), known)
+            compare(bench, account(events, known, bench.clock.now(), oracle_rules), known)
     bench.clock.advance_to(bench.clock.now() + 400_000)
     for known in secrets:
-        compare(bench, account(events, known, bench.clock.now(), told), known)
+        compare(bench, account(events, known, bench.clock.now(), oracle_rules), known)
     settled = [each.payment_hash for each in bench.settled]
     assert len(settled) == len(set(settled))  # each is reported once
 
@@ -80,33 +80,33 @@ def drawn(
 
 
 def arrive(bench: Bench, part: Arrived) -> None:
-    fate = bench.invoices.receive_htlc(
+    resolution = bench.invoices.receive_htlc(
         Htlc(part.part, part.hash, part.secret, part.amount, part.total, part.expiry, part.hold)
     )
-    bench.fates.append(fate)
+    bench.resolutions.append(resolution)
 
 
 def say(bench: Bench, word: Word) -> None:
-    deeds = {
+    decisions = {
         "release": lambda: bench.invoices.settle(word.hash),
         "close": lambda: bench.invoices.cancel(word.hash, "somebody said so"),
         "give_back": lambda: bench.invoices.fail_waiting_parts(word.hash, "somebody said so"),
     }
-    with suppress(LeydenError):  # not held, or no part of it waits: nothing happens, says the other one too
-        deeds[word.word]()
+    with suppress(LeydenError):  # not held, or no part of it waits: nothing happens in either
+        decisions[word.word]()
 
 
 def compare(bench: Bench, expected: Account, payment_hash: str) -> None:
     row = bench.row(payment_hash)
     assert (row["state"], row["received_msat"] or 0) == (expected.state, expected.received)
     answers: dict[str, int | None] = {}
-    for fate in bench.fates:
-        if fate.payment_hash == payment_hash:
-            known = {"settled": 0, "failed": fate.code, "waiting": None, "held": None}
-            assert answers.get(fate.htlc_id) is None, "a part was answered twice"
-            answers[fate.htlc_id] = known[fate.status]
-            if fate.status == "settled":
-                assert sha256(bytes.fromhex(str(fate.preimage))).hexdigest() == payment_hash
+    for resolution in bench.resolutions:
+        if resolution.payment_hash == payment_hash:
+            known = {"settled": 0, "failed": resolution.code, "waiting": None, "held": None}
+            assert answers.get(resolution.htlc_id) is None, "a part was answered twice"
+            answers[resolution.htlc_id] = known[resolution.status]
+            if resolution.status == "settled":
+                assert sha256(bytes.fromhex(str(resolution.preimage))).hexdigest() == payment_hash
     assert answers == expected.answers
 
 
@@ -115,6 +115,6 @@ def test_the_oracle_agrees_on_every_part_of_every_sequence(seed):
     chance = random.Random(seed)
     for number in range(_STORIES):
         try:
-            story(chance)
+            scenario(chance)
         except AssertionError as error:
-            raise AssertionError(f"story {number} of seed {seed}: {error}") from error
+            raise AssertionError(f"scenario {number} of seed {seed}: {error}") from error

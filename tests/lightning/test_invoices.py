@@ -52,10 +52,10 @@ class Bench:
         self.invoices = self.node.invoices
         self.settled: list[SettledInvoice] = []
         self.failed: list[FailedInvoice] = []
-        self.fates: list[HtlcResolution] = []
+        self.resolutions: list[HtlcResolution] = []
         self.node.on_settled(self.settled.append)
         self.node.on_failed(self.failed.append)
-        self.invoices.on_resolution(self.fates.append)
+        self.invoices.on_resolution(self.resolutions.append)
         self.sent = 0
 
     def issue(
@@ -110,10 +110,10 @@ def bench() -> Bench:
     return Bench()
 
 
-# What an invoice says
+# The fields of an invoice
 
 
-def test_an_invoice_says_what_was_ordered_and_its_preimage_opens_it(bench):
+def test_an_invoice_has_the_fields_requested_and_the_hash_of_its_preimage(bench):
     payment_hash = bench.issue(250_001, lasts_ms=90_000, description="caf\u00e9")
     row = bench.row(payment_hash)
     invoice = decode(row["request"])
@@ -140,7 +140,7 @@ def test_a_description_of_640_bytes_is_committed_to_by_its_hash(bench, descripti
     assert (invoice.description, invoice.description_hash) == (None, sha256(description.encode()).digest())
 
 
-def test_an_ordered_hash_stands_in_place_of_the_description(bench):
+def test_a_requested_hash_replaces_the_description(bench):
     invoice = decode(bench.row(bench.issue(description_hash=b"m" * 32))["request"])
     assert (invoice.description, invoice.description_hash) == (None, b"m" * 32)
 
@@ -158,7 +158,7 @@ def spoil_hash(bench: Bench, htlc: Htlc) -> Htlc:
     return htlc._replace(payment_hash="00" * 32)
 
 
-def take_secret_away(bench: Bench, htlc: Htlc) -> Htlc:
+def remove_secret(bench: Bench, htlc: Htlc) -> Htlc:
     return htlc._replace(payment_secret=None)
 
 
@@ -195,7 +195,7 @@ def expire_too_soon(bench: Bench, htlc: Htlc) -> Htlc:
 
 CHECKS = [
     (spoil_hash, "unknown"),
-    (take_secret_away, "unknown"),
+    (remove_secret, "unknown"),
     (let_it_expire, "expired"),
     (spoil_secret, "secret"),
     (announce_nothing, "nothing"),
@@ -209,14 +209,14 @@ CHECKS = [
 @pytest.mark.parametrize(("spoil", "why"), CHECKS, ids=[spoil.__name__ for spoil, _ in CHECKS])
 def test_each_fault_is_refused_with_one_code_and_its_own_reason(bench, spoil, why):
     payment_hash = bench.issue()
-    fate = bench.invoices.receive_htlc(spoil(bench, bench.htlc(payment_hash)))
-    assert (fate.status, fate.code, fate.why, fate.preimage) == (
+    resolution = bench.invoices.receive_htlc(spoil(bench, bench.htlc(payment_hash)))
+    assert (resolution.status, resolution.code, resolution.why, resolution.preimage) == (
         "failed",
         INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS,
         why,
         None,
     )
-    assert ": " in fate.reason
+    assert ": " in resolution.reason
     assert bench.journal.entries(kind="htlc_refused")[-1].facts["why"] == why
     assert (bench.state(payment_hash), bench.settled) == ("OPEN", [])
 
@@ -226,22 +226,22 @@ def test_each_fault_is_refused_with_one_code_and_its_own_reason(bench, spoil, wh
     list(combinations(CHECKS, 2)),
     ids=[f"{a.__name__}-{b.__name__}" for (a, _), (b, _) in combinations(CHECKS, 2)],
 )
-def test_of_two_faults_the_earlier_check_speaks(bench, first, second):
+def test_of_two_faults_the_earlier_check_gives_the_reason(bench, first, second):
     (spoil_first, why), (spoil_second, _) = first, second
     htlc = bench.htlc(bench.issue())
     # The earlier fault is applied last, so that two faults of one field leave the earlier one standing.
-    fate = bench.invoices.receive_htlc(spoil_first(bench, spoil_second(bench, htlc)))
-    assert fate.why == why
+    resolution = bench.invoices.receive_htlc(spoil_first(bench, spoil_second(bench, htlc)))
+    assert resolution.why == why
 
 
-def test_a_state_that_is_not_open_speaks_before_a_wrong_secret(bench):
+def test_a_state_that_is_not_open_is_reported_before_a_wrong_secret(bench):
     settled, closed, held = bench.issue(), bench.issue(), bench.issue()
     bench.send(settled)
     bench.node.cancel(closed)
     bench.send(held, hold=True)
-    told = [bench.send(each, payment_secret="ff" * 32) for each in (settled, closed, held)]
-    assert [fate.why for fate in told] == ["settled", "canceled", "accepted"]
-    assert {fate.code for fate in told} == {INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS}
+    resolutions = [bench.send(each, payment_secret="ff" * 32) for each in (settled, closed, held)]
+    assert [resolution.why for resolution in resolutions] == ["settled", "canceled", "accepted"]
+    assert {resolution.code for resolution in resolutions} == {INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS}
 
 
 @pytest.mark.parametrize(
@@ -260,8 +260,8 @@ def test_a_state_that_is_not_open_speaks_before_a_wrong_secret(bench):
 def test_amounts_at_their_bounds(sent_msat, overpay, kind, why):
     bench = Bench(NodePolicy(overpay=overpay))
     payment_hash = bench.issue()
-    fate = bench.send(payment_hash, sent_msat)
-    assert (fate.status, fate.why) == (kind, why)
+    resolution = bench.send(payment_hash, sent_msat)
+    assert (resolution.status, resolution.why) == (kind, why)
     received = sent_msat if kind == "settled" else 0
     assert bench.node.balance_msat == bench.row(payment_hash)["received_msat"] == received
     assert [settled.amount_msat for settled in bench.settled] == ([received] if received else [])
@@ -271,11 +271,11 @@ def test_amounts_at_their_bounds(sent_msat, overpay, kind, why):
 def test_the_last_payable_instant(bench, late_ms, why):
     payment_hash = bench.issue(lasts_ms=60_000)
     bench.clock.advance_to(bench.row(payment_hash)["payable_until_ms"] + late_ms)
-    fate = bench.send(payment_hash)
-    assert fate.why == why
+    resolution = bench.send(payment_hash)
+    assert resolution.why == why
     if why:
-        assert "2030-01-01T09:00:59.999Z" in fate.reason
-        assert "1 ms later" in fate.reason
+        assert "2030-01-01T09:00:59.999Z" in resolution.reason
+        assert "1 ms later" in resolution.reason
 
 
 @pytest.mark.parametrize(("own_delta", "blocks", "why"), [(80, 80, ""), (80, 79, "cltv"), (5, 19, ""), (5, 18, "cltv")])
@@ -306,8 +306,8 @@ def test_the_journal_records_every_event(bench):
     bench.send(settled, hold=True)
     bench.invoices.settle(settled)
     bench.node.fail_invoice(lost, "gone")
-    told = [(entry.kind, entry.subject, entry.facts) for entry in bench.journal.entries()]
-    assert told == [
+    entries = [(entry.kind, entry.subject, entry.facts) for entry in bench.journal.entries()]
+    assert entries == [
         ("invoice_issued", settled, {"amount_msat": AMOUNT}),
         ("invoice_issued", lost, {"amount_msat": AMOUNT}),
         ("htlc_waiting", settled, {"htlc": "h:1", "amount_msat": 60_000}),
@@ -328,9 +328,9 @@ def test_the_journal_follows_a_payment(bench):
     bench.clock.advance(MINUTE)
     bench.payments.settle(payment["id"])
     failed = bench.pay(bench.issue(), outcome="fail")
-    told = [(entry.kind, entry.facts) for entry in bench.journal.entries(subject=payment["id"])]
+    entries = [(entry.kind, entry.facts) for entry in bench.journal.entries(subject=payment["id"])]
     started = {"payment_hash": payment["payment_hash"], "amount_msat": AMOUNT, "payer": "ana"}
-    assert told == [
+    assert entries == [
         ("payment_started", started),
         ("payment_held", {}),
         ("payment_given_up", {}),
@@ -354,7 +354,7 @@ def test_a_second_payment_is_refused_and_not_reported(bench):
     assert bench.node.balance_msat == AMOUNT
 
 
-def test_final_states_never_move(bench):
+def test_final_states_never_change(bench):
     settled, closed = bench.issue(), bench.issue()
     bench.send(settled)
     bench.node.cancel(closed)
@@ -380,9 +380,9 @@ def test_a_lost_invoice_is_reported_and_can_no_longer_be_paid(bench):
 
 
 def test_an_invoice_of_another_node_is_an_error_that_names_it(bench):
-    for deed in (bench.node.cancel, bench.invoices.settle, lambda each: bench.node.fail_invoice(each, "lost")):
+    for action in (bench.node.cancel, bench.invoices.settle, lambda each: bench.node.fail_invoice(each, "lost")):
         with pytest.raises(UnknownInvoice, match="ab" * 32):
-            deed("ab" * 32)
+            action("ab" * 32)
 
 
 def test_a_payment_after_expiry_has_that_reason_however_the_invoice_was_closed(bench):
@@ -391,22 +391,22 @@ def test_a_payment_after_expiry_has_that_reason_however_the_invoice_was_closed(b
     bench.clock.advance(60_000)
     bench.node.cancel(expired)
     assert bench.send(expired).why == "expired"
-    told = bench.send(cancelled)
-    assert told.why == "canceled"
-    assert "nobody waits" in told.reason
+    resolution = bench.send(cancelled)
+    assert resolution.why == "canceled"
+    assert "nobody waits" in resolution.reason
 
 
 # Parts
 
 
-def test_a_set_settles_with_its_last_part_and_brings_their_sum(bench):
+def test_a_set_settles_with_its_last_part_for_the_sum_of_all(bench):
     payment_hash = bench.issue()
     first = bench.send(payment_hash, 60_000, total_msat=AMOUNT)
     second = bench.send(payment_hash, 39_999, total_msat=AMOUNT)
     assert (first.status, second.status, bench.state(payment_hash)) == ("waiting", "waiting", "OPEN")
     last = bench.send(payment_hash, 5_000, total_msat=AMOUNT)
     assert last.status == "settled"
-    assert [(fate.htlc_id, fate.status, fate.preimage) for fate in bench.fates] == [
+    assert [(resolution.htlc_id, resolution.status, resolution.preimage) for resolution in bench.resolutions] == [
         (first.htlc_id, "settled", last.preimage),
         (second.htlc_id, "settled", last.preimage),
     ]
@@ -424,15 +424,15 @@ def test_the_last_part_has_120_seconds_from_the_first(bench, late_ms, kind):
     bench.clock.advance_to(START + 2 * MINUTE + late_ms)
     assert bench.send(payment_hash, 20_000, total_msat=AMOUNT).status == kind
     if kind == "waiting":
-        assert [(fate.status, fate.code, fate.why) for fate in bench.fates] == 2 * [
+        assert [(resolution.status, resolution.code, resolution.why) for resolution in bench.resolutions] == 2 * [
             ("failed", MPP_TIMEOUT, "mpp_timeout")
         ]
-        assert "120 s" in bench.fates[0].reason
+        assert "120 s" in bench.resolutions[0].reason
         assert bench.send(payment_hash, 80_000, total_msat=AMOUNT).status == "settled"
         assert bench.node.balance_msat == AMOUNT
 
 
-def test_a_part_and_the_timeout_at_one_instant_money_comes_first(bench):
+def test_a_part_at_the_instant_of_the_timeout_is_accepted(bench):
     payment_hash = bench.issue()
     payment = bench.pay(payment_hash, parts=2, gap_ms=2 * MINUTE, patience_ms=None)
     bench.clock.advance(2 * MINUTE)
@@ -444,16 +444,16 @@ def test_a_longer_wait_is_the_nodes_choice():
     payment_hash = bench.issue()
     bench.send(payment_hash, 1, total_msat=AMOUNT)
     bench.clock.advance(59_999)
-    assert bench.fates == []
+    assert bench.resolutions == []
     bench.clock.advance(1)
-    assert [fate.code for fate in bench.fates] == [MPP_TIMEOUT]
+    assert [resolution.code for resolution in bench.resolutions] == [MPP_TIMEOUT]
 
 
-def test_too_little_in_total_condemns_the_whole_set(bench):
+def test_too_small_a_total_fails_the_whole_set(bench):
     payment_hash = bench.issue()
     waiting = bench.send(payment_hash, 60_000, total_msat=AMOUNT)
     assert bench.send(payment_hash, 30_000, total_msat=AMOUNT - 1).why == "underpaid"
-    assert [(fate.htlc_id, fate.code, fate.why) for fate in bench.fates] == [
+    assert [(resolution.htlc_id, resolution.code, resolution.why) for resolution in bench.resolutions] == [
         (waiting.htlc_id, INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, "underpaid")
     ]
     assert len(bench.clock) == 0
@@ -464,26 +464,26 @@ def test_another_total_is_refused_alone(bench):
     payment_hash = bench.issue()
     bench.send(payment_hash, 60_000, total_msat=AMOUNT)
     assert bench.send(payment_hash, 50_000, total_msat=AMOUNT + 1).why == "other_total"
-    assert bench.fates == []
+    assert bench.resolutions == []
     assert bench.send(payment_hash, 40_000, total_msat=AMOUNT).status == "settled"
 
 
 @pytest.mark.parametrize(("last_msat", "why"), [(2 * AMOUNT - 60_000, ""), (2 * AMOUNT - 60_000 + 1, "overpaid")])
-def test_the_parts_together_bring_no_more_than_twice_the_amount(bench, last_msat, why):
+def test_the_parts_together_are_at_most_twice_the_amount(bench, last_msat, why):
     payment_hash = bench.issue()
     bench.send(payment_hash, 60_000, total_msat=AMOUNT)
     assert bench.send(payment_hash, last_msat, total_msat=AMOUNT).why == why
 
 
-def test_waiting_parts_go_back_when_the_invoice_is_closed(bench):
+def test_waiting_parts_fail_when_the_invoice_is_closed(bench):
     payment_hash = bench.issue(lasts_ms=60_000)
     waiting = bench.send(payment_hash, 60_000, total_msat=AMOUNT)
     bench.clock.advance(60_000)
     bench.node.cancel(payment_hash)
-    assert [(fate.htlc_id, fate.code, fate.why) for fate in bench.fates] == [
+    assert [(resolution.htlc_id, resolution.code, resolution.why) for resolution in bench.resolutions] == [
         (waiting.htlc_id, INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, "canceled")
     ]
-    assert "expired at 2030-01-01T09:01:00.000Z" in bench.fates[0].reason
+    assert "expired at 2030-01-01T09:01:00.000Z" in bench.resolutions[0].reason
     assert (bench.state(payment_hash), len(bench.clock), bench.failed) == ("CANCELED", 0, [])
 
 
@@ -496,7 +496,7 @@ def test_a_held_payment_settles_when_released(bench):
     assert (bench.state(payment_hash), bench.settled) == ("ACCEPTED", [])
     bench.clock.advance(5_000)
     bench.invoices.settle(payment_hash)
-    assert [fate.status for fate in bench.fates] == ["settled"]
+    assert [resolution.status for resolution in bench.resolutions] == ["settled"]
     assert [(settled.amount_msat, settled.settled_at) for settled in bench.settled] == [(AMOUNT, START + 5_000)]
     assert bench.row(payment_hash)["accepted_at"] == START
 
@@ -519,7 +519,7 @@ def test_one_held_part_holds_the_set(bench):
     payment_hash = bench.issue()
     bench.send(payment_hash, 60_000, total_msat=AMOUNT, hold=True)
     assert bench.send(payment_hash, 40_000, total_msat=AMOUNT).status == "held"
-    assert [fate.status for fate in bench.fates] == ["held"]
+    assert [resolution.status for resolution in bench.resolutions] == ["held"]
     bench.clock.advance(10 * MINUTE)
     assert bench.state(payment_hash) == "ACCEPTED"  # complete: the wait for parts is over
 
@@ -556,7 +556,7 @@ def test_scripts_that_end_at_once(bench, script, status, outcome, received_msat,
     assert bench.state(payment_hash) == ("SETTLED" if received_msat else "OPEN")
 
 
-def test_what_the_payer_saw_is_in_the_attempts(bench):
+def test_the_attempts_have_the_results_that_the_payer_saw(bench):
     payment = bench.pay(bench.issue(), outcome="underpay", parts=2)
     (attempt,) = payment["attempts"]  # a refusal by the receiver stops the payer
     assert attempt["code"] == INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS
@@ -572,7 +572,7 @@ def test_what_the_payer_saw_is_in_the_attempts(bench):
     assert bench.pay(bench.issue(), outcome="fail")["attempts"] == []
 
 
-def test_a_wallets_payment_waits_for_time_to_move(bench):
+def test_a_wallets_payment_waits_until_time_advances(bench):
     payment_hash = bench.issue()
     slow = bench.pay(bench.issue(), delay_ms=1)
     assert slow["status"] == "in_flight"
@@ -594,15 +594,15 @@ def test_a_delayed_payment_arrives_when_it_is_due(bench):
     assert "1 ms later" in bench.payment(late)["reason"]
 
 
-def test_a_held_payment_is_settled_by_hand(bench):
+def test_a_held_payment_is_settled_manually(bench):
     payment = bench.pay(bench.issue(), outcome="hold", parts=3)
     assert (payment["status"], payment["outcome"], bench.settled) == ("held", None, [])
     settled = bench.payments.settle(payment["id"])
     assert (settled["status"], settled["received_msat"]) == ("succeeded", AMOUNT)
     assert sha256(bytes.fromhex(settled["preimage"])).hexdigest() == settled["payment_hash"]
-    for deed in (bench.payments.settle, bench.payments.cancel):
+    for action in (bench.payments.settle, bench.payments.cancel):
         with pytest.raises(PaymentNotHeld, match="succeeded"):
-            deed(payment["id"])
+            action(payment["id"])
 
 
 def test_a_held_payment_that_is_cancelled_fails_its_invoice(bench):
@@ -644,13 +644,13 @@ def test_an_incomplete_set_can_be_cancelled(bench):
     assert bench.pay(payment["payment_hash"])["status"] == "succeeded"
 
 
-def test_a_payment_that_has_not_left_can_be_called_off(bench):
+def test_a_payment_that_is_not_sent_can_be_cancelled(bench):
     payment = bench.payments.cancel(bench.pay(bench.issue(), delay_ms=5_000)["id"])
     assert (payment["status"], payment["outcome"]) == ("failed", "CANCELED")
     assert len(bench.clock) == 0
 
 
-def test_who_gave_up_may_still_pay(bench):
+def test_a_payment_given_up_may_still_settle(bench):
     held = bench.pay(bench.issue(), outcome="hold")
     bench.clock.advance(MINUTE - 1)
     assert bench.payment(held)["gave_up_at"] is None
@@ -661,7 +661,7 @@ def test_who_gave_up_may_still_pay(bench):
     assert bench.node.balance_msat == AMOUNT
 
 
-def test_patience_is_counted_from_the_first_part(bench):
+def test_the_payers_timeout_counts_from_the_first_part(bench):
     held = bench.pay(bench.issue(), outcome="hold", delay_ms=90_000, patience_ms=10_000)
     bench.clock.advance(99_999)
     assert bench.payment(held)["gave_up_at"] is None
@@ -669,20 +669,20 @@ def test_patience_is_counted_from_the_first_part(bench):
     assert bench.payment(held)["gave_up_at"] == START + 100_000
 
 
-def test_who_has_no_patience_at_all_has_still_sent_the_first_part(bench):
+def test_with_a_payers_timeout_of_zero_the_first_part_is_sent(bench):
     payment = bench.pay(bench.issue(), delay_ms=5_000, patience_ms=0)
     bench.clock.advance(5_000)
     assert bench.payment(payment)["outcome"] == "SUCCEEDED"
 
 
-def test_who_gave_up_and_is_refused_timed_out(bench):
+def test_a_payment_given_up_and_then_refused_has_timed_out(bench):
     held = bench.pay(bench.issue(), outcome="hold")
     bench.clock.advance(MINUTE)
     bench.node.cancel(held["payment_hash"])
     assert bench.payment(held)["outcome"] == "TIMEOUT"
 
 
-def test_who_gave_up_sends_no_further_part(bench):
+def test_a_payment_given_up_sends_no_further_part(bench):
     payment = bench.pay(bench.issue(), parts=3, gap_ms=40_000)
     bench.clock.advance(MINUTE)
     assert [timer.kind for timer in bench.clock.upcoming(9)] == ["mpp_timeout"]
@@ -692,7 +692,7 @@ def test_who_gave_up_sends_no_further_part(bench):
     assert payment["outcome"] == "TIMEOUT"
 
 
-def test_parts_on_both_sides_of_expiry_all_go_back(bench):
+def test_parts_before_and_after_expiry_all_fail(bench):
     payment_hash = bench.issue(lasts_ms=60_000)
     payment = bench.pay(payment_hash, parts=2, gap_ms=60_000, patience_ms=None)
     bench.clock.advance(59_999)
@@ -741,7 +741,7 @@ def test_a_payment_that_a_wallet_would_not_start_is_recorded(bench):
         {"patience_ms": -1},
     ],
 )
-def test_a_script_that_cannot_be_played_is_refused(bench, wrong):
+def test_an_invalid_script_is_refused(bench, wrong):
     payment_hash = bench.issue()
     with pytest.raises(PaymentError):
         bench.pay(payment_hash, **wrong)
@@ -776,7 +776,7 @@ def test_the_smallest_amounts_can_be_sent(bench, asked, outcome, sent):
     assert bench.pay(bench.issue(asked), outcome=outcome)["amount_msat"] == sent
 
 
-def test_the_codes_are_the_standards():
+def test_the_codes_are_those_of_the_standard():
     assert (INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, MPP_TIMEOUT) == (0x400F, 23)  # BOLT 4: PERM|15 and 23
 
 
@@ -859,43 +859,43 @@ class InvoicesAgainstAModel(RuleBasedStateMachine):
         if secret != "right":
             changes["payment_secret"] = None if secret == "none" else "00" * 32
         htlc = self.bench.htlc(payment_hash, amount_msat, **changes)
-        fate = self.bench.invoices.receive_htlc(htlc)
+        resolution = self.bench.invoices.receive_htlc(htlc)
         why = self._why(model, secret, total_msat, amount_msat, blocks)
-        assert fate.why == why
+        assert resolution.why == why
         if why:
-            assert (fate.status, fate.code) == ("failed", INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS)
+            assert (resolution.status, resolution.code) == ("failed", INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS)
             if why == "underpaid":
                 self._empty(model, "failed", INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS)
             return
         model["set"].append({"id": htlc.id, "amount": amount_msat, "total": total_msat, "hold": hold})
         if sum(part["amount"] for part in model["set"]) < total_msat:
-            assert fate.status == "waiting"
+            assert resolution.status == "waiting"
             if model["due"] is None:
                 model.update(due=self.bench.clock.now() + 120_000, armed=self.bench.sent)
             return
         mine = model["set"].pop()
         if hold or any(part["hold"] for part in model["set"]):
-            assert fate.status == "held"
+            assert resolution.status == "held"
             self.expected += [(part["id"], "held", None) for part in model["set"]]
             model["set"].append(mine)
             model.update(state="ACCEPTED", due=None)
         else:
-            assert fate.status == "settled"
+            assert resolution.status == "settled"
             self._settle(model, mine["amount"])
 
     @precondition(lambda self: self.model)
-    @rule(which=st.integers(0, 20), deed=st.sampled_from(["cancel", "lose", "release", "give_back"]))
-    def decide(self, which: int, deed: str) -> None:
+    @rule(which=st.integers(0, 20), action=st.sampled_from(["cancel", "lose", "release", "give_back"]))
+    def decide(self, which: int, action: str) -> None:
         payment_hash, model = self._pick(which)
         state, node, reported = model["state"], self.bench.node, len(self.bench.failed)
-        if deed == "release":
+        if action == "release":
             if state == "ACCEPTED" and self.bench.clock.now() <= model["until"]:
                 self.bench.invoices.settle(payment_hash)
                 self._settle(model, 0)
             else:
                 with pytest.raises(PaymentNotHeld):
                     self.bench.invoices.settle(payment_hash)
-        elif deed == "give_back":
+        elif action == "give_back":
             if state == "OPEN" and model["set"]:
                 self.bench.invoices.fail_waiting_parts(payment_hash, "as asked")
                 self._empty(model, "failed", INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS)
@@ -904,7 +904,7 @@ class InvoicesAgainstAModel(RuleBasedStateMachine):
                     self.bench.invoices.fail_waiting_parts(payment_hash, "as asked")
         else:
             open_before = state in {"OPEN", "ACCEPTED"}
-            if deed == "cancel":
+            if action == "cancel":
                 node.cancel(payment_hash)
             else:
                 assert node.fail_invoice(payment_hash, "lost") is open_before
@@ -913,7 +913,7 @@ class InvoicesAgainstAModel(RuleBasedStateMachine):
                 model["state"] = "CANCELED"
                 expires_at = model["until"] + 1  # every invoice here lasts whole seconds from a whole second
                 model["late"] = self.bench.clock.now() >= expires_at - expires_at % 1_000
-        assert len(self.bench.failed) == reported + (deed == "lose" and state in {"OPEN", "ACCEPTED"})
+        assert len(self.bench.failed) == reported + (action == "lose" and state in {"OPEN", "ACCEPTED"})
 
     @rule(span=st.sampled_from([0, 1, 999, 1_000, 59_000, 120_000]))
     def wait(self, span: int) -> None:
@@ -935,7 +935,9 @@ class InvoicesAgainstAModel(RuleBasedStateMachine):
             assert row["state"] == model["state"]
             held = [part["id"] for part in row["parts"] if part["state"] == "held"]
             assert held == [part["id"] for part in model["set"]]
-        assert [(fate.htlc_id, fate.status, fate.code) for fate in self.bench.fates] == self.expected
+        assert [
+            (resolution.htlc_id, resolution.status, resolution.code) for resolution in self.bench.resolutions
+        ] == self.expected
         assert self.bench.node.balance_msat == self.received
         assert sum(settled.amount_msat for settled in self.bench.settled) == self.received
         hashes = [settled.payment_hash for settled in self.bench.settled]
@@ -1013,15 +1015,15 @@ class MoneyIsConserved(RuleBasedStateMachine):
     def pay(self, which: int, **script: Any) -> None:
         self.bench.pay(self.hashes[which % len(self.hashes)], **script)
 
-    @rule(which=st.integers(0, 20), deed=st.sampled_from(["settle", "cancel"]))
-    def resolve(self, which: int, deed: str) -> None:
+    @rule(which=st.integers(0, 20), action=st.sampled_from(["settle", "cancel"]))
+    def resolve(self, which: int, action: str) -> None:
         rows = [row for row in self.bench.payments.rows if row["outcome"] is None]
         if rows:
             row = rows[which % len(rows)]
             try:
-                after = getattr(self.bench.payments, deed)(row["id"])
+                after = getattr(self.bench.payments, action)(row["id"])
             except PaymentNotHeld:
-                assert deed == "settle"
+                assert action == "settle"
             else:
                 assert after["outcome"] is not None
 
@@ -1043,7 +1045,7 @@ class MoneyIsConserved(RuleBasedStateMachine):
         before = self.bench
         self.bench = Bench(store=before.store)
         self.bench.clock.advance_to(before.clock.now())
-        # Ids and preimages go on where the luck stood.
+        # Ids and preimages continue their random streams.
         self.bench.streams.restore(before.streams.snapshot())
         self.bench.node.resume()
         self.bench.payments.resume()
@@ -1064,7 +1066,7 @@ class MoneyIsConserved(RuleBasedStateMachine):
             if row["status"] == "held":
                 assert self.bench.state(row["payment_hash"]) == "ACCEPTED"
             if row["id"] in self.ended:
-                assert row == self.ended[row["id"]]  # an end is an end
+                assert row == self.ended[row["id"]]  # an ended payment does not change
             elif row["outcome"] is not None:
                 self.ended[row["id"]] = row
 

@@ -31,7 +31,7 @@ def finish(engine: Engine) -> None:
         engine.audit()
 
 
-# What hops ask
+# Fees and deltas of hops
 
 
 def test_the_standards_own_example_of_a_fee():
@@ -81,7 +81,7 @@ def test_a_payer_spends_as_much_as_a_small_amount_and_5_percent_of_a_larger_one(
         (23, 3, False, True, (), True, 3),
     ],
 )
-def test_what_a_code_teaches(code, reporter, second, retried, shut, at_any, good_to):
+def test_a_failure_code_gives_its_penalties(code, reporter, second, retried, shut, at_any, good_to):
     taught = interpret_failure(code, reporter, [0, 2, 4], already_retried=second, reporter_edges=[7, 6])
     assert (taught.retried, taught.failed_edges, taught.at_any_amount, taught.succeeded_hops) == (
         retried,
@@ -106,7 +106,7 @@ def test_equal_seeds_make_equal_networks():
 
 
 @pytest.mark.parametrize("what", ["mesh:5", "line", "line:1", "line:-2", "scale-free:9", "star:200000", "line:\u0664"])
-def test_a_network_that_cannot_be_is_refused(what):
+def test_an_invalid_network_is_refused(what):
     with pytest.raises(GraphError, match=r"network="):
         generate(what, 1)
 
@@ -177,8 +177,8 @@ class PaymentsInTheNetwork(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 5))
     def begin(self, seed: int) -> None:
         # Much that goes wrong: half the nodes slow, one HTLC in twenty stuck, nodes away a fifth of the time.
-        weather = NetworkConditions(slow_share=0.5, stuck_share=0.05, up_share=0.8)
-        self.engine = Engine(generate("scale-free:30", seed), 0, secret, conditions=weather)
+        conditions = NetworkConditions(slow_share=0.5, stuck_share=0.05, up_share=0.8)
+        self.engine = Engine(generate("scale-free:30", seed), 0, secret, conditions=conditions)
         self.payers = PaymentSessions(self.engine)
         self.orders: list[PaymentSession] = []
         self.ended: list[int] = []
@@ -208,7 +208,7 @@ class PaymentsInTheNetwork(RuleBasedStateMachine):
         self.engine.run(self.engine.now + span)
 
     @rule(span=st.sampled_from([100, 5_000]), amount=st.sampled_from([10**6, 10**8]))
-    def think_again(self, span: int, amount: int) -> None:
+    def roll_back(self, span: int, amount: int) -> None:
         engine = self.engine
         before = (
             engine.balance.copy(),
@@ -230,7 +230,7 @@ class PaymentsInTheNetwork(RuleBasedStateMachine):
         assert marks == [order.saved_fields() for order in self.orders]
 
     @invariant()
-    def it_adds_up(self) -> None:
+    def channels_add_up(self) -> None:
         self.engine.audit()
         assert len(self.ended) == len(set(self.ended))  # nothing ends twice
         for order in self.orders:
@@ -242,7 +242,7 @@ class PaymentsInTheNetwork(RuleBasedStateMachine):
         if hasattr(self, "engine"):
             while (due := self.engine.next_event_ms()) is not None:
                 self.engine.run(due)
-            self.it_adds_up()
+            self.channels_add_up()
             assert len(self.ended) == len(self.orders)
             assert not any(self.engine.in_flight)
 
@@ -298,14 +298,14 @@ def test_a_held_payment_waits_for_its_settlement_and_a_wrong_secret_has_the_comm
 
 
 def test_the_same_lines_give_the_same_journal_with_a_network():
-    def story() -> str:
+    def run() -> str:
         with shop() as sandbox:
             for name in ("ana", "bob", "cyd"):
                 sandbox.wallet(name).pay(sandbox.charges.create(amount="5000000", description="x", expiresIn=60))
             sandbox.run("2m")
             return sandbox.world.journal.hash
 
-    assert story() == story()
+    assert run() == run()
 
 
 def test_a_world_of_direct_payments_has_no_network():

@@ -53,7 +53,7 @@ class PaymentsInASandbox(RuleBasedStateMachine):
         assert self.sandbox is not None
         return self.sandbox
 
-    # What people do
+    # Payments and decisions
 
     @rule(amount=st.sampled_from(["1000", "250000", "90000000", "500000000"]), lasts=st.sampled_from([60, 600]))
     def create(self, amount: str, lasts: int) -> None:
@@ -70,13 +70,13 @@ class PaymentsInASandbox(RuleBasedStateMachine):
         self.payments.append(self.sb.wallet(payer).pay(charge, outcome=outcome, delay=delay).id)
 
     @precondition(lambda self: self.payments)
-    @rule(which=st.integers(0, 99), deed=st.sampled_from(["settle", "cancel"]))
-    def decide(self, which: int, deed: str) -> None:
+    @rule(which=st.integers(0, 99), action=st.sampled_from(["settle", "cancel"]))
+    def decide(self, which: int, action: str) -> None:
         world = self.sb.world
         payment = self.payments[which % len(self.payments)]
         try:
             with world.exclusive():
-                getattr(world.payments, deed)(payment)
+                getattr(world.payments, action)(payment)
         except PaymentNotHeld:
             pass
 
@@ -84,7 +84,7 @@ class PaymentsInASandbox(RuleBasedStateMachine):
     def wait(self, span: str) -> None:
         self.sb.advance(span)
 
-    # What goes wrong
+    # Faults
 
     @precondition(lambda self: self.network)
     @rule(
@@ -116,34 +116,34 @@ class PaymentsInASandbox(RuleBasedStateMachine):
             if close:
                 network.close_channel(channel)
 
-    # Second thoughts, forks, restarts
+    # Rollbacks, forks, restarts
 
     @precondition(lambda self: self.charges)
     @rule(which=st.integers(0, 99), span=st.sampled_from([0, 1]))
-    def think_again(self, which: int, span: int) -> None:
+    def roll_back(self, which: int, span: int) -> None:
         world = self.sb.world
         before = self.stand()
         request = self.sb.charges[self.charges[which % len(self.charges)]].request
 
-        def thought() -> None:
+        def rolled_back() -> None:
             with world.exclusive():
                 for _ in range(1 + span):
                     world.payments.pay(request, payer="dan", scheduled=False)
                 if self.network:
-                    levers = self.sb.network.operations
-                    shop = levers.node("shop")
-                    levers.drain(shop, 0.5, 0.5)
-                    levers.open_channel(shop, shop ^ 1, 10_000, None, 0, 0)
+                    operations = self.sb.network.operations
+                    shop = operations.node("shop")
+                    operations.drain(shop, 0.5, 0.5)
+                    operations.open_channel(shop, shop ^ 1, 10_000, None, 0, 0)
                 raise _Rollback
 
         with pytest.raises(_Rollback):
-            thought()
+            rolled_back()
         assert self.stand() == before
 
     @precondition(lambda self: self.folder is None)
     @rule(written=st.booleans(), span=st.sampled_from(["1s", "2m"]))
     def fork(self, written: bool, span: str) -> None:
-        """Parent and fork do the same from here on, whether the fork was written down between or not."""
+        """Parent and fork behave alike from here on, also when the fork was serialised in between."""
         parent = self.sb
         child = Sandbox.from_snapshot(json.loads(json.dumps(parent.snapshot()))) if written else parent.fork()
         parent.advance(span)
@@ -165,7 +165,7 @@ class PaymentsInASandbox(RuleBasedStateMachine):
         assert self.stand() == before
 
     def stand(self) -> Any:
-        """Everything that may differ between two worlds which should not."""
+        """The complete state, which must be equal in two equal sandboxes."""
         world = self.sb.world
         tables = {
             name: {key: dict(row) for key, row in table.rows.items()} for name, table in world.store.snapshot().items()
@@ -177,7 +177,7 @@ class PaymentsInASandbox(RuleBasedStateMachine):
         )  # fmt: skip
         return tables, world.clock.now(), world.clock.next_due(), rest
 
-    # The laws
+    # Invariants
 
     @invariant()
     def no_msat_is_created_or_lost(self) -> None:
@@ -228,12 +228,12 @@ class PaymentsInASandbox(RuleBasedStateMachine):
     def teardown(self) -> None:
         if self.sandbox is None:
             return
-        self._everybody_learns_in_the_end()
+        self._check_final_state()
         self.sandbox.close()
         if self.folder is not None:
             rmtree(self.folder)
 
-    def _everybody_learns_in_the_end(self) -> None:
+    def _check_final_state(self) -> None:
         """When nothing is left to happen, no payment is open, no HTLC in flight, and who paid can prove it."""
         self.sb.run()
         checks: list[Callable[[], None]] = [
@@ -250,13 +250,13 @@ class PaymentsInASandbox(RuleBasedStateMachine):
         proven = {row["payment_hash"] for row in world.payments.rows if row["preimage"] is not None}
         done = {row["payment_hash"] for row in world.service.charges.charges if row["status"] == "completed"}
         assert proven == done
-        told = Counter(
+        reported = Counter(
             each["chargeId"]
             for each in self.sb.ask("GET", "/sandbox/v1/deliveries")
             if each["event"] == "charge.completed"
         )
         completed = [charge["id"] for charge in world.service.charges.charges if charge["status"] == "completed"]
-        assert told == Counter(completed)  # each was told once, and none that was taken back
+        assert reported == Counter(completed)  # each was reported once, and none that was rolled back
 
 
 TestPaymentsInASandbox = PaymentsInASandbox.TestCase

@@ -114,7 +114,7 @@ def test_a_precomputed_tree_gives_the_same_paths_as_before():
 
 @given(seed=st.integers(0, 3), payer=st.integers(0, 79), target=st.integers(0, 79), amount=st.integers(1, 10**9))
 @settings(max_examples=150)
-def test_the_route_of_a_payer_without_trouble_is_the_one_that_a_search_finds(seed, payer, target, amount):
+def test_the_route_of_a_payer_without_penalties_is_the_one_that_a_search_finds(seed, payer, target, amount):
     if payer == target:
         return
     engine = Engine(generate("scale-free:80", seed), 0, secret)
@@ -194,7 +194,7 @@ def test_another_seed_changes_the_future_and_not_the_past():
     assert [fork.conditions.height(at) for at in later] != [engine.conditions.height(at) for at in later]
 
 
-# What ought to help
+# Better conditions
 
 
 @st.composite
@@ -243,7 +243,7 @@ def could(graph: Graph, payer: str, target: str, amount_msat: int) -> bool:
 
 @given(maps(), st.integers(1, 50_000))
 @settings(max_examples=100)
-def test_a_payment_in_one_part_succeeds_exactly_when_some_way_can_carry_it(given_map, more):
+def test_a_payment_in_one_part_succeeds_exactly_when_some_path_has_the_balances(given_map, more):
     """On any map whose hops ask no fee, for a payer with all the time it needs. So more on the paying side of a channel
     of its way never hurts. With fees or little patience it may: a cheaper way that now seems open is tried first, and
     a fee limit or the time is used up on it."""
@@ -293,17 +293,17 @@ def test_of_many_direct_charges_more_are_paid_the_longer_they_live():
 
 
 @pytest.mark.parametrize("seed", [101, 202, 303])
-def test_the_reference_bands_hold_on_networks_never_seen_before(seed):
+def test_the_reference_bands_hold_on_other_networks(seed):
     """Single path, at most 15 tries, receivers of ten channels or more, balances fresh each time; +-6 to 13 points."""
     graph = generate("scale-free:2000", seed)
     engine = Engine(graph, 0, secret, conditions=IDEAL)
-    begun, chance = list(engine.balance), np.random.default_rng(seed)
+    initial, chance = list(engine.balance), np.random.default_rng(seed)
     receivers = np.flatnonzero(graph.degree >= 10)
     bands = ((10**6, 0.94, 1.0), (10**7, 0.88, 1.0), (10**8, 0.47, 0.78), (10**9, 0.12, 0.37))
     for amount_msat, low, high in bands:
         reached, tries = 0, 100
         for number in range(tries):
-            engine.balance[:] = begun
+            engine.balance[:] = initial
             target = int(receivers[chance.integers(len(receivers))])
             payer = (target + int(chance.integers(1, 2_000))) % 2_000
             session = PaymentSession(number, payer, target, amount_msat)

@@ -17,7 +17,7 @@ STDLIB = sys.stdlib_module_names
 SOURCES = sorted(path for folder in ("server", "sim") for path in (ROOT / folder).rglob("*.py"))
 IMPORTING = sorted([*SOURCES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "notebooks" / "sources").glob("*.py")])
 
-# From the ground up. A module may import its own layer and those below; the longest matching name says where it stands.
+# From the lowest up. A module may import its own layer and those below; the longest matching name gives its layer.
 LAYERS: list[tuple[str, ...]] = [
     ("specs", "notebooks"),
     ("server", "server.errors", "server.money", "server.timestamps", "server.version", "server.ports", "server.html"),
@@ -68,7 +68,7 @@ SYSTEM_CLOCK_CALLS = {
     "time.monotonic",
     "uuid.uuid4",
 }
-# A lock is no clock: a server thread and a notebook share one world. The development server awaits the network.
+# A lock reads no clock: a server thread and a notebook share one world. The development server awaits the network.
 ALLOWED = {
     ("sim/world/world.py", "threading"),
     ("sim/devserver/multi_tenant.py", "asyncio"),
@@ -127,7 +127,7 @@ def layer_of(module: str) -> int:
 
 @pytest.mark.parametrize("path", IMPORTING, **ids)
 def test_nothing_is_imported_by_the_name_of_its_folder(path: Path) -> None:
-    """`server`, `sim` and `specs` are names that belong to everybody: what is installed is `leyden`."""
+    """`server`, `sim` and `specs` are common names: only `leyden` is installed."""
     for name in imports_of(path):
         folder, _, rest = name.partition(".")
         right = {"sim": "leyden", "server": "leyden.server", "specs": "leyden.specs"}.get(folder)
@@ -210,7 +210,7 @@ def test_no_module_keeps_state(path: Path) -> None:
                 assert target.id.lstrip("_").isupper() or target.id == "__all__", f"{path}:{node.lineno} {target.id}"
 
 
-def test_the_reference_model_knows_nothing_of_the_service() -> None:
+def test_the_reference_model_imports_nothing_of_the_service() -> None:
     """The model is written from the specification: it imports the standard library and itself."""
     files = sorted((ROOT / "sim" / "harness" / "model").glob("*.py"))
     assert files
@@ -230,7 +230,7 @@ def test_no_source_file_is_too_long() -> None:
     assert not long
 
 
-def test_nothing_else_stands_at_the_top() -> None:
+def test_there_is_no_other_top_level_package() -> None:
     known = {"notebooks", "sim", "server", "specs", "tests", "pyproject.toml", "README.md", "LICENSE"}
     built = {"build", "dist", "schemathesis-report", "leyden-data", "leyden-lab"}
     extra = {path.name for path in ROOT.iterdir()} - known - built

@@ -1,4 +1,4 @@
-"""DECISIONS.md and the documents hold each other: every mark names an entry, and every entry has its mark."""
+"""DECISIONS.md and the documents agree: every mark names an entry, and every entry has its mark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documentation is true: its tables are the contract's, its Python prints what it shows, its commands work."""
+"""The documentation is correct: its tables are the contract's, its Python prints what it shows, its commands work."""
 
 from __future__ import annotations
 

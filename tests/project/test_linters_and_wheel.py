@@ -1,4 +1,4 @@
-"""The linters and the type checker are part of the suite: what they refuse is not finished."""
+"""The linters and the type checker are part of the suite."""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ def test_a_new_optional_field_of_a_static_charge_is_echoed_and_changed() -> None
         assert tips.data["table"] == "window"
         tips.update(description="more tips")
         assert tips.data["table"] == "window"
-        tips.update(table="door")
-        assert tips.data["table"] == "door"
+        tips.update(table="garden")
+        assert tips.data["table"] == "garden"
 
 
 def test_a_changed_default() -> None:

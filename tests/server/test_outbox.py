@@ -399,7 +399,7 @@ def test_the_event_journal_has_every_step_of_a_delivery() -> None:
     fixture.pass_time("1h")
     fixture.outbox.replay(fixture.row()["id"])
     fixture.pass_time("1s")
-    story = fixture.journal.entries(subject=fixture.row()["id"])
+    entries = fixture.journal.entries(subject=fixture.row()["id"])
 
     def sent(attempt: int) -> tuple[str, dict[str, Any]]:
         return "callback_sent", {"resource": "c1", "event": "charge.completed", "attempt": attempt}
@@ -407,7 +407,7 @@ def test_the_event_journal_has_every_step_of_a_delivery() -> None:
     def answered(attempt: int, status: int | None, error: str | None = None) -> tuple[str, dict[str, Any]]:
         return "callback_answered", {"resource": "c1", "attempt": attempt, "status": status, "error": error}
 
-    assert [(entry.kind, entry.facts) for entry in story] == [
+    assert [(entry.kind, entry.facts) for entry in entries] == [
         sent(1),
         answered(1, 500),
         sent(2),

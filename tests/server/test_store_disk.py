@@ -365,13 +365,13 @@ STEPS = st.lists(
 
 def do(store: Store, step: list[tuple[str, int, str]]) -> None:
     with store.commit():
-        for name, number, deed in step:
+        for name, number, action in step:
             table = store.table(name)
-            if deed == "p":
+            if action == "p":
                 table.put({"id": number, "version": len(table)})
-            elif deed == "d":
+            elif action == "d":
                 table.delete(number)
-            elif deed == "t":
+            elif action == "t":
                 table.truncate()
             else:
                 store.db.drop_table(name)

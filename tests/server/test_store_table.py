@@ -179,10 +179,10 @@ def test_every_operation_returns_what_stock_tinydb_returns(operations: list[Oper
         ours = [Database(storage=RowStorage), Database(place, storage=JournalStorage)]
         for db in ours:
             db.table("charges", indexes=["status", "project"])
-        for story, act in operations:
+        for label, act in operations:
             expected = answer(act, stock)
             for db in ours:
-                assert answer(act, db) == expected, story
+                assert answer(act, db) == expected, label
         expected = contents(stock)
         for db in ours:
             assert contents(db) == expected
@@ -200,10 +200,10 @@ def test_the_stock_table_works_on_our_storages_too(operations: list[Operation]) 
     stock = TinyDB(storage=TextStorage)
     with tempfile.TemporaryDirectory() as place:
         ours = [TinyDB(storage=RowStorage), TinyDB(place, storage=JournalStorage)]
-        for story, act in operations:
+        for label, act in operations:
             expected = answer(act, stock)
             for db in ours:
-                assert answer(act, db) == expected, story
+                assert answer(act, db) == expected, label
         for db in ours:
             db.close()
         with Database(place, storage=JournalStorage) as again:

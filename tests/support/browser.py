@@ -1,4 +1,4 @@
-"""For tests of pages: a browser without a window, spoken to in its own protocol (Chrome DevTools)."""
+"""For tests of pages: a browser without a window, controlled over the Chrome DevTools Protocol."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Tab:
         self.until(f"location.href === {json.dumps(url)} && document.readyState === 'complete'")
 
     def __call__(self, expression: str) -> Any:
-        """What the expression comes to, a promise's value included. Raises `AssertionError` when the page throws."""
+        """Its value; a JavaScript `Promise` is awaited. Raises `AssertionError` if the page throws."""
         return self._say("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
 
     def until(self, expression: str) -> Any:

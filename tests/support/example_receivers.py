@@ -1,4 +1,4 @@
-"""Two callback receivers as integrators write them: a careful one, and one that works as long as nobody means harm.
+"""Two callback receivers as integrators write them: a careful one, and one that trusts every message.
 
 Both say in the header `leyden-effect` what they did, so that the receiver check can see it. That is all they do for it.
 """
@@ -22,7 +22,7 @@ PAID, CLOSED = "completed", ("expired", "error")
 
 
 class ShopRecords:
-    """What a shop has written down: the messages it has acted on, and what became of each Charge."""
+    """A shop's records: the messages that it has processed, and the state of each Charge."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -39,7 +39,7 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["content-length"]))
         try:
             status, effect = self.receive(body)
-        except (ValueError, LookupError, TypeError, AttributeError):  # what a body that nobody checked can lead to
+        except (ValueError, LookupError, TypeError, AttributeError):  # what an unchecked body can cause
             status, effect = 500, "ignored"
         self.send_response(status)
         self.send_header("leyden-effect", effect)
@@ -51,7 +51,7 @@ class Handler(BaseHTTPRequestHandler):
         """The status to answer with, and what became of the message: `applied` or `ignored`."""
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class CarefulReceiver(Handler):
@@ -111,7 +111,7 @@ class CarelessReceiver(Handler):
 
 @contextmanager
 def serving_receiver(kind: type[Handler], secret: str) -> Iterator[tuple[str, ShopRecords]]:
-    """The receiver on a free port of this machine: its URL and its books."""
+    """The receiver on a free port of this machine: its URL and its records."""
     books = ShopRecords()
 
     class Bound(kind):  # type: ignore[misc, valid-type]

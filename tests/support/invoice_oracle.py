@@ -68,7 +68,7 @@ class Account:
     answers: dict[str, int | None]
 
 
-def account(story: list[Event], hash: str, now: int, rules: Rules) -> Account:
+def account(events: list[Event], hash: str, now: int, rules: Rules) -> Account:
     """Where an invoice stands at an instant, everything due then included."""
     answers: dict[str, int | None] = {}
     invoice: Issued | None = None
@@ -80,7 +80,7 @@ def account(story: list[Event], hash: str, now: int, rules: Rules) -> Account:
             answers[part.part] = code
         pending.clear()
 
-    for event in _until(story, hash, now):
+    for event in _until(events, hash, now):
         if state == "OPEN" and pending and pending[0].at + rules.mpp_ms <= event_time(event, now):
             # "MUST fail all HTLCs in the HTLC set after some reasonable timeout", counted from the first part.
             answer_all(MPP_TIMEOUT)
@@ -116,7 +116,7 @@ def account(story: list[Event], hash: str, now: int, rules: Rules) -> Account:
 
 def _verdict(part: Arrived, invoice: Issued | None, state: str, pending: list[Arrived], rules: Rules) -> str:
     """Whether a part is refused ("part"), takes all others with it ("set"), or stays ("")."""
-    # One code for what never was, is over, or is somebody else's: a payer is told nothing apart.
+    # One code for an unknown, a closed and another payer's invoice: a payer cannot distinguish them.
     if invoice is None or part.secret is None or state != "OPEN" or part.at > invoice.until:
         return "part"
     if part.secret != invoice.secret or part.total <= 0:
@@ -134,13 +134,13 @@ def _verdict(part: Arrived, invoice: Issued | None, state: str, pending: list[Ar
 
 
 def event_time(event: Event | None, now: int) -> int:
-    """When an event happened; the end of the story is now."""
+    """When an event happened; None stands for now."""
     return now if event is None else event.at
 
 
-def _until(story: list[Event], hash: str, now: int) -> Iterator[Event | None]:
+def _until(events: list[Event], hash: str, now: int) -> Iterator[Event | None]:
     """What concerns one invoice, in order, and then None."""
-    for event in story:
+    for event in events:
         if event.at <= now and event.hash == hash:
             yield event
     yield None

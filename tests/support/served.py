@@ -1,4 +1,4 @@
-"""For tests over real HTTP: a served Leyden in a process of its own, a receiver that listens, a client of few words."""
+"""For tests over real HTTP: a served Leyden in a process of its own, a receiver, and a small client."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def listening_receiver(status: int = 200) -> Iterator[tuple[str, queue.Queue[tup
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -1,4 +1,4 @@
-"""What the store's tests share: looking at all rows with their sequence, and disks that refuse."""
+"""Helpers of the store's tests: all rows with their sequence, and disks that refuse."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JOURNAL = "charges.journal"
 
 
 def rows(store: Store) -> dict[str, dict[int, Any]]:
-    """All rows, with the sequence they stand in."""
+    """All rows, in their sequence."""
     return {
         name: dict(sorted(table.rows.items())) | {-1: list(table.rows)}
         for name, table in store.storage.tables.items()

@@ -84,7 +84,7 @@ async def send(one: HttpTransport, url: str, **changes: Any) -> CallbackResponse
 
 @contextlib.contextmanager
 def sockets_watched() -> Iterator[list[str]]:
-    """What the whole process asks of the network meanwhile."""
+    """Records every socket and look-up of the process meanwhile."""
     seen: list[str] = []
     watching = True
 
