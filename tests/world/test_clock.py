@@ -1,4 +1,4 @@
-"""The clock stands still until it is moved, and stops at everything that is due on the way."""
+"""The virtual clock is paused until it is moved, and runs each event at its due time."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ timers = st.lists(
 )
 
 
-class Wall:
-    """A wall clock that goes where it is told, backwards too."""
+class ManualRealClock:
+    """A real clock that the test sets, also backwards."""
 
     def __init__(self) -> None:
         self.ms = 5_000_000
@@ -33,58 +33,58 @@ class Wall:
         return self.ms
 
 
-def listening(clock: VirtualClock, *kinds: str) -> list[tuple[int, str, str]]:
-    """Wake a list: it fills with (now, kind, key) as events run."""
-    heard: list[tuple[int, str, str]] = []
+def record_events(clock: VirtualClock, *kinds: str) -> list[tuple[int, str, str]]:
+    """Register handlers that append (now, kind, key) to the returned list."""
+    events: list[tuple[int, str, str]] = []
     for kind in kinds:
-        clock.on(kind, lambda key, kind=kind: heard.append((clock.now(), kind, key)))
-    return heard
+        clock.on(kind, lambda key, kind=kind: events.append((clock.now(), kind, key)))
+    return events
 
 
-def filled(wishes: list[tuple[int, int, str]]) -> tuple[VirtualClock, list[tuple[int, str, str]]]:
+def clock_with(schedule: list[tuple[int, int, str]]) -> tuple[VirtualClock, list[tuple[int, str, str]]]:
     clock = VirtualClock(START)
-    heard = listening(clock, "bell")
-    for after, priority, key in wishes:
+    events = record_events(clock, "bell")
+    for after, priority, key in schedule:
         clock.call_at(START + after, priority, "bell", key)
-    return clock, heard
+    return clock, events
 
 
 # Order
 
 
 @given(timers)
-def test_events_run_by_instant_then_priority_then_arrival(wishes):
-    clock, heard = filled(wishes)
-    last = {key: (after, priority, arrival) for arrival, (after, priority, key) in enumerate(wishes)}
+def test_events_run_by_due_time_then_priority_then_arrival(schedule):
+    clock, events = clock_with(schedule)
+    last = {key: (after, priority, arrival) for arrival, (after, priority, key) in enumerate(schedule)}
     expected = [
-        (START + after, "bell", key) for (after, _, _), key in sorted((place, key) for key, place in last.items())
+        (START + after, "bell", key) for (after, _, _), key in sorted((position, key) for key, position in last.items())
     ]
     assert [(t.due_ms, t.kind, t.key) for t in clock.upcoming(100)] == expected
     fired = clock.advance(50)
-    assert heard == expected
-    assert fired == [Fired(*told) for told in expected]
+    assert events == expected
+    assert fired == [Fired(*event) for event in expected]
     assert clock.now() == START + 50
     assert len(clock) == 0
 
 
 @given(timers, st.integers(0, 60), st.integers(0, 60))
-def test_two_advances_are_one(wishes, first, second):
-    whole, heard_whole = filled(wishes)
-    split, heard_split = filled(wishes)
+def test_two_advances_equal_one(schedule, first, second):
+    whole, events_whole = clock_with(schedule)
+    split, events_split = clock_with(schedule)
     assert split.advance(first) + split.advance(second) == whole.advance(first + second)
-    assert heard_split == heard_whole
+    assert events_split == events_whole
     assert split.snapshot() == whole.snapshot()
 
 
 @given(timers)
-def test_stepping_running_and_counting_come_to_the_same(wishes):
-    stepped, _ = filled(wishes)
+def test_step_run_and_advance_give_the_same_events(schedule):
+    stepped, _ = clock_with(schedule)
     fired = []
     while (event := stepped.step()) is not None:
         fired.append(event)
-    idle, _ = filled(wishes)
-    counted, _ = filled(wishes)
-    instants, _ = filled(wishes)
+    idle, _ = clock_with(schedule)
+    counted, _ = clock_with(schedule)
+    instants, _ = clock_with(schedule)
     assert idle.run_until_idle() == fired
     assert counted.run_to(START + 50) == len(fired)
     assert counted.now() == START + 50
@@ -96,31 +96,31 @@ def test_stepping_running_and_counting_come_to_the_same(wishes):
     assert idle.now() == stepped.now() == (fired[-1].at_ms if fired else START)
 
 
-def test_what_an_event_schedules_for_its_own_instant_runs_in_the_same_sweep():
+def test_an_event_scheduled_for_the_current_time_runs_in_the_same_sweep():
     clock = VirtualClock(START)
-    heard: list[str] = []
+    events: list[str] = []
 
     def expire(key: str) -> None:
-        heard.append(f"expire {key}")
+        events.append(f"expire {key}")
         clock.call_at(clock.now(), CALLBACK, "post", key)
-        clock.call_at(clock.now() - 10, SETTLEMENT, "pay", key)  # the past is now
+        clock.call_at(clock.now() - 10, SETTLEMENT, "pay", key)  # a time in the past means now
 
     clock.on("expire", expire)
-    clock.on("post", lambda key: heard.append(f"post {key}"))
-    clock.on("pay", lambda key: heard.append(f"pay {key} at {clock.now() - START}"))
+    clock.on("post", lambda key: events.append(f"post {key}"))
+    clock.on("pay", lambda key: events.append(f"pay {key} at {clock.now() - START}"))
     clock.call_at(START + 5, EXPIRY, "expire", "a")
     clock.call_at(START + 5, EXPIRY, "expire", "b")
     clock.call_at(START + 6, SETTLEMENT, "pay", "late")
     clock.advance(5)
-    # Money comes before the second expiry, callbacks after both.
-    assert heard == ["expire a", "pay a at 5", "expire b", "pay b at 5", "post a", "post b"]
+    # Settlements run before the second expiry, callbacks after both.
+    assert events == ["expire a", "pay a at 5", "expire b", "pay b at 5", "post a", "post b"]
 
 
 # Moving
 
 
-def test_the_clock_moves_to_the_instant_asked_for_and_going_there_again_changes_nothing():
-    clock, heard = filled([(10, USER, "a"), (20, USER, "b")])
+def test_advancing_to_the_same_time_again_changes_nothing():
+    clock, events = clock_with([(10, USER, "a"), (20, USER, "b")])
     assert clock.next_due() == START + 10
     assert clock.advance_to(START + 9) == []
     assert clock.advance_to(START + 10) == [(START + 10, "bell", "a")]
@@ -128,18 +128,18 @@ def test_the_clock_moves_to_the_instant_asked_for_and_going_there_again_changes_
     assert clock.advance_to(START) == []
     assert clock.run_to(START) == 0
     assert (clock.now(), clock.next_due()) == (START + 10, START + 20)
-    assert heard == [(START + 10, "bell", "a")]
+    assert events == [(START + 10, "bell", "a")]
 
 
-def test_moving_by_nothing_runs_what_is_due_now():
-    clock, heard = filled([(0, USER, "a")])
-    assert heard == []
+def test_advancing_by_zero_runs_the_events_due_now():
+    clock, events = clock_with([(0, USER, "a")])
+    assert events == []
     assert [event.key for event in clock.advance(0)] == ["a"]
-    counted, _ = filled([(0, USER, "a")])
+    counted, _ = clock_with([(0, USER, "a")])
     assert counted.run_to(START) == 1
 
 
-def test_time_cannot_go_backwards_and_is_counted_in_whole_milliseconds():
+def test_time_cannot_go_backwards_and_is_in_whole_milliseconds():
     clock = VirtualClock(START)
     with pytest.raises(ValueError, match="time can't go backwards"):
         clock.advance(-1)
@@ -164,7 +164,7 @@ def test_an_idle_clock_has_nothing_to_do():
     assert "0 events ahead" in repr(clock)
 
 
-def test_time_ends_and_what_is_due_later_never_comes():
+def test_an_event_after_the_end_of_time_never_runs():
     clock = VirtualClock(LAST_MS - 1_000)
     clock.on("bell", lambda key: None)
     for after, key in enumerate(("at the end", "too late")):
@@ -174,17 +174,17 @@ def test_time_ends_and_what_is_due_later_never_comes():
     assert (clock.now(), len(clock)) == (LAST_MS, 1)
 
 
-def test_a_timer_is_replaced_by_its_name_and_forgotten_when_cancelled():
-    clock, heard = filled([(10, USER, "a"), (10, USER, "b")])
+def test_a_timer_is_replaced_by_its_name_and_removed_by_cancel():
+    clock, events = clock_with([(10, USER, "a"), (10, USER, "b")])
     clock.call_at(START + 10, USER, "bell", "a")  # rescheduled: now behind b
     clock.call_at(START + 5, USER, "bell", "c")
     clock.cancel("bell", "c")
     clock.cancel("bell", "never stood")
     assert [event.key for event in clock.advance(10)] == ["b", "a"]
-    assert len(heard) == 2
+    assert len(events) == 2
 
 
-# What must not go on for ever
+# Limits on endless loops
 
 
 def test_running_until_idle_is_bounded():
@@ -194,14 +194,14 @@ def test_running_until_idle_is_bounded():
     with pytest.raises(ClockError, match="still not idle after 25 events"):
         clock.run_until_idle(limit=25)
     assert clock.now() == START + 24 * 600_000
-    exact, _ = filled([(1, USER, "a"), (1, USER, "b")])
+    exact, _ = clock_with([(1, USER, "a"), (1, USER, "b")])
     assert len(exact.run_until_idle(limit=2)) == 2
-    short, _ = filled([(1, USER, "a"), (1, USER, "b")])
+    short, _ = clock_with([(1, USER, "a"), (1, USER, "b")])
     with pytest.raises(ClockError, match="after 1 events"):
         short.run_until_idle(limit=1)
 
 
-def test_an_event_that_returns_at_its_own_instant_is_stopped():
+def test_an_event_that_reschedules_itself_for_now_is_stopped():
     clock = VirtualClock(START, instant_limit=100)
     clock.on("loop", lambda key: clock.call_at(clock.now(), USER, "loop", key))
     clock.call_at(START + 1, USER, "loop", "x")
@@ -210,33 +210,33 @@ def test_an_event_that_returns_at_its_own_instant_is_stopped():
     assert clock.now() == START + 1
 
 
-def test_many_events_of_different_instants_are_no_loop():
+def test_many_events_at_different_times_are_not_a_loop():
     clock = VirtualClock(START, instant_limit=2)
     clock.on("tick", lambda key: clock.call_at(clock.now() + 1, USER, "tick", key))
     clock.call_at(START, USER, "tick", "x")
     assert len(clock.advance(50)) == 51
 
 
-@pytest.mark.parametrize(("events", "fits"), [(2, True), (3, True), (4, False)])
-def test_an_instant_holds_as_many_events_as_it_is_allowed_to(events, fits):
+@pytest.mark.parametrize(("count", "allowed"), [(2, True), (3, True), (4, False)])
+def test_the_number_of_events_at_one_time_is_limited(count, allowed):
     clock = VirtualClock(START, instant_limit=3)
-    heard = listening(clock, "bell")
-    for number in range(events):
+    events = record_events(clock, "bell")
+    for number in range(count):
         clock.call_at(START + 1, USER, "bell", str(number))
         clock.call_at(START + 2, USER, "bell", f"later {number}")
-    if fits:
-        assert len(clock.advance(2)) == 2 * events
+    if allowed:
+        assert len(clock.advance(2)) == 2 * count
     else:
         with pytest.raises(ClockError, match="more than 3 events at the single instant"):
             clock.advance(2)
-        assert len(heard) == 3
+        assert len(events) == 3
 
 
-def test_running_until_idle_stops_within_an_instant():
-    clock, heard = filled([(1, USER, "a"), (2, USER, "b"), (2, USER, "c"), (2, USER, "d")])
+def test_run_until_idle_can_stop_between_events_of_one_time():
+    clock, events = clock_with([(1, USER, "a"), (2, USER, "b"), (2, USER, "c"), (2, USER, "d")])
     with pytest.raises(ClockError, match="after 2 events"):
         clock.run_until_idle(limit=2)
-    assert [key for _, _, key in heard] == ["a", "b"]
+    assert [key for _, _, key in events] == ["a", "b"]
 
 
 def test_an_event_cannot_move_the_clock():
@@ -247,7 +247,7 @@ def test_an_event_cannot_move_the_clock():
         clock.advance(5)
 
 
-def test_waking_nobody_and_waking_two_are_errors_that_say_so():
+def test_a_missing_handler_and_a_second_handler_are_errors():
     clock = VirtualClock(START)
     clock.call_at(START, USER, "bell", "x")
     with pytest.raises(ClockError, match=r"no handler for 'bell'.*clock\.on"):
@@ -258,34 +258,34 @@ def test_waking_nobody_and_waking_two_are_errors_that_say_so():
     assert clock.advance(1) == [(START, "bell", "x")]
 
 
-# Events and what surrounds them
+# Events and their transactions
 
 
-def test_each_event_is_wrapped_and_stands_at_its_own_instant():
-    clock, heard = filled([(3, USER, "a"), (7, USER, "b")])
+def test_each_event_runs_in_its_context_at_its_due_time():
+    clock, events = clock_with([(3, USER, "a"), (7, USER, "b")])
     log: list[str] = []
 
     @contextmanager
     def commit():
         log.append(f"begin {clock.now() - START}")
         yield
-        log.append(f"commit after {len(heard)}")
+        log.append(f"commit after {len(events)}")
 
     clock.event_context = commit
     clock.advance(10)
     assert log == ["begin 3", "commit after 1", "begin 7", "commit after 2"]
 
 
-def test_an_event_that_raises_has_not_happened():
+def test_an_event_that_raises_is_rolled_back():
     clock = VirtualClock(START)
-    heard = []
+    events = []
     full = True
 
     def write(key: str) -> None:
         if full:
-            clock.call_at(START + 1_000, USER, "write", key)  # undone with the rest
+            clock.call_at(START + 1_000, USER, "write", key)  # rolled back with the rest
             raise OSError("disk full")
-        heard.append((clock.now(), key))
+        events.append((clock.now(), key))
 
     clock.on("write", write)
     clock.call_at(START + 5, USER, "write", "first")
@@ -296,103 +296,103 @@ def test_an_event_that_raises_has_not_happened():
         assert clock.now() == START + 5
     full = False
     clock.advance_to(START + 9)
-    assert heard == [(START + 5, "first"), (START + 5, "second")]
+    assert events == [(START + 5, "first"), (START + 5, "second")]
     assert len(clock) == 0
 
 
-# Live time
+# A running clock
 
 
-def test_a_live_clock_follows_the_wall_at_its_rate():
-    wall = Wall()
-    clock = VirtualClock(START, rate=60, real_clock=wall)
+def test_a_running_clock_follows_the_real_clock_at_its_rate():
+    real_clock = ManualRealClock()
+    clock = VirtualClock(START, rate=60, real_clock=real_clock)
     assert clock.now() == START
-    wall.ms += 500
+    real_clock.ms += 500
     assert clock.now() == START + 30_000
     clock.set_rate(0.5)
-    wall.ms += 500
+    real_clock.ms += 500
     assert clock.now() == START + 30_250
     clock.set_rate(0)
-    wall.ms += 10_000
+    real_clock.ms += 10_000
     assert (clock.now(), clock.rate) == (START + 30_250, 0)
 
 
-def test_a_live_clock_never_goes_back_when_the_wall_does():
-    wall = Wall()
-    clock = VirtualClock(START, rate=1, real_clock=wall)
-    wall.ms += 1_000
+def test_a_running_clock_never_goes_back_when_the_real_clock_does():
+    real_clock = ManualRealClock()
+    clock = VirtualClock(START, rate=1, real_clock=real_clock)
+    real_clock.ms += 1_000
     assert clock.now() == START + 1_000
-    wall.ms -= 700
+    real_clock.ms -= 700
     assert clock.now() == START + 1_000
     assert clock.catch_up() == []
-    wall.ms += 1
-    assert clock.now() == START + 1_001  # it does not stand still until the wall is back where it was
+    real_clock.ms += 1
+    assert clock.now() == START + 1_001  # it does not pause until the real clock reaches its former time
 
 
-def test_a_live_clock_waits_at_an_event_until_it_has_run():
-    wall = Wall()
-    clock = VirtualClock(START, rate=1, real_clock=wall)
-    heard = listening(clock, "bell")
+def test_a_running_clock_waits_at_an_event_until_it_has_run():
+    real_clock = ManualRealClock()
+    clock = VirtualClock(START, rate=1, real_clock=real_clock)
+    events = record_events(clock, "bell")
     clock.call_at(START + 100, USER, "bell", "a")
     clock.call_at(START + 200, USER, "bell", "b")
-    wall.ms += 1_000
+    real_clock.ms += 1_000
     assert clock.now() == START + 100
     assert [event.key for event in clock.catch_up()] == ["a", "b"]
-    assert heard == [(START + 100, "bell", "a"), (START + 200, "bell", "b")]
+    assert events == [(START + 100, "bell", "a"), (START + 200, "bell", "b")]
     assert clock.now() == START + 1_000
 
 
-def test_a_live_clock_can_still_be_advanced():
-    wall = Wall()
-    clock = VirtualClock(START, rate=1, real_clock=wall)
-    heard = listening(clock, "bell")
+def test_a_running_clock_can_still_be_advanced():
+    real_clock = ManualRealClock()
+    clock = VirtualClock(START, rate=1, real_clock=real_clock)
+    events = record_events(clock, "bell")
     clock.call_at(START + 5_000, USER, "bell", "a")
     clock.advance_to(START + 3_000)
     assert clock.now() == START + 3_000
     assert clock.step() == (START + 5_000, "bell", "a")
-    wall.ms += 10
+    real_clock.ms += 10
     assert clock.now() == START + 5_010
-    assert heard == [(START + 5_000, "bell", "a")]
+    assert events == [(START + 5_000, "bell", "a")]
 
 
-def test_looking_often_does_not_hold_a_slow_clock_back():
-    wall = Wall()
-    clock = VirtualClock(START, rate=0.1, real_clock=wall)
+def test_frequent_reads_do_not_slow_the_clock():
+    real_clock = ManualRealClock()
+    clock = VirtualClock(START, rate=0.1, real_clock=real_clock)
     for _ in range(100):
-        wall.ms += 1
+        real_clock.ms += 1
         clock.catch_up()
         clock.now()
     assert clock.now() == START + 10
 
 
-def test_a_live_clock_wakes_no_one_in_the_past():
-    wall = Wall()
-    clock = VirtualClock(START, rate=1, real_clock=wall)
-    heard = listening(clock, "bell")
-    wall.ms += 500
+def test_a_running_clock_runs_no_event_in_the_past():
+    real_clock = ManualRealClock()
+    clock = VirtualClock(START, rate=1, real_clock=real_clock)
+    events = record_events(clock, "bell")
+    real_clock.ms += 500
     clock.call_at(START + 1, USER, "bell", "a")
     assert clock.next_due() == START + 500
     clock.catch_up()
-    assert heard == [(START + 500, "bell", "a")]
+    assert events == [(START + 500, "bell", "a")]
 
 
-def test_a_frozen_clock_catches_up_with_this_instant_only():
-    clock, heard = filled([(0, USER, "a"), (1, USER, "b")])
+def test_a_paused_clock_catches_up_with_the_current_time_only():
+    clock, events = clock_with([(0, USER, "a"), (1, USER, "b")])
     assert [event.key for event in clock.catch_up()] == ["a"]
     assert clock.now() == START
-    assert len(heard) == 1
+    assert len(events) == 1
 
 
 @pytest.mark.parametrize("rate", [0, 0.5, 1, 2])
-def test_a_clock_tells_what_the_wall_showed_at_the_instant_it_stands_at(rate):
-    wall = Wall()
-    clock = VirtualClock(START, rate=rate, real_clock=wall)
-    listening(clock, "bell")
+def test_reading_gives_the_real_time_of_the_current_virtual_time(rate):
+    real_clock = ManualRealClock()
+    clock = VirtualClock(START, rate=rate, real_clock=real_clock)
+    record_events(clock, "bell")
     clock.call_at(START + 1_000, USER, "bell", "a")
-    wall.ms += 400
+    real_clock.ms += 400
     assert clock.reading() == (START + round(400 * rate), 5_000_400)
-    wall.ms += 9_600
-    # A live one waits at the event, and the wall passed that instant a while ago.
+    real_clock.ms += 9_600
+    # A running clock waits at the event; the real clock passed that time earlier.
     assert clock.reading() == ((START + 1_000, 5_000_000 + round(1_000 / rate)) if rate else (START, 5_010_000))
     assert clock.is_behind() == bool(rate)
     assert len(clock.catch_up()) == int(rate > 0)
@@ -401,32 +401,32 @@ def test_a_clock_tells_what_the_wall_showed_at_the_instant_it_stands_at(rate):
     assert VirtualClock(START).reading() == (START, None)
 
 
-def test_a_clock_stands_still_between_begin_and_keep_and_owes_that_time():
-    wall = Wall()
-    clock = VirtualClock(START, rate=1, real_clock=wall)
+def test_a_clock_is_paused_between_begin_and_commit_and_adds_that_time_afterwards():
+    real_clock = ManualRealClock()
+    clock = VirtualClock(START, rate=1, real_clock=real_clock)
     for end in (clock.commit, clock.rollback):
         seen = clock.now()
         clock.begin()
-        wall.ms += 100
+        real_clock.ms += 100
         assert clock.now() == clock.last_seen == seen
         end()
         assert clock.now() == seen + 100
 
 
-def test_a_clock_that_is_given_a_rate_between_begin_and_keep_still_waits_for_the_end_of_it():
-    wall = Wall()
-    clock = VirtualClock(START, real_clock=wall)
+def test_a_rate_set_between_begin_and_commit_applies_after_the_commit():
+    real_clock = ManualRealClock()
+    clock = VirtualClock(START, real_clock=real_clock)
     clock.begin()
     clock.set_rate(2)
-    wall.ms += 100
+    real_clock.ms += 100
     assert clock.now() == START
     clock.commit()
     assert clock.now() == START + 200
 
 
-def test_time_that_nobody_looked_at_is_owed_and_what_fell_due_in_it_runs_at_its_own_instant():
-    clock = VirtualClock(START, rate=1, real_clock=Wall())
-    heard = listening(clock, "bell")
+def test_elapsed_time_is_added_and_events_in_it_run_at_their_due_time():
+    clock = VirtualClock(START, rate=1, real_clock=ManualRealClock())
+    events = record_events(clock, "bell")
     clock.call_at(START + 1_000, USER, "bell", "a")
     clock.add_elapsed(0)
     assert clock.now() == START
@@ -434,13 +434,13 @@ def test_time_that_nobody_looked_at_is_owed_and_what_fell_due_in_it_runs_at_its_
         clock.add_elapsed(2_500)
     assert clock.now() == START + 1_000
     clock.catch_up()
-    assert (clock.now(), heard) == (START + 5_000, [(START + 1_000, "bell", "a")])
+    assert (clock.now(), events) == (START + 5_000, [(START + 1_000, "bell", "a")])
     with pytest.raises(ValueError, match="-1 ms cannot be added"):
         clock.add_elapsed(-1)
 
 
-def test_a_frozen_clock_is_behind_what_is_due_now_and_not_what_comes_next():
-    clock, _ = filled([(1, USER, "a")])
+def test_a_paused_clock_is_behind_only_when_an_event_is_due_now():
+    clock, _ = clock_with([(1, USER, "a")])
     assert not clock.is_behind()
     clock.call_at(START, USER, "bell", "b")
     assert clock.is_behind()
@@ -448,8 +448,8 @@ def test_a_frozen_clock_is_behind_what_is_due_now_and_not_what_comes_next():
     assert not clock.is_behind()
 
 
-def test_a_move_that_nobody_saw_can_be_taken_back_and_none_forward():
-    clock, _ = filled([(500, USER, "a")])
+def test_set_back_moves_the_clock_back_and_never_forward():
+    clock, _ = clock_with([(500, USER, "a")])
     clock.advance(100)
     clock.set_back(START + 101)
     assert clock.now() == START + 100
@@ -457,29 +457,31 @@ def test_a_move_that_nobody_saw_can_be_taken_back_and_none_forward():
     assert (clock.now(), clock.next_due()) == (START + 40, START + 500)
 
 
-def test_a_rate_needs_a_wall_and_a_direction():
+def test_a_rate_needs_a_real_clock_and_is_not_negative():
     clock = VirtualClock(START)
     with pytest.raises(ClockError, match="needs a real clock"):
         clock.set_rate(1)
     for wrong in (-1, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="rate must be"):
-            VirtualClock(START, rate=wrong, real_clock=Wall())
+            VirtualClock(START, rate=wrong, real_clock=ManualRealClock())
 
 
-@given(st.lists(st.tuples(st.sampled_from(["wall", "rate", "advance", "catch_up", "call"]), st.integers(-50, 200))))
-def test_now_never_decreases_whatever_is_done(deeds):
-    wall = Wall()
-    clock = VirtualClock(START, rate=2, real_clock=wall)
+@given(
+    st.lists(st.tuples(st.sampled_from(["real_clock", "rate", "advance", "catch_up", "call"]), st.integers(-50, 200)))
+)
+def test_now_never_decreases_whatever_is_done(actions):
+    real_clock = ManualRealClock()
+    clock = VirtualClock(START, rate=2, real_clock=real_clock)
     seen = [START]
     clock.on("bell", lambda key: seen.append(clock.now()))
-    for number, (deed, value) in enumerate(deeds):
-        if deed == "wall":
-            wall.ms += value
-        elif deed == "rate":
+    for number, (action, value) in enumerate(actions):
+        if action == "real_clock":
+            real_clock.ms += value
+        elif action == "rate":
             clock.set_rate(abs(value) % 3)
-        elif deed == "advance":
+        elif action == "advance":
             clock.advance(abs(value))
-        elif deed == "catch_up":
+        elif action == "catch_up":
             clock.catch_up()
         else:
             clock.call_at(clock.now() + value, USER, "bell", str(number))
@@ -491,47 +493,47 @@ def test_now_never_decreases_whatever_is_done(deeds):
 
 
 @given(timers, st.integers(0, 50))
-def test_a_restored_and_a_forked_clock_play_on_as_the_original(wishes, pause):
-    clock, _ = filled(wishes)
+def test_a_restored_and_a_forked_clock_continue_as_the_original(schedule, pause):
+    clock, _ = clock_with(schedule)
     clock.advance(pause)
     saved = json.loads(json.dumps(clock.snapshot()))
-    twin = clock.fork()
+    fork = clock.fork()
     other = VirtualClock(0)
     other.restore(saved)
-    assert twin.snapshot() == other.snapshot() == saved
-    listening(twin, "bell")
-    listening(other, "bell")
-    for each in (clock, twin, other):
+    assert fork.snapshot() == other.snapshot() == saved
+    record_events(fork, "bell")
+    record_events(other, "bell")
+    for each in (clock, fork, other):
         each.call_at(START + 50, SETTLEMENT, "bell", "new")
-    assert twin.run_until_idle() == other.run_until_idle() == clock.run_until_idle()
+    assert fork.run_until_idle() == other.run_until_idle() == clock.run_until_idle()
 
 
-def test_a_fork_does_not_touch_its_parent():
-    clock, heard = filled([(10, USER, "a")])
-    twin = clock.fork()
-    listening(twin, "bell")
-    twin.cancel("bell", "a")
-    twin.call_at(START + 1, USER, "bell", "b")
-    twin.advance(20)
-    assert (clock.now(), len(clock), heard) == (START, 1, [])
+def test_a_fork_does_not_change_its_parent():
+    clock, events = clock_with([(10, USER, "a")])
+    fork = clock.fork()
+    record_events(fork, "bell")
+    fork.cancel("bell", "a")
+    fork.call_at(START + 1, USER, "bell", "b")
+    fork.advance(20)
+    assert (clock.now(), len(clock), events) == (START, 1, [])
     assert [event.key for event in clock.advance(20)] == ["a"]
 
 
-def test_a_fork_is_as_fast_and_as_bounded_as_its_parent():
-    wall = Wall()
-    twin = VirtualClock(START, rate=2, real_clock=wall, instant_limit=3).fork()
-    wall.ms += 100
-    assert twin.now() == START + 200
-    twin.on("loop", lambda key: twin.call_at(twin.now(), USER, "loop", key))
-    twin.call_at(START + 300, USER, "loop", "x")
+def test_a_fork_has_the_rate_and_the_limit_of_its_parent():
+    real_clock = ManualRealClock()
+    fork = VirtualClock(START, rate=2, real_clock=real_clock, instant_limit=3).fork()
+    real_clock.ms += 100
+    assert fork.now() == START + 200
+    fork.on("loop", lambda key: fork.call_at(fork.now(), USER, "loop", key))
+    fork.call_at(START + 300, USER, "loop", "x")
     with pytest.raises(ClockError, match="more than 3 events"):
-        twin.advance(200)
+        fork.advance(200)
 
 
-def test_what_is_taken_back_was_never_asked_of_the_clock():
-    wall = Wall()
-    clock = VirtualClock(START, rate=2, real_clock=wall)
-    heard = listening(clock, "bell")
+def test_a_rollback_restores_the_clock():
+    real_clock = ManualRealClock()
+    clock = VirtualClock(START, rate=2, real_clock=real_clock)
+    events = record_events(clock, "bell")
     clock.call_at(START + 100, USER, "bell", "stands")
     clock.call_at(START + 200, USER, "bell", "moved")
     before = clock.snapshot()
@@ -542,20 +544,20 @@ def test_what_is_taken_back_was_never_asked_of_the_clock():
     clock.set_rate(0)
     clock.rollback()
     assert clock.snapshot() == before
-    wall.ms += 100
+    real_clock.ms += 100
     clock.catch_up()
-    assert heard == [(START + 100, "bell", "stands"), (START + 200, "bell", "moved")]
+    assert events == [(START + 100, "bell", "stands"), (START + 200, "bell", "moved")]
     clock.begin()
     clock.call_at(START + 300, USER, "bell", "kept")
     clock.commit()
     assert clock.next_due() == START + 300
 
 
-# The list beneath
+# The timer heap
 
 
-class TimersAgainstASimpleList(RuleBasedStateMachine):
-    """Whatever is scheduled, cancelled and taken: the heap is a sorted list with one entry per name."""
+class TimersAgainstASortedList(RuleBasedStateMachine):
+    """After any sequence of operations the heap equals a sorted list with one entry per name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -591,10 +593,10 @@ class TimersAgainstASimpleList(RuleBasedStateMachine):
         self.before = (dict(self.model), self.arrivals)
 
     @precondition(lambda self: self.before is not None)
-    @rule(kept=st.booleans())
-    def end(self, kept: bool) -> None:
+    @rule(committed=st.booleans())
+    def end(self, committed: bool) -> None:
         assert self.before is not None
-        if kept:
+        if committed:
             self.timers.commit()
         else:
             self.timers.rollback()
@@ -611,11 +613,11 @@ class TimersAgainstASimpleList(RuleBasedStateMachine):
     def save_and_open(self) -> None:
         snapshot = json.loads(json.dumps(self.timers.snapshot()))
         self.timers = Timers()
-        self.timers.schedule(0, 0, "x", "of another life")
+        self.timers.schedule(0, 0, "x", "replaced by restore")
         self.timers.restore(snapshot)
 
     @invariant()
-    def agrees(self) -> None:
+    def equals_the_model(self) -> None:
         expected = self._sorted()
         assert self.timers.peek() == (expected[0] if expected else None)
         assert self.timers.upcoming(3) == expected[:3]
@@ -623,14 +625,14 @@ class TimersAgainstASimpleList(RuleBasedStateMachine):
         assert all((timer.kind, timer.key) in self.timers for timer in expected)
 
     def _sorted(self) -> list[Timer]:
-        return sorted(Timer(*place, *name) for name, place in self.model.items())
+        return sorted(Timer(*position, *name) for name, position in self.model.items())
 
 
-TestTimersAgainstASimpleList = TimersAgainstASimpleList.TestCase
-TestTimersAgainstASimpleList.settings = settings(max_examples=150, stateful_step_count=40)
+TestTimersAgainstASortedList = TimersAgainstASortedList.TestCase
+TestTimersAgainstASortedList.settings = settings(max_examples=150, stateful_step_count=40)
 
 
-def test_replaced_timers_do_not_pile_up():
+def test_replaced_timers_do_not_accumulate():
     timers = Timers()
     for number in range(2_000):
         timers.schedule(number, 0, "moves", "often")
@@ -638,7 +640,7 @@ def test_replaced_timers_do_not_pile_up():
     assert timers.upcoming(5) == [Timer(1_999, 0, 2_000, "moves", "often")]
 
 
-def test_cancelled_timers_do_not_pile_up_and_the_others_keep_their_order():
+def test_cancelled_timers_do_not_accumulate_and_the_others_keep_their_order():
     timers = Timers()
     for number in reversed(range(1_000)):
         timers.schedule(number, 0, "charge", str(number))
@@ -649,7 +651,7 @@ def test_cancelled_timers_do_not_pile_up_and_the_others_keep_their_order():
     assert [entry[0] for entry in timers.due(1_000)] == list(range(0, 1_000, 10))
 
 
-def test_a_few_leftovers_are_not_worth_a_rebuild():
+def test_a_few_cancelled_timers_do_not_cause_a_rebuild():
     timers = Timers()
     for number in range(16):
         timers.schedule(number, 0, "charge", str(number))
@@ -659,7 +661,7 @@ def test_a_few_leftovers_are_not_worth_a_rebuild():
     assert timers.peek() is None
 
 
-def test_the_heap_may_be_rebuilt_while_it_is_being_swept():
+def test_the_heap_may_be_rebuilt_during_a_sweep():
     timers = Timers()
     for number in range(100):
         timers.schedule(number, 0, "keep" if number % 2 else "drop", str(number))

@@ -1,4 +1,4 @@
-"""The journal: what happened, in order, under a hash that two equal runs share."""
+"""The event journal: entries in order, and a hash that is equal for equal runs."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ facts = st.dictionaries(
 notes = st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["paid", "expired"]), st.sampled_from("abc"), facts))
 
 
-def written(script, *, keep=None, look_each=False) -> HashedEventJournal:
+def written(script, *, keep=None, hash_each=False) -> HashedEventJournal:
     clock = VirtualClock(1_000)
     journal = HashedEventJournal(clock, keep=keep)
     for wait, kind, subject, given_facts in script:
         clock.advance(wait)
         journal.note(kind, subject, **given_facts)
-        if look_each:
+        if hash_each:
             assert len(journal.hash) == 64
     return journal
 
@@ -50,17 +50,17 @@ def test_the_hash_is_a_chain_over_canonical_json(script):
 
 
 @given(notes)
-def test_the_hash_does_not_depend_on_when_it_is_asked_for(script):
-    assert written(script).hash == written(script, look_each=True).hash
+def test_the_hash_does_not_depend_on_when_it_is_computed(script):
+    assert written(script).hash == written(script, hash_each=True).hash
 
 
 @given(notes, notes)
-def test_two_runs_share_a_hash_only_when_they_were_the_same(one, other):
+def test_only_equal_runs_have_equal_hashes(one, other):
     first, second = written(one), written(other)
     assert (first.hash == second.hash) == (json.dumps(first.entries()) == json.dumps(second.entries()))
 
 
-def test_entries_tell_when_what_and_to_whom():
+def test_entries_have_time_kind_and_subject():
     clock = VirtualClock(1_000)
     journal = HashedEventJournal(clock)
     assert (len(journal), journal.entries()) == (0, [])
@@ -76,7 +76,7 @@ def test_entries_tell_when_what_and_to_whom():
 
 
 @pytest.mark.parametrize("count", [0, 1, 1023, 1024, 1025, 2500])
-def test_entries_can_be_read_from_any_place(count):
+def test_entries_can_be_read_from_any_position(count):
     journal = many(count)
     everything = journal.entries()
     assert [entry.sequence for entry in everything] == list(range(1, count + 1))
@@ -94,7 +94,7 @@ def test_entries_can_be_read_from_any_place(count):
 
 
 @pytest.mark.parametrize("keep", [0, 1, 1024, 2000])
-def test_a_bounded_journal_forgets_the_old_but_not_their_hash(keep):
+def test_a_bounded_journal_discards_old_entries_and_keeps_their_hash(keep):
     bounded, whole = many(5_000, keep=keep), many(5_000)
     kept = bounded.entries()
     assert min(keep, 5_000) <= len(kept) <= keep + 2 * 1024
@@ -105,13 +105,13 @@ def test_a_bounded_journal_forgets_the_old_but_not_their_hash(keep):
     assert bounded.snapshot()["length"] == 5_000
 
 
-def test_a_journal_cannot_keep_less_than_nothing():
+def test_the_bound_of_a_journal_is_not_negative():
     with pytest.raises(ValueError, match="0 or more"):
         HashedEventJournal(VirtualClock(0), keep=-1)
 
 
 @pytest.mark.parametrize("count", [0, 10, 1024, 3000])
-def test_a_fork_shares_the_past_and_goes_its_own_way(count):
+def test_a_fork_shares_past_entries_and_is_independent_afterwards(count):
     journal = many(count)
     clock = VirtualClock(50_000)
     fork = journal.fork(clock)
@@ -138,7 +138,7 @@ def test_a_snapshot_is_json():
     }
 
 
-def test_what_is_not_json_is_named():
+def test_a_value_that_is_not_json_is_an_error_that_names_the_entry():
     journal = many(3)
     journal.note("odd", "c9", value={1, 2})
     with pytest.raises(JournalError, match=r"entry 4 \(odd of c9\).*JSON"):
@@ -160,7 +160,7 @@ print(journal.hash)
 
 
 def test_the_hash_is_the_same_in_every_process():
-    # Sets and dicts in another order: PYTHONHASHSEED moves them, the hash must not move.
+    # PYTHONHASHSEED changes the order of sets and dicts; the hash must not change.
     hashes = set()
     for seed in ("0", "1", "4242"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}

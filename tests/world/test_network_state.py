@@ -1,4 +1,4 @@
-"""A network kept in a directory: whoever opens it again finds every balance and every HTLC where they were left."""
+"""A network in a data directory: after a restart every balance and every HTLC is as before."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ START = "2030-01-01T09:00:00Z"
 NETWORK = "scale-free:30"
 
 
-def stood(sandbox: Sandbox) -> dict[str, Any]:
-    """Everything but the rows that only a directory has."""
+def persistent_state(sandbox: Sandbox) -> dict[str, Any]:
+    """The whole state except the rows that only a data directory has."""
     world = sandbox.world
     written = sandbox.snapshot()
     return {
@@ -34,12 +34,12 @@ def stood(sandbox: Sandbox) -> dict[str, Any]:
         "network": written["network"] | {"sessions": sorted(written["network"]["sessions"], key=lambda row: row["id"])},
         "now": sandbox.now,
         "ahead": sorted((timer.due_ms, timer.kind, timer.key) for timer in world.clock.upcoming(1_000)),
-        "luck": world.streams.snapshot(),
+        "random_streams": world.streams.snapshot(),
     }
 
 
-def in_order(facts: dict[str, Any]) -> dict[str, Any]:
-    """The same, with what has no order of its own in one."""
+def sorted_state(facts: dict[str, Any]) -> dict[str, Any]:
+    """The same state with unordered lists sorted."""
     network = dict(facts["network"])
     for name in ("shards", "mission_control", "sessions"):
         network[name] = sorted(network[name], key=str)
@@ -49,8 +49,8 @@ def in_order(facts: dict[str, Any]) -> dict[str, Any]:
     return facts | {"network": network}
 
 
-def act(sandbox: Sandbox, deed: tuple[Any, ...]) -> None:
-    word, *more = deed
+def act(sandbox: Sandbox, action: tuple[Any, ...]) -> None:
+    word, *more = action
     if word == "pay":
         amount, payer, outcome = more
         charge = sandbox.charges.create(amount=str(amount), description="tea", expiresIn=60)
@@ -88,64 +88,66 @@ DEEDS = st.one_of(
 )
 
 
-@given(seed=st.integers(0, 3), deeds=st.lists(DEEDS, min_size=3, max_size=14))
+@given(seed=st.integers(0, 3), actions=st.lists(DEEDS, min_size=3, max_size=14))
 @settings(max_examples=25)
-def test_whenever_it_is_opened_again_it_goes_on_as_if_it_had_never_been_closed(seed: int, deeds: list[Any]) -> None:
+def test_a_network_that_is_reopened_at_any_time_continues_as_an_uninterrupted_one(
+    seed: int, actions: list[Any]
+) -> None:
     with tempfile.TemporaryDirectory() as data, Sandbox(seed=seed, start=START, network=NETWORK) as steady:
         kept = Sandbox(seed=seed, start=START, network=NETWORK, data=data)
         try:
-            for deed in [
+            for action in [
                 ("pay", 90_000_000, "ana", "settle"),
                 ("advance", "90ms"),
-                *deeds,
+                *actions,
                 ("reopen",),
                 ("advance", "3h"),
             ]:
-                if deed[0] == "reopen":
+                if action[0] == "reopen":
                     kept.close()
                     kept = Sandbox(data=data)
                 else:
-                    act(kept, deed)
-                    act(steady, deed)
+                    act(kept, action)
+                    act(steady, action)
                 kept.world.engine.audit()
-                assert in_order(stood(kept)) == in_order(stood(steady)), deed
+                assert sorted_state(persistent_state(kept)) == sorted_state(persistent_state(steady)), action
         finally:
             kept.close()
 
 
-def test_wherever_the_journal_ends_the_charge_and_the_channels_tell_one_story(tmp_path: Path) -> None:
-    """As after a kill in the middle of any write. Nothing was done from outside meanwhile, so all ends the same."""
+def test_charges_and_channels_agree_wherever_the_journal_is_truncated(tmp_path: Path) -> None:
+    """The state after a kill during any write. There are no external requests meanwhile, so every run ends the same."""
     whole = tmp_path / "whole"
     with Sandbox(seed=3, start=START, network=NETWORK, data=whole) as sandbox:
         for payer in ("ana", "bob", "cyd"):
             charge = sandbox.charges.create(amount="90000000", description="tea", expiresIn=600)
             sandbox.wallet(payer).pay(charge)
         [journal] = whole.rglob("*.journal")
-        begun = journal.stat().st_size
+        start_size = journal.stat().st_size
         sandbox.run()
-        end = in_order(stood(sandbox))
+        end = sorted_state(persistent_state(sandbox))
         assert [charge.status for charge in sandbox.charges].count("completed") > 1
     size = journal.stat().st_size
-    flying = 0
+    in_flight = 0
     for step in range(25):
         part = tmp_path / f"cut-{step}"
         shutil.copytree(whole, part)
         [journal] = part.rglob("*.journal")
         with journal.open("r+b") as file:
-            file.truncate(begun + (size - begun) * step // 24)
+            file.truncate(start_size + (size - start_size) * step // 24)
         with Sandbox(data=part) as sandbox:
             world = sandbox.world
             world.engine.audit()
-            flying += len(world.engine.shards)
+            in_flight += len(world.engine.shards)
             for row in world.service.charges.charges:
                 invoice = world.node.invoices.row(row["payment_hash"])
                 assert (row["status"] == "completed") == (invoice["state"] == "SETTLED")
             sandbox.run()
-            assert in_order(stood(sandbox)) == end, step
-    assert flying > 10
+            assert sorted_state(persistent_state(sandbox)) == end, step
+    assert in_flight > 10
 
 
-def test_a_served_network_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_served_network_continues_after_a_kill(tmp_path: Path) -> None:
     def serve(*options: str) -> tuple[subprocess.Popen[str], Client]:
         process = subprocess.Popen(
             [sys.executable, "-m", "leyden", "serve", "--port", "0", "--data", str(tmp_path), *options],
@@ -187,7 +189,7 @@ def test_a_served_network_that_is_killed_goes_on_where_it_was(tmp_path: Path) ->
         assert sandbox.world.node.balance_msat == 1_000_000 * ended.count("completed")
 
 
-def test_a_directory_keeps_its_network(tmp_path: Path) -> None:
+def test_a_directory_has_one_network(tmp_path: Path) -> None:
     with Sandbox(seed=5, start=START, network="line:4", data=tmp_path / "line"):
         pass
     with Sandbox(data=tmp_path / "line", network="line:4") as sandbox:
@@ -210,7 +212,7 @@ def test_a_directory_keeps_its_network(tmp_path: Path) -> None:
         Sandbox(data=tmp_path / "own", network=from_edges([("a", "b", 900_000)]))
 
 
-def test_a_map_that_another_version_would_draw_is_refused(tmp_path: Path) -> None:
+def test_a_topology_generated_by_another_version_is_refused(tmp_path: Path) -> None:
     with Sandbox(seed=5, start=START, network="line:4", data=tmp_path):
         pass
     with Store.open(tmp_path) as store:
@@ -222,7 +224,7 @@ def test_a_map_that_another_version_would_draw_is_refused(tmp_path: Path) -> Non
         Sandbox(data=tmp_path)
 
 
-def test_a_network_forgotten_by_a_reset_is_kept_as_it_then_is(tmp_path: Path) -> None:
+def test_a_network_after_a_reset_is_stored_in_its_new_state(tmp_path: Path) -> None:
     with Sandbox(seed=5, start=START, network=NETWORK, data=tmp_path) as sandbox:
         act(sandbox, ("open", "n3"))
         act(sandbox, ("drain", 1.0))
@@ -230,6 +232,6 @@ def test_a_network_forgotten_by_a_reset_is_kept_as_it_then_is(tmp_path: Path) ->
         sandbox.world.reset()
         act(sandbox, ("pay", 1_000, "bob", "settle"))
         sandbox.advance("90ms")
-        left = in_order(stood(sandbox))
+        left = sorted_state(persistent_state(sandbox))
     with Sandbox(data=tmp_path) as sandbox:
-        assert in_order(stood(sandbox)) == left
+        assert sorted_state(persistent_state(sandbox)) == left

@@ -1,4 +1,4 @@
-"""A sandbox on the process's clock: whoever freezes time in a test moves the whole world with it."""
+"""A sandbox on the clock of the process: freezing time in a test also moves the sandbox."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ HOOK = "http://shop.localhost/paid"
 MS = timedelta(milliseconds=1)
 
 
-def test_the_sandbox_begins_at_the_processs_present() -> None:
+def test_the_sandbox_starts_at_the_current_process_time() -> None:
     with freeze_time("2030-01-01 09:00:00.250"), Sandbox(clock="process") as sandbox:
         assert sandbox.now == "2030-01-01T09:00:00.250Z"
 
 
 @pytest.mark.parametrize(("late_ms", "status"), [(-1, "pending"), (0, "expired"), (1, "expired")])
-def test_a_charge_expires_at_its_instant_and_not_a_millisecond_before(late_ms: int, status: str) -> None:
+def test_a_charge_expires_at_its_expiry_and_not_a_millisecond_earlier(late_ms: int, status: str) -> None:
     with freeze_time(NINE) as frozen, Sandbox(clock="process") as sandbox:
         charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
         assert charge.created_at == datetime.now(UTC)
@@ -37,7 +37,7 @@ def test_a_charge_expires_at_its_instant_and_not_a_millisecond_before(late_ms: i
 
 
 @pytest.mark.parametrize(("late_ms", "outcome"), [(-1, "SUCCEEDED"), (0, "INCORRECT_PAYMENT_DETAILS")])
-def test_a_payment_is_in_time_until_the_last_millisecond(late_ms: int, outcome: str) -> None:
+def test_a_payment_succeeds_until_the_last_millisecond(late_ms: int, outcome: str) -> None:
     with freeze_time(NINE) as frozen, Sandbox(clock="process") as sandbox:
         charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
         frozen.tick(timedelta(seconds=60) + late_ms * MS)
@@ -46,7 +46,7 @@ def test_a_payment_is_in_time_until_the_last_millisecond(late_ms: int, outcome: 
         assert payment.outcome == outcome
 
 
-def test_when_time_jumps_everything_happens_in_order_and_each_at_its_own_instant() -> None:
+def test_after_a_time_jump_events_run_in_order_at_their_due_times() -> None:
     with freeze_time(NINE) as frozen, Sandbox(seed=7, clock="process") as sandbox:
         sandbox.receiver("shop").answers([500, 500, 500])
         first = sandbox.charges.create(amount="1000", description="first", expiresIn=60, callbackUrl=HOOK)
@@ -63,7 +63,7 @@ def test_when_time_jumps_everything_happens_in_order_and_each_at_its_own_instant
         assert sandbox.now == "2030-01-04T09:00:00.000Z"
 
 
-def test_a_world_that_followed_is_the_world_that_was_moved() -> None:
+def test_following_the_process_clock_equals_advancing() -> None:
     with freeze_time(NINE) as frozen, Sandbox(seed=7, clock="process") as followed:
         followed.receiver("shop").answers([500, "timeout"])
         followed.charges.create(amount="1000", description="tea", expiresIn=60, callbackUrl=HOOK)
@@ -77,7 +77,7 @@ def test_a_world_that_followed_is_the_world_that_was_moved() -> None:
         assert [(post.at, post.body, post.answer) for post in moved.receiver("shop").inbox] == followed_posts
 
 
-def test_whoever_looks_sees_what_has_come_due() -> None:
+def test_a_read_first_runs_the_events_that_are_due() -> None:
     with freeze_time(NINE) as frozen, Sandbox(clock="process") as sandbox:
         charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=60, callbackUrl=HOOK)
         payment, shop = sandbox.wallet("ana").pay(charge, delay="5s"), sandbox.receiver("shop")
@@ -90,7 +90,7 @@ def test_whoever_looks_sees_what_has_come_due() -> None:
         assert late.status == "expired"
 
 
-def test_run_brings_the_sandbox_up_to_the_present_and_no_further() -> None:
+def test_run_advances_to_the_current_time_and_no_further() -> None:
     with freeze_time(NINE) as frozen, Sandbox(clock="process") as sandbox:
         charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
         assert sandbox.run() == []
@@ -99,7 +99,7 @@ def test_run_brings_the_sandbox_up_to_the_present_and_no_further() -> None:
         assert (charge.status, sandbox.now) == ("pending", "2030-01-01T09:00:01.000Z")
 
 
-def test_a_clock_that_is_set_back_is_waited_for() -> None:
+def test_the_sandbox_waits_for_a_clock_that_was_set_back() -> None:
     with freeze_time(NINE) as frozen, Sandbox(clock="process") as sandbox:
         frozen.tick(timedelta(seconds=10))
         assert sandbox.now == "2030-01-01T09:00:10.000Z"
@@ -112,14 +112,14 @@ def test_a_clock_that_is_set_back_is_waited_for() -> None:
         assert (charge.status, sandbox.now) == ("expired", "2030-01-01T09:00:15.000Z")
 
 
-def test_a_sandbox_that_was_advanced_stays_that_much_ahead() -> None:
+def test_an_advanced_sandbox_stays_ahead_by_the_same_time() -> None:
     with freeze_time(NINE) as frozen, Sandbox(clock="process") as sandbox:
         sandbox.advance("1h")
         frozen.tick(timedelta(minutes=1))
         assert sandbox.now == "2030-01-01T10:01:00.000Z"
 
 
-def test_a_sandbox_without_freezegun_lives_in_real_time() -> None:
+def test_a_sandbox_without_freezegun_runs_in_real_time() -> None:
     with Sandbox(clock="process") as sandbox:
         before, shown, after = SystemClock().now(), parse_iso(sandbox.now), SystemClock().now()
         assert before <= shown <= after
@@ -130,7 +130,7 @@ def test_a_time_zone_given_to_freezegun_changes_nothing() -> None:
         assert sandbox.now == "2030-01-01T09:00:00.000Z"
 
 
-def test_a_program_with_an_event_loop_freezes_time_for_everything_but_the_loop() -> None:
+def test_frozen_time_applies_to_everything_except_the_event_loop() -> None:
     async def shop() -> str:
         charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
         await asyncio.sleep(0.001)
@@ -142,7 +142,7 @@ def test_a_program_with_an_event_loop_freezes_time_for_everything_but_the_loop()
         assert asyncio.run(shop()) == "expired"
 
 
-def test_a_served_sandbox_follows_too() -> None:
+def test_a_served_sandbox_follows_the_process_clock() -> None:
     with freeze_time(NINE, real_asyncio=True) as frozen, Sandbox(clock="process") as sandbox:
         url = sandbox.serve()
         charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
@@ -154,7 +154,7 @@ def test_a_served_sandbox_follows_too() -> None:
         assert statuses == ["pending", "expired"]
 
 
-def test_a_fork_follows_as_well() -> None:
+def test_a_fork_follows_the_process_clock() -> None:
     with freeze_time(NINE) as frozen, Sandbox(clock="process") as sandbox:
         charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
         frozen.tick(timedelta(seconds=5))
@@ -163,13 +163,13 @@ def test_a_fork_follows_as_well() -> None:
         assert (fork.now, fork.charges[charge.id].status) == (sandbox.now, "expired")
 
 
-def test_other_sandboxes_do_not_notice() -> None:
+def test_other_sandboxes_are_not_affected() -> None:
     with freeze_time(NINE) as frozen, Sandbox() as sandbox:
         frozen.tick(timedelta(days=1))
         assert sandbox.now == "2030-01-01T00:00:00.000Z"
 
 
-def test_what_is_kept_in_a_directory_catches_up_with_the_process(tmp_path: object) -> None:
+def test_a_sandbox_in_a_directory_catches_up_with_the_process_clock(tmp_path: object) -> None:
     with freeze_time(NINE) as frozen:
         with Sandbox(clock="process", data=str(tmp_path)) as sandbox:
             charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
@@ -179,19 +179,19 @@ def test_what_is_kept_in_a_directory_catches_up_with_the_process(tmp_path: objec
 
 
 @pytest.mark.parametrize(("how", "words"), [({"clock": "wall"}, "virtual"), ({"start": NINE + "Z"}, "leave start out")])
-def test_what_cannot_be_followed_is_refused(how: dict[str, str], words: str) -> None:
+def test_options_that_conflict_with_the_process_clock_are_refused(how: dict[str, str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Sandbox(**{"clock": "process", **how})  # type: ignore[arg-type]
 
 
 @given(st.integers(0, 2**32 * 1_000_000 - 1))
-def test_the_processs_clock_is_read_to_the_millisecond(since_us: int) -> None:
+def test_the_process_clock_is_read_in_milliseconds(since_us: int) -> None:
     instant = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=since_us)
     with freeze_time(instant):
         exact = since_us // 1_000
         assert to_iso(SystemClock().now()) == to_iso(exact)
 
 
-def test_a_stopwatch_goes_forward() -> None:
+def test_the_monotonic_clock_goes_forward() -> None:
     elapsed_s = stopwatch()
     assert 0 <= elapsed_s() <= elapsed_s()

@@ -1,4 +1,4 @@
-"""Each part of the world draws from its own stream, and no draw of one shifts another."""
+"""Each part of the sandbox has its own random stream; a draw from one does not change another."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_positions_are_the_whole_state(before, after, seed):
     play(streams, before)
     saved = streams.snapshot()
     restored = RandomStreams(seed)
-    play(restored, after)  # whatever was drawn before is forgotten
+    play(restored, after)  # restore replaces the earlier positions
     restored.restore(saved)
     fork = streams.fork()
     assert restored.snapshot() == fork.snapshot() == saved
@@ -66,7 +66,7 @@ def test_positions_are_the_whole_state(before, after, seed):
 
 
 @given(plays, plays, st.integers())
-def test_draws_that_are_taken_back_come_again(before, undone, seed):
+def test_draws_that_are_rolled_back_are_repeated(before, undone, seed):
     streams = RandomStreams(seed)
     play(streams, before)
     position = streams.snapshot()
@@ -76,7 +76,7 @@ def test_draws_that_are_taken_back_come_again(before, undone, seed):
     assert play(streams, undone) == drawn
 
 
-def test_a_stream_is_one_object_however_often_it_is_asked_for():
+def test_a_stream_name_always_gives_the_same_object():
     streams = RandomStreams(7)
     first = streams.stream("ids")
     first.bytes(8)
@@ -85,7 +85,7 @@ def test_a_stream_is_one_object_however_often_it_is_asked_for():
     assert first.position == 0
 
 
-def test_seeds_salts_and_names_set_streams_apart():
+def test_seed_salt_and_name_each_give_different_streams():
     drawn = {
         RandomStreams(seed, salt=salt).stream(name).bytes(16)
         for seed in (-1, 0, 1, 2**70)
@@ -93,13 +93,13 @@ def test_seeds_salts_and_names_set_streams_apart():
         for name in ("", "a", "b")
     }
     assert len(drawn) == 36
-    # Words do not run into one another.
+    # Salt and name are separated: their concatenation alone does not decide the stream.
     assert RandomStreams(1, salt="a").stream("b").bytes(16) != RandomStreams(1, salt="", reseeds=()).stream(
         "a', 'b"
     ).bytes(16)
 
 
-def test_reseeding_keeps_the_past_and_changes_the_luck():
+def test_reseeding_keeps_past_draws_and_changes_future_ones():
     streams = RandomStreams(7)
     past = streams.stream("ids").bytes(16)
     fork, other = streams.fork(reseed=1), streams.fork(reseed=2)
@@ -118,7 +118,7 @@ def test_reseeding_keeps_the_past_and_changes_the_luck():
     assert again.stream("ids").bytes(16) == futures[1]
 
 
-def test_a_lasting_secret_hangs_on_seed_salt_and_name_only():
+def test_a_derived_secret_depends_on_seed_salt_and_name_only():
     streams = RandomStreams(7)
     secret = streams.secret("node")
     streams.stream("ids").bytes(99)
@@ -131,8 +131,8 @@ def test_a_lasting_secret_hangs_on_seed_salt_and_name_only():
     )
 
 
-def test_a_known_draw_stays_what_it_is():
-    # A change here breaks every saved case: do not mend the numbers, mend the code.
+def test_known_draws_do_not_change():
+    # A change here breaks every saved case: fix the code, do not change the numbers.
     stream = RandomStreams(7).stream("ids")
     assert stream.bytes(8).hex() == "0ceeffd6a8b50e75"
     assert uuid4_from(stream) == "c6daa397-f24c-4854-849c-9f4727c581d3"
@@ -155,30 +155,30 @@ def test_a_number_below_a_bound_is_in_range(bound, seed):
 
 
 @pytest.mark.parametrize("bound", [0, -1])
-def test_nothing_lies_below_one(bound):
+def test_a_bound_below_one_is_refused(bound):
     with pytest.raises(ValueError, match="at least 1"):
         RandomStreams(1).stream("x").below(bound)
     with pytest.raises(ValueError, match="at least 1"):
         RandomStreams(1).stream("x").choice([])
 
 
-def test_a_draw_that_would_favour_small_numbers_is_made_again():
+def test_a_draw_that_would_cause_modulo_bias_is_repeated():
     draws: list[bytes] = []
 
-    class Loaded(RandomStream):
+    class BiasedStream(RandomStream):
         def bytes(self, count: int) -> bytes:
             return draws.pop(0)
 
-    # The last fair number is one below the largest multiple of the bound.
+    # The largest unbiased number is one below the largest multiple of the bound.
     bound = 3 * 2**500
     fair = 2**512 // bound * bound
     draws = [number.to_bytes(64, "little") for number in (2**512 - 1, fair, fair - 1)]
-    assert Loaded("loaded", b"k").below(bound) == bound - 1
+    assert BiasedStream("loaded", b"k").below(bound) == bound - 1
     assert draws == []
 
 
 @given(st.integers(0, 300))
-def test_bytes_are_as_many_as_asked_for(count):
+def test_bytes_returns_the_requested_count(count):
     stream = RandomStreams(1).stream("x")
     assert len(stream.bytes(count)) == count
     assert stream.position == max(1, -(-count // 64))
@@ -186,7 +186,7 @@ def test_bytes_are_as_many_as_asked_for(count):
         stream.bytes(-1)
 
 
-def test_the_numbers_have_the_shapes_they_are_named_for():
+def test_the_numbers_have_the_named_distributions():
     stream = RandomStreams(11).stream("shapes")
     count = 4_000
     uniform = [stream.uniform() for _ in range(count)]
@@ -206,7 +206,7 @@ def test_the_numbers_have_the_shapes_they_are_named_for():
     assert all(abs(seen - count / 6) < 120 for seen in faces.values())
 
 
-def test_shuffling_mixes_a_copy():
+def test_shuffle_returns_a_copy():
     stream = RandomStreams(3).stream("x")
     cards = list(range(20))
     mixed = stream.shuffle(cards)
@@ -219,7 +219,7 @@ def test_shuffling_mixes_a_copy():
 
 
 @given(st.integers())
-def test_an_id_has_the_shape_of_a_version_4_uuid(seed):
+def test_an_id_is_a_version_4_uuid(seed):
     text = uuid4_from(RandomStreams(seed).stream("ids"))
     parsed = uuid.UUID(text)
     assert str(parsed) == text
@@ -227,7 +227,7 @@ def test_an_id_has_the_shape_of_a_version_4_uuid(seed):
     assert parsed.variant == uuid.RFC_4122
 
 
-def test_ids_use_all_the_variants_there_are():
+def test_ids_use_all_variants():
     stream = RandomStreams(7).stream("ids")
     seen = {uuid4_from(stream)[19:21] for _ in range(2_000)}
     assert seen == {variant + digit for variant in "89ab" for digit in "0123456789abcdef"}

@@ -1,4 +1,4 @@
-"""Forks: the same luck and another decision, or the same past and other luck; and neither world feels the other."""
+"""Forks: the same random numbers with other actions, or the same past with another seed; forks are independent."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def after(past: list[Action]) -> Sandbox:
     return sandbox
 
 
-# The laws
+# Properties
 
 
 @given(some, few)
-def test_a_fork_never_changes_its_parent_nor_the_parent_its_fork(past: list[Action], future: list[Action]) -> None:
+def test_a_fork_and_its_parent_are_independent(past: list[Action], future: list[Action]) -> None:
     parent = after(past)
     before = full_state(parent)
     fork = parent.fork()
@@ -50,7 +50,9 @@ def test_a_fork_never_changes_its_parent_nor_the_parent_its_fork(past: list[Acti
 
 
 @given(some, few)
-def test_a_fork_to_which_the_same_is_done_is_its_parent(past: list[Action], future: list[Action]) -> None:
+def test_the_same_actions_on_a_fork_and_its_parent_give_the_same_state(
+    past: list[Action], future: list[Action]
+) -> None:
     parent = after(past)
     fork = parent.fork()
     for deed in future:
@@ -61,7 +63,7 @@ def test_a_fork_to_which_the_same_is_done_is_its_parent(past: list[Action], futu
 
 
 @given(some, few)
-def test_a_fork_does_what_its_parent_would_have_done(past: list[Action], future: list[Action]) -> None:
+def test_a_fork_continues_as_its_parent_would(past: list[Action], future: list[Action]) -> None:
     fork = after(past).fork().fork()
     for deed in future:
         perform(fork, deed)
@@ -69,7 +71,7 @@ def test_a_fork_does_what_its_parent_would_have_done(past: list[Action], future:
 
 
 @given(some, few)
-def test_a_snapshot_read_back_is_the_same_world(past: list[Action], future: list[Action]) -> None:
+def test_a_loaded_snapshot_is_the_same_sandbox(past: list[Action], future: list[Action]) -> None:
     parent = after(past)
     again = Sandbox.from_snapshot(json.loads(json.dumps(parent.snapshot())))
     assert full_state(again) == full_state(parent)
@@ -80,7 +82,7 @@ def test_a_snapshot_read_back_is_the_same_world(past: list[Action], future: list
 
 
 @given(some, few)
-def test_a_sandbox_restored_stands_where_it_stood(past: list[Action], future: list[Action]) -> None:
+def test_a_restored_sandbox_has_its_former_state(past: list[Action], future: list[Action]) -> None:
     sandbox = after(past)
     shop = sandbox.receiver("shop")
     before, snapshot = full_state(sandbox), sandbox.snapshot()
@@ -88,11 +90,11 @@ def test_a_sandbox_restored_stands_where_it_stood(past: list[Action], future: li
         perform(sandbox, deed)
     assert full_state(sandbox.restore(snapshot)) == before
     shop.answers([500])
-    assert sandbox.receiver("shop").script[0]["status"] == 500, "what was in hand still is"
+    assert sandbox.receiver("shop").script[0]["status"] == 500, "the pending script is restored"
 
 
 @given(some, some)
-def test_the_frames_of_forks_are_of_one_kind(past: list[Action], future: list[Action]) -> None:
+def test_the_frames_of_forks_can_be_concatenated(past: list[Action], future: list[Action]) -> None:
     parent = after(past)
     fork = parent.fork("other")
     for deed in future:
@@ -106,7 +108,7 @@ def test_the_frames_of_forks_are_of_one_kind(past: list[Action], future: list[Ac
 
 
 @given(some, few)
-def test_what_two_worlds_have_in_common_is_no_difference(past: list[Action], future: list[Action]) -> None:
+def test_a_diff_has_only_rows_that_differ(past: list[Action], future: list[Action]) -> None:
     parent = after(past)
     fork = parent.fork()
     assert parent.diff(fork).empty
@@ -119,10 +121,10 @@ def test_what_two_worlds_have_in_common_is_no_difference(past: list[Action], fut
     assert list(one.columns) == ["table", "id", "field", "here", "there"]
 
 
-# What if
+# Comparisons
 
 
-def test_the_last_second_three_ways() -> None:
+def test_three_payments_around_the_last_second() -> None:
     sandbox = Sandbox(seed=7, start="2030-01-01T09:00Z")
     late = sandbox.charges.create(amount="250000", description="Late", expiresIn=60)
     ends = {}
@@ -137,7 +139,7 @@ def test_the_last_second_three_ways() -> None:
     assert sandbox.now == "2030-01-01T09:00:00.000Z"
 
 
-def test_the_whole_story_in_under_ten_lines() -> None:
+def test_the_fork_example_takes_under_ten_lines() -> None:
     lines = """
         sb = Sandbox(seed=7, start="2030-01-01T09:00Z")
         coffee = sb.charges.create(amount="250000", description="Coffee")
@@ -161,18 +163,18 @@ def test_the_whole_story_in_under_ten_lines() -> None:
     assert story["coffee"].id not in set(table["id"])  # type: ignore[attr-defined]
 
 
-def test_the_same_past_and_other_luck() -> None:
+def test_a_fork_with_another_seed_has_the_same_past() -> None:
     sandbox = Sandbox(seed=7)
     sandbox.charges.create(amount="1000", description="tea")
-    lucky, other, again = (sandbox.fork(reseed=luck) for luck in (1, 2, 1))
-    assert lucky.journal_hash == other.journal_hash == sandbox.journal_hash
-    ids = [world.charges.create(amount="1000", description="next").id for world in (sandbox, lucky, other, again)]
+    first, other, again = (sandbox.fork(reseed=seed) for seed in (1, 2, 1))
+    assert first.journal_hash == other.journal_hash == sandbox.journal_hash
+    ids = [world.charges.create(amount="1000", description="next").id for world in (sandbox, first, other, again)]
     assert len(set(ids)) == 3
     assert ids[1] == ids[3]
-    assert (lucky.label, sandbox.fork().label, sandbox.label) == ("seed 1", "fork", "main")
+    assert (first.label, sandbox.fork().label, sandbox.label) == ("seed 1", "fork", "main")
 
 
-def test_handles_lead_to_the_sandbox_that_made_them() -> None:
+def test_resources_belong_to_the_sandbox_that_created_them() -> None:
     sandbox = Sandbox(seed=7)
     tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips", allowedSlots=1)
     fork = sandbox.fork()
@@ -187,7 +189,7 @@ def test_handles_lead_to_the_sandbox_that_made_them() -> None:
     assert "no invoice with this payment hash" in str(refused.reason)
 
 
-def test_an_attempt_under_way_is_under_way_in_both() -> None:
+def test_an_attempt_in_flight_is_in_flight_in_both() -> None:
     sandbox = Sandbox(seed=7)
     sandbox.receiver("shop").answers(["timeout", 200])
     charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=URL)
@@ -202,7 +204,7 @@ def test_an_attempt_under_way_is_under_way_in_both() -> None:
     assert fork.journal_hash == sandbox.journal_hash
 
 
-def test_a_fork_of_what_is_kept_in_a_directory_is_kept_in_memory(tmp_path: Path) -> None:
+def test_a_fork_of_a_sandbox_in_a_directory_is_in_memory(tmp_path: Path) -> None:
     with Sandbox(seed=7, data=tmp_path) as sandbox:
         charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
         fork = sandbox.fork()
@@ -213,14 +215,14 @@ def test_a_fork_of_what_is_kept_in_a_directory_is_kept_in_memory(tmp_path: Path)
             sandbox.restore(sandbox.snapshot())
 
 
-def test_a_world_is_not_forked_in_the_middle_of_something() -> None:
+def test_a_fork_inside_a_transaction_is_refused() -> None:
     sandbox = Sandbox()
     with sandbox.world.exclusive(), pytest.raises(StoreError, match="inside a commit"):
         sandbox.fork()
 
 
 @pytest.mark.parametrize("network", ["line:4", "star:12", "scale-free:60"])
-def test_a_network_is_forked_with_what_travels_on_it(network: str) -> None:
+def test_a_network_is_forked_with_its_payments_in_flight(network: str) -> None:
     sandbox = Sandbox(seed=7, network=network)
     for payer in ("ana", "bob"):
         sandbox.wallet(payer).pay(sandbox.charges.create(amount="20000000", description="TV"))
@@ -234,7 +236,7 @@ def test_a_network_is_forked_with_what_travels_on_it(network: str) -> None:
     assert full_state(fork) == full_state(again) == before
     for world in (fork, again, other):
         world.run("1h")
-    assert full_state(sandbox) == before, "and the parent's channels are its own"
+    assert full_state(sandbox) == before, "the channels of the parent are unchanged"
     sandbox.run("1h")
     assert full_state(fork) == full_state(again) == full_state(sandbox)
     assert other.journal_hash != sandbox.journal_hash
@@ -275,7 +277,7 @@ def test_a_case_is_a_file(tmp_path: Path) -> None:
     assert opened.script() == sandbox.script().replace(")", ', label="again")', 1)
 
 
-def test_a_file_that_holds_no_sandbox_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_a_sandbox_is_refused(tmp_path: Path) -> None:
     (tmp_path / "case.json").write_text("not JSON", encoding="utf-8")
     with pytest.raises(ForkError, match="is no saved sandbox"):
         Sandbox.load(tmp_path / "case.json")
@@ -289,13 +291,13 @@ def test_a_case_of_another_format_is_refused() -> None:
 
 
 @pytest.mark.parametrize("overlays", [(), ("strict",), ("payable-at-expiry", "callback-envelope")])
-def test_a_case_has_the_spec_that_it_was_made_with(overlays: tuple[str, ...]) -> None:
+def test_a_case_contains_the_specification_it_was_created_with(overlays: tuple[str, ...]) -> None:
     sandbox = Sandbox(seed=7, overlays=overlays)
     again = Sandbox.from_snapshot(sandbox.snapshot())
     assert again.world.config.contract is sandbox.world.config.contract
 
 
-def test_a_case_takes_an_edited_spec_along(tmp_path: Path) -> None:
+def test_a_case_contains_an_edited_specification(tmp_path: Path) -> None:
     packaged = Path(__file__).parents[2] / "specs" / "charges.openapi.yaml"
     edited = tmp_path / "mine.yaml"
     edited.write_text(packaged.read_text().replace("default: 600", "default: 601"))
@@ -318,7 +320,7 @@ def test_a_case_is_opened_in_another_process(tmp_path: Path) -> None:
     assert said.strip() == sandbox.journal_hash
 
 
-# How much it costs
+# Cost
 
 
 @settings(max_examples=10)
