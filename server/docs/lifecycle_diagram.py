@@ -18,7 +18,7 @@ from leyden.server.charges.lifecycle import CREATION
 from leyden.server.contract.types import LifecycleTable
 from leyden.server.html import Html, anchor, join, tag
 
-_CHAR = 6.7  # the width of a letter in the labels' 11 px fixed-width font, with a little air
+_CHAR = 6.7  # the width of a letter in the labels' 11 px fixed-width font, with a margin
 _LINE = 15
 _BOX_HEIGHT = 42
 _BEND = 34

@@ -1,4 +1,4 @@
-"""Injected faults: callbacks that go wrong on request, for the attempts and as often as a fault says."""
+"""Injected faults: each fault changes, delays or drops the callback attempts that it matches."""
 
 from __future__ import annotations
 

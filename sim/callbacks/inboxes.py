@@ -43,19 +43,19 @@ class Received:
 
     @property
     def webhook_id(self) -> str:
-        """The message's identity, the same in all its attempts."""
+        """The id of the message, the same in all its attempts."""
         return self.headers.get("webhook-id", "")
 
     @property
     def event(self) -> str:
-        """What happened, for example `charge.completed`."""
+        """The name of the event, for example `charge.completed`."""
         return self.headers.get("leyden-event", "")
 
 
 class Posts:
-    """What all receivers of a world were sent, by the receiver's name and a number that counts from 1.
+    """The callbacks to all receivers of a world, by the receiver's name and a number that counts from 1.
 
-    A row is a `Received`, and `acknowledged`: the post was answered with 2xx, and the sender got the response.
+    A row has the fields of `Received` and `acknowledged`: whether the sender got a 2xx response.
     """
 
     def __init__(self, store: Store, kept: int = KEPT_POSTS) -> None:
@@ -69,24 +69,24 @@ class Posts:
         self._rows.delete(f"{name}#{number - self.kept}")
 
     def first(self, name: str, webhook_id: str) -> dict[str, Any] | None:
-        """The receiver's first post under this identity, of those that are kept."""
+        """The receiver's oldest stored callback with this `webhook-id`, or None."""
         prefix = f"{name}#"
         return next((row for row in self._rows.find("webhook_id", webhook_id) if row["id"].startswith(prefix)), None)
 
     def acknowledge(self, name: str, webhook_id: str) -> None:
-        """The sender got a 2xx response to the message."""
+        """Record that the sender got a 2xx response to the message."""
         first = self.first(name, webhook_id)
         if first is not None and not first["acknowledged"]:
             self._rows.put({**first, "acknowledged": True})
 
     def received(self, name: str, number: int) -> Received:
-        """One post. Raises `LookupError` when it is not kept."""
+        """One callback. Raises `LookupError` when it is not stored."""
         row = self._rows.existing(f"{name}#{number}")
         return Received(**{field: row[field] for field in Received.__slots__})
 
 
 class Inbox(Sequence[Received]):
-    """What a receiver got, oldest first: the latest 10,000 posts. `total` counts deleted ones, too."""
+    """The latest 10,000 callbacks of a receiver, oldest first. `total` counts deleted ones, too."""
 
     def __init__(self, name: str, posts: Posts, total: int) -> None:
         self._name = name
@@ -111,7 +111,7 @@ class Inbox(Sequence[Received]):
         return self._posts.received(self._name, numbers[place])
 
     def after(self, number: int, limit: int) -> Iterator[tuple[int, Received]]:
-        """At most `limit` posts with a number above `number`, each with its number: the first ever has 1."""
+        """At most `limit` posts with a number above `number`, each with its number: the first callback has 1."""
         first = max(number, self.total - len(self)) + 1
         for one in range(first, min(first + limit, self.total + 1)):
             yield one, self._posts.received(self._name, one)

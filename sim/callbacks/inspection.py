@@ -16,7 +16,7 @@ TOLERANCE_S = 300  # Standard Webhooks: five minutes either way
 
 
 def signature_faults(secrets: Sequence[str], headers: Mapping[str, str], body: str, now_s: int) -> list[str]:
-    """What a Standard Webhooks receiver with its clock at `now_s` refuses."""
+    """The reasons for which a Standard Webhooks receiver, with its clock at `now_s`, rejects a callback."""
     missing = [name for name in ("webhook-id", "webhook-timestamp", "webhook-signature") if not headers.get(name)]
     if missing:
         return [f"header missing: {name}" for name in missing]
@@ -27,7 +27,7 @@ def signature_faults(secrets: Sequence[str], headers: Mapping[str, str], body: s
     faults = []
     if abs(stamp_s - now_s) > TOLERANCE_S:
         faults.append(f"webhook-timestamp is {abs(stamp_s - now_s)} s {'old' if stamp_s < now_s else 'in the future'}")
-    # The package's own verify() compares with the computer's clock; ours is the sandbox's.
+    # The package's verify() uses the system clock; this function uses the sandbox's clock.
     moment = datetime.fromtimestamp(stamp_s, UTC)
     expected = [Webhook(secret).sign(headers["webhook-id"], moment, body) for secret in secrets]
     given = headers["webhook-signature"].split(" ")
@@ -37,7 +37,7 @@ def signature_faults(secrets: Sequence[str], headers: Mapping[str, str], body: s
 
 
 def body_faults(rules: Mapping[str, CallbackRule], headers: Mapping[str, str], body: bytes) -> list[str]:
-    """How a body breaks the contract: not JSON, an unknown event, or a shape that the spec does not allow."""
+    """The violations of the contract in a body: not JSON, an unknown event, or a shape that the spec does not allow."""
     faults = []
     kind = headers.get("content-type", "")
     if kind.partition(";")[0].strip().lower() != "application/json":

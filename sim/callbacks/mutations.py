@@ -1,4 +1,4 @@
-"""Mutations: a correct callback is changed into a faulty one, in a way for each kind of content fault."""
+"""Mutations: functions that change a correct callback into a faulty one, one for each kind of content fault."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leyden.server.ports import CallbackRequest, RandomSource
 
 ID, STAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
 SIGNED_HEADERS = (ID, STAMP, SIGNATURE)
-OFF_MS = 600_000  # twice what Standard Webhooks lets a clock be wrong
+OFF_MS = 600_000  # twice the clock tolerance of Standard Webhooks
 
 CONTENT_KINDS = (
     "truncated_body",
@@ -82,7 +82,7 @@ def restamped(post: CallbackRequest, secrets: Sequence[str], stamp_s: int) -> Ca
 
 
 def renamed(post: CallbackRequest, secrets: Sequence[str], webhook_id: str) -> CallbackRequest:
-    """The same body as another message, signed as such."""
+    """Another message with the same body, signed again."""
     return restamped(_with(post, ID, webhook_id), secrets, int(post.headers[STAMP]))
 
 

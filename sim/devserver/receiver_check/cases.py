@@ -35,9 +35,9 @@ EXPECTED_BEHAVIOUR = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One trouble. `make` gives the requests, which are sent one after another, or all at once if `together`.
+    """One check. `build` returns its requests; they are sent one after another, or all at once if `together`.
 
-    `mend` is the advice after a failure; `expects` is the condition for a pass.
+    `fix` is the advice after a failure; `expects` is the condition for a pass.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Case:
 
     @property
     def expected_behaviour(self) -> str:
-        """What a good receiver does."""
+        """The behaviour of a correct receiver."""
         return EXPECTED_BEHAVIOUR[self.expects]
 
 

@@ -93,7 +93,7 @@ class Report:
 
 async def check_receiver(
     url: str,
-    courier: CallbackTransport,
+    transport: CallbackTransport,
     *,
     secret: str,
     contract: Contract,
@@ -101,10 +101,10 @@ async def check_receiver(
     only: Iterable[str] | None = None,
     timeout_s: float = 5,
 ) -> Report:
-    """Send the catalogue (or `only` the checks of these names) to `url` by `courier`, one after another, and judge.
+    """Run all checks (or `only` those of these names) on `url`, one after another, and return the report.
 
-    An endpoint may take `timeout_s` for an answer. Must run in the courier's event loop. Raises `CheckRefused` for a
-    name that no check has, and for a URL that could not be a `callbackUrl`.
+    `timeout_s` is the time limit of each response. Must run in the transport's event loop. Raises `CheckRefused` for
+    an unknown name and for a URL that is not a valid `callbackUrl`.
     """
     checks = _selected(only)
     timeout_ms = round(timeout_s * 1_000)
@@ -119,15 +119,15 @@ async def check_receiver(
     )
     started_at = to_iso(system_time_ms())
     findings: list[Finding] = []
-    silent, given_up = 0, False
+    unanswered, stopped = 0, False
     for check in checks:
-        if given_up:
+        if stopped:
             findings.append(Finding(check, SKIPPED, check.severity, "not sent: the endpoint does not answer"))
             continue
-        finding = _finding(check, await _send(check, check.build(session), courier))
+        finding = _finding(check, await _send(check, check.build(session), transport))
         findings.append(finding)
-        silent = 0 if _any_answer([finding]) else silent + 1
-        given_up = silent == _UNANSWERED_LIMIT or not _any_answer(findings)
+        unanswered = 0 if _any_answer([finding]) else unanswered + 1
+        stopped = unanswered == _UNANSWERED_LIMIT or not _any_answer(findings)
     grade, why = _grade(findings)
     return Report(url, secret, started_at, findings, grade, why, _hints(findings))
 
@@ -142,12 +142,12 @@ def _selected(only: Iterable[str] | None) -> list[Case]:
     return [check for check in CASES if check.name in names]
 
 
-async def _send(check: Case, shots: Sequence[TestRequest], courier: CallbackTransport) -> list[Exchange]:
+async def _send(check: Case, requests: Sequence[TestRequest], transport: CallbackTransport) -> list[Exchange]:
     if check.together:
-        answers = await deliver_together(courier, [shot.request for shot in shots])
+        answers = await deliver_together(transport, [request.request for request in requests])
     else:
-        answers = [await deliver(courier, shot.request) for shot in shots]
-    return [Exchange(shot, answer) for shot, answer in zip(shots, answers, strict=True)]
+        answers = [await deliver(transport, request.request) for request in requests]
+    return [Exchange(request, answer) for request, answer in zip(requests, answers, strict=True)]
 
 
 def _finding(check: Case, exchanges: Sequence[Exchange]) -> Finding:
@@ -197,9 +197,9 @@ def _verdict(check: Case, exchanges: Sequence[Exchange]) -> tuple[str, str, str]
 
 def _behaviour(exchanges: Sequence[Exchange]) -> str:
     summaries = dict.fromkeys(exchange.summary for exchange in exchanges if exchange.answer.status is not None)
-    kept_silent = dict.fromkeys(exchange.summary for exchange in exchanges if exchange.answer.status is None)
+    unanswered = dict.fromkeys(exchange.summary for exchange in exchanges if exchange.answer.status is None)
     actions = [f"answered {', '.join(summaries)}"] if summaries else []
-    return f"it {' and '.join([*actions, *(f'gave {silence}' for silence in kept_silent)])}"
+    return f"it {' and '.join([*actions, *(f'gave {silence}' for silence in unanswered)])}"
 
 
 def _acted_wrongly(exchange: Exchange, check: Case) -> bool:

@@ -34,11 +34,11 @@ def receiver_check(options: argparse.Namespace) -> int:
 
 async def _run_check(options: argparse.Namespace) -> Report:
     egress = Egress(options.egress, allow=options.egress_allow)
-    courier = HttpTransport(check_address=egress.check_address, check_host=egress.check_host)
+    transport = HttpTransport(check_address=egress.check_address, check_host=egress.check_host)
     try:
         return await check_receiver(
             options.url,
-            courier,
+            transport,
             secret=options.secret,
             contract=packaged_contract("charges", tuple(options.overlay)),
             known=KnownIds(options.internal_id, options.amount, options.charge_id),
@@ -46,7 +46,7 @@ async def _run_check(options: argparse.Namespace) -> Report:
             timeout_s=options.timeout,
         )
     finally:
-        await courier.close()
+        await transport.close()
 
 
 def _write(place: str | None, text: str) -> None:
