@@ -1,5 +1,5 @@
-"""Callbacks under everything at once: whatever is created, paid, broken, rotated and restarted, the outbox tells each
-transition exactly once, as it was, signed, and nothing else."""
+"""A state machine for callbacks: after any sequence of payments, faults, secret rotations and restarts, the outbox
+reports each transition exactly once, with its state and a valid signature, and nothing else."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SAID = st.sampled_from(
 USUALLY = st.sampled_from([200, 500, TIMEOUT, Reply(200, delay="9s")])
 SPAN = st.sampled_from(["0s", "1s", "20s", "1m", "10m", "3h", "25h"])
 SENDING_KINDS = [kind for kind in KINDS if kind != RATE_LIMIT]
-# Shuffled by a stream: drawn by Hypothesis, a few kinds would come again and again.
+# Shuffled by a random stream: Hypothesis alone would draw a few kinds again and again.
 SOME_KINDS = st.integers(0, 999).map(lambda seed: RandomStreams(seed).stream("kinds").shuffle(SENDING_KINDS)[:4])
 ENDS = {"completed", "expired", "error"}
 
@@ -58,19 +58,19 @@ Bytes = tuple[tuple[tuple[str, str], ...], str]
 
 
 class Callbacks(RuleBasedStateMachine):
-    """One sandbox with a directory to come back to, watched event by event."""
+    """One sandbox with a data directory, checked after every event."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.quick = patch("os.fsync")  # a restart is no power cut
+        self.quick = patch("os.fsync")  # a restart is not a power cut
         self.quick.start()
         self.data = tempfile.mkdtemp()
         self.sandbox = Sandbox(seed=5, start=START, data=self.data)
-        self.ended: dict[str, dict[str, Any]] = {}  # what a charge's callback had to say at its last transition
+        self.ended: dict[str, dict[str, Any]] = {}  # the charge's data at its last transition
         self.got: list[Received] = []
         self.noted: list[Entry] = []
 
-    # What people do
+    # Payers and merchants
 
     @initialize(
         charges=st.lists(st.tuples(st.sampled_from([1, 60]), HOOK), min_size=2, max_size=5),
@@ -107,13 +107,13 @@ class Callbacks(RuleBasedStateMachine):
                 self.sandbox.wallet("bob").scan(statics[pick % len(statics)], amount=amount)
 
     @rule(pick=PICK)
-    def lose_invoice(self, pick: int) -> None:
+    def fail_invoice(self, pick: int) -> None:
         charges = list(self.sandbox.charges)
-        with contextlib.suppress(ApiError):  # it is over already
+        with contextlib.suppress(ApiError):  # the charge has ended already
             charges[pick % len(charges)].fail()
         self.watch()
 
-    # What goes wrong
+    # Faults
 
     @rule(host=st.sampled_from(HOSTS), script=st.lists(SAID, max_size=4), always=USUALLY)
     def answer(self, host: str, script: list[Any], always: Any) -> None:
@@ -124,12 +124,12 @@ class Callbacks(RuleBasedStateMachine):
         where=st.sampled_from([{}, {}, {"event": "charge.expired"}, {"attempt": 1}, {"attempt": 2}]),
         count=st.sampled_from([1, 1, 2, None]),
     )
-    def break_it(self, kinds: list[str], where: dict[str, Any], count: int | None) -> None:
+    def add_faults(self, kinds: list[str], where: dict[str, Any], count: int | None) -> None:
         for kind in kinds:
             self.sandbox.faults.add(kind, **where, count=count)
 
     @rule()
-    def mend_it(self) -> None:
+    def clear_faults(self) -> None:
         self.sandbox.faults.clear()
 
     @rule()
@@ -147,14 +147,14 @@ class Callbacks(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         self.collect()
-        told, got = self.receivers(), self.got
+        receivers, got = self.receivers(), self.got
         self.sandbox.close()
         self.sandbox = Sandbox(data=self.data)
         self.collect(inboxes_only=True)
-        assert (self.receivers(), self.got) == (told, got)
+        assert (self.receivers(), self.got) == (receivers, got)
 
     @rule()
-    def restart_with_an_attempt_under_way(self) -> None:
+    def restart_with_an_attempt_in_flight(self) -> None:
         for _ in range(20):
             if self.sandbox.world.service.outbox.in_flight_count or self.sandbox.step() is None:
                 break
@@ -176,51 +176,51 @@ class Callbacks(RuleBasedStateMachine):
         while self.sandbox.step() is not None:
             self.watch()
 
-    # What has to hold
+    # Invariants
 
     @property
     def deliveries(self) -> list[dict[str, Any]]:
         return self.sandbox.world.service.outbox.deliveries()
 
     @property
-    def told_by(self) -> dict[str, CallbackRule]:
+    def rule_by_name(self) -> dict[str, CallbackRule]:
         operations = self.sandbox.world.config.contract.operations.values()
         return {rule.name: rule for operation in operations for rule in operation.callbacks}
 
     def collect(self, inboxes_only: bool = False) -> None:
-        """Take what every receiver got, and keep what dies with the process: the journal."""
+        """Read all inboxes, and keep the journal entries, which a restart discards."""
         self.got = [got for receiver in self.sandbox.world.receivers for got in receiver.inbox]
         if not inboxes_only:
             self.noted += self.sandbox.world.journal.entries()
 
     def receivers(self) -> list[tuple[Any, ...]]:
-        """What each receiver was told and has still to do."""
+        """The configuration and the remaining script of each receiver."""
         return [(one.name, one.script, one.rules, one.usual) for one in self.sandbox.world.receivers]
 
     def watch(self) -> None:
-        """Hold each delivery that has just come into being against what GET says at this moment."""
+        """Compare each new delivery with the current response to GET."""
         for row in self.sandbox.world.service.charges.charges:
             if row["status"] not in ENDS or row["id"] in self.ended:
                 continue
             data = self.sandbox.charges[row["id"]].data
-            told = self.sandbox.world.service.outbox.deliveries(row["id"])
+            found = self.sandbox.world.service.outbox.deliveries(row["id"])
             self.ended[row["id"]] = data
             if not row["callback_url"] or (row["static_charge_id"] and row["status"] != "completed"):
-                assert told == [], "told of what nobody asked to hear"
+                assert found == [], "reported without a callback URL"
                 continue
-            [delivery] = told
+            [delivery] = found
             if row["static_charge_id"]:
                 static = self.sandbox.static_charges[row["static_charge_id"]].data
                 data = {**data, "slots": static["slots"], "allowedSlots": static["allowedSlots"]}
             body = orjson.loads(delivery["body"])
-            assert self.told_by[delivery["rule"]].rule.validator.is_valid(body)
+            assert self.rule_by_name[delivery["rule"]].rule.validator.is_valid(body)
             assert body == {**{name: data[name] for name in body}, "invoice": {"request": data["invoice"]["request"]}}
             assert ("confirmedAt" in body) == (row["status"] == "completed")
             assert (delivery["url"], delivery["event"]) == (row["callback_url"], f"charge.{row['status']}")
             assert delivery["sequence"] == row["sequence"] == 1
 
     @invariant()
-    def every_delivery_belongs_to_a_transition_that_was_watched(self) -> None:
+    def every_delivery_belongs_to_a_checked_transition(self) -> None:
         ids = [row["resource_id"] for row in self.deliveries]
         assert len(ids) == len(set(ids))
         assert set(ids) <= set(self.ended)
@@ -229,17 +229,17 @@ class Callbacks(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             self.run_out()
-            self.every_delivery_belongs_to_a_transition_that_was_watched()
+            self.every_delivery_belongs_to_a_checked_transition()
             self.collect()
-            self.each_delivery_ended_as_its_attempts_say()
-            with freeze_time(START) as wall:
-                self.nothing_was_sent_without_a_reason(wall)
+            self.the_status_of_each_delivery_follows_from_its_attempts()
+            with freeze_time(START) as frozen_time:
+                self.every_request_belongs_to_an_attempt(frozen_time)
         finally:
             self.sandbox.close()
             self.quick.stop()
             shutil.rmtree(self.data)
 
-    def each_delivery_ended_as_its_attempts_say(self) -> None:
+    def the_status_of_each_delivery_follows_from_its_attempts(self) -> None:
         replayed = {entry.subject for entry in self.noted if entry.kind == "callback_replayed"}
         for row in self.deliveries:
             attempts = AttemptLog(row).attempts()
@@ -254,15 +254,15 @@ class Callbacks(RuleBasedStateMachine):
             if attempts and row["status"] != "stopped":
                 assert succeeded[-1] == (row["status"] == "delivered")
 
-    def nothing_was_sent_without_a_reason(self, wall: Any) -> None:
-        """Each attempt accounts for one post, of its own bytes or of those that a fault wrote down; each copy too."""
+    def every_request_belongs_to_an_attempt(self, frozen_time: Any) -> None:
+        """Each attempt and each copy is one request, with its own bytes or with those that a fault recorded."""
         rows = {row["id"]: row for row in self.deliveries}
         hits = [entry.facts for entry in self.noted if entry.kind == "fault_hit"]
-        struck = {(hit["delivery"], hit["attempt"]) for hit in hits if hit["fault"] in {"drop", *CONTENT_KINDS}}
+        altered = {(hit["delivery"], hit["attempt"]) for hit in hits if hit["fault"] in {"drop", *CONTENT_KINDS}}
         good: Counter[Bytes] = Counter()
         for row in rows.values():
             for attempt in delivery_resource(row, self.sandbox.world.service.outbox.signature)["attempts"]:
-                if (row["id"], attempt["number"]) not in struck:
+                if (row["id"], attempt["number"]) not in altered:
                     good[_bytes(attempt["headers"], row["body"])] += 1
         for entry in self.noted:
             if entry.kind == "fault_sent":
@@ -275,14 +275,14 @@ class Callbacks(RuleBasedStateMachine):
         for got in self.got:
             if _bytes(got.headers, got.body) not in good:
                 continue
-            # Signed with every secret that was valid when it was sent, so that whoever has not changed over yet can
-            # read it. One that came at that very instant may have come a moment later.
+            # Signed with every secret that was valid when it was sent, so that a receiver with the old secret can
+            # verify it. A secret created in the same millisecond may be newer than the signature.
             stamp_ms = int(got.headers["webhook-timestamp"]) * 1_000
-            wall.move_to(to_iso(stamp_ms))
-            for place, secret in enumerate(secrets):
-                if (not place or secret["from_ms"] < stamp_ms) and stamp_ms < (secret["until_ms"] or stamp_ms + 1):
+            frozen_time.move_to(to_iso(stamp_ms))
+            for index, secret in enumerate(secrets):
+                if (not index or secret["from_ms"] < stamp_ms) and stamp_ms < (secret["until_ms"] or stamp_ms + 1):
                     Webhook(secret["secret"]).verify(got.body, dict(got.headers))
-        heard = {got.webhook_id for got in self.got} | {delivery for delivery, _ in struck}
+        heard = {got.webhook_id for got in self.got} | {delivery for delivery, _ in altered}
         assert {row["id"] for row in rows.values() if row["status"] == "delivered"} <= heard
 
 

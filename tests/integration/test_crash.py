@@ -1,7 +1,7 @@
-"""Crashes: a served Leyden is killed in the middle of its work, again and again, and nothing it promised is missing.
+"""Crashes: a server is killed many times during requests, and nothing that it acknowledged is lost.
 
-Run as a program (`python -m tests.integration.test_crash`) this file is the starter: a warm process that forks `leyden
-serve` in a few hundredths of a second and kills it on request, so that a hundred kills fit into a test suite.
+Run as a program (`python -m tests.integration.test_crash`) this file is the starter: a process with all
+modules loaded that forks `leyden serve` in about 0.03 s and kills it on request, so that many kills fit into a suite.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ TERMINAL = {"completed", "expired", "error"}
 BROKEN = (OSError, http.client.HTTPException, json.JSONDecodeError)
 
 
-# The starter: the program's side, and the test's
+# The starter: program and client
 
 
 def main() -> None:
-    """Obey lines from standard input: `start LOG ARGUMENT...` answers a process id, `kill PID` waits for its end."""
+    """Execute lines from standard input: `start LOG ARGUMENT...` answers a process id, `kill PID` waits for its end."""
     import leyden.devserver.serve
     import leyden.server.system.http_session
     from leyden.__main__ import main as leyden_main
@@ -87,22 +87,22 @@ class Starter:
             text=True,
         )
 
-    def _say(self, *words: Any) -> str:
+    def _command(self, *words: Any) -> str:
         assert self._program.stdin is not None
         assert self._program.stdout is not None
         self._program.stdin.write(json.dumps(words) + "\n")
         self._program.stdin.flush()
         answer = self._program.stdout.readline()
-        assert answer, "the starter has ended: its own words are on the standard error"
+        assert answer, "the starter has ended: see its standard error"
         return answer
 
     def start(self) -> int:
-        """A process that is on its way to be a server."""
+        """Start a server process and return its process id."""
         self._log.write_text("")
-        return int(self._say("start", str(self._log), *self._arguments))
+        return int(self._command("start", str(self._log), *self._arguments))
 
     def ready(self) -> str:
-        """Wait until it listens, and say where."""
+        """Wait until the server listens, and return its URL."""
         for _ in range(4_000):
             said = self._log.read_text()
             if said.endswith("\n"):
@@ -112,10 +112,10 @@ class Starter:
         raise AssertionError(f"no server after twenty seconds: {said!r}")
 
     def kill(self, process: int) -> None:
-        """Kill it the hard way, and wait until it is gone."""
-        assert self._say("kill", process) == "dead\n"
+        """Kill the server with SIGKILL and wait for its end."""
+        assert self._command("kill", process) == "dead\n"
         said = self._log.read_text().splitlines()
-        assert len(said) <= 2, "\n".join(said)  # a server has nothing to say but where it listens
+        assert len(said) <= 2, "\n".join(said)  # a server prints only where it listens
 
     def close(self) -> None:
         """End the starter."""
@@ -126,7 +126,7 @@ class Starter:
 
 
 class Inbox:
-    """Who gets the callbacks: every message as (webhook-id, body). Now and then the first attempt is refused."""
+    """Receives the callbacks as (webhook-id, body). The first attempt of some deliveries is refused."""
 
     def __init__(self) -> None:
         self.messages: list[tuple[str, dict[str, Any]]] = []
@@ -146,7 +146,7 @@ class Inbox:
                 self.end_headers()
 
             def log_message(self, *_: Any) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
@@ -159,11 +159,11 @@ class Inbox:
             thread.join(10)
 
 
-# The clients, and what they were told
+# Clients and a ledger of their responses
 
 
 class Ledger:
-    """What a server has promised in its answers so far."""
+    """The state that a server has acknowledged in its responses so far."""
 
     def __init__(self) -> None:
         self.charges: dict[str, dict[str, Any]] = {}  # as created
@@ -195,23 +195,32 @@ class Ledger:
 
 
 class Customer(threading.Thread):
-    """One client that does this and that as fast as it can, until the server is gone."""
+    """One client that sends random requests until the server is gone."""
 
     def __init__(self, url: str, hook: str, ledger: Ledger, seed: str) -> None:
         super().__init__(daemon=True)
         self._address = url.removeprefix("http://")
         self._hook = hook
         self._ledger = ledger
-        self._dice = random.Random(seed)
+        self._rng = random.Random(seed)
         self._seed = seed
         self._made = 0
 
     def run(self) -> None:
         connection = http.client.HTTPConnection(self._address, timeout=20)
-        deeds = (self._create, self._create, self._pay, self._look, self._static, self._scan, self._patch, self._more)
+        requests = (
+            self._create,
+            self._create,
+            self._pay,
+            self._read,
+            self._static,
+            self._scan,
+            self._patch,
+            self._more,
+        )
         try:
             while True:
-                self._dice.choice(deeds)(connection)
+                self._rng.choice(requests)(connection)
         except BROKEN:
             return
         except Exception as error:
@@ -231,17 +240,17 @@ class Customer(threading.Thread):
 
     def _one(self, things: dict[str, Any]) -> str | None:
         names = list(things)[-60:]
-        return self._dice.choice(names) if names else None
+        return self._rng.choice(names) if names else None
 
     def _create(self, connection: http.client.HTTPConnection) -> None:
         self._made += 1
         key = f"{self._seed}-{self._made}"
         body = {
-            "amount": str(self._dice.randint(1_000, 9_000)),
+            "amount": str(self._rng.randint(1_000, 9_000)),
             "description": "tea",
             "internalId": key,
             "callbackUrl": self._hook,
-            "expiresIn": self._dice.choice([1, 3, 20, 600]),
+            "expiresIn": self._rng.choice([1, 3, 20, 600]),
         }
         self._ledger.unsure[key] = body
         self._ledger.charge(self._ask(connection, "POST", "/v0/charges", body, **{"idempotency-key": key})["data"])
@@ -252,19 +261,19 @@ class Customer(threading.Thread):
         if charge_id is None:
             return
         request = self._ledger.charges[charge_id]["invoice"]["request"]
-        outcome, delay = self._dice.choice([("settle", 0), ("settle", 0), ("settle", 2), ("hold", 0)])
+        outcome, delay = self._rng.choice([("settle", 0), ("settle", 0), ("settle", 2), ("hold", 0)])
         body = {"request": request, "outcome": outcome, "delay": delay}
         paid = self._ask(connection, "POST", "/sandbox/v1/payments", body)
         self._ledger.payment(paid)
         if paid["status"] == "succeeded":
             self._ledger.ended(charge_id, "completed")
         if paid["status"] == "held":
-            verb = self._dice.choice(["settle", "cancel"])
+            verb = self._rng.choice(["settle", "cancel"])
             done = self._ask(connection, "POST", f"/sandbox/v1/payments/{paid['id']}/{verb}", None)
             if done is not None:
                 self._ledger.payment(done)
 
-    def _look(self, connection: http.client.HTTPConnection) -> None:
+    def _read(self, connection: http.client.HTTPConnection) -> None:
         charge_id = self._one(self._ledger.charges)
         if charge_id is not None:
             self._ledger.charge(self._ask(connection, "GET", f"/v0/charges/{charge_id}", None)["data"])
@@ -274,7 +283,7 @@ class Customer(threading.Thread):
             "minAmount": "1000",
             "maxAmount": "9000",
             "description": "tips",
-            "allowedSlots": self._dice.choice([None, 1, 2, 5]),
+            "allowedSlots": self._rng.choice([None, 1, 2, 5]),
             "callbackUrl": self._hook,
         }
         self._ledger.static(self._ask(connection, "POST", "/v0/static-charges", body)["data"])
@@ -284,29 +293,29 @@ class Customer(threading.Thread):
         if static_id is None:
             return
         request = self._ledger.statics[static_id]["invoice"]["request"]
-        body = {"request": request, "amount": str(self._dice.randint(1_000, 9_000))}
+        body = {"request": request, "amount": str(self._rng.randint(1_000, 9_000))}
         self._ledger.payment(self._ask(connection, "POST", "/sandbox/v1/payments", body))
         self._ledger.static(self._ask(connection, "GET", f"/v0/static-charges/{static_id}", None)["data"])
 
     def _patch(self, connection: http.client.HTTPConnection) -> None:
         static_id = self._one(self._ledger.statics)
         if static_id is not None:
-            body = {"allowedSlots": self._dice.choice([None, 3, 9])}
+            body = {"allowedSlots": self._rng.choice([None, 3, 9])}
             answer = self._ask(connection, "PATCH", f"/v0/static-charges/{static_id}", body)
             if answer is not None:
                 self._ledger.static(answer["data"])
 
     def _more(self, connection: http.client.HTTPConnection) -> None:
         charge_id = self._one(self._ledger.charges)
-        if self._dice.random() < 0.5:
-            self._ask(connection, "POST", "/sandbox/v1/clock/advance", {"by": self._dice.choice([0.5, 1, 5])})
+        if self._rng.random() < 0.5:
+            self._ask(connection, "POST", "/sandbox/v1/clock/advance", {"by": self._rng.choice([0.5, 1, 5])})
         elif charge_id is not None:
             failed = self._ask(connection, "POST", f"/sandbox/v1/charges/{charge_id}/fail", {})
             if failed is not None:
                 self._ledger.charge(failed)
 
 
-# What must hold
+# Checks
 
 
 def every(client: Client, path: str) -> dict[str, dict[str, Any]]:
@@ -321,58 +330,58 @@ def every(client: Client, path: str) -> dict[str, dict[str, Any]]:
         after = f"&after={page['next']}"
 
 
-def hold_to_promises(client: Client, ledger: Ledger) -> None:
-    """Everything that was answered before the crash is there, as it was or legally further on."""
+def check_acknowledged_state(client: Client, ledger: Ledger) -> None:
+    """Everything acknowledged before the crash exists, in that state or in a permitted later one."""
     assert ledger.wrong == []
-    # What was not answered may have been done or not. Asked again under the same key, it is done once.
+    # An unacknowledged creation may be stored or not. A retry with the same key creates it exactly once.
     for key, body in list(ledger.unsure.items()):
         ledger.charge(client.ok("POST", "/v0/charges", body, **{"idempotency-key": key})["data"])
         assert len(client.ok("GET", f"/v0/charges?internalId={key}")["data"]) == 1
         del ledger.unsure[key]
     charges = every(client, "/v0/charges")
     moving = {"status": "", "confirmedAt": None}
-    for charge_id, told in ledger.charges.items():
+    for charge_id, acknowledged in ledger.charges.items():
         found = charges[charge_id]
-        assert {**found, **moving} == {**told, **moving}
+        assert {**found, **moving} == {**acknowledged, **moving}
         assert found["status"] == ledger.ends.get(charge_id, found["status"])
         ledger.charge(found)
     statics = every(client, "/v0/static-charges")
-    for static_id, told in ledger.statics.items():
+    for static_id, acknowledged in ledger.statics.items():
         found = statics[static_id]
-        assert found["slots"] >= told["slots"]
+        assert found["slots"] >= acknowledged["slots"]
         assert found["allowedSlots"] is None or found["slots"] <= found["allowedSlots"]
-        assert found["invoice"] == told["invoice"]
+        assert found["invoice"] == acknowledged["invoice"]
     payments = {payment["id"]: payment["status"] for payment in client.ok("GET", "/sandbox/v1/payments")}
-    for payment_id, told_status in ledger.payments.items():
-        if told_status in {"succeeded", "failed"}:
-            assert payments[payment_id] == told_status
+    for payment_id, acknowledged_status in ledger.payments.items():
+        if acknowledged_status in {"succeeded", "failed"}:
+            assert payments[payment_id] == acknowledged_status
         assert payment_id in payments
 
 
-def hold_to_ends(client: Client, inbox: Inbox) -> None:
-    """With nothing left to happen: every charge and payment has ended, every end was told at least once and under one
+def check_final_state(client: Client, inbox: Inbox) -> None:
+    """After the last event every charge and payment has ended, every end was reported at least once and with one
     id, and no charge ended twice."""
     assert {payment["status"] for payment in client.ok("GET", "/sandbox/v1/payments")} <= {"succeeded", "failed"}
     deliveries = defaultdict(list)
     for delivery in client.ok("GET", "/sandbox/v1/deliveries"):
         deliveries[delivery["chargeId"]].append(delivery)
-    told = defaultdict(set)
+    reported = defaultdict(set)
     for webhook_id, body in list(inbox.messages):
-        told[body["id"]].add((webhook_id, json.dumps(body, sort_keys=True)))
+        reported[body["id"]].add((webhook_id, json.dumps(body, sort_keys=True)))
     for charge_id, charge in every(client, "/v0/charges").items():
         assert charge["status"] in TERMINAL
         child = charge.get("staticChargeId") is not None
         if child and charge["status"] != "completed":
-            continue  # an invoice that a payer left unpaid is nobody's news
+            continue  # an unpaid invoice of a static charge has no callback
         [delivery] = deliveries[charge_id]
         assert delivery["status"] == "delivered", delivery
-        [(webhook_id, body)] = told[charge_id]
+        [(webhook_id, body)] = reported[charge_id]
         assert webhook_id == delivery["id"]
         assert json.loads(body)["status"] == charge["status"]
 
 
-def hold_to_the_books(data: Path) -> None:
-    """The rows agree with one another: charges with invoices, slots with payments, the balance with what came in."""
+def check_consistency_of_tables(data: Path) -> None:
+    """The tables are consistent: charges with invoices, slots with payments, the balance with received amounts."""
     [folder] = {path.parent for path in data.rglob("*.journal")}
     with Store.open(folder) as store:
         assert store.notes == ()
@@ -397,8 +406,8 @@ def hold_to_the_books(data: Path) -> None:
 @pytest.mark.parametrize(
     ("durability", "seed"), [("os", 1), ("os", 2), ("os", 3), ("interval", 4), ("always", 5)], ids=str
 )
-def test_killed_again_and_again_it_keeps_every_promise(tmp_path: Path, durability: str, seed: int) -> None:
-    dice = random.Random(seed)
+def test_a_server_killed_many_times_keeps_all_acknowledged_state(tmp_path: Path, durability: str, seed: int) -> None:
+    rng = random.Random(seed)
     inbox, ledger = Inbox(), Ledger()
     data = tmp_path / "data"
     starter = Starter(data, durability)
@@ -406,30 +415,30 @@ def test_killed_again_and_again_it_keeps_every_promise(tmp_path: Path, durabilit
         with inbox.open() as hook:
             for life in range(KILLS):
                 process = starter.start()
-                if dice.random() < 0.2:
-                    time.sleep(dice.uniform(0, 0.05))  # while it starts and catches up
+                if rng.random() < 0.2:
+                    time.sleep(rng.uniform(0, 0.05))  # while it starts and catches up
                     starter.kill(process)
                     continue
                 url = starter.ready()
-                hold_to_promises(Client(url), ledger)
+                check_acknowledged_state(Client(url), ledger)
                 customers = [Customer(url, hook, ledger, f"{life}.{number}") for number in range(THREADS)]
                 for customer in customers:
                     customer.start()
-                time.sleep(dice.uniform(0, 0.12))
+                time.sleep(rng.uniform(0, 0.12))
                 starter.kill(process)
                 for customer in customers:
                     customer.join(20)
             process = starter.start()
             client = Client(starter.ready())
-            hold_to_promises(client, ledger)
+            check_acknowledged_state(client, ledger)
             client.ok("POST", "/sandbox/v1/clock/advance", {"until": "idle"})
-            hold_to_promises(client, ledger)
-            hold_to_ends(client, inbox)
+            check_acknowledged_state(client, ledger)
+            check_final_state(client, inbox)
             starter.kill(process)
             assert len(ledger.charges) > KILLS
     finally:
         starter.close()
-    hold_to_the_books(data)
+    check_consistency_of_tables(data)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A disk that is full or may not be written: what is asked is refused whole, what was there stays, and work goes on."""
+"""A full or read-only disk: requests are refused completely, stored data stays, and work continues later."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from leyden.world.config import world_config
 from leyden.world.loopback import send_request
 from leyden.world.timers import Timers
 from leyden.world.world import World
-from tests.integration.test_restart import ACTIONS, BEGINNING, Action, act, opened, stood
+from tests.integration.test_restart import ACTIONS, BEGINNING, Action, act, opened, persistent_state
 from tests.support.served import Client, listening_receiver, served_leyden
 
-# The receivers of `opened` answer always alike. A script would be used up by an attempt that was taken back: what a
-# receiver saw, it saw.
+# The receivers of `opened` always give the same answer. An attempt that is rolled back would consume an entry of a
+# script, because a receiver is external and cannot be rolled back.
 
 KEY = (b"apikey", b"leyden")
 START_MS = 1_893_456_000_000
@@ -42,8 +42,8 @@ START_MS = 1_893_456_000_000
 
 @contextmanager
 def full_disk(room: int = 0, error: int = errno.ENOSPC) -> Iterator[list[int]]:
-    """Inside, regular files take `room` more bytes, the last write being cut short as a real disk does it, and then no
-    more. Gives the list of refusals."""
+    """Inside, regular files accept `room` more bytes; the last write is partial, as on a real disk; later ones fail.
+    Yields the list of refused writes."""
     real, refused, left = os.write, [], [room]
 
     def write(fd: int, data: bytes) -> int:
@@ -68,14 +68,14 @@ def is_declared(sandbox: Sandbox, refusal: ApiError) -> bool:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Iterator[Sandbox]:
-    with opened(tmp_path) as made:
-        yield made
+    with opened(tmp_path) as sandbox:
+        yield sandbox
 
 
-# What a commit taken back takes back
+# Rollback of timers
 
 NAMES = st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"))
-TIMER_DEEDS = st.lists(
+TIMER_ACTIONS = st.lists(
     st.one_of(
         st.tuples(st.just("schedule"), st.integers(0, 9), NAMES),
         st.tuples(st.just("cancel"), NAMES),
@@ -85,8 +85,8 @@ TIMER_DEEDS = st.lists(
 )
 
 
-def wind(timers: Timers, deeds: Sequence[Action]) -> None:
-    for word, *rest in deeds:
+def apply_actions(timers: Timers, actions: Sequence[Action]) -> None:
+    for word, *rest in actions:
         if word == "schedule":
             timers.schedule(rest[0], 1, *rest[1])
         elif word == "cancel":
@@ -98,23 +98,23 @@ def wind(timers: Timers, deeds: Sequence[Action]) -> None:
                 break
 
 
-@given(earlier=TIMER_DEEDS, undone=TIMER_DEEDS, later=TIMER_DEEDS)
-def test_timers_taken_back_are_as_if_nobody_had_touched_them(
+@given(earlier=TIMER_ACTIONS, undone=TIMER_ACTIONS, later=TIMER_ACTIONS)
+def test_a_rollback_restores_the_timers(
     earlier: Sequence[Action], undone: Sequence[Action], later: Sequence[Action]
 ) -> None:
-    timers, twin = Timers(), Timers()
-    wind(timers, earlier)
-    wind(twin, earlier)
+    timers, reference = Timers(), Timers()
+    apply_actions(timers, earlier)
+    apply_actions(reference, earlier)
     timers.begin()
-    wind(timers, undone)
+    apply_actions(timers, undone)
     timers.rollback()
-    assert timers.snapshot() == twin.snapshot()
+    assert timers.snapshot() == reference.snapshot()
     timers.begin()
-    wind(timers, later)
+    apply_actions(timers, later)
     timers.commit()
-    wind(twin, later)
-    assert timers.snapshot() == twin.snapshot()
-    assert list(timers.due(10)) == list(twin.due(10))
+    apply_actions(reference, later)
+    assert timers.snapshot() == reference.snapshot()
+    assert list(timers.due(10)) == list(reference.due(10))
 
 
 # One request
@@ -122,28 +122,28 @@ def test_timers_taken_back_are_as_if_nobody_had_touched_them(
 
 @pytest.mark.parametrize("room", [0, 1, 300])
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT])
-def test_a_request_that_cannot_be_written_is_refused_and_leaves_nothing(kept: Sandbox, room: int, error: int) -> None:
+def test_a_request_that_cannot_be_written_is_refused_without_effect(kept: Sandbox, room: int, error: int) -> None:
     before_it = kept.charges.create(amount="1000", description="earlier", expiresIn=60)
-    before = stood(kept)
+    before = persistent_state(kept)
     with full_disk(room, error):
         with pytest.raises(ApiError) as caught:
             kept.charges.create(amount="2000", description="refused", expiresIn=30, callbackUrl="http://shop.localhost")
         assert is_declared(kept, caught.value)
         assert "charges.journal could not be written" in caught.value.problem["detail"]
-        assert stood(kept) == before, "no row, no invoice, no timer, no luck"
+        assert persistent_state(kept) == before, "no row, no invoice, no timer, no random draw"
         assert kept.charges[before_it.id].status == "pending", "earlier data stays readable"
         assert [charge.id for charge in kept.charges] == [before_it.id]
     after = kept.charges.create(amount="3000", description="accepted", expiresIn=60)
     assert [event.key for event in kept.run()] == [before_it.id, after.id]
 
 
-@pytest.mark.parametrize("deed", ["create_static", "update", "pay", "fail", "settle", "reset", "scan"])
-def test_every_kind_of_write_is_refused_whole(kept: Sandbox, deed: str) -> None:
+@pytest.mark.parametrize("operation", ["create_static", "update", "pay", "fail", "settle", "reset", "scan"])
+def test_every_kind_of_write_is_refused_completely(kept: Sandbox, operation: str) -> None:
     charge = kept.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/")
     static = kept.static_charges.create(minAmount="1000", maxAmount="1000", description="tips", allowedSlots=1)
     held = kept.wallet("ana").pay(kept.charges.create(amount="5000", description="held"), outcome="hold")
     kept.advance("1s")
-    deeds: dict[str, Callable[[], Any]] = {
+    actions: dict[str, Callable[[], Any]] = {
         "create_static": lambda: kept.static_charges.create(minAmount="1000", maxAmount="1000", description="more"),
         "update": lambda: static.update(allowedSlots=5),
         "pay": lambda: kept.ask("POST", "/sandbox/v1/payments", {"request": charge.request}),
@@ -152,17 +152,17 @@ def test_every_kind_of_write_is_refused_whole(kept: Sandbox, deed: str) -> None:
         "reset": lambda: kept.ask("POST", "/sandbox/v1/reset", {"seed": 99}),
         "scan": lambda: kept.ask("POST", "/sandbox/v1/payments", {"request": static.request}),
     }
-    before = stood(kept)
+    before = persistent_state(kept)
     with full_disk():
         with pytest.raises(ApiError) as caught:
-            deeds[deed]()
+            actions[operation]()
         assert is_declared(kept, caught.value)
-    assert stood(kept) == before
-    deeds[deed]()
-    assert stood(kept) != before
+    assert persistent_state(kept) == before
+    actions[operation]()
+    assert persistent_state(kept) != before
 
 
-def test_an_idempotency_key_is_not_used_up_by_a_refusal(kept: Sandbox) -> None:
+def test_a_refused_request_does_not_use_its_idempotency_key(kept: Sandbox) -> None:
     headers = (KEY, (b"content-type", b"application/json"), (b"idempotency-key", b"once"))
     body = orjson.dumps({"amount": "1000", "description": "tea"})
 
@@ -175,22 +175,22 @@ def test_an_idempotency_key_is_not_used_up_by_a_refusal(kept: Sandbox) -> None:
     assert (first.status, (b"idempotent-replayed", b"true") in first.headers) == (200, False)
     with full_disk():
         again = create()
-    assert (again.status, again.body) == (200, first.body), "an answer given before needs no room"
+    assert (again.status, again.body) == (200, first.body), "a stored response needs no space"
 
 
-def test_the_journal_of_what_happened_says_what_was_taken_back(kept: Sandbox) -> None:
+def test_the_event_journal_records_the_rollback(kept: Sandbox) -> None:
     before = len(kept.world.journal)
     with full_disk(), pytest.raises(ApiError):
         kept.charges.create(amount="1000", description="tea")
-    *taken, note, request = kept.world.journal.entries(after=before)
-    assert (note.kind, note.facts["entries"]) == ("rolled_back", len(taken))
+    *rolled_back, note, request = kept.world.journal.entries(after=before)
+    assert (note.kind, note.facts["entries"]) == ("rolled_back", len(rolled_back))
     assert (request.kind, request.facts["status"]) == ("request", 507)
 
 
 # Time
 
 
-def test_an_expiry_that_cannot_be_written_waits_and_time_with_it(kept: Sandbox) -> None:
+def test_time_does_not_pass_an_expiry_that_cannot_be_written(kept: Sandbox) -> None:
     charge = kept.charges.create(amount="1000", description="tea", expiresIn=60, callbackUrl="http://shop.localhost/")
     with full_disk():
         with pytest.raises(StorageUnavailable):
@@ -198,7 +198,7 @@ def test_an_expiry_that_cannot_be_written_waits_and_time_with_it(kept: Sandbox) 
         with pytest.raises(ApiError) as caught:
             kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
         assert is_declared(kept, caught.value)
-        assert kept.now == "2030-01-01T09:01:00.000Z", "time does not pass what has not happened"
+        assert kept.now == "2030-01-01T09:01:00.000Z", "time does not pass an event that has not run"
         assert charge.status == "pending"
         assert len(kept.receiver("shop").inbox) == 0
     kept.advance("1ms")
@@ -206,7 +206,7 @@ def test_an_expiry_that_cannot_be_written_waits_and_time_with_it(kept: Sandbox) 
     assert len(kept.receiver("shop").inbox) == 1
 
 
-def test_a_move_that_cannot_be_written_down_has_not_been_made(kept: Sandbox, tmp_path: Path) -> None:
+def test_an_advance_that_cannot_be_written_is_rolled_back(kept: Sandbox, tmp_path: Path) -> None:
     kept.charges.create(amount="1000", description="tea", expiresIn=600)
     kept.advance("1s")
     with full_disk(), pytest.raises(StorageUnavailable):
@@ -218,22 +218,22 @@ def test_a_move_that_cannot_be_written_down_has_not_been_made(kept: Sandbox, tmp
         assert again.now == "2030-01-01T09:01:01.000Z"
 
 
-TIMELY = {"advance", "run"}
-# A scan is two requests: the invoice may have been given out when the payment is refused.
-IN_ONE_PIECE = ACTIONS.filter(lambda action: action[0] not in {"reopen", "scan"})
+TIME_ACTIONS = {"advance", "run"}
+# A scan is two requests: the invoice may exist when the payment is refused.
+SINGLE_REQUEST_ACTIONS = ACTIONS.filter(lambda action: action[0] not in {"reopen", "scan"})
 
 
 @given(
     actions=st.lists(
         st.one_of(
             ACTIONS,
-            st.tuples(st.just("full"), st.integers(0, 4_000), IN_ONE_PIECE),
+            st.tuples(st.just("full"), st.integers(0, 4_000), SINGLE_REQUEST_ACTIONS),
         ),
         min_size=4,
         max_size=40,
     )
 )
-def test_whenever_the_disk_is_full_it_ends_as_if_it_had_not_been(actions: Sequence[Action]) -> None:
+def test_a_full_disk_at_any_time_does_not_change_the_final_state(actions: Sequence[Action]) -> None:
     with tempfile.TemporaryDirectory() as data, opened() as steady:
         tried = opened(data)
         try:
@@ -243,39 +243,39 @@ def test_whenever_the_disk_is_full_it_ends_as_if_it_had_not_been(actions: Sequen
                     tried.close()
                     tried = opened(data)
                 elif word == "full":
-                    room, deed = rest
-                    did = act(steady, deed)
-                    assert attempted(tried, room, deed, steady.now) in (did, None)
+                    room, operation = rest
+                    did = act(steady, operation)
+                    assert attempted(tried, room, operation, steady.now) in (did, None)
                 else:
                     assert act(tried, action) == act(steady, action)
-                assert stood(tried) == stood(steady), action
+                assert persistent_state(tried) == persistent_state(steady), action
         finally:
             tried.close()
 
 
-def attempted(sandbox: Sandbox, room: int, deed: Action, end: str) -> Any:
-    """Do it on a disk with this much room, and again with enough if it was refused. None: done, in several moves."""
-    before = stood(sandbox)
+def attempted(sandbox: Sandbox, room: int, operation: Action, end: str) -> Any:
+    """Act on a disk with this much space, and again without a limit if refused. None: time moved in several steps."""
+    before = persistent_state(sandbox)
     try:
         with full_disk(room) as refused:
-            result = act(sandbox, deed)
+            result = act(sandbox, operation)
         if not refused:
             return result
         assert "507" in str(result) or "could not be written" in str(result), result
     except StorageUnavailable:
         pass
-    if deed[0] in TIMELY:
+    if operation[0] in TIME_ACTIONS:
         sandbox.advance_to(end)
         return None
-    assert stood(sandbox) == before
-    return act(sandbox, deed)
+    assert persistent_state(sandbox) == before
+    return act(sandbox, operation)
 
 
 # Callbacks to the real network
 
 
-class Street:
-    """The real network, by hand: posts wait in a list until the test answers them."""
+class ManualTransport:
+    """A transport that keeps requests in a list until the test answers them."""
 
     def __init__(self) -> None:
         self.posts: list[tuple[CallbackRequest, Callable[[CallbackRequest, CallbackResponse], None]]] = []
@@ -291,7 +291,7 @@ class Street:
         return 0
 
     def report_within(self, around: object) -> None:
-        """Each answer comes by itself here."""
+        """Does nothing: each response arrives alone."""
 
     async def wait_idle(self) -> None:
         return None
@@ -299,8 +299,8 @@ class Street:
     close = wait_idle
 
 
-class Wall:
-    """Real time, in the test's hands."""
+class ManualRealClock:
+    """A real clock that the test sets."""
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -309,97 +309,97 @@ class Wall:
         return self.now_ms
 
 
-def world_on(data: Path, street: Street, wall: Wall, rate: float = 0) -> World:
-    plan = world_config(seed=3, start_ms=START_MS, rate=rate, real_clock=wall)
-    return World(plan, Store.open(data), control_handlers=control_handlers, external_transport=street)
+def world_on(data: Path, transport: ManualTransport, real_clock: ManualRealClock, rate: float = 0) -> World:
+    config = world_config(seed=3, start_ms=START_MS, rate=rate, real_clock=real_clock)
+    return World(config, Store.open(data), control_handlers=control_handlers, external_transport=transport)
 
 
-def told_of_failure(world: World, number: int = 1) -> list[str]:
-    """Make charges with a callback and let the node lose them: a callback is due for each."""
-    made = []
+def fail_charges(world: World, number: int = 1) -> list[str]:
+    """Create charges with a callback and fail their invoices: a callback is due for each."""
+    charge_ids = []
     for _ in range(number):
         body = {"amount": "1000", "description": "tea", "callbackUrl": "http://127.0.0.1:9/"}
         headers = (KEY, (b"content-type", b"application/json"))
         charge = orjson.loads(send_request(world.app, "POST", "/v0/charges", headers, orjson.dumps(body)).body)["data"]
         assert send_request(world.app, "POST", f"/sandbox/v1/charges/{charge['id']}/fail", headers, b"{}").status == 200
-        made.append(charge["id"])
-    return made
+        charge_ids.append(charge["id"])
+    return charge_ids
 
 
 def deliveries(world: World) -> list[tuple[str, int]]:
     return [(row["status"], AttemptLog(row).attempt_count) for row in world.service.outbox.deliveries()]
 
 
-def test_an_attempt_that_cannot_be_written_down_is_not_made(tmp_path: Path) -> None:
-    street = Street()
-    world = world_on(tmp_path, street, Wall())
-    told_of_failure(world)
+def test_an_attempt_that_cannot_be_written_is_not_sent(tmp_path: Path) -> None:
+    transport = ManualTransport()
+    world = world_on(tmp_path, transport, ManualRealClock())
+    fail_charges(world)
     with full_disk():
         for _ in range(3):
             with pytest.raises(StorageUnavailable):
                 world.catch_up()
-        assert (street.posts, world.service.outbox.in_flight_count) == ([], 0)
+        assert (transport.posts, world.service.outbox.in_flight_count) == ([], 0)
     world.catch_up()
-    street.answer()
+    transport.answer()
     assert deliveries(world) == [("delivered", 1)]
     world.store.close()
 
 
-def test_an_answer_that_cannot_be_written_down_is_kept_until_it_can(tmp_path: Path) -> None:
-    street = Street()
-    world = world_on(tmp_path, street, Wall())
-    told_of_failure(world)
+def test_a_response_that_cannot_be_written_is_kept_until_it_can(tmp_path: Path) -> None:
+    transport = ManualTransport()
+    world = world_on(tmp_path, transport, ManualRealClock())
+    fail_charges(world)
     world.catch_up()
     with full_disk():
-        street.answer()
+        transport.answer()
         assert world.transport.has_pending_responses
         with pytest.raises(StorageUnavailable):
             world.catch_up()
     assert deliveries(world) == [("pending", 1)]
     world.catch_up()
     assert deliveries(world) == [("delivered", 1)]
-    assert (world.transport.has_pending_responses, street.posts) == (False, [])
+    assert (world.transport.has_pending_responses, transport.posts) == (False, [])
     world.store.close()
 
 
-def test_callbacks_that_wait_for_a_free_hand_are_not_lost(tmp_path: Path) -> None:
-    street = Street()
-    world = world_on(tmp_path, street, Wall())
-    told_of_failure(world, 20)
+def test_callbacks_that_wait_for_a_free_worker_slot_are_not_lost(tmp_path: Path) -> None:
+    transport = ManualTransport()
+    world = world_on(tmp_path, transport, ManualRealClock())
+    fail_charges(world, 20)
     world.catch_up()
-    assert len(street.posts) == 8, "eight are in flight at once"
+    assert len(transport.posts) == 8, "eight are in flight at once"
     with full_disk():
         for _ in range(8):
-            street.answer()
+            transport.answer()
         with pytest.raises(StorageUnavailable):
             world.catch_up()
-        assert street.posts == []
-    while street.posts or world.transport.has_pending_responses or world.clock.next_due() == world.clock.now():
+        assert transport.posts == []
+    while transport.posts or world.transport.has_pending_responses or world.clock.next_due() == world.clock.now():
         world.catch_up()
-        assert world.service.outbox.in_flight_count == len(street.posts) <= 8
-        if street.posts:
-            street.answer()
+        assert world.service.outbox.in_flight_count == len(transport.posts) <= 8
+        if transport.posts:
+            transport.answer()
     assert deliveries(world) == [("delivered", 1)] * 20
     world.store.close()
 
 
-# A live clock, and the server around it
+# A running clock and its server
 
 
-def test_readers_are_answered_while_a_live_clock_waits_for_the_disk(tmp_path: Path) -> None:
-    wall = Wall()
-    world = world_on(tmp_path, Street(), wall, rate=1)
+def test_reads_succeed_while_a_running_clock_waits_for_the_disk(tmp_path: Path) -> None:
+    real_clock = ManualRealClock()
+    world = world_on(tmp_path, ManualTransport(), real_clock, rate=1)
     headers = (KEY, (b"content-type", b"application/json"))
     body = {"amount": "1000", "description": "tea", "expiresIn": 60}
     made = send_request(world.app, "POST", "/v0/charges", headers, orjson.dumps(body))
     path = f"/v0/charges/{orjson.loads(made.body)['data']['id']}"
-    wall.now_ms += 3_600_000
+    real_clock.now_ms += 3_600_000
     with full_disk():
         for _ in range(2):
             answer = send_request(world.app, "GET", path, (KEY,))
             assert (answer.status, orjson.loads(answer.body)["data"]["status"]) == (200, "pending")
             assert send_request(world.app, "GET", "/v0/charges", (KEY,)).status == 200
-        assert world.clock.now() == START_MS + 60_000, "and time with it"
+        assert world.clock.now() == START_MS + 60_000, "time waits at the expiry"
         refused = send_request(world.app, "POST", "/v0/charges", headers, orjson.dumps(body))
         assert refused.status == 507
     assert orjson.loads(send_request(world.app, "GET", path, (KEY,)).body)["data"]["status"] == "expired"
@@ -408,13 +408,13 @@ def test_readers_are_answered_while_a_live_clock_waits_for_the_disk(tmp_path: Pa
 
 
 @pytest.mark.parametrize("rate", [0, 1])
-def test_the_server_goes_on_by_itself_when_space_returns(
+def test_the_server_continues_without_a_restart_when_space_returns(
     tmp_path: Path, rate: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
-        street, wall = Street(), Wall()
-        world = world_on(tmp_path, street, wall, rate)
-        told_of_failure(world)
+    async def scenario() -> None:
+        transport, real_clock = ManualTransport(), ManualRealClock()
+        world = world_on(tmp_path, transport, real_clock, rate)
+        fail_charges(world)
         host = MultiTenantApp({"leyden": world})
         spoken: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
@@ -424,13 +424,13 @@ def test_the_server_goes_on_by_itself_when_space_returns(
         with full_disk() as refused:
             life = asyncio.create_task(host({"type": "lifespan"}, spoken.get, send))
             spoken.put_nowait({"type": "lifespan.startup"})
-            while len(refused) < 3:  # at the start, and whenever it is tried again
+            while len(refused) < 3:  # at the start, and at each retry
                 await asyncio.sleep(0.01)
-            assert street.posts == []
-        while not street.posts:
+            assert transport.posts == []
+        while not transport.posts:
             await asyncio.sleep(0.01)
         with full_disk() as refused:
-            street.answer()
+            transport.answer()
             while len(refused) < 3:
                 await asyncio.sleep(0.01)
         while deliveries(world) != [("delivered", 1)]:
@@ -439,15 +439,13 @@ def test_the_server_goes_on_by_itself_when_space_returns(
         await life
         world.store.close()
 
-    asyncio.run(asyncio.wait_for(story(), 30))
-    assert len(caplog.records) == 2, "each trouble is told once, however often it is met"
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+    assert len(caplog.records) == 2, "each problem is logged once, however often it occurs"
 
 
-def test_one_event_that_fails_on_a_defect_does_not_stop_the_server(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def story() -> None:
-        world = world_on(tmp_path, Street(), Wall())
+def test_a_defect_in_one_event_does_not_stop_the_server(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        world = world_on(tmp_path, ManualTransport(), ManualRealClock())
         tries: list[str] = []
 
         def fail(key: str) -> None:
@@ -471,11 +469,11 @@ def test_one_event_that_fails_on_a_defect_does_not_stop_the_server(
         await life
         world.store.close()
 
-    asyncio.run(asyncio.wait_for(story(), 30))
+    asyncio.run(asyncio.wait_for(scenario(), 30))
     assert len(caplog.records) == 1
 
 
-def test_a_directory_that_may_not_be_written_is_refused_at_the_start(tmp_path: Path) -> None:
+def test_a_read_only_directory_is_refused_at_startup(tmp_path: Path) -> None:
     Sandbox(data=tmp_path).close()
     real = os.open
 
@@ -491,8 +489,8 @@ def test_a_directory_that_may_not_be_written_is_refused_at_the_start(tmp_path: P
     Sandbox(data=tmp_path).close()
 
 
-def test_a_journal_whose_name_may_not_last_does_not_count_as_written(tmp_path: Path) -> None:
-    """A compaction gives the journal another file: until the directory is on the disk, the old one may come back."""
+def test_a_compaction_without_a_directory_fsync_does_not_count_as_written(tmp_path: Path) -> None:
+    """A compaction replaces the journal file: until the directory is synced, a power cut may restore the old file."""
     real = os.fsync
 
     def directories_fail(fd: int) -> None:
@@ -520,18 +518,18 @@ def test_a_journal_whose_name_may_not_last_does_not_count_as_written(tmp_path: P
         assert [row["id"] for row in store.table("things")] == ["a", "b", "c"]
 
 
-# A whole server whose kernel refuses
+# A server process whose writes the kernel refuses
 
 
 def size_limit(pid: int, limit: int | None) -> None:
-    """Let a process's files grow no further than this: the kernel cuts the write short and then refuses (EFBIG)."""
+    """Limit the size of the files of a process: the kernel shortens one write and then refuses (EFBIG)."""
     import resource
 
     hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)[1]
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard if limit is None else limit, hard))
 
 
-def test_a_server_that_runs_out_of_room_and_gets_it_back(tmp_path: Path) -> None:
+def test_a_server_runs_out_of_space_and_recovers(tmp_path: Path) -> None:
     pytest.importorskip("resource", reason="this system cannot limit another process's files")
     with (
         listening_receiver() as (hook, inbox),

@@ -1,4 +1,4 @@
-"""Durability: when an answer may leave, and what it then promises about the disk."""
+"""Durability: when a response may be sent, and what is then guaranteed to be on the disk."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ START_MS = 1_893_456_000_000
 
 
 class Disk:
-    """A store of which only the wait for the disk is real: each flush ends when the test says so, or fails."""
+    """A store with commit and flush only: each flush ends, or fails, when the test allows it."""
 
     def __init__(self) -> None:
         self.storage = SimpleNamespace(depth=0)
         self.commits = self.synced = self.flushes = 0
         self.fails = False
-        self.begun: asyncio.Queue[threading.Event] = asyncio.Queue()
+        self.flush_started: asyncio.Queue[threading.Event] = asyncio.Queue()
         self.loop = asyncio.get_running_loop()
 
     def commit(self) -> int:
@@ -50,26 +50,26 @@ class Disk:
     def flush(self) -> None:
         covered, end = self.commits, threading.Event()
         self.flushes += 1
-        self.loop.call_soon_threadsafe(self.begun.put_nowait, end)
+        self.loop.call_soon_threadsafe(self.flush_started.put_nowait, end)
         assert end.wait(20)
         if self.fails:
             raise StorageUnavailable("the disk is broken")
         self.synced = max(self.synced, covered)
 
 
-def play(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run it on a loop of its own; a story that waits for ever fails."""
-    asyncio.run(asyncio.wait_for(story(), 30))
+def run_scenario(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run the scenario on a new event loop, with a timeout."""
+    asyncio.run(asyncio.wait_for(scenario(), 30))
 
 
 async def later() -> None:
-    """Let everybody who can go on do so."""
+    """Let every task that is ready run."""
     for _ in range(10):
         await asyncio.sleep(0)
 
 
-def test_an_answer_leaves_after_a_flush_that_began_after_its_commit() -> None:
-    async def story() -> None:
+def test_a_response_waits_for_a_flush_that_started_after_its_commit() -> None:
+    async def scenario() -> None:
         disk = Disk()
         sync = GroupCommit(disk)  # type: ignore[arg-type]
         await sync.wait_durable()
@@ -77,8 +77,8 @@ def test_an_answer_leaves_after_a_flush_that_began_after_its_commit() -> None:
 
         disk.commit()
         first = asyncio.create_task(sync.wait_durable())
-        flush = await disk.begun.get()
-        # These come while a flush is under way that may have begun too early for them.
+        flush = await disk.flush_started.get()
+        # These arrive during a flush that may have started too early for them.
         disk.commit()
         others = [asyncio.create_task(sync.wait_durable()) for _ in range(20)]
         await later()
@@ -87,25 +87,25 @@ def test_an_answer_leaves_after_a_flush_that_began_after_its_commit() -> None:
         await later()
         assert not any(task.done() for task in others)
 
-        (await disk.begun.get()).set()
+        (await disk.flush_started.get()).set()
         await asyncio.gather(*others)
         assert disk.flushes == 2, "one for the first, one for all the others"
         assert not disk.unsynced
         await sync.wait_durable()
         assert disk.flushes == 2
 
-    play(story)
+    run_scenario(scenario)
 
 
-def test_a_failed_flush_is_a_problem_for_all_that_waited_for_it_and_for_nobody_else() -> None:
-    async def story() -> None:
+def test_a_failed_flush_fails_exactly_the_requests_that_waited_for_it() -> None:
+    async def scenario() -> None:
         disk = Disk()
         sync = GroupCommit(disk)  # type: ignore[arg-type]
         disk.commit()
         waiting = [asyncio.create_task(sync.wait_durable()) for _ in range(3)]
-        flush = await disk.begun.get()
+        flush = await disk.flush_started.get()
         disk.commit()
-        luckier = asyncio.create_task(sync.wait_durable())
+        next_waiter = asyncio.create_task(sync.wait_durable())
         await later()
         disk.fails = True
         flush.set()
@@ -113,44 +113,44 @@ def test_a_failed_flush_is_a_problem_for_all_that_waited_for_it_and_for_nobody_e
         assert [type(refusal) for refusal in refusals] == [StorageUnavailable] * 3
         assert "may or may not survive a power cut" in str(refusals[0])
         disk.fails = False
-        (await disk.begun.get()).set()
-        await luckier
+        (await disk.flush_started.get()).set()
+        await next_waiter
 
-    play(story)
+    run_scenario(scenario)
 
 
-def test_whoever_gives_up_waiting_takes_nothing_from_the_others() -> None:
-    async def story() -> None:
+def test_a_cancelled_waiter_does_not_affect_the_others() -> None:
+    async def scenario() -> None:
         disk = Disk()
         sync = GroupCommit(disk)  # type: ignore[arg-type]
         disk.commit()
         impatient, patient = asyncio.create_task(sync.wait_durable()), asyncio.create_task(sync.wait_durable())
-        flush = await disk.begun.get()
+        flush = await disk.flush_started.get()
         impatient.cancel()
         await later()
         flush.set()
         await patient
         assert impatient.cancelled()
 
-    play(story)
+    run_scenario(scenario)
 
 
 def test_inside_a_commit_nobody_waits() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         disk = Disk()
         disk.commit()
         disk.storage.depth = 1
         await GroupCommit(disk).wait_durable()  # type: ignore[arg-type]
         assert disk.flushes == 0
 
-    play(story)
+    run_scenario(scenario)
 
 
 # Callbacks
 
 
-class Carrier:
-    """A courier that only remembers."""
+class RecordingTransport:
+    """A transport that records requests and answers 200."""
 
     pending_count = 0
 
@@ -174,63 +174,63 @@ def post() -> CallbackRequest:
     return CallbackRequest("d1", 1, "http://127.0.0.1:9/", {}, b"{}", 1_000, 1_000)
 
 
-def test_a_callback_leaves_when_the_disk_has_what_it_tells_of() -> None:
-    async def story() -> None:
-        disk, carrier, answers = Disk(), Carrier(), []
-        courier = DurableTransport(carrier, GroupCommit(disk).wait_durable)  # type: ignore[arg-type]
+def test_a_callback_is_sent_after_its_commit_is_on_the_disk() -> None:
+    async def scenario() -> None:
+        disk, inner, answers = Disk(), RecordingTransport(), []
+        transport = DurableTransport(inner, GroupCommit(disk).wait_durable)  # type: ignore[arg-type]
         disk.commit()
-        courier.post(post(), lambda sent, answer: answers.append(answer))
-        flush = await disk.begun.get()
+        transport.post(post(), lambda sent, answer: answers.append(answer))
+        flush = await disk.flush_started.get()
         await later()
-        assert carrier.posts == []
+        assert inner.posts == []
         flush.set()
-        await courier.wait_idle()
-        assert [len(carrier.posts), [answer.status for answer in answers]] == [1, [200]]
-        assert courier.receiver_time_s("") == 7
+        await transport.wait_idle()
+        assert [len(inner.posts), [answer.status for answer in answers]] == [1, [200]]
+        assert transport.receiver_time_s("") == 7
 
-    play(story)
+    run_scenario(scenario)
 
 
-def test_a_callback_that_the_disk_refused_is_not_sent_and_is_told_as_lost() -> None:
-    async def story() -> None:
-        disk, carrier, answers = Disk(), Carrier(), []
-        courier = DurableTransport(carrier, GroupCommit(disk).wait_durable)  # type: ignore[arg-type]
+def test_a_callback_whose_flush_failed_is_not_sent_and_is_reported_as_lost() -> None:
+    async def scenario() -> None:
+        disk, inner, answers = Disk(), RecordingTransport(), []
+        transport = DurableTransport(inner, GroupCommit(disk).wait_durable)  # type: ignore[arg-type]
         disk.commit()
         disk.fails = True
-        courier.post(post(), lambda sent, answer: answers.append(answer))
-        (await disk.begun.get()).set()
-        await courier.wait_idle()
-        assert carrier.posts == []
+        transport.post(post(), lambda sent, answer: answers.append(answer))
+        (await disk.flush_started.get()).set()
+        await transport.wait_idle()
+        assert inner.posts == []
         assert [answer.error for answer in answers] == ["lost"]
 
-    play(story)
+    run_scenario(scenario)
 
 
-def test_a_courier_that_is_closed_leaves_nothing_waiting() -> None:
-    async def story() -> None:
-        disk, carrier = Disk(), Carrier()
-        courier = DurableTransport(carrier, GroupCommit(disk).wait_durable)  # type: ignore[arg-type]
+def test_closing_a_transport_leaves_no_waiting_callbacks() -> None:
+    async def scenario() -> None:
+        disk, inner = Disk(), RecordingTransport()
+        transport = DurableTransport(inner, GroupCommit(disk).wait_durable)  # type: ignore[arg-type]
         disk.commit()
-        courier.post(post(), lambda sent, answer: None)
-        flush = await disk.begun.get()
-        await courier.close()
-        assert carrier.posts == []
+        transport.post(post(), lambda sent, answer: None)
+        flush = await disk.flush_started.get()
+        await transport.close()
+        assert inner.posts == []
         flush.set()
 
-    play(story)
+    run_scenario(scenario)
 
 
 # The whole service
 
 
 class Served:
-    """A world with policy `always`, asked through its application on this loop."""
+    """A world with policy `always`; requests go to its application on the current loop."""
 
     def __init__(self, data: Path) -> None:
         self.store = Store.open(data, policy="always", group_commit=True)
-        plan = world_config(seed=1, start_ms=START_MS, rate=0, real_clock=lambda: 0)
+        config = world_config(seed=1, start_ms=START_MS, rate=0, real_clock=lambda: 0)
         sync = GroupCommit(self.store)
-        self.world = World(plan, self.store, control_handlers=control_handlers, wait_durable=sync.wait_durable)
+        self.world = World(config, self.store, control_handlers=control_handlers, wait_durable=sync.wait_durable)
         self.unsynced_when_answered: list[bool] = []
 
     async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
@@ -277,20 +277,20 @@ def test_under_always_every_answer_is_on_the_disk_and_many_share_one_fsync(
 
     monkeypatch.setattr(os, "fsync", counted)
 
-    async def story() -> None:
+    async def scenario() -> None:
         await asyncio.gather(*(served.create() for _ in range(50)))
         charge = await served.create()
         await served.ask("GET", f"/v0/charges/{charge['id']}")
 
-    play(story)
+    run_scenario(scenario)
     assert served.unsynced_when_answered == [False] * 52
     assert 2 <= len(synced) <= 10
 
 
-def test_an_lnurl_is_paid_under_always_too(served: Served) -> None:
-    """The wallet's own requests walk into the service in the middle of another one."""
+def test_an_lnurl_is_paid_under_always(served: Served) -> None:
+    """The wallet sends requests to the service during another request."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         body = {"minAmount": "1000", "maxAmount": "1000", "description": "tips", "allowedSlots": 1}
         status, answer = await served.ask("POST", "/v0/static-charges", body)
         assert status == 200
@@ -299,17 +299,15 @@ def test_an_lnurl_is_paid_under_always_too(served: Served) -> None:
         )
         assert (status, payment["status"]) == (200, "succeeded")
 
-    play(story)
+    run_scenario(scenario)
     assert served.unsynced_when_answered[-1] is False
 
 
-def test_when_the_disk_fails_writers_are_told_and_readers_still_read(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_when_the_disk_fails_writes_get_507_and_reads_succeed(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(fd: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    async def story() -> None:
+    async def scenario() -> None:
         kept = await served.create()
         with monkeypatch.context() as fault:
             fault.setattr(os, "fsync", broken)
@@ -323,17 +321,19 @@ def test_when_the_disk_fails_writers_are_told_and_readers_still_read(
         after = await served.create()
         assert (await served.ask("GET", f"/v0/charges/{after['id']}"))[1]["data"] == after
 
-    play(story)
+    run_scenario(scenario)
     assert served.unsynced_when_answered[-1] is False
 
 
-def test_under_interval_the_disk_has_everything_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> None:
-        wall = [0]
+def test_under_interval_everything_is_flushed_after_the_interval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        real_time = [0]
         store = Store.open(tmp_path, policy="interval", interval_ms=1)
-        plan = world_config(seed=1, start_ms=START_MS, rate=0, real_clock=lambda: wall[0])
-        world = World(plan, store, control_handlers=control_handlers)
-        host = MultiTenantApp({"leyden": world}, sync_clock=lambda: wall[0])
+        config = world_config(seed=1, start_ms=START_MS, rate=0, real_clock=lambda: real_time[0])
+        world = World(config, store, control_handlers=control_handlers)
+        host = MultiTenantApp({"leyden": world}, sync_clock=lambda: real_time[0])
         spoken: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         heard: list[dict[str, Any]] = []
 
@@ -346,7 +346,7 @@ def test_under_interval_the_disk_has_everything_soon(tmp_path: Path, monkeypatch
             with world.exclusive():
                 world.service.projects.projects.put({"id": "other", "webhook_secrets": []})
             assert store.unsynced
-            wall[0] += 10
+            real_time[0] += 10
             while store.unsynced:
                 await asyncio.sleep(0.01)
         spoken.put_nowait({"type": "lifespan.shutdown"})
@@ -354,11 +354,11 @@ def test_under_interval_the_disk_has_everything_soon(tmp_path: Path, monkeypatch
         assert [message["type"] for message in heard] == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
         store.close()
 
-    play(story)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize("durability", ["os", "interval", "always"])
-def test_every_policy_serves_and_is_gone_on_with_under_another(tmp_path: Path, durability: str) -> None:
+def test_a_directory_can_be_reopened_under_another_policy(tmp_path: Path, durability: str) -> None:
     options = ("--data", str(tmp_path), "--durability", durability, "--rate", "0")
     with listening_receiver() as (hook, inbox), served_leyden(*options) as client:
         body = {"amount": "1000", "description": "tea", "callbackUrl": hook}
@@ -375,7 +375,7 @@ def test_an_unknown_policy_is_one_clear_line() -> None:
     assert "always" in done.stderr.splitlines()[-1]
 
 
-def test_the_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
     with served_leyden("--data", str(tmp_path)):
         for path in tmp_path.rglob("charges.*"):
             assert stat.S_IMODE(path.stat().st_mode) == 0o600

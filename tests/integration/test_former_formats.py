@@ -1,7 +1,7 @@
-"""What an earlier Leyden wrote can still be opened: data directories, saved sandboxes and cases of format 1.
+"""Files of an earlier version can be opened: data directories, saved sandboxes and cases of format 1.
 
 `vectors/format-1.zip` was written by the last version of that format: a sandbox with direct payments and one with a
-network, each kept in a directory and saved to a file, and every case of the conformance run.
+network, each in a directory and in a saved file, and every case of the conformance run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def facts(written: Path, name: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_directory_of_format_1_is_opened_and_goes_on(written: Path, name: str) -> None:
+def test_a_directory_of_format_1_is_opened_and_continues(written: Path, name: str) -> None:
     with Sandbox(data=str(written / name), network=NETWORKS[name]) as sb:
         assert sb.now == facts(written, name)["now"]
         sb.advance("2d")
@@ -42,7 +42,7 @@ def test_a_directory_of_format_1_is_opened_and_goes_on(written: Path, name: str)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_saved_sandbox_of_format_1_is_loaded_and_goes_on(written: Path, name: str) -> None:
+def test_a_saved_sandbox_of_format_1_is_loaded_and_continues(written: Path, name: str) -> None:
     with Sandbox.load(written / f"{name}.json") as sb:
         assert sb.now == facts(written, name)["now"]
         sb.advance("2d")

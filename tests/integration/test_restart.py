@@ -1,4 +1,4 @@
-"""Restarts: a sandbox that is closed and opened again goes on as if nothing had happened."""
+"""Restarts: a sandbox that is closed and reopened continues as an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ Action = tuple[Any, ...]
 
 
 def opened(data: str | Path | None = None) -> Sandbox:
-    """A sandbox whose receivers answer as they always do."""
+    """A sandbox whose receivers always give the same answers."""
     sandbox = Sandbox(seed=11, start=START, data=data)
     for host, status in HOSTS.items():
         sandbox.receiver(host).always(status)
     return sandbox
 
 
-def stood(sandbox: Sandbox) -> dict[str, Any]:
-    """Everything that matters: every row of every table, the instant, the luck, and what is ahead, in order."""
+def persistent_state(sandbox: Sandbox) -> dict[str, Any]:
+    """What a restart must keep: all rows, the time, the positions of the random streams, the events in order."""
     tables = sandbox.world.store.storage.tables
     return {
         "rows": {
@@ -51,12 +51,12 @@ def stood(sandbox: Sandbox) -> dict[str, Any]:
         },
         "now": sandbox.now,
         "ahead": [(timer.due_ms, timer.kind, timer.key) for timer in sandbox.world.clock.upcoming(1_000)],
-        "luck": sandbox.world.streams.snapshot(),
+        "random_streams": sandbox.world.streams.snapshot(),
         "wallet": sandbox.ask("GET", "/v0/wallet")["data"],
     }
 
 
-# What can be done to a sandbox: a word, and what it needs. Numbers choose among what is there.
+# Actions on a sandbox: a name and its arguments. A number selects one of the existing objects.
 
 PICK = st.integers(0, 30)
 HOOK = st.sampled_from([None, *(f"http://{host}.localhost/hook" for host in HOSTS)])
@@ -83,7 +83,7 @@ ACTIONS = st.one_of(
 
 
 def act(sandbox: Sandbox, action: Action) -> Any:
-    """Do it; a refusal is an answer like any other."""
+    """Perform the action; an error is a result like any other."""
     word, *given_ = action
     try:
         return _DEEDS[word](sandbox, *given_)
@@ -104,7 +104,7 @@ def _create_once(sandbox: Sandbox, key: str, expires_in: int) -> bytes:
     body = orjson.dumps({"amount": "1000", "description": "once", "expiresIn": expires_in})
     headers = ((b"apikey", b"leyden"), (b"content-type", b"application/json"), (b"idempotency-key", key.encode()))
     answer = send_request(sandbox.app, "POST", "/v0/charges", headers, body)
-    # A request's own number is not remembered.
+    # The request id is not stored.
     return answer.body if answer.status == 200 else b"%d" % answer.status
 
 
@@ -193,7 +193,7 @@ BEGINNING = [
 
 
 @given(actions=st.lists(ACTIONS, min_size=4, max_size=40))
-def test_whatever_is_done_and_whenever_it_is_reopened_it_ends_as_without(actions: list[Action]) -> None:
+def test_restarts_at_any_time_do_not_change_the_final_state(actions: list[Action]) -> None:
     with tempfile.TemporaryDirectory() as data, opened() as steady:
         interrupted = opened(data)
         try:
@@ -203,12 +203,12 @@ def test_whatever_is_done_and_whenever_it_is_reopened_it_ends_as_without(actions
                     interrupted = opened(data)
                 else:
                     assert act(interrupted, action) == act(steady, action)
-                assert stood(interrupted) == stood(steady), action
+                assert persistent_state(interrupted) == persistent_state(steady), action
         finally:
             interrupted.close()
 
 
-def test_a_message_whose_answer_nobody_heard_is_sent_again_under_the_same_id(tmp_path: Path) -> None:
+def test_a_callback_without_a_recorded_response_is_resent_with_the_same_id(tmp_path: Path) -> None:
     with opened(tmp_path) as sandbox:
         sandbox.receiver("slow").always(Reply(200, delay="10s"))
         sandbox.charges.create(amount="1000", description="tea", expiresIn=30, callbackUrl="http://slow.localhost/")
@@ -224,8 +224,8 @@ def test_a_message_whose_answer_nobody_heard_is_sent_again_under_the_same_id(tmp
         assert delivery["status"] == "delivered"
 
 
-def test_what_is_due_at_one_instant_comes_in_the_order_in_which_it_was_asked_for(tmp_path: Path) -> None:
-    def told(sandbox: Sandbox) -> list[str]:
+def test_events_due_at_the_same_time_run_in_the_order_of_scheduling(tmp_path: Path) -> None:
+    def received_ids(sandbox: Sandbox) -> list[str]:
         return [got.webhook_id for got in sandbox.receiver("shop").inbox]
 
     with opened(tmp_path) as sandbox:
@@ -241,12 +241,12 @@ def test_what_is_due_at_one_instant_comes_in_the_order_in_which_it_was_asked_for
         sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
     with opened(tmp_path) as sandbox:
         fired = [event.kind for event in sandbox.advance("60s")]
-        assert told(sandbox)[3:] == [third["id"], first["id"], second["id"]]
+        assert received_ids(sandbox)[3:] == [third["id"], first["id"], second["id"]]
         assert fired == ["callback"] * 3 + ["static_charge_expiry", "charge_expiry"]
 
 
-def test_nothing_is_left_written_down_of_timers_that_stand_no_more(tmp_path: Path) -> None:
-    def written(sandbox: Sandbox) -> list[str]:
+def test_rows_of_removed_timers_are_deleted(tmp_path: Path) -> None:
+    def row_ids(sandbox: Sandbox) -> list[str]:
         return [row["id"] for row in sandbox.world.store.table("world", key="id")]
 
     with opened(tmp_path) as sandbox:
@@ -255,39 +255,39 @@ def test_nothing_is_left_written_down_of_timers_that_stand_no_more(tmp_path: Pat
         sandbox.advance("45s")
         (delivery,) = sandbox.world.service.outbox.deliveries()
         (static,) = sandbox.static_charges
-        assert sorted(written(sandbox)) == sorted(
+        assert sorted(row_ids(sandbox)) == sorted(
             ["config", "state", f"callback {delivery['id']}", f"static_charge_expiry {static.id}"]
         )
-    # What says nothing true any more, or is not said, is put right at the opening.
+    # Stale and missing rows are corrected when the directory is opened.
     with Store.open(tmp_path) as store:
         table = store.table("world", key="id")
         table.delete(f"static_charge_expiry {static.id}")
         table.put({"id": "callback gone", "charges": 1, "sequence": 99})
     with opened(tmp_path) as sandbox:
-        assert sorted(written(sandbox)) == sorted(
+        assert sorted(row_ids(sandbox)) == sorted(
             ["config", "state", f"callback {delivery['id']}", f"static_charge_expiry {static.id}"]
         )
         before = sandbox.world.store.table("world", key="id").existing("config")
         sandbox.run()
-        assert sorted(written(sandbox)) == ["config", "state"]
+        assert sorted(row_ids(sandbox)) == ["config", "state"]
         assert sandbox.world.store.table("world", key="id").existing("config") is before, "it is written once"
 
 
-def test_what_struck_an_attempt_is_still_told(tmp_path: Path) -> None:
+def test_the_faults_of_an_attempt_are_reported_after_a_restart(tmp_path: Path) -> None:
     with opened(tmp_path) as sandbox:
         sandbox.faults.add("bad_signature")
         sandbox.faults.add("delay", delay="10s", attempt=2)
         sandbox.charges.create(amount="1000", description="tea", expiresIn=30, callbackUrl="http://down.localhost/")
         sandbox.advance("1m")
-        told = sandbox.ask("GET", "/sandbox/v1/deliveries")
-        first, second = told[0]["attempts"]
+        reported = sandbox.ask("GET", "/sandbox/v1/deliveries")
+        first, second = reported[0]["attempts"]
         assert (first["fault"], second["fault"], second["sent"]) == ("bad_signature", "delay", None)
         assert first["sent"][0]["headers"]["webhook-signature"] != first["headers"]["webhook-signature"]
     with opened(tmp_path) as sandbox:
-        assert sandbox.ask("GET", "/sandbox/v1/deliveries") == told
+        assert sandbox.ask("GET", "/sandbox/v1/deliveries") == reported
 
 
-def test_a_directory_that_was_reset_is_opened_as_it_was_begun(tmp_path: Path) -> None:
+def test_a_directory_that_was_reset_keeps_its_first_seed(tmp_path: Path) -> None:
     with Sandbox(seed=5, start=START, data=tmp_path) as sandbox:
         sandbox.world.reset(seed=6, start_ms=parse_iso("2031-01-01T09:00:00Z"))
     with Sandbox(seed=5, start=START, data=tmp_path) as sandbox:
@@ -312,23 +312,23 @@ def test_a_directory_keeps_its_seed_and_its_start(tmp_path: Path) -> None:
         Sandbox(seed=0, data=tmp_path)
     with pytest.raises(StoreError, match=f"created with start {START[:-1]}.000Z: leave start out"):
         Sandbox(start="2031-01-01T00:00:00Z", data=tmp_path)
-    Sandbox(data=tmp_path).close()  # a refusal leaves the directory free
+    Sandbox(data=tmp_path).close()  # a refusal does not lock the directory
 
 
-def test_what_was_refused_before_a_restart_moves_nobodys_luck(tmp_path: Path) -> None:
+def test_requests_refused_before_a_restart_consume_no_random_numbers(tmp_path: Path) -> None:
     with opened(tmp_path) as sandbox, opened() as steady:
         for one in (sandbox, steady):
             assert "minAmount" in act(one, ("refuse_static",))
     with opened(tmp_path) as sandbox, opened() as steady:
-        deed = ("create", 1_000, 60, None)
-        assert act(sandbox, deed) == act(steady, deed)
+        action = ("create", 1_000, 60, None)
+        assert act(sandbox, action) == act(steady, action)
 
 
-# A live clock
+# A running clock
 
 
-class Wall:
-    """Real time, in the test's hands."""
+class ManualRealClock:
+    """A real clock that the test sets."""
 
     def __init__(self) -> None:
         self.now_ms = 5_000_000_000
@@ -337,8 +337,8 @@ class Wall:
         return self.now_ms
 
 
-def live(data: Path, wall: Callable[[], int], rate: float = 1) -> World:
-    plan = world_config(seed=3, start_ms=1_893_456_000_000, rate=rate, real_clock=wall)
+def live(data: Path, real_clock: Callable[[], int], rate: float = 1) -> World:
+    plan = world_config(seed=3, start_ms=1_893_456_000_000, rate=rate, real_clock=real_clock)
     return World(plan, Store.open(data), control_handlers=control_handlers)
 
 
@@ -349,65 +349,65 @@ def create(world: World, expires_in: int) -> str:
     return charge_id
 
 
-def test_what_fell_due_while_down_fires_at_once_in_order_and_each_at_its_own_instant(tmp_path: Path) -> None:
-    wall = Wall()
-    world = live(tmp_path, wall)
-    begun = world.clock.now()
+def test_events_due_while_closed_run_in_order_at_their_due_times(tmp_path: Path) -> None:
+    real_clock = ManualRealClock()
+    world = live(tmp_path, real_clock)
+    start = world.clock.now()
     late, soon, far = create(world, 60), create(world, 30), create(world, 3_600)
-    wall.now_ms += 10_000
+    real_clock.now_ms += 10_000
     world.move(lambda clock: clock.catch_up())
     world.store.close()
-    wall.now_ms += 100_000
+    real_clock.now_ms += 100_000
 
-    world = live(tmp_path, wall)
+    world = live(tmp_path, real_clock)
     fired = world.catch_up()
 
-    assert [(event.key, event.at_ms - begun) for event in fired] == [(soon, 30_000), (late, 60_000)]
-    assert world.clock.now() - begun == 110_000
+    assert [(event.key, event.at_ms - start) for event in fired] == [(soon, 30_000), (late, 60_000)]
+    assert world.clock.now() - start == 110_000
     assert [row["status"] for row in world.service.charges.charges] == ["expired", "expired", "pending"]
-    assert world.clock.next_due() == begun + 3_600_000
+    assert world.clock.next_due() == start + 3_600_000
     assert world.service.charges.charges.existing(far)["status"] == "pending"
     world.store.close()
 
 
-def test_a_clock_stopped_while_catching_up_owes_the_rest_when_it_is_opened_again(tmp_path: Path) -> None:
-    wall = Wall()
-    world = live(tmp_path, wall)
-    begun = world.clock.now()
+def test_a_clock_closed_during_catch_up_continues_it_after_a_restart(tmp_path: Path) -> None:
+    real_clock = ManualRealClock()
+    world = live(tmp_path, real_clock)
+    start = world.clock.now()
     create(world, 30)
     world.store.close()
-    wall.now_ms += 3_600_000
+    real_clock.now_ms += 3_600_000
 
-    world = live(tmp_path, wall)
+    world = live(tmp_path, real_clock)
     world.clock.step()  # only the expiry: the rest of the hour is still to come
     world.store.close()
-    wall.now_ms += 1_000
+    real_clock.now_ms += 1_000
 
-    world = live(tmp_path, wall)
+    world = live(tmp_path, real_clock)
     world.catch_up()
-    assert to_iso(world.clock.now()) == to_iso(begun + 3_601_000)
+    assert to_iso(world.clock.now()) == to_iso(start + 3_601_000)
     world.store.close()
 
 
 @pytest.mark.parametrize("rate", [0.5, 1, 60])
-def test_the_rate_is_kept_and_goes_on_while_nobody_serves(tmp_path: Path, rate: float) -> None:
-    wall = Wall()
-    world = live(tmp_path, wall, rate)
+def test_the_rate_is_stored_and_applies_while_the_directory_is_closed(tmp_path: Path, rate: float) -> None:
+    real_clock = ManualRealClock()
+    world = live(tmp_path, real_clock, rate)
     create(world, 3_600)
-    begun = world.clock.now()
+    start = world.clock.now()
     world.store.close()
     with Store.open(tmp_path) as store:
         assert World.saved(store)["rate"] == rate
-    wall.now_ms += 10_000
-    world = live(tmp_path, wall, rate)
-    assert world.clock.now() - begun == 10_000 * rate
+    real_clock.now_ms += 10_000
+    world = live(tmp_path, real_clock, rate)
+    assert world.clock.now() - start == 10_000 * rate
     world.store.close()
 
 
-def test_a_directory_of_earlier_days_goes_on_too(tmp_path: Path) -> None:
-    """They told of the wall's instant instead of a pace, and nothing of the start that was asked for."""
-    wall = Wall()
-    world = live(tmp_path, wall)
+def test_a_directory_with_the_former_clock_rows_continues(tmp_path: Path) -> None:
+    """Former rows have the real time instead of a time base, and no given start."""
+    real_clock = ManualRealClock()
+    world = live(tmp_path, real_clock)
     create(world, 3_600)
     now = world.clock.now()
     world.store.close()
@@ -417,10 +417,10 @@ def test_a_directory_of_earlier_days_goes_on_too(tmp_path: Path) -> None:
     for row in (config, state):
         rows.delete(row["id"])
     rows.put({"id": "plan", "start": config["start_ms"], **{name: config[name] for name in ("seed", "given_seed")}})
-    rows.put({"id": "present", "wall": wall(), **{name: state[name] for name in ("now", "rate", "streams")}})
+    rows.put({"id": "present", "wall": real_clock(), **{name: state[name] for name in ("now", "rate", "streams")}})
     store.close()
-    wall.now_ms += 100_000
-    world = live(tmp_path, wall)
+    real_clock.now_ms += 100_000
+    world = live(tmp_path, real_clock)
     assert world.clock.now() == now + 100_000
     saved = World.saved(world.store)
     assert saved is not None
@@ -428,75 +428,75 @@ def test_a_directory_of_earlier_days_goes_on_too(tmp_path: Path) -> None:
     world.store.close()
 
 
-def test_another_rate_holds_from_the_opening_on_and_what_was_missed_is_owed_at_the_old_one(tmp_path: Path) -> None:
-    wall = Wall()
-    world = live(tmp_path, wall, rate=2)
-    begun = world.clock.now()
+def test_a_new_rate_applies_from_the_restart_and_time_while_closed_passes_at_the_old_one(tmp_path: Path) -> None:
+    real_clock = ManualRealClock()
+    world = live(tmp_path, real_clock, rate=2)
+    start = world.clock.now()
     create(world, 3_600)
     world.store.close()
-    wall.now_ms += 10_000
-    world = live(tmp_path, wall, rate=60)
-    assert world.clock.now() - begun == 20_000
-    wall.now_ms += 1_000
-    assert world.clock.now() - begun == 80_000
+    real_clock.now_ms += 10_000
+    world = live(tmp_path, real_clock, rate=60)
+    assert world.clock.now() - start == 20_000
+    real_clock.now_ms += 1_000
+    assert world.clock.now() - start == 80_000
     world.store.close()
 
 
 @pytest.mark.parametrize("rate", [0.3, 7, 1_000])
-def test_a_clock_left_at_an_event_shows_later_what_it_would_have_shown(tmp_path: Path, rate: float) -> None:
-    wall = Wall()
-    steady, other = live(tmp_path / "steady", wall, rate), live(tmp_path / "other", wall, rate)
+def test_a_clock_closed_at_an_event_continues_as_an_uninterrupted_one(tmp_path: Path, rate: float) -> None:
+    real_clock = ManualRealClock()
+    steady, other = live(tmp_path / "steady", real_clock, rate), live(tmp_path / "other", real_clock, rate)
     for world in (steady, other):
         create(world, 1)
         body = orjson.dumps({"by": 0.123})
         headers = ((b"apikey", b"leyden"), (b"content-type", b"application/json"))
         send_request(world.app, "POST", "/sandbox/v1/clock/advance", headers, body)
-    wall.now_ms += 60_001
+    real_clock.now_ms += 60_001
     assert len(steady.move(lambda clock: [clock.step()])) == len(other.move(lambda clock: [clock.step()])) == 1
     other.store.close()
-    other = live(tmp_path / "other", wall, rate)
+    other = live(tmp_path / "other", real_clock, rate)
     for span_ms in (0, 1, 12_345):
-        wall.now_ms += span_ms
+        real_clock.now_ms += span_ms
         assert other.clock.now() == steady.clock.now()
     steady.store.close()
     other.store.close()
 
 
-def test_a_frozen_clock_owes_nothing(tmp_path: Path) -> None:
-    wall = Wall()
-    world = live(tmp_path, wall, rate=0)
+def test_a_paused_clock_adds_no_time_while_closed(tmp_path: Path) -> None:
+    real_clock = ManualRealClock()
+    world = live(tmp_path, real_clock, rate=0)
     create(world, 60)
-    begun = world.clock.now()
+    start = world.clock.now()
     world.store.close()
-    wall.now_ms += 3_600_000
+    real_clock.now_ms += 3_600_000
     for rate in (0, 1):
-        world = live(tmp_path, wall, rate)
-        assert (world.clock.now(), world.catch_up()) == (begun, [])
+        world = live(tmp_path, real_clock, rate)
+        assert (world.clock.now(), world.catch_up()) == (start, [])
         world.store.close()
 
 
-def test_a_wall_that_was_set_back_takes_nothing_back(tmp_path: Path) -> None:
-    wall = Wall()
-    world = live(tmp_path, wall)
+def test_a_real_clock_that_was_set_back_does_not_move_virtual_time_back(tmp_path: Path) -> None:
+    real_clock = ManualRealClock()
+    world = live(tmp_path, real_clock)
     first = create(world, 60)
-    wall.now_ms += 50_000
+    real_clock.now_ms += 50_000
     world.move(lambda clock: clock.catch_up())
     seen = world.clock.now()
-    wall.now_ms -= 86_400_000  # while it runs
+    real_clock.now_ms -= 86_400_000  # while the sandbox runs
     assert world.clock.now() == seen
     create(world, 60)
     world.store.close()
-    wall.now_ms -= 86_400_000  # and while it is down
+    real_clock.now_ms -= 86_400_000  # and while it is closed
 
-    world = live(tmp_path, wall)
+    world = live(tmp_path, real_clock)
     assert (world.clock.now(), world.catch_up()) == (seen, [])
-    wall.now_ms += 10_000
+    real_clock.now_ms += 10_000
     assert [event.key for event in world.catch_up()] == [first]
     assert world.clock.now() == seen + 10_000
     world.store.close()
 
 
-def test_a_new_key_changes_neither_time_nor_luck(tmp_path: Path) -> None:
+def test_a_new_key_changes_neither_time_nor_random_streams(tmp_path: Path) -> None:
     with opened(tmp_path) as sandbox:
         sandbox.charges.create(amount="1000", description="tea")
         sandbox.advance("1h")
@@ -520,7 +520,7 @@ def test_a_second_server_on_a_directory_is_one_clear_line(tmp_path: Path) -> Non
     assert "choose another directory" in line
 
 
-def test_a_directory_from_a_newer_leyden_is_one_clear_line_and_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_directory_of_a_newer_version_is_one_clear_line_and_is_not_changed(tmp_path: Path) -> None:
     with served_leyden("--data", str(tmp_path)):
         pass
     [journal] = tmp_path.rglob("*.journal")
@@ -534,7 +534,7 @@ def test_a_directory_from_a_newer_leyden_is_one_clear_line_and_stays_as_it_is(tm
     assert journal.read_bytes() == before
 
 
-def test_a_server_whose_machine_was_set_back_goes_on_from_where_it_was(tmp_path: Path) -> None:
+def test_a_server_continues_after_the_system_clock_was_set_back(tmp_path: Path) -> None:
     tomorrow = time.time_ns() // 1_000_000 + 86_400_000
     world = live(tmp_path / hashlib.sha256(b"leyden").hexdigest()[:16], lambda: tomorrow)
     late, soon = create(world, 3_600), create(world, 1)
@@ -546,7 +546,7 @@ def test_a_server_whose_machine_was_set_back_goes_on_from_where_it_was(tmp_path:
                 break
             time.sleep(0.005)
         else:
-            pytest.fail("a live clock stands still")
+            pytest.fail("a running clock is paused")
         now = parse_iso(client.ok("GET", "/sandbox/v1/clock")["now"])
         assert left + 1_000 <= now < left + 3_600_000
         assert client.ok("GET", f"/v0/charges/{late}")["data"]["status"] == "pending"

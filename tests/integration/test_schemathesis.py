@@ -1,4 +1,4 @@
-"""Schemathesis, as anybody would run it: its stock checks on the served documents, in process and over HTTP."""
+"""Schemathesis with its default checks on the served documents, in process and over HTTP."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ control = schemathesis.openapi.from_asgi("/sandbox/v1/openapi.json", Sandbox(see
 
 @service.parametrize()
 @BOUNDED
-def test_the_service_keeps_its_word(case: schemathesis.Case) -> None:
+def test_the_service_conforms_to_its_document(case: schemathesis.Case) -> None:
     case.call_and_validate(headers=KEY)
 
 
 @control.exclude(operation_id="reset").parametrize()
 @BOUNDED
-def test_the_control_plane_keeps_its_word(case: schemathesis.Case) -> None:
+def test_the_control_plane_conforms_to_its_document(case: schemathesis.Case) -> None:
     case.call_and_validate(headers=KEY)
 
 
-class Afresh:
+class FreshSandbox:
     """A fresh sandbox for each scenario."""
 
     def setup(self) -> None:
@@ -56,8 +56,8 @@ class Afresh:
         self.sandbox.close()
 
 
-class Workflows(Afresh, service.as_state_machine()):  # type: ignore[misc]
-    """The links of the document."""
+class Workflows(FreshSandbox, service.as_state_machine()):  # type: ignore[misc]
+    """Follows the links of the document."""
 
 
 TestWorkflows = Workflows.TestCase
@@ -67,8 +67,8 @@ TestWorkflows.settings = BOUNDED
 wallets = service.include(tag="Lightning").include(operation_id="createStaticCharge")
 
 
-class Wallets(Afresh, wallets.as_state_machine()):  # type: ignore[misc]
-    """A payer's wallet, which may add what it likes to a query: LNURL lets members be that it does not know."""
+class Wallets(FreshSandbox, wallets.as_state_machine()):  # type: ignore[misc]
+    """A payer's wallet, which may add any query parameters: LNURL ignores unknown ones."""
 
 
 TestWallets = Wallets.TestCase
@@ -76,7 +76,7 @@ TestWallets.settings = settings(BOUNDED, max_examples=2_000 if DEEP else 60)
 
 
 @pytest.mark.parametrize("document", ["/openapi.json", "/sandbox/v1/openapi.json"])
-def test_the_stock_command_finds_nothing(document: str, tmp_path: Path) -> None:
+def test_the_default_command_finds_no_failures(document: str, tmp_path: Path) -> None:
     with served_leyden(*FROZEN) as client:
         words = ["run", client.url + document, "-H", "apikey: leyden", "--seed", "1", "--no-color"]
         if not DEEP:
@@ -90,14 +90,14 @@ def test_the_stock_command_finds_nothing(document: str, tmp_path: Path) -> None:
             check=False,
         )
     # The control plane's run ends with a warning: nothing in its own document creates a charge that could be failed,
-    # paid or told about. The merged document has both.
+    # paid or reported. The merged document has both.
     assert done.returncode == 0, done.stdout[-6_000:] + done.stderr
     assert "Failures" not in done.stdout
 
 
-def test_the_stock_command_gets_everywhere_by_the_merged_document(tmp_path: Path) -> None:
-    """Paid, expired, failed, sold out, and the callbacks that tell of it: by links, without a line of ours. Chance that
-    Schemathesis draws past its own seed decides how soon, so it may go on from where it was."""
+def test_the_default_command_reaches_every_state_of_the_merged_document(tmp_path: Path) -> None:
+    """Paid, expired, failed, sold out, and their callbacks are reached by links alone. Schemathesis also
+    draws random numbers outside its seed, so the test may continue with further seeds."""
     missing: set[Any] = set()
     with served_leyden(*FROZEN) as client:
         for seed in range(1, 7):

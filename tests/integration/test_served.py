@@ -1,4 +1,4 @@
-"""Over real HTTP: `leyden serve` in a process of its own, and a receiver of the integrator's."""
+"""Real HTTP: `leyden serve` in its own process, and an external receiver."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_failed_invoice_is_reported_by_a_callback(client: Client) -> None:
         assert client("POST", f"/sandbox/v1/charges/{charge['id']}/fail", {})[0] == 409
 
 
-def test_a_receiver_that_refuses_is_tried_again_in_virtual_time(client: Client) -> None:
+def test_a_failing_receiver_is_retried_in_virtual_time(client: Client) -> None:
     with listening_receiver(status=500) as (hook, inbox):
         charge = create(client, callbackUrl=hook, expiresIn=60)
         client.ok("POST", "/sandbox/v1/clock/advance", {"until": "idle"})
@@ -110,7 +110,7 @@ def test_held_payments_are_settled_or_cancelled(client: Client) -> None:
         assert client("POST", f"/sandbox/v1/payments/{held['id']}/{verb}")[0] == 409
 
 
-def test_a_delayed_payment_arrives_when_time_does(client: Client) -> None:
+def test_a_delayed_payment_arrives_at_its_virtual_time(client: Client) -> None:
     charge = create(client, expiresIn=60)
     body = {"request": charge["invoice"]["request"], "delay": 59.5}
     assert client.ok("POST", "/sandbox/v1/payments", body)["status"] == "in_flight"
@@ -121,7 +121,7 @@ def test_a_delayed_payment_arrives_when_time_does(client: Client) -> None:
     assert status_of(client, charge) == "completed"
 
 
-def test_served_and_in_process_responses_are_equal_to_the_byte(client: Client) -> None:
+def test_served_and_in_process_responses_have_equal_bytes(client: Client) -> None:
     sandbox = Sandbox(seed=5, start="2030-01-01T00:00:00Z")
     for expected in (sandbox.ask("POST", "/v0/charges", {"amount": "1000", "description": str(n)}) for n in range(3)):
         assert (
@@ -156,7 +156,7 @@ def test_a_key_belongs_to_one_sandbox() -> None:
         assert status_of(one, charge) == "pending"
 
 
-def test_a_live_clock_runs_by_itself() -> None:
+def test_a_running_clock_advances_without_requests() -> None:
     with (
         listening_receiver() as (hook, inbox),
         served_leyden("--rate", "600", "--start", "2030-01-01T00:00:00Z") as client,
@@ -166,7 +166,7 @@ def test_a_live_clock_runs_by_itself() -> None:
         assert status_of(client, charge) == "expired"
 
 
-def test_the_control_plane_can_be_left_out() -> None:
+def test_the_control_plane_can_be_disabled() -> None:
     with served_leyden("--no-control") as client:
         assert client("GET", "/sandbox/v1/clock")[0] == 404
         assert create(client)["status"] == "pending"

@@ -1,4 +1,4 @@
-"""The requirements of the service as short stories, each from the first request to the last."""
+"""The requirements of the service as short scenarios, each from the first request to the last."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_charge_is_created_and_paid_with_a_callback(sandbox: Sandbox) -> None:
     charge = sandbox.charges.create(amount="250000", description="Coffee", expiresIn=300, callbackUrl=HOOK)
     assert charge.status == "pending"
     payment = sandbox.wallet("ana").pay(charge)
-    assert (charge.status, payment.outcome) == ("pending", None), "nothing happens until time moves"
+    assert (charge.status, payment.outcome) == ("pending", None), "nothing runs until time advances"
     sandbox.run()
     assert (charge.status, payment.outcome) == ("completed", "SUCCEEDED")
     [update] = bodies(sandbox)
@@ -65,7 +65,7 @@ def test_payable_strictly_before_the_expiry(sandbox: Sandbox, paid_at: str, stat
     assert (charge.status, payment.outcome) == (status, outcome)
 
 
-def test_a_payment_held_at_expiry_goes_back_to_the_payer(sandbox: Sandbox) -> None:
+def test_a_payment_held_at_expiry_is_returned_to_the_payer(sandbox: Sandbox) -> None:
     charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
     payment = sandbox.wallet("ana").pay(charge, outcome="hold")
     sandbox.advance("1s")
@@ -112,7 +112,7 @@ def test_a_second_payment_is_refused_without_a_callback(sandbox: Sandbox) -> Non
 
 
 def test_a_node_event_for_an_ended_charge_changes_nothing_and_is_journaled(sandbox: Sandbox) -> None:
-    """A node of one's own may send news that crossed ours on the way, or send it twice."""
+    """An external node may report an event after the charge has ended, or report it twice."""
     charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=HOOK)
     sandbox.wallet("ana").pay(charge)
     sandbox.run()
@@ -165,7 +165,7 @@ def test_two_payers_race_for_the_last_slot_and_one_wins(sandbox: Sandbox) -> Non
     assert sorted(charge.status for charge in tips.charges) == ["completed", "expired"]
 
 
-def test_a_static_charge_with_an_end_expires(sandbox: Sandbox) -> None:
+def test_a_static_charge_with_an_expiry_expires(sandbox: Sandbox) -> None:
     tips = sandbox.static_charges.create(minAmount="1000", maxAmount="1000", description="Tips", expiresIn=60)
     late = sandbox.wallet("ana").scan(tips, delay="60s")
     sandbox.run()
@@ -174,7 +174,7 @@ def test_a_static_charge_with_an_end_expires(sandbox: Sandbox) -> None:
         sandbox.wallet("ana").scan(tips)
 
 
-def story() -> tuple[str, str]:
+def scenario() -> tuple[str, str]:
     with Sandbox(seed=3) as sandbox:
         charge = sandbox.charges.create(amount="21000", description="tea", callbackUrl=HOOK)
         sandbox.wallet("ana").pay(charge)
@@ -182,22 +182,22 @@ def story() -> tuple[str, str]:
         return charge.status, sandbox.world.journal.hash
 
 
-def test_the_same_story_inside_a_running_event_loop() -> None:
+def test_the_same_scenario_inside_a_running_event_loop() -> None:
     async def inside() -> tuple[str, str]:
-        return story()
+        return scenario()
 
-    assert asyncio.run(inside()) == story()
+    assert asyncio.run(inside()) == scenario()
 
 
-def test_the_same_story_in_a_plain_script_under_any_hash_seed() -> None:
-    script = "from tests.integration.test_stories import story; print(*story())"
+def test_the_same_scenario_in_a_plain_script_under_any_hash_seed() -> None:
+    script = "from tests.integration.test_stories import scenario; print(*scenario())"
     printed = {
         subprocess.run(
             [sys.executable, "-c", script], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}
         ).stdout
         for seed in ("0", "1", "4242")
     }
-    assert printed == {" ".join(story()) + "\n"}
+    assert printed == {" ".join(scenario()) + "\n"}
 
 
 def test_the_client_is_a_real_one(sandbox: Sandbox) -> None:
