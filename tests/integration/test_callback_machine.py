@@ -82,7 +82,7 @@ class Callbacks(RuleBasedStateMachine):
         for expires_in, hook in charges:
             self.create(expires_in, hook)
         for kinds in faults:
-            self.break_it(kinds, {}, 2)
+            self.add_faults(kinds, {}, 2)
 
     @rule(expires_in=st.sampled_from([1, 60, 600]), hook=HOOK)
     def create(self, expires_in: int, hook: str | None) -> None:
