@@ -225,7 +225,7 @@ class Session:
 
     @property
     def projects(self) -> tuple[str, ...]:
-        """The projects of this session. A served Leyden has a separate sandbox for each API key, so there it is one."""
+        """The projects that a run uses. A served Leyden has a separate sandbox for each API key, so there it is one."""
         return (PROJECT, SECOND_PROJECT) if self.target.shared else (PROJECT,)
 
 
