@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from json import JSONEncoder
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ _STATES = {
 
 
 class Table(NamedTuple):
-    """A table: its columns as (name, kind), the columns of its key, and a function that lists its rows.
+    """A table: its columns as (name, kind), the columns of its key, and a function that finds its rows.
 
     A kind is one of those above, or the name of a set of states (`states_of`). The name of a column of kind `msat` ends
     with `_msat`; a frame has a `_sat` column beside it.
@@ -40,7 +40,11 @@ class Table(NamedTuple):
 
     columns: tuple[tuple[str, str], ...]
     key: tuple[str, ...]
-    rows: Callable[[World], Iterable[Mapping[str, Any]]]
+    find: Callable[[World], Iterable[Mapping[str, Any]]]
+
+    def rows(self, world: World) -> list[Row]:
+        """The rows of the table, with its columns only; None for what a row does not have."""
+        return [{name: row.get(name) for name, _ in self.columns} for row in self.find(world)]
 
 
 def states_of(world: World, kind: str) -> tuple[str, ...] | None:
@@ -49,100 +53,68 @@ def states_of(world: World, kind: str) -> tuple[str, ...] | None:
     return _STATES.get(kind) if lifecycle is None else lifecycle.states
 
 
-def _charges(world: World) -> list[Row]:
-    fields = [name for name, _ in CHARGES]
-    return [{name: row.get(name) for name in fields} for row in world.service.charges.charges]
-
-
-def _static_charges(world: World) -> list[Row]:
+def _static_charges(world: World) -> Iterator[Row]:
     statics = world.service.static_charges
-    fields = [name for name, _ in STATIC_CHARGES]
-    return [
-        {**{name: row.get(name) for name in fields}, "request": statics.show(row)["invoice"]["request"]}
-        for row in statics.static_charges
-    ]
+    return ({**row, "request": statics.show(row)["invoice"]["request"]} for row in statics.static_charges)
 
 
-def _payments(world: World) -> list[Row]:
-    fields = [name for name, _ in PAYMENTS]
+def _payments(world: World) -> Iterator[Row]:
     charges = {row["payment_hash"]: row["id"] for row in world.service.charges.charges}
-    return [
-        {
-            **{name: row.get(name) for name in fields},
+    for row in world.payments.rows:
+        settled = [attempt for attempt in row["attempts"] if attempt["status"] == "settled"]
+        yield {
+            **row,
             "charge_id": charges.get(row["payment_hash"]),
             "script": None if row["script"] is None else row["script"]["outcome"],
             "attempts": len(row["attempts"]),
-            "fees_msat": sum(
-                attempt.get("fee_msat", 0) for attempt in row["attempts"] if attempt["status"] == "settled"
-            ),
+            "fees_msat": sum(attempt.get("fee_msat", 0) for attempt in settled),
         }
-        for row in world.payments.rows
-    ]
 
 
-def _attempts(world: World) -> list[Row]:
-    return [{**row, "route": " > ".join(row["route"])} for row in records.attempts_of(world)]
+def _attempts(world: World) -> Iterator[Row]:
+    return ({**row, "route": " > ".join(row["route"])} for row in records.attempts_of(world))
 
 
-def _deliveries(world: World) -> list[Row]:
-    fields = [name for name, _ in DELIVERIES]
-    rows = []
+def _deliveries(world: World) -> Iterator[Row]:
     for row in world.service.outbox.deliveries():
         attempts = AttemptLog(row).attempts()
-        over = row["status"] != PENDING and bool(attempts)
-        rows.append(
-            {
-                **{name: row.get(name) for name in fields},
+        finished_at = attempts[-1].ended_at if attempts and row["status"] != PENDING else None
+        yield {**row, "charge_id": row["resource_id"], "attempts": len(attempts), "finished_at": finished_at}
+
+
+def _callbacks(world: World) -> Iterator[Row]:
+    for row in world.service.outbox.deliveries():
+        for number, attempt in enumerate(AttemptLog(row).attempts(), 1):
+            yield {
+                "delivery_id": row["id"],
                 "charge_id": row["resource_id"],
-                "attempts": len(attempts),
-                "finished_at": attempts[-1].ended_at if over else None,
+                "event": row["event"],
+                "url": row["url"],
+                "attempt": number,
+                "due_at": attempt.due_at,
+                "at": attempt.at,
+                "answered_at": attempt.ended_at,
+                "http_status": attempt.status,
+                "error": attempt.error,
+                "latency_ms": None if attempt.ended_at is None else attempt.latency_ms,
+                "note": attempt.note,
+                "answer": attempt.response_body,
             }
-        )
-    return rows
 
 
-def _callbacks(world: World) -> list[Row]:
-    return [
-        {
-            "delivery_id": row["id"],
-            "charge_id": row["resource_id"],
-            "event": row["event"],
-            "url": row["url"],
-            "attempt": number,
-            "due_at": attempt.due_at,
-            "at": attempt.at,
-            "answered_at": attempt.ended_at,
-            "http_status": attempt.status,
-            "error": attempt.error,
-            "latency_ms": None if attempt.ended_at is None else attempt.latency_ms,
-            "note": attempt.note,
-            "answer": attempt.response_body,
-        }
-        for row in world.service.outbox.deliveries()
-        for number, attempt in enumerate(AttemptLog(row).attempts(), 1)
-    ]
-
-
-def _balances(world: World) -> list[Row]:
-    now = world.clock.now()
-    blank: Row = {name: None for name, _ in BALANCES} | {"at": now}
-    projects = [row["id"] for row in world.service.projects.projects]
-    charges = world.service.charges
-    rows = [
-        {**blank, "kind": "project", "account": name, "balance_msat": charges.balance_msat(name)} for name in projects
-    ]
-    rows.append({**blank, "kind": "node", "account": "shop", "balance_msat": world.node.balance_msat})
+def _balances(world: World) -> Iterator[Row]:
+    now, charges = world.clock.now(), world.service.charges
+    for project in world.service.projects.projects:
+        balance_msat = charges.balance_msat(project["id"])
+        yield {"at": now, "kind": "project", "account": project["id"], "balance_msat": balance_msat}
+    yield {"at": now, "kind": "node", "account": "shop", "balance_msat": world.node.balance_msat}
     for row in records.balances_of(world):
-        shown = {name: row[name] for name, _ in BALANCES if name in row}
-        rows.append({**blank, **shown, "kind": "channel", "account": row["node"], "balance_msat": row["local_msat"]})
-    return rows
+        yield {**row, "kind": "channel", "account": row["node"], "balance_msat": row["local_msat"]}
 
 
-def _journal(world: World) -> list[Row]:
-    return [
-        {"sequence": sequence, "at": at_ms, "kind": kind, "subject": subject, "facts": _json(facts)}
-        for sequence, at_ms, kind, subject, facts in world.journal.entries()
-    ]
+def _journal(world: World) -> Iterator[Row]:
+    for sequence, at_ms, kind, subject, facts in world.journal.entries():
+        yield {"sequence": sequence, "at": at_ms, "kind": kind, "subject": subject, "facts": _json(facts)}
 
 
 CHARGES = (
@@ -189,7 +161,7 @@ BALANCES = (
 JOURNAL = (("sequence", COUNT), ("at", TIME), ("kind", TEXT), ("subject", TEXT), ("facts", TEXT))
 
 TABLES: Mapping[str, Table] = {
-    "charges": Table(CHARGES, ("id",), _charges),
+    "charges": Table(CHARGES, ("id",), lambda world: world.service.charges.charges),
     "static_charges": Table(STATIC_CHARGES, ("id",), _static_charges),
     "payments": Table(PAYMENTS, ("id",), _payments),
     "attempts": Table(ATTEMPTS, ("payment", "attempt"), _attempts),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -59,12 +58,11 @@ def test_full_or_empty_a_table_has_the_same_columns_of_the_same_types(name: str,
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_table_has_its_function_and_its_name_on_the_sandbox(name: str) -> None:
+def test_every_table_has_its_name_on_the_sandbox(name: str) -> None:
     sandbox = busy()
     shown: Any = getattr(sandbox, name)
     frame = shown.table if name in ("charges", "static_charges") else shown
-    function: Callable[..., pd.DataFrame] = getattr(tables, name)
-    pd.testing.assert_frame_equal(frame, function(sandbox.world))
+    pd.testing.assert_frame_equal(frame, tables.frame(sandbox.world, name))
     assert (frame["world"] == "main").all()
     assert frame.index.equals(pd.RangeIndex(len(frame)))
 
