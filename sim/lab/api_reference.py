@@ -86,22 +86,12 @@ def _own_docstring(value: Any) -> str:
 
 
 def _parameters(value: Any) -> str:
+    """The parameters without `self` and without annotations."""
     if inspect.isclass(value) and issubclass(value, Exception):
         return ""
-    shown = []
-    marked = False
-    for parameter in inspect.signature(value).parameters.values():
-        if parameter.name == "self":
-            continue
-        if parameter.kind is parameter.KEYWORD_ONLY and not marked:
-            shown.append("*")
-            marked = True
-        prefixes: dict[object, str] = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}
-        stars = prefixes.get(parameter.kind, "")
-        marked = marked or stars == "*"
-        default = "" if parameter.default is parameter.empty else f"={parameter.default!r}"
-        shown.append(f"{stars}{parameter.name}{default}")
-    return f"({', '.join(shown)})"
+    signature = inspect.signature(value)
+    shown = [each.replace(annotation=each.empty) for each in signature.parameters.values() if each.name != "self"]
+    return str(signature.replace(parameters=shown, return_annotation=signature.empty))
 
 
 def missing() -> list[str]:

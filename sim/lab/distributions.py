@@ -29,7 +29,14 @@ SPREAD = 0.6  # of a log-normal without a second number
 _CALL = re.compile(r"\s*([a-z]+)\s*\((.*)\)\s*", re.DOTALL)
 _NUMBER = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?(?:e[0-9]+)?)(sat|msat)?")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_NAMES = "uniform(low, high), exp(mean), lognorm(median, spread), normal(mean, deviation), choice(a:3, b:1)"
+_FORMS = {
+    "uniform": "uniform(low, high)",
+    "exp": "exp(mean)",
+    "lognorm": "lognorm(median, spread)",
+    "normal": "normal(mean, deviation)",
+    "choice": "choice(a:3, b:1)",
+}
+_NAMES = ", ".join(_FORMS.values())
 
 
 def msat_distribution(value: DistributionText, name: str = "amount") -> Distribution:
@@ -39,25 +46,19 @@ def msat_distribution(value: DistributionText, name: str = "amount") -> Distribu
 
 def span_distribution(value: DistributionText, name: str = "span") -> Distribution:
     """Spans in milliseconds: `45s`, `1h30m`, a bare number of seconds, a `timedelta`. Raises `DistributionError`."""
-    return _distribution(value, name, lambda text: _span_ms(text, name))
+    return _distribution(value, name, _span_ms)
 
 
 def seconds_distribution(value: DistributionText, name: str = "expiresIn") -> Distribution:
     """Spans in seconds, written as for `span_distribution`. Raises `DistributionError`."""
-    return _distribution(value, name, lambda text: _span_ms(text, name) / 1_000)
+    return _distribution(value, name, lambda text: _span_ms(text) / 1_000)
 
 
 def behaviour_distribution(value: str) -> Distribution:
     """What payers do, from `leyden.world.traffic.BEHAVIOURS`: `pays`, `choice(pays:9, never:1)`. Raises
     `DistributionError`.
     """
-
-    def behaviour(text: str) -> str:
-        if text not in BEHAVIOURS:
-            raise DistributionError(f"behaviours: there is no {text!r}: choose from {', '.join(BEHAVIOURS)}")
-        return text
-
-    return _words(value, "behaviours", behaviour)
+    return _words(value, "behaviours", _behaviour)
 
 
 def payer_distribution(value: int | str | Sequence[str]) -> Distribution:
@@ -71,7 +72,7 @@ def payer_distribution(value: int | str | Sequence[str]) -> Distribution:
         return ["people", value]
     if not isinstance(value, str):
         value = f"choice({', '.join(value)})"
-    return _words(value, "payers", lambda text: _word(text, "payers"))
+    return _words(value, "payers", _payer)
 
 
 def _distribution(value: DistributionText, name: str, read: Reader) -> Distribution:
@@ -86,46 +87,44 @@ def _distribution(value: DistributionText, name: str, read: Reader) -> Distribut
             raise DistributionError(f"{name}: {text!r} is not a distribution: write one of {_NAMES}")
         return ["const", _read(text, name, read)]
     kind, parts = call[1], _parts(call[2])
+    if kind not in _FORMS:
+        raise DistributionError(f"{name}: there is no distribution {kind!r}: write one of {_NAMES}")
     if kind == "choice":
         return _choice(parts, text, name, read)
-    if kind == "uniform":
-        low, high = _exactly(parts, 2, text, name, "uniform(low, high)")
-        numbers = [_read(low, name, read), _read(high, name, read)]
-        if numbers[0] > numbers[1]:
-            raise DistributionError(f"{name}: {text!r} goes from {low} down to {high}: write uniform({high}, {low})")
-        return ["uniform", *numbers]
+    if kind == "lognorm" and len(parts) == 1:
+        parts = [*parts, str(SPREAD)]
+    form = _FORMS[kind]
+    if len(parts) != form.count(",") + 1:
+        raise DistributionError(f"{name}: {text!r} has {len(parts)} values: write {form}")
+    first = _read(parts[0], name, read)
     if kind == "exp":
-        (mean,) = _exactly(parts, 1, text, name, "exp(mean)")
-        return ["exp", _read(mean, name, read)]
-    if kind == "lognorm":
-        median, spread = _exactly([*parts, str(SPREAD)][:2] if parts else [], 2, text, name, "lognorm(median, spread)")
-        if len(parts) > 2:
-            raise DistributionError(f"{name}: {text!r} has {len(parts)} values: write lognorm(median, spread)")
-        return ["lognorm", _read(median, name, read), _pure(spread, name)]
-    if kind == "normal":
-        mean, deviation = _exactly(parts, 2, text, name, "normal(mean, deviation)")
-        return ["normal", _read(mean, name, read), _read(deviation, name, read)]
-    raise DistributionError(f"{name}: there is no distribution {kind!r}: write one of {_NAMES}")
+        return ["exp", first]
+    second = _read(parts[1], name, _weight if kind == "lognorm" else read)
+    if kind == "uniform" and first > second:
+        raise DistributionError(
+            f"{name}: {text!r} goes from {parts[0]} down to {parts[1]}: write uniform({parts[1]}, {parts[0]})"
+        )
+    return [kind, first, second]
 
 
 def _words(value: str, name: str, read: Reader) -> Distribution:
     if not isinstance(value, str):
-        raise DistributionError(f"{name}: {value!r} is not a name: write one, or choice(a:3, b:1)")
+        raise DistributionError(f"{name}: {value!r} is not a name: write one, or {_FORMS['choice']}")
     call = _CALL.fullmatch(value)
     if call is None:
-        return ["const", read(value.strip())]
+        return ["const", _read(value.strip(), name, read)]
     if call[1] != "choice":
-        raise DistributionError(f"{name}: {value!r} has no names: write choice(a:3, b:1)")
+        raise DistributionError(f"{name}: {value!r} has no names: write {_FORMS['choice']}")
     return _choice(_parts(call[2]), value, name, read)
 
 
 def _choice(parts: list[str], text: str, name: str, read: Reader) -> Distribution:
     if not parts:
-        raise DistributionError(f"{name}: {text!r} has no values: write choice(a:3, b:1)")
+        raise DistributionError(f"{name}: {text!r} has no values: write {_FORMS['choice']}")
     weighted = []
     for part in parts:
         value, colon, weight = part.partition(":")
-        weighted.append([_read(value.strip(), name, read), _pure(weight.strip(), name) if colon else 1.0])
+        weighted.append([_read(value.strip(), name, read), _read(weight.strip(), name, _weight) if colon else 1.0])
     if not sum(weight for _, weight in weighted):
         raise DistributionError(f"{name}: every weight in {text!r} is 0: give at least one above 0")
     return ["choice", weighted]
@@ -135,17 +134,10 @@ def _parts(text: str) -> list[str]:
     return [part.strip() for part in text.split(",")] if text.strip() else []
 
 
-def _exactly(parts: list[str], count: int, text: str, name: str, form: str) -> list[str]:
-    if len(parts) != count:
-        raise DistributionError(f"{name}: {text!r} has {len(parts)} values: write {form}")
-    return parts
-
-
 def _read(text: str, name: str, read: Reader) -> Any:
+    """One value. Raises `DistributionError` with the name of the quantity when `read` raises `ValueError`."""
     try:
         return read(text)
-    except DistributionError:
-        raise
     except ValueError as error:
         raise DistributionError(f"{name}: {error}") from None
 
@@ -157,7 +149,7 @@ def _msat(text: str) -> int:
     return round(float(found[1].replace("_", "")) * (1_000 if found[2] == "sat" else 1))
 
 
-def _span_ms(text: str, name: str) -> int:
+def _span_ms(text: str) -> int:
     try:
         span_ms = parse_duration(float(text))
     except ValueError:
@@ -167,17 +159,23 @@ def _span_ms(text: str, name: str) -> int:
     return span_ms
 
 
-def _word(text: str, name: str) -> str:
-    if not _WORD.fullmatch(text):
-        raise DistributionError(f"{name}: {text!r} is not a name: use letters, digits, dots and dashes, at most 64")
+def _behaviour(text: str) -> str:
+    if text not in BEHAVIOURS:
+        raise ValueError(f"there is no {text!r}: choose from {', '.join(BEHAVIOURS)}")
     return text
 
 
-def _pure(text: str, name: str) -> float:
+def _payer(text: str) -> str:
+    if not _WORD.fullmatch(text):
+        raise ValueError(f"{text!r} is not a name: use letters, digits, dots and dashes, at most 64")
+    return text
+
+
+def _weight(text: str) -> float:
     try:
         number = float(text)
     except ValueError:
-        raise DistributionError(f"{name}: {text!r} is not a plain number") from None
+        raise ValueError(f"{text!r} is not a plain number") from None
     if not (isfinite(number) and number >= 0):
-        raise DistributionError(f"{name}: {text} must be 0 or more, and finite")
+        raise ValueError(f"{text} must be 0 or more, and finite")
     return number
