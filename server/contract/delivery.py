@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from leyden.server.contract.json_pointer import child, contract_error, quoted, split_pointer, suggestion
@@ -13,6 +13,7 @@ from leyden.server.timestamps import parse_duration
 
 _EXPRESSION = re.compile(r"\{\$request\.body#(/[^{}]+)\}")
 _FORMS = ("flat", "envelope")
+_EVENT_HEADER = "leyden-event"
 
 
 def compile_callback(
@@ -36,20 +37,21 @@ def compile_callback(
     content = schemas.resolve(post["requestBody"])["content"]
     schema = json_schema(content, f"{location}/post/requestBody")
     rule = schemas.rule(schema, f"{location}/post/requestBody/content")
-    reported = tuple(state for state in states if _allows_status(rule.schema, state))
     parameters = [schemas.resolve(parameter) for parameter in post.get("parameters", ())]
     for parameter in parameters:
         if parameter["in"] != "header":
             raise contract_error(
                 f"{location}/post/parameters", f"{parameter['name']!r} must be in: header; a callback has no other"
             )
+    delivery = _delivery(item["x-delivery"], f"{location}/x-delivery")
+    _check_events(delivery, states, post, schemas, location)
     return CallbackRule(
         name=name,
         operation_id=operation_id,
         url_path=_url_at(expression, request, location),
         rule=rule,
         headers=tuple(parameter["name"].lower() for parameter in parameters),
-        delivery=_delivery(item["x-delivery"], reported, f"{location}/x-delivery"),
+        delivery=delivery,
     )
 
 
@@ -90,24 +92,44 @@ def _url_at(expression: str, request: Mapping[str, Any] | None, location: str) -
     return path
 
 
-def _allows_status(body: Mapping[str, Any], state: str) -> bool:
-    """Whether a callback's body may have `state` as its `status`, as far as its enums and consts say."""
-    status = body.get("properties", {}).get("status", True)
-    own = status if isinstance(status, bool) else _can_be(status, state)
-    return own and _in_branches(body, lambda branch: _allows_status(branch, state))
+def _check_events(
+    delivery: DeliveryRule,
+    states: Iterable[str],
+    post: Mapping[str, Any],
+    schemas: Schemas,
+    location: str,
+) -> None:
+    """Each event belongs to a state, and the body and the header `leyden-event` can have its state and its name."""
+    body = schemas.resolve(post["requestBody"])
+    media_type, media = next(iter(body["content"].items()))
+    at = child(f"{schemas.place(post['requestBody'], f'{location}/post/requestBody')}/content", media_type) + "/schema"
+    envelope = delivery.form == "envelope"
+    status = ("data", "status") if envelope else ("status",)
+    carriers: list[tuple[Any, tuple[str, ...], str]] = [(media["schema"], ("type",), at)] if envelope else []
+    for index, reference in enumerate(post.get("parameters", ())):
+        parameter = schemas.resolve(reference)
+        if parameter["name"].lower() == _EVENT_HEADER:
+            where = schemas.place(reference, f"{location}/post/parameters/{index}")
+            carriers.append((parameter["schema"], (), f"{where}/schema"))
+    reported = {state: schemas.excluded_at(media["schema"], status, state, at) for state in states}
+    for state, event in delivery.events.items():
+        problem = f"{state!r} is a state that this callback cannot report"
+        if state not in reported:
+            known = [one for one, place in reported.items() if place is None]
+            raise contract_error(f"{location}/x-delivery/events", problem + suggestion(state, known))
+        checks = [(state, problem, reported[state])]
+        for schema, path, carried_at in carriers:
+            place = schemas.excluded_at(schema, path, event, carried_at)
+            checks.append((event, f"{event!r} is an event that this callback cannot name", place))
+        for value, text, place in checks:
+            if place is not None:
+                raise contract_error(
+                    f"{location}/x-delivery/events",
+                    f"{text}: {place} does not allow it; add {value!r} there, or take it out of the events",
+                )
 
 
-def _can_be(schema: Mapping[str, Any], value: str) -> bool:
-    own = value in schema.get("enum", [value]) and schema.get("const", value) == value
-    return own and _in_branches(schema, lambda branch: _can_be(branch, value))
-
-
-def _in_branches(schema: Mapping[str, Any], holds: Callable[[Mapping[str, Any]], bool]) -> bool:
-    choices = [schema[word] for word in ("anyOf", "oneOf") if word in schema]
-    return all(map(holds, schema.get("allOf", ()))) and all(any(map(holds, choice)) for choice in choices)
-
-
-def _delivery(value: Mapping[str, Any], states: tuple[str, ...], location: str) -> DeliveryRule:
+def _delivery(value: Mapping[str, Any], location: str) -> DeliveryRule:
     for key in (
         "events",
         "form",
@@ -124,12 +146,6 @@ def _delivery(value: Mapping[str, Any], states: tuple[str, ...], location: str) 
     events = value["events"]
     if not isinstance(events, dict) or not all(isinstance(event, str) for event in events.values()):
         raise contract_error(f"{location}/events", f"must map states to the events' names, not {quoted(events)}")
-    for state in events:
-        if state not in states:
-            raise contract_error(
-                f"{location}/events",
-                f"{state!r} is a state that this callback cannot report" + suggestion(state, states),
-            )
     if value["form"] not in _FORMS:
         raise contract_error(f"{location}/form", f"must be flat or envelope, not {quoted(value['form'])}")
     attempts = value["attempts"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
-from leyden.server.contract.json_pointer import contract_error, descendant, quoted, split_pointer
+from leyden.server.contract.json_pointer import child, contract_error, descendant, quoted, split_pointer
 from leyden.server.contract.keywords import fields
 from leyden.server.contract.types import Path, Rule, Validator
 
@@ -36,6 +36,10 @@ class Schemas:
         """What a node that is not a schema stands for: itself, or what its `$ref` leads to."""
         found: dict[str, Any] = self._target(node["$ref"]) if "$ref" in node else node
         return found
+
+    def place(self, node: Mapping[str, Any], location: str) -> str:
+        """Where what a node stands for is written: at `location`, or where its `$ref` leads to."""
+        return self._root + node["$ref"][1:] if "$ref" in node else location
 
     def inline(self, schema: dict[str, Any]) -> dict[str, Any]:
         """The schema with every `$ref` below it written out. Equal parts are shared, so nothing may change them.
@@ -82,6 +86,27 @@ class Schemas:
             location, f"the {noun} breaks its own schema{' at ' + inside if inside else ''}: {problem}"
         )
 
+    def excluded_at(self, schema: Any, path: tuple[str, ...], value: str, location: str) -> str | None:
+        """The location of the first part of a schema that excludes `value` at this property path, as far as enums and
+        consts say; None if it is allowed. `location` is that of the schema."""
+        if type(schema) is bool:
+            return None if schema else location
+        if not path and (value not in schema.get("enum", [value]) or schema.get("const", value) != value):
+            return location
+        for word in ("anyOf", "oneOf"):
+            if word in schema and all(self.excluded_at(part, path, value, location) for part in schema[word]):
+                return f"{location}/{word}"
+        every = [(part, f"{location}/allOf/{index}") for index, part in enumerate(schema.get("allOf", ()))]
+        if path and path[0] in schema.get("properties", {}):
+            found = self.excluded_at(
+                schema["properties"][path[0]], path[1:], value, child(f"{location}/properties", path[0])
+            )
+            if found is not None:
+                return found
+        if "$ref" in schema:
+            every.append((self.resolve(schema), self.place(schema, location)))
+        return next((found for part, at in every if (found := self.excluded_at(part, path, value, at))), None)
+
     def _target(self, target: str) -> Any:
         found: Any = self._targets.get(target)
         if found is None:
@@ -110,7 +135,7 @@ class Schemas:
         if target in self._open:
             chain = " and ".join(self._open[self._open.index(target) :])
             raise contract_error(
-                self._root + target[1:], f"contains itself, by way of {chain}; such schemas are not served"
+                self.place(schema, ""), f"contains itself, by way of {chain}; such schemas are not served"
             )
         self._open.append(target)
         referred = self.inline(self._target(target))

@@ -285,6 +285,42 @@ def test_a_spec_that_cannot_be_served_is_refused_with_the_location_and_the_corre
 
 
 @pytest.mark.parametrize(
+    ("overlays", "place", "missing"),
+    [
+        ([], "/components/schemas/ChargeUpdate/properties/status", "refunded"),
+        ([], "/components/schemas/ChargeUpdate/oneOf", "refunded"),
+        ([], "/components/parameters/LeydenEvent/schema", "charge.refunded"),
+        (["callback-envelope"], "/components/schemas/ChargeUpdate/oneOf", "refunded"),
+        (["callback-envelope"], "/components/schemas/ChargeUpdateEnvelope/properties/type", "charge.refunded"),
+    ],
+)
+def test_a_new_state_that_a_callback_cannot_report_is_named_with_the_place(overlays, place, missing):
+    """The state `refunded` and its event are added wherever they belong, except at one place."""
+    document = read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml")
+    charge = document["components"]["schemas"]["Charge"]["properties"]["status"]
+    charge["enum"].append("refunded")
+    rows = charge["x-lifecycle"]
+    [refusal] = [row for row in rows if (row["from"], row["trigger"]) == ("expired", "invoice_failed")]
+    del refusal["refuse"], refusal["because"]
+    refusal.update(to="refunded", effects=["notify"])
+    rows += [{**row, "from": "refunded"} for row in rows if row["from"] == "error"]
+    callback = "/paths/~1v0~1charges/post/callbacks/chargeUpdated/{$request.body#~1callbackUrl}"
+    edited(document, f"{callback}/x-delivery/events/refunded", "charge.refunded")
+    for pointer, value in {
+        "/components/schemas/ChargeUpdate/properties/status": "refunded",
+        "/components/schemas/ChargeUpdate/oneOf": "refunded",
+        "/components/parameters/LeydenEvent/schema": "charge.refunded",
+    }.items():
+        if pointer != place:
+            branch = "/1/properties/status" if pointer.endswith("oneOf") else ""
+            edited(document, f"{pointer}{branch}/enum/-", value)
+    with pytest.raises(ContractError) as error:
+        load_contract(document, overlays=overlays, known_as="charges.openapi.yaml")
+    assert str(error.value).startswith(f"charges.openapi.yaml#{callback}/x-delivery/events: {missing!r} is ")
+    assert f"charges.openapi.yaml#{place} does not allow it; add {missing!r} there" in str(error.value)
+
+
+@pytest.mark.parametrize(
     ("expression", "message"),
     [
         ("{$request.body#/hookUri}", "the request body declares no property 'hookUri'; did you mean 'hookUrl'?"),

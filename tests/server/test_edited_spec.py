@@ -137,6 +137,7 @@ def test_a_callback_that_reports_the_creation() -> None:
         [callback] = document["paths"]["/v0/charges"]["post"]["callbacks"].values()
         [item] = callback.values()
         item["x-delivery"]["events"]["pending"] = "charge.created"
+        document["components"]["parameters"]["LeydenEvent"]["schema"]["enum"].append("charge.created")
         update = document["components"]["schemas"]["ChargeUpdate"]
         for place in (update, update["oneOf"][1]):
             place["properties"]["status"]["enum"].append("pending")
