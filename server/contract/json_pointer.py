@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from leyden.server.errors import ContractError
+from leyden.server.spelling import closest
 
 
 def child(location: str, key: str | int) -> str:
@@ -27,12 +28,10 @@ def split_pointer(pointer: str) -> list[str]:
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """`; did you mean 'maxLength'?`, or `; known: ...` when nothing is close and the choice is small."""
-    from difflib import get_close_matches
-
     names = sorted(known)
-    close = get_close_matches(word, names, 1, 0.6)
-    if close:
-        return f"; did you mean {close[0]!r}?"
+    close = closest(word, names)
+    if close is not None:
+        return f"; did you mean {close!r}?"
     return f"; known here: {', '.join(names)}" if 0 < len(names) <= 24 else ""
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import Any
 
@@ -28,6 +28,7 @@ from leyden.server.errors import (
     Unauthorized,
 )
 from leyden.server.http.idempotency import Idempotency
+from leyden.server.http.ignored_fields import HEADER, IgnoredFields, header_value, journal_facts
 from leyden.server.http.projects import Projects
 from leyden.server.http.request import Request
 from leyden.server.http.request_parsing import JSON, RequestParser, headers_by_name
@@ -38,7 +39,7 @@ log = logging.getLogger("leyden")
 
 PROBLEM = "application/problem+json"
 
-_BODY, _HEADERS = "leyden.body", "leyden.headers"
+_BODY, _HEADERS, _IGNORED = "leyden.body", "leyden.headers", "leyden.ignored"
 _DRAIN_LIMIT_BYTES = 8 * 1024 * 1024
 # A response is stored under its Idempotency-Key when the handler has run; requests that did not reach the handler and
 # failures of the service are not stored.
@@ -54,7 +55,8 @@ class PipelineContext:
 
     `transaction` is entered around everything that a handler reads and writes, which is then one commit.
     `wait_durable` is awaited before a response is sent, as the store's policy requires. `rate_limit(operation_id)`
-    returns the problem for an operation that is called too often, or None. `request_count` numbers the requests.
+    returns the problem for an operation that is called too often, or None. `ignored_fields` are those of all requests.
+    `request_count` numbers the requests.
     """
 
     transaction: Callable[[], AbstractContextManager[Any]]
@@ -64,6 +66,7 @@ class PipelineContext:
     api_key_header: bytes
     wait_durable: Callable[[], Awaitable[None]] | None = None
     rate_limit: Callable[[str], Problem | None] | None = None
+    ignored_fields: IgnoredFields = field(default_factory=IgnoredFields)
     request_count: int = 0
 
     def next_request_id(self) -> str:
@@ -158,7 +161,9 @@ class PathEndpoint:
             log.exception("%s failed on %s", operation.operation_id, request_id)
             defect = InternalError(f"{operation.operation_id} failed: a defect of Leyden, {type(error).__name__}")
             return await self._respond_problem(operation, defect, request_id, scope, send)
-        pipeline.journal.note("request", _subject(scope), status=status)
+        self._record(scope, operation, status)
+        if status == 200 and _IGNORED in scope:
+            headers.append((HEADER, header_value(scope[_IGNORED])))
         media = JSON if status == 200 else PROBLEM
         return await _send(send, status, body, media, headers, omit_body=method == "HEAD")
 
@@ -173,6 +178,8 @@ class PathEndpoint:
         if problem is not None:
             raise problem
         request = parser.parse_request(project, scope, headers, parser.parse_body(scope[_BODY], headers))
+        if request.ignored:
+            scope[_IGNORED] = request.ignored
         if bound.is_async:
             return 200, _encode_checked(bound, await handler(request))
         with pipeline.transaction():
@@ -224,14 +231,23 @@ class PathEndpoint:
         if operation.errors_as == "lnurl" and problem.status not in {406, 413, 500, 507}:
             # LUD-06: wallets read the reason from a 200 response; with another status they ignore it.
             body = {"status": "ERROR", "reason": problem.detail}
-            self._pipeline.journal.note("request", _subject(scope), status=200, refused=problem.code)
+            self._record(scope, operation, 200, refused=problem.code)
             constants = [(name.encode(), value.encode()) for name, value in operation.responses[200].constants]
+            if _IGNORED in scope:
+                constants.append((HEADER, header_value(scope[_IGNORED])))
             return await _send(send, 200, orjson.dumps(body), JSON, constants, omit_body=omit_body)
         if problem.status not in operation.responses:
             log.error("%s raised the undeclared status %s", operation.operation_id, problem.status)
             problem = InternalError(f"{operation.operation_id} raised an undeclared {problem.status}: {problem.detail}")
-        self._pipeline.journal.note("request", _subject(scope), status=problem.status, refused=problem.code)
+        self._record(scope, operation, problem.status, refused=problem.code)
         return await send_problem(send, problem, request_id, omit_body=omit_body)
+
+    def _record(self, scope: Scope, operation: Operation, status: int, **facts: Any) -> None:
+        """Note the request in the event journal, with its ignored fields if it has any."""
+        if _IGNORED in scope:
+            facts["ignored"] = journal_facts(scope[_IGNORED])
+            self._pipeline.ignored_fields.add(operation, scope[_IGNORED])
+        self._pipeline.journal.note("request", _subject(scope), status=status, **facts)
 
     async def _respond_without_operation(self, scope: Scope, send: Send, request_id: str) -> None:
         """Answer OPTIONS with 204, and a method that the path does not have with 405."""

@@ -20,6 +20,7 @@ from leyden.server.errors import (
     SemanticConflict,
     UnsupportedMediaType,
 )
+from leyden.server.http.ignored_fields import IgnoredField, ignored_fields
 from leyden.server.http.request import Request
 from leyden.server.http.strict_json import parse
 from leyden.server.http.validation import body_with_defaults, find_errors, integers_with_point, read_parameter
@@ -44,6 +45,7 @@ class RequestParser:
         self._operation = operation
         self._depth_limit = depth_limit
         self._body = operation.body
+        self._body_names = frozenset(() if operation.body is None else operation.body.properties)
         self._path = [(p.name, p.rule.validator) for p in operation.parameters if p.location == "path"]
         self._query = [parameter for parameter in operation.parameters if parameter.location == "query"]
         self._query_names = {parameter.name for parameter in self._query}
@@ -92,8 +94,9 @@ class RequestParser:
             if not validator.is_valid(path[name]):
                 raise NotFound(f"this API key has no resource with this {name}: check the {name} and the key")
         query = _NO_PARAMETERS
+        ignored: tuple[IgnoredField, ...] = ()
         if self._query or scope["query_string"]:
-            query = self._parse_query(scope["query_string"], errors)
+            query, ignored = self._parse_query(scope["query_string"], errors)
         header = _NO_PARAMETERS
         for header_name, parameter in self._headers:
             value = headers.get(header_name)
@@ -110,18 +113,26 @@ class RequestParser:
             raise InvalidRequest(_summary(errors), field_errors=errors)
         if rule is not None and rule.rule.integers and (not_whole := integers_with_point(rule.rule, raw_body)):
             raise SemanticConflict(_summary(not_whole), field_errors=not_whole)
-        return Request(project, path, query, header, body, raw_body)
+        if rule is not None and not self._body_names.issuperset(raw_body):
+            ignored = ignored_fields(self._operation, raw_body, rule.properties)
+        return Request(project, path, query, header, body, raw_body, ignored)
 
-    def _parse_query(self, query_string: bytes, errors: list[FieldError]) -> dict[str, Any]:
+    def _parse_query(
+        self, query_string: bytes, errors: list[FieldError]
+    ) -> tuple[dict[str, Any], tuple[IgnoredField, ...]]:
+        """The declared parameters, and the names that are ignored."""
         query: dict[str, Any] = {}
         if self._ignore_unknown and not self._query:
-            return query
+            errors = []  # without parameters nothing in the query can be wrong
         texts = self._query_texts(query_string, errors) if query_string else {}
         for parameter in self._query:
             _parse_parameter(parameter, texts.get(parameter.name), query, errors)
-        return query
+        if self._query_names.issuperset(texts):
+            return query, ()
+        return query, ignored_fields(self._operation, texts, [parameter.name for parameter in self._query])
 
     def _query_texts(self, query_string: bytes, errors: list[FieldError]) -> dict[str, str]:
+        """The texts by name. Names that are ignored are among them."""
         texts: dict[str, str] = {}
         try:
             pairs = parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
@@ -130,11 +141,13 @@ class RequestParser:
             return texts
         for name, text in pairs:
             pointer = f"query.{name[:60]}"
-            if name in texts:
+            if self._ignore_unknown and name not in self._query_names:
+                texts[name] = text
+            elif name in texts:
                 errors.append(FieldError(pointer, f"{name[:60]} is given twice: give it once"))
             elif name in self._query_names:
                 texts[name] = text
-            elif not self._ignore_unknown:
+            else:
                 errors.append(FieldError(pointer, f"{name[:60]} is not a parameter of this operation: leave it out"))
         return texts
 

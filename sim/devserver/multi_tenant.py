@@ -11,7 +11,9 @@ from starlette.types import Receive, Scope, Send
 
 from leyden.devserver.console.console import CONSOLE_PATH, console
 from leyden.server.app import PublicPage
+from leyden.server.contract.types import Operation
 from leyden.server.errors import LeydenError, StorageUnavailable
+from leyden.server.http.ignored_fields import IgnoredField
 from leyden.world.world import World
 
 log = logging.getLogger("leyden")
@@ -19,6 +21,7 @@ log = logging.getLogger("leyden")
 _RECHECK_S = 0.5
 _POLL_S = 0.02
 _SYNC_POLL_S = 0.25
+_MAX_IGNORED = 100
 
 
 class MultiTenantApp:
@@ -27,7 +30,8 @@ class MultiTenantApp:
     A request without a known key goes to the first world, which rejects it; a request that needs no key (LNURL) goes to
     the world that has the resource of its path. After each request the events that are due run, and so do those that
     become due while a clock runs. An event that fails because the disk is full stays due and is tried again twice a
-    second. The console is served if the worlds have a control plane.
+    second. A field that the requests of an operation have and that is ignored is logged once. The console is served if
+    the worlds have a control plane.
 
     `sync_clock` returns real milliseconds. If it is given, each store is asked four times a second whether it has to be
     synced to the disk (durability `interval`).
@@ -45,6 +49,7 @@ class MultiTenantApp:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sync_clock = sync_clock
         self._errors: dict[World, str] = {}
+        self._ignored: set[tuple[str, str]] = set()
         for key, world in worlds.items():
             if any(
                 other.service.projects.project_for_key(key) is not None
@@ -64,6 +69,13 @@ class MultiTenantApp:
         return key.encode("latin-1", "replace") in worlds or any(
             world.service.projects.was_issued(key) for world in worlds.values()
         )
+
+    def report_ignored(self, operation: Operation, field: IgnoredField) -> None:
+        """Log an ignored field, once for each operation and name, for at most a hundred of them."""
+        seen = (operation.operation_id, field.name)
+        if seen not in self._ignored and len(self._ignored) < _MAX_IGNORED:
+            self._ignored.add(seen)
+            log.warning("%s %s: %s", operation.method.upper(), operation.path, field.in_words())
 
     async def until(self, done: Callable[[], bool], timeout_s: float) -> None:
         """Wait until `done()` returns true, for at most `timeout_s` real seconds.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ from leyden.lab.charge_states import EXPIRY_REACHED, states_entered
 from leyden.lightning.bolt11.codec import Bolt11, decode
 from leyden.repr_tables import html_table, plain
 from leyden.sandbox.session import Session
+from leyden.server.spelling import closest
 
 if TYPE_CHECKING:
     from leyden.lab.drawings import Drawing
@@ -24,8 +24,8 @@ def warn_about_ignored(session: Session, operation_id: str, names: Iterable[str]
         return
     known = body.properties
     for name in set(names).difference(known):
-        near = difflib.get_close_matches(name, known, n=1)
-        advice = f"write {near[0]}" if near else f"its fields are {', '.join(known)}"
+        near = closest(name, known)
+        advice = f"write {near}" if near else f"its fields are {', '.join(known)}"
         warnings.warn(f"{operation_id} has no field {name} and ignores it: {advice}", stacklevel=3)
 
 

@@ -23,6 +23,8 @@ from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.node import DirectNode
 from leyden.server.app import ApiMount, LazyMount, build_app
 from leyden.server.contract.bind import bind
+from leyden.server.contract.types import Operation
+from leyden.server.http.ignored_fields import IgnoredField
 from leyden.server.service import Service
 from leyden.server.store.rows import CommitParticipant
 from leyden.server.store.store import Store
@@ -48,13 +50,15 @@ class Environment:
     """What a world's parts need of what surrounds them; it outlasts a reset.
 
     `control_handlers()` makes the handlers of the control plane; None: there is none. `wait_durable` is awaited before
-    a response leaves. `name_taken` says whether a lightning address is in use on this server.
+    a response leaves. `name_taken` says whether a lightning address is in use on this server. `report_ignored` is
+    called with each ignored field of a request once.
     """
 
     store: Store
     lock: Lock
     public_url: Callable[[], str]
     name_taken: Callable[[str], bool]
+    report_ignored: Callable[[Operation, IgnoredField], None]
     external_transport: ExternalTransport | None
     wait_durable: Callable[[], Awaitable[None]] | None
     control_handlers: Callable[[], Iterable[object]] | None
@@ -221,6 +225,7 @@ def _service(
         secrets=streams.stream("secrets"),
         public_url=environment.public_url,
         user_taken=environment.name_taken,
+        report_ignored=environment.report_ignored,
         transaction=exclusive,
         wait_durable=environment.wait_durable,
         rate_limit=faults.rate_limit,

@@ -9,7 +9,9 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from leyden.callbacks.transport import ExternalTransport
+from leyden.server.contract.types import Operation
 from leyden.server.errors import StorageUnavailable
+from leyden.server.http.ignored_fields import IgnoredField
 from leyden.server.store.store import Store
 from leyden.world.clock import Fired, VirtualClock
 from leyden.world.components import Components, Environment, build
@@ -31,6 +33,9 @@ class HostServer(Protocol):
 
     def key_taken(self, key: str) -> bool:
         """Whether this API key was ever issued to a world of the server."""
+
+    def report_ignored(self, operation: Operation, field: IgnoredField) -> None:
+        """Show that the requests of an operation have a field that is ignored."""
 
     def until(self, done: Callable[[], bool], timeout_s: float) -> Awaitable[object]:
         """Wait until `done()`, for at most so many real seconds."""
@@ -76,6 +81,7 @@ class World:
             lock=self.lock,
             public_url=lambda: self.public_url,
             name_taken=self.name_taken,
+            report_ignored=self._report_ignored,
             external_transport=external_transport,
             wait_durable=wait_durable,
             control_handlers=None if control_handlers is None else lambda: control_handlers(self),
@@ -166,6 +172,10 @@ class World:
     def key_taken(self, key: str) -> bool:
         """Whether an API key was ever issued on this world's server."""
         return self.server is not None and self.server.key_taken(key)
+
+    def _report_ignored(self, operation: Operation, field: IgnoredField) -> None:
+        if self.server is not None:
+            self.server.report_ignored(operation, field)
 
     # Time
 

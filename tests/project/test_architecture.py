@@ -20,10 +20,21 @@ IMPORTING = sorted([*SOURCES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "noteboo
 # From the lowest up. A module may import its own layer and those below; the longest matching name gives its layer.
 LAYERS: list[tuple[str, ...]] = [
     ("specs", "notebooks"),
-    ("server", "server.errors", "server.money", "server.timestamps", "server.version", "server.ports", "server.html"),
-    ("server.http.request", "server.http.strict_json", "server.callbacks.ip_addresses", "server.callbacks.signing"),
+    (
+        "server",
+        "server.errors",
+        "server.money",
+        "server.timestamps",
+        "server.version",
+        "server.ports",
+        "server.html",
+        "server.spelling",
+    ),
+    ("server.http.strict_json", "server.callbacks.ip_addresses", "server.callbacks.signing"),
     ("server.contract",),
     ("server.store",),
+    ("server.http.ignored_fields",),
+    ("server.http.request",),
     (
         "server.http.validation",
         "server.http.request_parsing",

@@ -47,6 +47,7 @@ class ControlPlane:
             "pending": len(world.clock),
             "journalHash": world.journal.hash,
             "publicUrl": world.public_url,
+            "ignoredFields": world.service.pipeline.ignored_fields.to_resources(),
         }
 
     @handles()

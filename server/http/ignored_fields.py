@@ -1,0 +1,141 @@
+"""Ignored fields: what a request has and its operation does not know, and how the response and the server report it.
+
+Unknown fields are accepted (specs/DECISIONS.md, request-bodies). A misspelt field must not be lost without a word: the
+response names it in the header `Leyden-Ignored`, and the event journal in the entry of the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from leyden.server.contract.schemas import parts, properties
+from leyden.server.contract.types import Operation
+from leyden.server.spelling import closest
+
+HEADER = b"leyden-ignored"
+
+_MAX_NAMED = 8
+_MAX_NAME_LENGTH = 40
+_MAX_SEEN = 100
+
+
+class IgnoredField(NamedTuple):
+    """One body field or query parameter that was ignored, its name cut to 40 characters.
+
+    `did_you_mean` is a similar name that the operation knows. `always` is the fixed value that the resource has in this
+    field, if the request has another one.
+    """
+
+    name: str
+    did_you_mean: str | None = None
+    always: str | None = None
+
+    def to_item(self) -> str:
+        """An item of a structured field (RFC 9651), such as `"callback_url";did-you-mean="callbackUrl"`."""
+        hints = {"did-you-mean": self.did_you_mean, "always": self.always}
+        given = (f";{key}={_string(value)}" for key, value in hints.items() if value is not None)
+        return _string(self.name) + "".join(given)
+
+    def to_facts(self) -> dict[str, str]:
+        """JSON for the event journal: `name`, and `didYouMean` or `always` if there is one."""
+        facts = {"name": self.name, "didYouMean": self.did_you_mean, "always": self.always}
+        return {key: value for key, value in facts.items() if value is not None}
+
+    def in_words(self) -> str:
+        """For people, in printable ASCII: `"callback_url" is ignored; did you mean "callbackUrl"?`"""
+        hint = "" if self.did_you_mean is None else f"; did you mean {_string(self.did_you_mean)}?"
+        if self.always is not None:
+            hint = f"; it is always {_string(self.always)}"
+        return f"{_string(self.name)} is ignored{hint}"
+
+
+def ignored_fields(operation: Operation, sent: Mapping[str, Any], known: Iterable[str]) -> tuple[IgnoredField, ...]:
+    """The names in `sent` that are not `known` to the operation, in the order of the request.
+
+    Only the first eight, those that are reported, have `did_you_mean`.
+    """
+    names = dict.fromkeys(known)
+    unused = [name for name in names if name not in sent]
+    constants = _constants(operation)
+    found: list[IgnoredField] = []
+    for name, value in sent.items():
+        if name not in names:
+            fixed = constants.get(name)
+            always = None if fixed is None or value == fixed else fixed
+            named = len(found) < _MAX_NAMED and always is None
+            found.append(IgnoredField(_cut(name), closest(name, unused) if named else None, always))
+    return tuple(found)
+
+
+def header_value(ignored: Sequence[IgnoredField]) -> bytes:
+    """The value of the header: a list of at most eight names (RFC 9651), and then `more` with the number of others."""
+    items = [field.to_item() for field in ignored[:_MAX_NAMED]]
+    if len(ignored) > _MAX_NAMED:
+        items.append(f"more;count={len(ignored) - _MAX_NAMED}")
+    return ", ".join(items).encode("ascii")
+
+
+def journal_facts(ignored: Sequence[IgnoredField]) -> list[dict[str, str]]:
+    """The facts for the event journal, of at most eight names."""
+    return [field.to_facts() for field in ignored[:_MAX_NAMED]]
+
+
+class IgnoredFields:
+    """The ignored fields of all requests since the service was built: at most 100 pairs of an operation and a name.
+
+    `report(operation, field)` is called with each pair once.
+    """
+
+    def __init__(self, report: Callable[[Operation, IgnoredField], None] | None = None) -> None:
+        self._report = report
+        self._seen: dict[tuple[str, str], tuple[Operation, IgnoredField]] = {}
+
+    def add(self, operation: Operation, ignored: Sequence[IgnoredField]) -> None:
+        """Record the ignored fields of one request."""
+        for field in ignored[:_MAX_NAMED]:
+            key = (operation.operation_id, field.name)
+            if key not in self._seen and len(self._seen) < _MAX_SEEN:
+                self._seen[key] = (operation, field)
+                if self._report is not None:
+                    self._report(operation, field)
+
+    def to_resources(self) -> list[dict[str, Any]]:
+        """JSON for the control plane, in the order of the first occurrence."""
+        return [
+            {
+                "operation": operation.operation_id,
+                "name": field.name,
+                "didYouMean": field.did_you_mean,
+                "always": field.always,
+            }
+            for operation, field in self._seen.values()
+        ]
+
+
+def _constants(operation: Operation) -> dict[str, str]:
+    """The fields of the operation's resource that have one fixed text, such as `unit`."""
+    found: dict[str, str] = {}
+    rule = operation.responses[200].rule
+    for data in () if rule is None else properties(rule.schema).get("data", ()):
+        for part in parts(data):
+            for name, schemas in properties(part).items():
+                for schema in schemas:
+                    if isinstance(schema.get("const"), str):
+                        found[name] = schema["const"]
+    return found
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _MAX_NAME_LENGTH else name[: _MAX_NAME_LENGTH - 3] + "..."
+
+
+def _string(text: str) -> str:
+    """A String of RFC 9651, or a Display String when the text is not printable ASCII."""
+    if text.isascii() and text.isprintable():
+        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    # RFC 9651, 4.1.11: percent-encoded UTF-8, in lower case; % and " are encoded too.
+    encoded = "".join(
+        chr(byte) if 0x20 <= byte < 0x7F and byte not in b'%"' else f"%{byte:02x}" for byte in text.encode()
+    )
+    return f'%"{encoded}"'

@@ -1,0 +1,143 @@
+"""Ignored fields: a request with a name that its operation does not know is accepted, and the name is reported."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+import httpx2
+import pytest
+
+from leyden import Sandbox
+from leyden.world.loopback import LoopbackResponse
+
+GOOD = {"amount": "1000", "description": "tea"}
+TIPS = {"minAmount": "1000", "maxAmount": "9000", "description": "Tips"}
+# A list of strings with parameters (RFC 9651), as far as this header uses it.
+_STRING = r'%?"(?:[^"\\]|\\.)*"'
+LIST = re.compile(rf"(?:{_STRING}|more)(?:;[a-z-]+=(?:{_STRING}|\d+))*(?:, |$)")
+
+
+def header(answer: LoopbackResponse) -> str | None:
+    value = dict(answer.headers).get(b"leyden-ignored")
+    if value is None:
+        return None
+    assert value == b"".join(part.group().encode("ascii") for part in LIST.finditer(value.decode("ascii")))
+    return value.decode("ascii")
+
+
+def create(sandbox: Sandbox, **more: Any) -> LoopbackResponse:
+    return sandbox.request("POST", "/v0/charges", {**GOOD, **more})
+
+
+@pytest.mark.parametrize(("name", "meant"), [
+    ("callback_url", "callbackUrl"), ("callbackURL", "callbackUrl"), ("callback", "callbackUrl"),
+    ("expires_in", "expiresIn"), ("expires", "expiresIn"), ("internal-id", "internalId"), ("amount_msat", None),
+    ("webhook", None), ("unit", None),
+])  # fmt: skip
+def test_the_response_names_an_ignored_field_and_the_one_that_was_meant(
+    sandbox: Sandbox, name: str, meant: str | None
+) -> None:
+    answer = create(sandbox, **{name: "msats"})
+    assert answer.status == 200
+    assert header(answer) == f'"{name}"' + (f';did-you-mean="{meant}"' if meant else "")
+
+
+def test_a_request_without_unknown_fields_has_no_such_header(sandbox: Sandbox) -> None:
+    assert header(create(sandbox, internalId="a", callbackUrl="http://shop.localhost/x", expiresIn=60)) is None
+
+
+def test_an_amount_in_another_unit_is_read_as_millisatoshis_and_the_response_says_so(sandbox: Sandbox) -> None:
+    answer = create(sandbox, unit="sats")
+    assert header(answer) == '"unit";always="msats"'
+    assert next(iter(sandbox.charges)).data["amount"] == "1000"
+
+
+@pytest.mark.parametrize(("name", "item"), [
+    ('a"b\\c', '"a\\"b\\\\c"'), ("f\u00fc%\"", '%"f%c3%bc%25%22"'), ("\r\nSet-Cookie: x", '%"%0d%0aSet-Cookie: x"'),
+    ("x" * 300, f'"{"x" * 37}..."'), ("", '""'),
+])  # fmt: skip
+def test_names_are_escaped_and_cut(sandbox: Sandbox, name: str, item: str) -> None:
+    assert header(create(sandbox, **{name: 1})) == item
+
+
+def test_at_most_eight_names_are_listed(sandbox: Sandbox) -> None:
+    listed = header(create(sandbox, **{f"x{number}": 1 for number in range(500)}))
+    assert listed == ", ".join(f'"x{number}"' for number in range(8)) + ", more;count=492"
+
+
+def test_a_change_and_a_static_charge_name_them_too(sandbox: Sandbox) -> None:
+    assert header(sandbox.request("POST", "/v0/static-charges", {**TIPS, "max_slots": 3})) == '"max_slots"'
+    static = sandbox.static_charges.create(**TIPS)
+    answer = sandbox.request("PATCH", f"/v0/static-charges/{static.id}", {"success_message": "Thanks", "status": "x"})
+    assert header(answer) == '"success_message";did-you-mean="successMessage", "status"'
+
+
+def test_the_lightning_operations_name_ignored_parameters(sandbox: Sandbox) -> None:
+    static = sandbox.static_charges.create(**TIPS)
+    for path in (f"/lnurlp/{static.id}?tag=x&tag=y", f"/lnurlp/{static.id}/invoice?amount=1000&tag=x"):
+        answer = sandbox.request("GET", path, None)
+        assert b'"status":"ERROR"' not in answer.body
+        assert header(answer) == '"tag"'
+    refused = sandbox.request("GET", f"/lnurlp/{static.id}/invoice?Amount=1000", None)
+    assert b'"status":"ERROR"' in refused.body
+    assert header(refused) == '"Amount";did-you-mean="amount"'
+    assert header(sandbox.request("GET", f"/lnurlp/{static.id}?%ff", None)) is None
+
+
+def test_a_repeated_request_is_answered_with_the_same_header(sandbox: Sandbox) -> None:
+    key = {"apikey": sandbox.api_key, "content-type": "application/json", "idempotency-key": "one"}
+    body = b'{"amount":"1000","description":"tea","callback_url":"http://shop.localhost"}'
+    first, again = (sandbox.request("POST", "/v0/charges", body, key) for _ in range(2))
+    assert header(first) == header(again) == '"callback_url";did-you-mean="callbackUrl"'
+
+
+def test_the_event_journal_names_them_in_the_entry_of_the_request(sandbox: Sandbox) -> None:
+    create(sandbox, callback_url="http://shop.localhost", unit="sats")
+    create(sandbox)
+    ignored, clean = sandbox.world.journal.entries(kind="request")
+    assert ignored.facts["ignored"] == [
+        {"name": "callback_url", "didYouMean": "callbackUrl"},
+        {"name": "unit", "always": "msats"},
+    ]
+    assert "ignored" not in clean.facts
+
+
+def test_the_control_plane_lists_each_of_them_once(sandbox: Sandbox) -> None:
+    for _ in range(2):
+        create(sandbox, callback_url="http://shop.localhost")
+    expected = [{"operation": "createCharge", "name": "callback_url", "didYouMean": "callbackUrl", "always": None}]
+    assert sandbox.ask("GET", "/sandbox/v1")["ignoredFields"] == expected
+    assert sandbox.ask("POST", "/sandbox/v1/reset", {})["ignoredFields"] == []
+
+
+def test_the_strict_overlay_refuses_and_declares_no_such_header() -> None:
+    with Sandbox(overlays=["strict"]) as sandbox:
+        assert create(sandbox, callback_url="http://shop.localhost").status == 400
+        paths = sandbox.world.config.contract.document["paths"]
+        declared = {
+            (path, method)
+            for path, item in paths.items()
+            for method, operation in item.items()
+            if method != "parameters" and "Leyden-Ignored" in operation["responses"]["200"].get("headers", {})
+        }
+        assert all(path.startswith(("/lnurlp", "/.well-known")) for path, _ in declared)
+
+
+def test_every_operation_that_sends_the_header_declares_it(sandbox: Sandbox) -> None:
+    for operation in sandbox.world.config.contract.operations.values():
+        ignores = operation.body is not None or operation.errors_as == "lnurl"
+        assert ("leyden-ignored" in operation.responses[200].headers) == ignores, operation.operation_id
+
+
+def test_a_server_logs_each_of_them_once(sandbox: Sandbox, caplog: pytest.LogCaptureFixture) -> None:
+    url = f"{sandbox.serve()}/v0/charges"
+    with caplog.at_level(logging.WARNING, "leyden"):
+        for field in ("callback_url", "callback_url", "unit", "\u001b[31m"):
+            httpx2.post(url, headers={"apikey": sandbox.api_key}, json={**GOOD, field: "sats"}).raise_for_status()
+    assert [record.getMessage() for record in caplog.records] == [
+        'POST /v0/charges: "callback_url" is ignored; did you mean "callbackUrl"?',
+        'POST /v0/charges: "unit" is ignored; it is always "msats"',
+        'POST /v0/charges: %"%1b[31m" is ignored',
+    ]
