@@ -25,6 +25,7 @@ from leyden.lightning.topology.graph import Graph
 from tests.benchmarks import walks
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.measuring import COST, RATE, SIZE, BenchmarkError, Goal, Row, alone, compared, in_turn
+from tests.support.set_receiver import finish, receive_sets
 
 PART = "network"
 _NODES = 6_006
@@ -51,6 +52,7 @@ def pay(graph: Graph, count: int, target: int | None) -> float:
     """Payments per CPU-second, of 1,000 sat in the median, one every 10 ms of the network's time."""
     engine = Engine(graph, 0, lambda name: sha256(name.encode()).digest(), conditions=NetworkConditions())
     payers = PaymentSessions(engine)
+    receive_sets(engine)
     ended: list[PaymentSession] = []
     payers.on_end = ended.append
     chance, nodes = np.random.default_rng(5), len(graph.names)
@@ -66,8 +68,7 @@ def pay(graph: Graph, count: int, target: int | None) -> float:
         order = PaymentSession(number, payer, (to + 1) % nodes if to == payer else to, amounts[number])
         order.gives_up_at = engine.now + 60_000
         payers.start(order)
-    while (due := engine.next_event_ms()) is not None:
-        engine.run(due)
+    finish(engine)
     spent = time.process_time() - began
     gc.unfreeze()
     engine.audit()

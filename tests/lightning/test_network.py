@@ -19,15 +19,21 @@ from leyden.lightning.routing.pathfinding import EdgePolicies, hop_fee
 from leyden.lightning.topology.generate import generate
 from leyden.lightning.topology.graph import from_edges
 from leyden.lightning.topology.import_graph import import_graph
+from tests.support.set_receiver import fail_incomplete_sets, receive_sets
 
 
 def secret(name: str) -> bytes:
     return sha256(name.encode()).digest()
 
 
+def sessions(engine: Engine) -> PaymentSessions:
+    receive_sets(engine)
+    return PaymentSessions(engine)
+
+
 def finish(engine: Engine) -> None:
-    while (due := engine.next_event_ms()) is not None:
-        engine.run(due)
+    while (due := engine.next_event_ms()) is not None or fail_incomplete_sets(engine):
+        engine.run(due or engine.now)
         engine.audit()
 
 
@@ -153,7 +159,7 @@ def test_a_file_of_core_lightning_is_read():
 def test_more_capacity_on_a_path_never_lowers_success(capacities, more, which, amount):
     def succeeds(sizes: list[int]) -> bool:
         engine = Engine(from_edges([(f"n{i}", f"n{i + 1}", size) for i, size in enumerate(sizes)]), 0, secret)
-        order = PaymentSessions(engine).start(PaymentSession(0, 0, len(sizes), amount * 1_000))
+        order = sessions(engine).start(PaymentSession(0, 0, len(sizes), amount * 1_000))
         finish(engine)
         return order.outcome == "SUCCEEDED"
 
@@ -164,7 +170,7 @@ def test_more_capacity_on_a_path_never_lowers_success(capacities, more, which, a
 def test_an_amount_too_large_for_one_channel_is_split():
     edges = [(end, middle, 40_000) for middle in ("x", "y", "z") for end in ("a", "b")]
     engine = Engine(from_edges(edges, shop="b"), 0, secret)
-    payers, graph = PaymentSessions(engine), engine.graph
+    payers, graph = sessions(engine), engine.graph
     order = payers.start(PaymentSession(0, graph.node_number("a"), graph.node_number("b"), 30_000_000))
     finish(engine)
     assert (order.outcome, order.received_msat) == ("SUCCEEDED", 30_000_000)
@@ -179,7 +185,7 @@ class PaymentsInTheNetwork(RuleBasedStateMachine):
         # Much that goes wrong: half the nodes slow, one HTLC in twenty stuck, nodes away a fifth of the time.
         conditions = NetworkConditions(slow_share=0.5, stuck_share=0.05, up_share=0.8)
         self.engine = Engine(generate("scale-free:30", seed), 0, secret, conditions=conditions)
-        self.payers = PaymentSessions(self.engine)
+        self.payers = sessions(self.engine)
         self.orders: list[PaymentSession] = []
         self.ended: list[int] = []
         self.payers.on_end = lambda order: self.ended.append(order.id)
@@ -206,6 +212,8 @@ class PaymentsInTheNetwork(RuleBasedStateMachine):
     @rule(span=st.sampled_from([0, 1, 100, 5_000, 200_000]))
     def wait(self, span: int) -> None:
         self.engine.run(self.engine.now + span)
+        if self.engine.next_event_ms() is None:
+            fail_incomplete_sets(self.engine)
 
     @rule(span=st.sampled_from([100, 5_000]), amount=st.sampled_from([10**6, 10**8]))
     def roll_back(self, span: int, amount: int) -> None:
@@ -240,8 +248,7 @@ class PaymentsInTheNetwork(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "engine"):
-            while (due := self.engine.next_event_ms()) is not None:
-                self.engine.run(due)
+            finish(self.engine)
             self.channels_add_up()
             assert len(self.ended) == len(self.orders)
             assert not any(self.engine.in_flight)

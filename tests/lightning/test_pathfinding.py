@@ -19,6 +19,7 @@ from leyden.lightning.routing.edge_costs import bucket_of
 from leyden.lightning.routing.shortest_path_trees import PRECOMPUTE_AFTER
 from leyden.lightning.topology.generate import generate
 from leyden.lightning.topology.graph import Graph, from_edges
+from tests.support.set_receiver import finish, receive_sets
 
 ROUGH = NetworkConditions(slow_share=0.3, stuck_share=0.02, up_share=0.9)
 
@@ -27,13 +28,9 @@ def secret(name: str) -> bytes:
     return sha256(name.encode()).digest()
 
 
-def finish(engine: Engine) -> None:
-    while (due := engine.next_event_ms()) is not None:
-        engine.run(due)
-
-
 def traffic(engine: Engine, count: int, *, reuse_hints: bool = True) -> tuple[PaymentSessions, list[PaymentSession]]:
     """Payments between random nodes, one every 50 ms."""
+    receive_sets(engine)
     payers, chance = PaymentSessions(engine, reuse_hints=reuse_hints), np.random.default_rng(4)
     sessions, nodes = [], len(engine.graph.names)
     for number in range(count):
@@ -168,6 +165,7 @@ def test_a_restored_snapshot_continues_to_the_same_end():
     assert open_sessions
     saved = dump_network(engine, open_sessions, payers.mission_control)
     fork = fork_engine(engine)
+    receive_sets(fork)
     others = PaymentSessions(fork, reuse_hints=False)
     fork_sessions, others.mission_control = restore_network(fork, saved, secret)
     fork.audit()
@@ -223,6 +221,7 @@ def sent(graph: Graph, payer: str, target: str, amount_msat: int) -> tuple[bool,
     engine = Engine(graph, 0, secret, conditions=IDEAL)
     session, paths = PaymentSession(0, graph.node_number(payer), graph.node_number(target), amount_msat), [[]]
     session.max_parts = 1
+    receive_sets(engine)
     payers = PaymentSessions(engine)
     payers.on_attempt = lambda shard: paths.append(shard.edges)
     payers.start(session)
@@ -308,6 +307,7 @@ def test_the_reference_bands_hold_on_other_networks(seed):
             payer = (target + int(chance.integers(1, 2_000))) % 2_000
             session = PaymentSession(number, payer, target, amount_msat)
             session.max_parts, session.max_attempts = 1, 15
+            receive_sets(engine)
             PaymentSessions(engine).start(session)
             finish(engine)
             reached += session.outcome == "SUCCEEDED"

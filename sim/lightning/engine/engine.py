@@ -18,7 +18,7 @@ from leyden.lightning.engine.network_conditions import (
     SampledConditions,
     attempt_seed,
 )
-from leyden.lightning.engine.shard import BACKWARD, FORWARD, Alarm, Shard
+from leyden.lightning.engine.shard import BACKWARD, FORWARD, Shard
 from leyden.lightning.engine.undo_log import UndoLog
 from leyden.lightning.failure_codes import CHANNEL_DISABLED, PERMANENT_CHANNEL_FAILURE, TEMPORARY_CHANNEL_FAILURE
 from leyden.lightning.routing.pathfinding import EdgePolicies, Route, Router
@@ -42,8 +42,8 @@ class Engine(UndoLog):
 
     Per edge: `balance` (of its source), `initial_balance`, `slots` (HTLCs in flight); per channel: `capacity`,
     `reserve`, `in_flight`. `on_arrival` decides on a shard that reached the end of its route, `on_return` is called
-    when its result reaches the payer, `on_alarm` for what `set_alarm` scheduled, `on_first_change` before the first
-    change in a commit. `intercept` may act on a shard at any hop. With `trace` each shard records its times.
+    when its result reaches the payer, `on_first_change` before the first change in a commit. `intercept` may act on a
+    shard at any hop. With `trace` each shard records its times.
     """
 
     # All that a commit may change by assignment; items of lists and dictionaries are recorded one by one.
@@ -71,7 +71,6 @@ class Engine(UndoLog):
         self.trace = trace
         self.on_arrival: Callable[[Shard], ReceiverDecision] = lambda shard: (SETTLED, 0, "")
         self.on_return: Callable[[Shard], None] = lambda shard: None
-        self.on_alarm: Callable[[Shard], None] = lambda shard: None
         self.on_first_change: Callable[[], None] | None = None
         self.intercept: InterceptHandler | None = None
         self.balance: list[int] = graph.local_msat.tolist()
@@ -106,10 +105,6 @@ class Engine(UndoLog):
             self._process((), until_ms)
         if until_ms > self.now:
             self.now = until_ms
-
-    def set_alarm(self, shard: Shard, after_ms: int) -> None:
-        """Call `on_alarm` with this shard after `after_ms`."""
-        self.queue.push(self.now + after_ms, Alarm(shard))
 
     def block_height(self) -> int:
         """The present block height."""
@@ -185,7 +180,7 @@ class Engine(UndoLog):
         self._process((shard,), -1)
         return shard
 
-    def _process(self, events: tuple[Any, ...], until_ms: int) -> None:
+    def _process(self, events: tuple[Shard, ...], until_ms: int) -> None:
         """Process these events, which are due now, and then those of the queue up to `until_ms`.
 
         All steps of an HTLC are in this one loop, and what they read is in local variables: the loop runs once for
@@ -204,8 +199,7 @@ class Engine(UndoLog):
             if now >= next_block:
                 least_expiry, next_block = self.block_height() + LEAST_BLOCKS, self.next_block
             for shard in events:
-                phase = shard.phase
-                if phase == FORWARD:
+                if shard.phase == FORWARD:
                     # The node at `hop` has the HTLC and offers it on its next edge; the receiver decides.
                     edges, hop = shard.edges, shard.hop + 1
                     if special:
@@ -248,7 +242,7 @@ class Engine(UndoLog):
                     if index in stuck and hop + 1 < len(edges):
                         self._drop(shard, hop, f"{self.graph.names[node]} never answered")
                         continue
-                elif phase == BACKWARD:
+                else:
                     # The result reaches the source of edge `hop`: its HTLC is fulfilled or failed.
                     edges, hop = shard.edges, shard.hop
                     if special:
@@ -276,9 +270,6 @@ class Engine(UndoLog):
                         continue
                     node = target[edges[hop] ^ 1]
                     index = shard.latency_seed + (hop + BACKWARD_HOPS) * HOP_STEP & INDEX_MASK
-                else:
-                    self.on_alarm(shard.shard)
-                    continue
                 # As `EventQueue.push` does, without the call.
                 at_ms = now + latencies_ms[node][index >> 4]
                 if at_ms in events_at:

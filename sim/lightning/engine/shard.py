@@ -7,7 +7,7 @@ from typing import Any
 from leyden.lightning.engine.undo_log import Recorded
 from leyden.lightning.routing.pathfinding import Route
 
-FORWARD, BACKWARD, ALARM = 0, 1, 2
+FORWARD, BACKWARD = 0, 1
 Times = tuple[tuple[int, int | None], ...]
 
 
@@ -44,13 +44,3 @@ class Shard(Recorded):
     def expiries(self) -> list[int]:
         """The block height at which the HTLC of each hop expires."""
         return [self.final_expiry + blocks for blocks in self.cltv_offsets]
-
-
-class Alarm:
-    """A scheduled call about a shard."""
-
-    __slots__ = ("phase", "shard")
-
-    def __init__(self, shard: Shard) -> None:
-        self.phase = ALARM
-        self.shard = shard

@@ -8,7 +8,7 @@ from typing import Any
 
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.event_queue import EventQueue
-from leyden.lightning.engine.shard import Alarm, Shard
+from leyden.lightning.engine.shard import Shard
 from leyden.lightning.engine.undo_log import UndoLog
 from leyden.lightning.payer.payment_session import PaymentSession
 from leyden.lightning.routing.mission_control import MissionControl
@@ -71,7 +71,6 @@ def session_row(session: PaymentSession) -> dict[str, Any]:
     return {
         **{name: getattr(session, name) for name in _SESSION_FIELDS},
         "policy_retries": sorted(session.policy_retries),
-        "waiting": [shard.id for shard in session.waiting],
     }
 
 
@@ -84,9 +83,9 @@ def shard_row(shard: Shard) -> dict[str, Any]:
     }
 
 
-def events_row(at_ms: int, items: tuple[Any, ...]) -> list[Any]:
-    """The events of one time, in order: each the word `shard` or `alarm` and the id of the shard."""
-    return [at_ms, [["alarm", item.shard.id] if isinstance(item, Alarm) else ["shard", item.id] for item in items]]
+def events_row(at_ms: int, items: tuple[Shard, ...]) -> list[Any]:
+    """The events of one time, in order: each the word `shard` and the id of the shard."""
+    return [at_ms, [["shard", shard.id] for shard in items]]
 
 
 def restore_network(
@@ -128,9 +127,7 @@ def restore_network(
         for hop in range(shard.hop + 1):
             engine.in_flight[shard.edges[hop] >> 1] += shard.amounts[hop]
             engine.slots[shard.edges[hop]] += 1
-    for row in saved["sessions"]:
-        sessions[row["id"]].waiting = tuple(engine.shards[number] for number in row["waiting"])
     for at_ms, items in saved["events"]:
-        for kind, number in items:
-            engine.queue.push(at_ms, Alarm(engine.shards[number]) if kind == "alarm" else engine.shards[number])
+        for _, number in items:
+            engine.queue.push(at_ms, engine.shards[number])
     return sessions, MissionControl.restore(engine, saved["mission_control"], engine.capacity)

@@ -7,22 +7,19 @@ from typing import Any
 from zlib import crc32
 
 from leyden.lightning.engine.engine import Engine
-from leyden.lightning.engine.htlc import SETTLED, WAITING
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.engine.undo_log import Recorded
-from leyden.lightning.failure_codes import CHANNEL_FAILURES, MPP_TIMEOUT
+from leyden.lightning.failure_codes import CHANNEL_FAILURES
 from leyden.lightning.payer.payment_scripts import MAX_PARTS
 from leyden.lightning.routing.mission_control import FailureInterpretation, MissionControl, interpret_failure
 from leyden.lightning.routing.pathfinding import SearchHint
 
 MIN_SHARD_MSAT = 10_000_000
-MPP_TIMEOUT_MS = 120_000
 FINAL_CLTV_BLOCKS = 80
 # Payers add some blocks to the invoice's final delta: a block may come meanwhile (LND: three).
 EXTRA_CLTV_BLOCKS = 3
 
 SUCCEEDED, TIMEOUT, NO_ROUTE = "SUCCEEDED", "TIMEOUT", "NO_ROUTE"
-_SETTLED = (SETTLED, 0, "")
 _NO_EDGES: frozenset[int] = frozenset()
 INSUFFICIENT_BALANCE, REFUSED, ERROR = "INSUFFICIENT_BALANCE", "INCORRECT_PAYMENT_DETAILS", "ERROR"
 
@@ -35,16 +32,16 @@ def fee_limit(amount_msat: int) -> int:
 class PaymentSession(Recorded):
     """One payment. `outcome` is None until it has ended. `pending_outcome` is the outcome unless a shard in flight
     succeeds; when it is set, no shard is sent any more. `policy_retries` are the edges whose policy failure was retried
-    once, `waiting` the shards at a receiver without invoices. `latency_seed` separates the latencies of sessions."""
+    once. `latency_seed` separates the latencies of sessions."""
 
     __slots__ = (
         "amount_msat", "attempt_count", "fee_limit_msat", "fees_msat", "final_cltv_blocks", "gives_up_at", "hint", "id",
         "latency_seed", "max_attempts", "max_parts", "min_shard_msat", "outcome", "parts_in_flight", "payer",
-        "pending_outcome", "policy_retries", "received_msat", "target", "waiting",
+        "pending_outcome", "policy_retries", "received_msat", "target",
     )  # fmt: skip
     recorded_fields = (
         "attempt_count", "fees_msat", "hint", "outcome", "parts_in_flight", "pending_outcome", "policy_retries",
-        "received_msat", "waiting",
+        "received_msat",
     )  # fmt: skip
 
     def __init__(self, id: Any, payer: int, target: int, amount_msat: int) -> None:
@@ -60,7 +57,6 @@ class PaymentSession(Recorded):
         self.pending_outcome: str | None = None
         self.policy_retries = _NO_EDGES
         self.hint: SearchHint | None = None
-        self.waiting: tuple[Shard, ...] = ()
 
 
 class PaymentSessions:
@@ -68,8 +64,7 @@ class PaymentSessions:
 
     `reuse_hints` keeps what a search found for the next attempt. Without it attempts are slower and depend only on what
     a snapshot contains. `on_attempt` is called with a shard that was sent, `on_attempt_end` with one that came back and
-    the interpretation of its failure, `on_end` with a session that ended. Unless `engine.on_arrival` is replaced, the
-    receiver has no invoices: it collects the shards of a session and settles them when they are complete.
+    the interpretation of its failure, `on_end` with a session that ended. `engine.on_arrival` is the receiver.
     """
 
     def __init__(self, engine: Engine, *, reuse_hints: bool = True) -> None:
@@ -79,9 +74,7 @@ class PaymentSessions:
         self.on_attempt: Callable[[Shard], None] | None = None
         self.on_attempt_end: Callable[[Shard, FailureInterpretation | None], None] | None = None
         self.on_end: Callable[[PaymentSession], None] | None = None
-        engine.on_arrival = self._collect
         engine.on_return = self._returned
-        engine.on_alarm = self._mpp_timed_out
 
     def start(self, session: PaymentSession, amounts: list[int] | None = None) -> PaymentSession:
         """Start a session, with parts of these amounts (msat) if given; the session may split them further."""
@@ -201,31 +194,3 @@ class PaymentSessions:
             session.outcome = session.pending_outcome
             if self.on_end is not None:
                 self.on_end(session)
-
-    # A receiver without invoices
-
-    def _collect(self, shard: Shard) -> tuple[str, int, str]:
-        session: PaymentSession = shard.owner
-        if not session.waiting and shard.amounts[-1] >= session.amount_msat:
-            return _SETTLED
-        self.engine.record_object(session)
-        received_msat = shard.amounts[-1] + sum(other.amounts[-1] for other in session.waiting)
-        if received_msat < session.amount_msat:
-            if not session.waiting:
-                self.engine.set_alarm(shard, MPP_TIMEOUT_MS)
-            session.waiting = (*session.waiting, shard)
-            return WAITING, 0, ""
-        earlier, session.waiting = session.waiting, ()
-        for other in earlier:
-            self.engine.resolve(other, True)
-        return SETTLED, 0, ""
-
-    def _mpp_timed_out(self, shard: Shard) -> None:
-        """BOLT 4: fail the shards of a set that is incomplete after the timeout."""
-        session: PaymentSession = shard.owner
-        if shard not in session.waiting:
-            return
-        self.engine.record_object(session)
-        incomplete, session.waiting = session.waiting, ()
-        for other in incomplete:
-            self.engine.resolve(other, False, MPP_TIMEOUT, "the other parts did not arrive in time")
