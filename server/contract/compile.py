@@ -9,7 +9,7 @@ from typing import Any
 from leyden.server.contract.delivery import compile_callback, is_json, json_schema
 from leyden.server.contract.examples import check_examples, media_examples
 from leyden.server.contract.extensions import Extensions
-from leyden.server.contract.json_pointer import child, contract_error, quoted
+from leyden.server.contract.json_pointer import child, contract_error
 from leyden.server.contract.lifecycle_rows import compile_lifecycle
 from leyden.server.contract.links import check_links
 from leyden.server.contract.schemas import Schemas, parts, properties
@@ -27,7 +27,6 @@ from leyden.server.contract.validate_document import DocumentIndex, validate_doc
 _METHODS = ("get", "post", "put", "patch", "delete")
 _KINDS = ("string", "integer", "boolean")
 _PLACES = ("path", "query", "header")
-_ERRORS_AS = ("problem", "lnurl")
 _PROBLEM = "application/problem+json"
 _IGNORED_HEADERS = ("accept", "content-type", "authorization")  # OpenAPI 3.1, Parameter Object: ignored by definition
 _OPERATION_ID = re.compile(r"[a-z][A-Za-z0-9]*")
@@ -85,18 +84,12 @@ class _Compiler:
             overlays=overlays,
             operations=operations,
             lifecycles=self._lifecycles,
-            body_limit=self._limit(limits, "bodyBytes"),
-            depth_limit=self._limit(limits, "depth"),
+            body_limit=int(limits["bodyBytes"]),
+            depth_limit=int(limits["depth"]),
             api_key_header=api_key_header,
             schemas=schemas,
             mock_unbound=mock_unbound,
         )
-
-    def _limit(self, limits: Any, key: str) -> int:
-        value = limits.get(key) if isinstance(limits, dict) else None
-        if type(value) is not int or value < 1:
-            raise contract_error(f"{self._root}/x-limits", f"{key} must be a whole number from 1, not {quoted(value)}")
-        return value
 
     def _api_key_header(self) -> str:
         location = f"{self._root}/components/securitySchemes"
@@ -164,8 +157,6 @@ class _Compiler:
                 location, f"operationId {name!r} must be camelCase letters and digits: it names the handler"
             )
         errors_as = node.get("x-errors-as", "problem")
-        if errors_as not in _ERRORS_AS:
-            raise contract_error(f"{location}/x-errors-as", f"must be problem or lnurl, not {quoted(errors_as)}")
         replies = self._replies(node["responses"], errors_as, f"{location}/responses")
         body = self._body(node.get("requestBody"), method, f"{location}/requestBody")
         return Operation(

@@ -12,7 +12,6 @@ from leyden.server.contract.types import CallbackRule, DeliveryRule
 from leyden.server.timestamps import parse_duration
 
 _EXPRESSION = re.compile(r"\{\$request\.body#(/[^{}]+)\}")
-_FORMS = ("flat", "envelope")
 _EVENT_HEADER = "leyden-event"
 
 
@@ -130,58 +129,22 @@ def _check_events(
 
 
 def _delivery(value: Mapping[str, Any], location: str) -> DeliveryRule:
-    for key in (
-        "events",
-        "form",
-        "attempts",
-        "jitter",
-        "retryAfterTimes",
-        "connectTimeout",
-        "timeout",
-        "inFlight",
-        "secretRotation",
-    ):
-        if key not in value:
-            raise contract_error(location, f"{key} is missing")
-    events = value["events"]
-    if not isinstance(events, dict) or not all(isinstance(event, str) for event in events.values()):
-        raise contract_error(f"{location}/events", f"must map states to the events' names, not {quoted(events)}")
-    if value["form"] not in _FORMS:
-        raise contract_error(f"{location}/form", f"must be flat or envelope, not {quoted(value['form'])}")
-    attempts = value["attempts"]
-    if not isinstance(attempts, list) or not attempts:
-        raise contract_error(f"{location}/attempts", "is empty; the first attempt is usually 0, so write at least [0]")
+    """The delivery rule; `extensions.schema.json` has checked the forms and bounds."""
     return DeliveryRule(
-        events=dict(events),
+        events=dict(value["events"]),
         form=value["form"],
-        delays_ms=tuple(_span(pause, f"{location}/attempts/{index}") for index, pause in enumerate(attempts)),
-        jitter=_number(value["jitter"], 0, f"{location}/jitter", below_one=True),
-        retry_after_times=_number(value["retryAfterTimes"], 1, f"{location}/retryAfterTimes"),
-        connect_timeout_ms=_span(value["connectTimeout"], f"{location}/connectTimeout", least_ms=1),
-        timeout_ms=_span(value["timeout"], f"{location}/timeout", least_ms=1),
-        in_flight=int(_number(value["inFlight"], 1, f"{location}/inFlight", whole=True)),
-        rotation_ms=_span(value["secretRotation"], f"{location}/secretRotation"),
+        delays_ms=tuple(map(parse_duration, value["attempts"])),
+        jitter=value["jitter"],
+        retry_after_times=value["retryAfterTimes"],
+        connect_timeout_ms=_timeout(value, "connectTimeout", location),
+        timeout_ms=_timeout(value, "timeout", location),
+        in_flight=int(value["inFlight"]),
+        rotation_ms=parse_duration(value["secretRotation"]),
     )
 
 
-def _span(value: Any, location: str, *, least_ms: int = 0) -> int:
-    try:
-        span = parse_duration(value)
-    except (ValueError, AttributeError):
-        raise contract_error(
-            location, f"{quoted(value)} is not a duration; write for example 5s, 5m, 2h or 0"
-        ) from None
-    if span < least_ms:
-        raise contract_error(
-            location, f"{quoted(value)} is too short; it must be {'at least 1ms' if least_ms else '0 or more'}"
-        )
-    return span
-
-
-def _number(value: Any, least: int, location: str, *, below_one: bool = False, whole: bool = False) -> float:
-    fits = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool) and value >= least
-    if not fits or (below_one and value >= 1):
-        expected = "in [0, 1)" if below_one else f"{'a whole number' if whole else 'a number'} from {least}"
-        raise contract_error(location, f"must be {expected}, not {quoted(value)}")
-    number: float = value
-    return number
+def _timeout(value: Mapping[str, Any], key: str, location: str) -> int:
+    span_ms = parse_duration(value[key])
+    if span_ms < 1:
+        raise contract_error(f"{location}/{key}", f"{quoted(value[key])} is too short; it must be at least 1ms")
+    return span_ms
