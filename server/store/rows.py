@@ -102,8 +102,12 @@ class RowStorage(TinyDBStorage):
     """Tables in memory, with commits. `JournalStorage` adds the file.
 
     `depth` counts the commits that are open inside one another. `touched` lists the tables that the open commit has
-    changed. After `rollback_only` is set, the open commit can only be rolled back.
+    changed. After `rollback_only` is set, the open commit can only be rolled back. `pre_commit_hook` is called before
+    each commit with changes is written; the rows that it puts belong to that commit. `is_durable` says whether the rows
+    are kept in a directory.
     """
+
+    is_durable = False
 
     def __init__(self, state: Snapshot | None = None) -> None:
         super().__init__()
@@ -114,8 +118,7 @@ class RowStorage(TinyDBStorage):
             name: TableData(self, name, table) for name, table in (state or {}).items()
         }
         self._commit = Commit(self)
-        self._after_rollback: list[Callable[[], None]] = []
-        self.pre_commit_hook: Callable[[], None] | None = None
+        self.pre_commit_hook: Callable[[], object] | None = None
         self.participants: tuple[CommitParticipant, ...] = ()
         self.participating: tuple[CommitParticipant, ...] = ()  # those that were registered when the commit started
 
@@ -127,7 +130,10 @@ class RowStorage(TinyDBStorage):
         return data
 
     def snapshot(self) -> Snapshot:
-        """Every table as plain data. Raises `StoreError` inside a commit, which may still be rolled back."""
+        """Every table as plain data. The cost is a copy of the outer dicts; the rows are shared.
+
+        Raises `StoreError` inside a commit, which may still be rolled back.
+        """
         if self.depth:
             raise StoreError("a snapshot inside a commit would hold changes that may be rolled back: take it outside")
         return {name: table.snapshot() for name, table in self.tables.items()}
@@ -135,16 +141,20 @@ class RowStorage(TinyDBStorage):
     # Commits
 
     def commit(self) -> Commit:
-        """Group the writes of a `with` block."""
+        """`with store.commit(): ...` makes all writes in it one commit: one journal line, or nothing.
+
+        An exception rolls the commit back and is raised again; so is `StorageUnavailable` when the disk refuses the
+        line. A commit inside another joins it.
+        """
         return self._commit
 
-    def on_rollback(self, callback: Callable[[], None]) -> None:
-        """Call `callback` after every rollback, so that data derived from rows can be discarded."""
-        self._after_rollback.append(callback)
+    def register(self, *participants: CommitParticipant) -> None:
+        """Replace the participants in commits: these, in this order, take part in every outermost commit from now on.
 
-    def set_pre_commit_hook(self, callback: Callable[[], None] | None) -> None:
-        """Call `callback` before each commit with changes is written; the rows that it puts belong to that commit."""
-        self.pre_commit_hook = callback
+        Inside a commit, the new participants get its `commit` if it succeeds, although they did not get its `begin`; if
+        it fails, the former ones get its `rollback`.
+        """
+        self.participants = participants
 
     def finish_commit(self) -> None:
         """End a commit that was written."""
@@ -162,8 +172,6 @@ class RowStorage(TinyDBStorage):
             table.rollback()
         self.touched.clear()
         self.rollback_only = False
-        for callback in self._after_rollback:
-            callback()
 
     # What a durable storage adds
 
@@ -184,11 +192,16 @@ class RowStorage(TinyDBStorage):
         return False
 
     def flush(self) -> None:
-        """Wait until every commit so far is on the disk."""
+        """Wait until every commit so far is on the disk. It may be called from another thread."""
 
     def maybe_sync(self, now_ms: int) -> bool:
         """Under the policy `interval`, flush when it is due; True if it did."""
         return False
 
     def compact(self) -> None:
-        """Rewrite the file without outdated rows."""
+        """Rewrite the journal without outdated rows."""
+
+    def close(self) -> None:
+        """Write everything to the disk and release the directory. Raises `StoreError` inside a commit."""
+        if self.depth:
+            raise StoreError("the store cannot be closed inside a commit: leave the commit first")

@@ -37,6 +37,8 @@ class JournalStorage(RowStorage):
     for every two changes at most, and a commit waits for one such step only; the last step waits for the disk.
     """
 
+    is_durable = True
+
     def __init__(
         self,
         directory: str | os.PathLike[str],
@@ -280,14 +282,16 @@ class JournalStorage(RowStorage):
     def close(self) -> None:
         """Write everything to the disk and release the directory. A second call does nothing.
 
-        Raises `StorageUnavailable` when the disk refuses: a crash of the machine may lose the last commits.
+        Raises `StoreError` inside a commit, and `StorageUnavailable` when the disk refuses: a crash of the machine may
+        lose the last commits.
         """
+        super().close()
         try:
             self._abort_compaction()
             if self._fd >= 0:
                 with suppress(OSError):
                     self._truncate()
-                if (self._torn or self._must_rewrite) and not self.depth:
+                if self._torn or self._must_rewrite:
                     self._rewrite()
                 self.flush()
         except OSError as error:

@@ -30,7 +30,7 @@ class GroupCommit:
         Returns at once when nothing is unsynced, and inside a commit: the owner of the commit waits when it is over.
         Raises `StorageUnavailable` in every waiting caller when the disk fails.
         """
-        if self._store.storage.depth or not self._store.unsynced:
+        if self._store.depth or not self._store.unsynced:
             return
         loop = asyncio.get_running_loop()
         # One future for each caller: a cancelled caller does not cancel the others.

@@ -25,19 +25,19 @@ class Transaction:
     It has no state of its own: one object serves every transaction of a world, and one inside another joins it.
     """
 
-    __slots__ = ("_clock", "_commit", "_lock", "_storage")
+    __slots__ = ("_clock", "_commit", "_lock", "_store")
 
     def __init__(self, lock: Lock, clock: VirtualClock, store: Store) -> None:
         self._lock = lock
         self._clock = clock
-        self._storage = store.storage
+        self._store = store
         self._commit = store.commit()
 
     def __enter__(self) -> None:
         self._lock.acquire()
         try:
             # Not inside another transaction: an event is a commit of its own, whatever becomes of the caller's.
-            if not self._storage.depth and self._clock.rate and self._clock.is_behind():
+            if not self._store.depth and self._clock.rate and self._clock.is_behind():
                 # What is due stays due while the disk refuses it; a caller that only reads may go on.
                 with suppress(StorageUnavailable):
                     self._clock.catch_up()

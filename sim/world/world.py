@@ -122,7 +122,7 @@ class World:
         config, saved, state = self.config, self.saved(self.store), self._components.state
         write = state.write if self.store.is_durable else None
         # Until every timer is set again, the rows about time and random streams stay as they are.
-        self.store.set_pre_commit_hook(write if saved is None else None)
+        self.store.pre_commit_hook = write if saved is None else None
         if saved is None:
             self.clock.set_rate(config.rate)
         else:
@@ -134,7 +134,7 @@ class World:
         for part in (self.service, self.faults, self.receivers, self.node, self.payments, self.traffic):
             part.resume()
         state.resume_time(saved)
-        self.store.set_pre_commit_hook(write)
+        self.store.pre_commit_hook = write
 
     def _register(self) -> None:
         """From now on take part in the store's commits. The world comes first: it undoes a reset as a whole."""
@@ -155,7 +155,7 @@ class World:
             self._install(self._before_reset)
             self._before_reset = None
             self._register()
-            self.store.set_pre_commit_hook(self._components.state.write if self.store.is_durable else None)
+            self.store.pre_commit_hook = self._components.state.write if self.store.is_durable else None
 
     # The server around it
 

@@ -9,7 +9,6 @@ import stat
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -33,7 +32,7 @@ class Disk:
     """A store with commit and flush only: each flush ends, or fails, when the test allows it."""
 
     def __init__(self) -> None:
-        self.storage = SimpleNamespace(depth=0)
+        self.depth = 0
         self.commits = self.synced = self.flushes = 0
         self.fails = False
         self.flush_started: asyncio.Queue[threading.Event] = asyncio.Queue()
@@ -139,7 +138,7 @@ def test_inside_a_commit_nobody_waits() -> None:
     async def scenario() -> None:
         disk = Disk()
         disk.commit()
-        disk.storage.depth = 1
+        disk.depth = 1
         await GroupCommit(disk).wait_durable()  # type: ignore[arg-type]
         assert disk.flushes == 0
 

@@ -44,7 +44,7 @@ def opened(data: str | Path | None = None) -> Sandbox:
 
 def persistent_state(sandbox: Sandbox) -> dict[str, Any]:
     """What a restart must keep: all rows, the time, the positions of the random streams, the events in order."""
-    tables = sandbox.world.store.storage.tables
+    tables = sandbox.world.store.tables
     return {
         "rows": {
             name: list(table.rows.values()) for name, table in sorted(tables.items()) if name != "world" and table.rows

@@ -25,7 +25,7 @@ from leyden.server.store import compaction, storage
 from leyden.server.store.journal import load
 from leyden.server.store.store import Store
 from leyden.server.store.table_data import TableData
-from tests.support.store_helpers import JOURNAL, loaded_rows, rows
+from tests.support.store_helpers import JOURNAL, CommitObserver, loaded_rows, rows
 
 
 class Thrown(Exception):
@@ -148,7 +148,7 @@ def test_a_commit_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
             store.table("passing").put({"id": "a"})
             store.db.drop_table("passing")
         assert len(lines(tmp_path)) == 1
-        assert not store.storage.depth
+        assert not store.depth
 
 
 def test_emptying_a_table_is_one_entry_however_many_rows_it_had(tmp_path: Path) -> None:
@@ -300,27 +300,13 @@ def test_a_rollback_that_was_interrupted_twice_is_completed_by_the_next_commit(
         assert [row["id"] for row in charges] == ["a", "d"]
 
 
-class CommitObserver:
-    """Records how commits end."""
-
-    def __init__(self) -> None:
-        self.ends: list[str] = []
-
-    def begin(self) -> None:
-        self.ends.clear()
-
-    def commit(self) -> None:
-        self.ends.append("commit")
-
-    def rollback(self, error: BaseException) -> None:
-        self.ends.append("rollback")
-
-
-def test_a_rollback_calls_the_registered_function(store: Store) -> None:
+def test_a_participant_sees_the_restored_rows_in_its_rollback(store: Store) -> None:
     heard: list[list[Any]] = []
     charges = store.table("charges")
     charges.put({"id": "a", "status": "pending"})
-    store.on_rollback(lambda: heard.append(charges.all()))
+    witness = Witness()
+    witness.rollback = lambda error: heard.append(charges.all())  # type: ignore[method-assign]
+    store.register(witness)
     complete(store, "a")
     assert heard == []
     with pytest.raises(Thrown):
@@ -356,11 +342,11 @@ def test_a_participant_is_notified_when_an_outermost_commit_begins_and_ends(stor
     with pytest.raises(StoreError) as doomed, store.commit(), suppress(Thrown):
         complete_new(store, "c", fails=True)
     assert witness.heard[4:] == ["begins", doomed.value]
-    store.set_pre_commit_hook(store.close)  # which refuses, so that the commit cannot be written down
+    store.pre_commit_hook = store.close  # which refuses, so that the commit cannot be written down
     with pytest.raises(StoreError) as refused:
         store.table("charges").put({"id": "d"})
     assert witness.heard[6:] == ["begins", refused.value]
-    store.set_pre_commit_hook(None)
+    store.pre_commit_hook = None
 
 
 def complete_new(store: Store, key: str, fails: bool = False) -> None:
@@ -371,11 +357,11 @@ def complete_new(store: Store, key: str, fails: bool = False) -> None:
 def test_what_belongs_to_every_commit_is_added_before_it_is_written(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         clock = store.table("world")
-        store.set_pre_commit_hook(lambda: clock.put({"id": "clock", "now": 5}))
+        store.pre_commit_hook = lambda: clock.put({"id": "clock", "now": 5})
         store.table("charges").put({"id": "a"})
         with store.commit():
             pass
-        store.set_pre_commit_hook(None)
+        store.pre_commit_hook = None
     assert lines(tmp_path) == [{"charges": [[1, {"id": "a"}]], "world": [[1, {"id": "clock", "now": 5}]]}]
 
 
@@ -480,7 +466,7 @@ def test_a_fork_shares_the_rows_and_a_pickled_one_the_values(store: Store) -> No
     store.table("charges").put({"id": "a", "nested": {"deep": [1]}})
     state = store.snapshot()
     fork = Store.from_snapshot(state)
-    assert fork.storage.tables["charges"].rows[1] is store.storage.tables["charges"].rows[1]
+    assert fork.tables["charges"].rows[1] is store.tables["charges"].rows[1]
     sent = Store.from_snapshot(pickle.loads(pickle.dumps(state)))
     assert sent.snapshot() == state
     fork.table("charges").update(lambda row: row["nested"]["deep"].append(2))

@@ -22,6 +22,7 @@ from leyden.server.store.store import Store
 from leyden.server.store.tinydb.table import IndexedTable
 from tests.support.store_helpers import (
     JOURNAL,
+    CommitObserver,
     failing,
     files_no_longer_than,
     load_size,
@@ -35,9 +36,9 @@ from tests.support.store_helpers import (
 
 @pytest.mark.parametrize("policy", ["os", "interval", "always"])
 def test_a_full_disk_refuses_the_current_commit_and_no_other(tmp_path: Path, policy: Policy) -> None:
-    rolled_back: list[str] = []
+    observer = CommitObserver()
     with Store.open(tmp_path, policy) as store:
-        store.on_rollback(lambda: rolled_back.append("notified"))
+        store.register(observer)
         charges = store.table("charges", indexes=["status"])
         charges.put({"id": "a", "status": "pending"})
         before = rows(store)
@@ -45,10 +46,10 @@ def test_a_full_disk_refuses_the_current_commit_and_no_other(tmp_path: Path, pol
         for room in range(40):
             with files_no_longer_than(size + room), pytest.raises(StorageUnavailable, match="nothing was accepted"):
                 charges.put({"id": "b", "status": "pending"})
+            assert observer.ends == ["rollback"]
             assert rows(store) == before == loaded_rows(tmp_path / JOURNAL)
             assert charges.row("a") is not None
             assert charges.find("status", "pending") == [{"id": "a", "status": "pending"}]
-        assert len(rolled_back) == 40
         assert charges.put({"id": "b", "status": "pending"})
     with Store.open(tmp_path) as store:
         assert [row["id"] for row in store.table("charges")] == ["a", "b"]
@@ -330,7 +331,7 @@ def test_a_flush_in_the_middle_of_a_compaction_waits_for_the_file_that_has_the_n
 ) -> None:
     with Store.open(tmp_path, "always", group_commit=True) as store:
         store.table("charges").put({"id": "a"})
-        old = store.storage._fd  # type: ignore[attr-defined]
+        old = store._fd  # type: ignore[attr-defined]
 
         def flush_meanwhile(directory: Path) -> None:
             """Another thread flushes after the rename and before the directory is synced."""
@@ -399,7 +400,7 @@ def test_at_every_moment_the_file_holds_what_memory_holds(
 
 def assert_counters_match_the_file(store: Store, path: Path) -> None:
     """The counters of an open journal equal those after reopening it."""
-    kept, found = store.storage, load(path)
+    kept, found = store, load(path)
     assert isinstance(kept, JournalStorage)
     assert (kept._size, kept._chain, kept._records) == (found.size, found.chain, found.records)
     assert kept._size == path.stat().st_size
@@ -428,7 +429,7 @@ def test_the_replaced_journal_is_freed_in_steps(tmp_path: Path, monkeypatch: pyt
     with Store.open(tmp_path) as store:
         charges = store.table("charges")
         charges.put({"id": "a", "fill": "x" * 2_500})
-        free, retired = lowest_free_descriptor(), store.storage._fd  # type: ignore[attr-defined]
+        free, retired = lowest_free_descriptor(), store._fd  # type: ignore[attr-defined]
         store.compact()
         sizes = []
         while lowest_free_descriptor() != retired and len(sizes) < 9:
@@ -479,7 +480,7 @@ def test_a_disk_that_refuses_compaction_leaves_the_old_journal(
     with Store.open(tmp_path) as store:
         charges = store.table("charges")
         real_write = os.write
-        journal_fd = store.storage._fd  # type: ignore[attr-defined]
+        journal_fd = store._fd  # type: ignore[attr-defined]
 
         def only_the_journal(fd: int, data: bytes) -> int:
             return real_write(fd, data) if fd == journal_fd else failing()

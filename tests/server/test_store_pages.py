@@ -175,7 +175,7 @@ def test_the_page_of_a_minute_is_found_without_reading_every_row() -> None:
     for number in range(5_000):
         charges.put({"id": number, "created_at": number})
     charges.page(since_ms=1)  # the dates are compared once
-    table = store.storage.tables["charges"]
+    table = store.tables["charges"]
     table.rows = rows = Looked(table.rows)
     charges.put({"id": 5_000, "created_at": 5_000})
     for change in ({"id": 7, "created_at": 7, "status": "paid"}, {"id": 4_000, "created_at": 4_000, "status": "paid"}):
@@ -302,7 +302,7 @@ def test_an_index_is_used_when_it_selects_at_most_a_quarter_of_the_rows() -> Non
     charges = store.table("charges", indexes=["project"])
     for number in range(1, 42):
         charges.put({"id": number, "project": "rare" if number <= 10 else "usual"})
-    table = store.storage.tables["charges"]
+    table = store.tables["charges"]
     assert list(table.newest_first({"project": "rare"}, None)) == [list(range(10, 0, -1))]
     charges.put({"id": 11, "project": "rare"})
     assert list(table.newest_first({"project": "rare"}, None)) == [list(range(41, 0, -1))]
@@ -312,7 +312,7 @@ def test_a_long_scan_uses_growing_batches() -> None:
     store = Store.memory()
     charges = store.table("charges")
     charges.insert_multiple([{"id": number} for number in range(20_000)])
-    strides = [len(ids) for ids in store.storage.tables["charges"].newest_first({}, None)]
+    strides = [len(ids) for ids in store.tables["charges"].newest_first({}, None)]
     assert sum(strides) == 20_000
     assert all(longer in (2 * stride, max(strides)) for stride, longer in pairwise(strides[:-1]))
     assert strides[0] < 1_000
@@ -406,7 +406,7 @@ def test_single_row_operations_never_iterate_over_the_table() -> None:
     for number in range(50):
         charges.put({"id": number, "status": "pending" if number % 10 == 0 else "completed"})
     charges.page()
-    table = store.storage.tables["charges"]
+    table = store.tables["charges"]
     table.rows = NotIterable(table.rows)
     assert store.table("charges", indexes=["status"]) is charges
     assert charges.insert({"id": "x"}) == 51
@@ -441,7 +441,7 @@ def test_an_index_knows_how_many_rows_have_a_value() -> None:
 def test_fields_that_the_service_looks_up_often_are_indexed() -> None:
     with Sandbox() as sandbox:
         tables = ("charges", "static_charges", "deliveries")
-        kept = {name: set(sandbox.world.store.storage.table_data(name).indexes) for name in tables}
+        kept = {name: set(sandbox.world.store.table_data(name).indexes) for name in tables}
         assert kept["charges"] >= {"payment_hash", "project", "internal_id", "status", "static_charge_id"}
         assert kept["static_charges"] >= {"project", "internal_id", "status", "user"}
         assert kept["deliveries"] >= {"resource_id", "endpoint_id"}

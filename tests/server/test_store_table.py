@@ -262,11 +262,11 @@ def as_data(store: Store) -> Any:
 
 
 def sequences(store: Store) -> Mapping[str, list[int]]:
-    return {name: list(table.rows) for name, table in store.storage.tables.items()}
+    return {name: list(table.rows) for name, table in store.tables.items()}
 
 
 def assert_indexes_match_the_rows(store: Store) -> None:
-    for name, table in store.storage.tables.items():
+    for name, table in store.tables.items():
         fresh = TableData(RowStorage(), name)
         for doc_id, row in table.rows.items():
             fresh.set(doc_id, row)
@@ -363,7 +363,7 @@ def test_the_usual_table_stays_in_the_order_of_its_ids() -> None:
     """While it is, a rollback of rows needs no record of their positions."""
     store = Store.memory()
     charges = store.table("charges")
-    table = store.storage.tables["charges"]
+    table = store.tables["charges"]
     charges.insert(Document({"id": "a"}, 1))
     for name in "bc":
         charges.put({"id": name})
@@ -374,7 +374,7 @@ def test_the_usual_table_stays_in_the_order_of_its_ids() -> None:
     assert table.ascending
     charges.insert(Document({"id": "x"}, 2))
     assert table.ascending is False
-    assert Store.from_snapshot(store.snapshot()).storage.tables["charges"].ascending is False
+    assert Store.from_snapshot(store.snapshot()).tables["charges"].ascending is False
     charges.truncate()
     charges.insert(Document({"id": "a"}, 1))
     assert table.ascending
@@ -392,7 +392,7 @@ def test_a_rollback_restores_rows_at_their_positions() -> None:
             lambda db: charges.delete("c"),
         )
     assert [row["id"] for row in charges] == ["a", "c"]
-    assert store.storage.tables["charges"].ascending
+    assert store.tables["charges"].ascending
 
 
 def test_a_table_is_given_its_key_and_indexes_with_its_name() -> None:

@@ -16,11 +16,27 @@ from leyden.server.store.store import Store
 JOURNAL = "charges.journal"
 
 
+class CommitObserver:
+    """A commit participant that records how a commit ends."""
+
+    def __init__(self) -> None:
+        self.ends: list[str] = []
+
+    def begin(self) -> None:
+        self.ends.clear()
+
+    def commit(self) -> None:
+        self.ends.append("commit")
+
+    def rollback(self, error: BaseException) -> None:
+        self.ends.append("rollback")
+
+
 def rows(store: Store) -> dict[str, dict[int, Any]]:
     """All rows, in their sequence."""
     return {
         name: dict(sorted(table.rows.items())) | {-1: list(table.rows)}
-        for name, table in store.storage.tables.items()
+        for name, table in store.tables.items()
         if table.exists
     }
 

@@ -78,7 +78,7 @@ class WorldState:
         self._streams = streams
         self._network = network
         self._rows = cast(TypedTable[Any], store.table(TABLE))
-        self._charges = store.storage.table_data("charges")
+        self._charges = store.table_data("charges")
 
     @staticmethod
     def saved(store: Store) -> Mapping[str, Any] | None:
