@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import re
 import sys
@@ -16,6 +15,7 @@ from leyden.harness.options import COMMANDS as HARNESS
 from leyden.harness.options import seed
 from leyden.server.callbacks.egress import MODES
 from leyden.server.errors import LeydenError
+from leyden.server.gc_pause import gc_paused
 from leyden.server.timestamps import parse_iso
 from leyden.server.version import VERSION
 
@@ -223,9 +223,9 @@ def _add_egress(command: argparse.ArgumentParser) -> None:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    # Until it listens: loading leaves no garbage, and the collector would take a third of the start.
-    gc.disable()
-    from leyden.devserver.serve import serve
+    # The collector would take a third of the start (`serve` pauses it again while it builds the worlds).
+    with gc_paused(freeze=True):
+        from leyden.devserver.serve import serve
 
     return serve(options)
 

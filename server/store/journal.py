@@ -10,7 +10,6 @@ A body that only Python's `json` can write exactly (an integer beyond 64 bits, h
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import shutil
@@ -22,6 +21,7 @@ from zlib import crc32
 import orjson
 
 from leyden.server.errors import StoreError
+from leyden.server.gc_pause import gc_paused
 from leyden.server.store.lock import Lock
 from leyden.server.store.table_data import Row
 
@@ -90,27 +90,21 @@ def load(path: Path) -> LoadedJournal:
     Raises `DamagedJournal` for any other damage, and `StoreError` for a format newer than this program's.
     """
     loaded = LoadedJournal()
-    collecting = gc.isenabled()
-    gc.disable()  # A hundred thousand new rows contain no garbage, and the collector would double the time.
-    try:
-        with path.open("rb", buffering=1 << 20) as lines:
-            for number, line in enumerate(lines, 1):
-                try:
-                    if line[-1:] != b"\n":
-                        _drop_unfinished(line, number, loaded, path)
-                        break
-                    body, chain = _decode_line(line, loaded.chain)
-                    if number == 1:
-                        _check_version(body, path)
-                    else:
-                        _replay(body, loaded)
-                except _Damage as damage:
-                    raise DamagedJournal(path, number, loaded.size, str(damage)) from None
-                loaded.chain = chain
-                loaded.size += len(line)
-    finally:
-        if collecting:
-            gc.enable()
+    with gc_paused(), path.open("rb", buffering=1 << 20) as lines:  # every row that is read stays
+        for number, line in enumerate(lines, 1):
+            try:
+                if line[-1:] != b"\n":
+                    _drop_unfinished(line, number, loaded, path)
+                    break
+                body, chain = _decode_line(line, loaded.chain)
+                if number == 1:
+                    _check_version(body, path)
+                else:
+                    _replay(body, loaded)
+            except _Damage as damage:
+                raise DamagedJournal(path, number, loaded.size, str(damage)) from None
+            loaded.chain = chain
+            loaded.size += len(line)
     return loaded
 
 

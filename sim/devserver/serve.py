@@ -17,6 +17,7 @@ from leyden.extras import require
 from leyden.server.callbacks.egress import Egress
 from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.errors import LeydenError, StoreError
+from leyden.server.gc_pause import gc_paused
 from leyden.server.http.projects import check_key
 from leyden.server.store.store import Store
 from leyden.server.system.clock import random_seed, system_time_ms
@@ -52,12 +53,11 @@ def serve(options: argparse.Namespace) -> int:
     egress = _egress(options, url, public_url)
     worlds: dict[str, World] = {}
     try:
-        for index, key in enumerate(keys):
-            worlds[key] = _world_for_key(options, key, index, public_url, egress)
-        app = MultiTenantApp(worlds, sync_clock=system_time_ms if options.durability == "interval" else None)
-        gc.freeze()  # what was loaded stays: the collector need not examine it
+        with gc_paused(freeze=True):  # what is loaded until the first request stays
+            for index, key in enumerate(keys):
+                worlds[key] = _world_for_key(options, key, index, public_url, egress)
+            app = MultiTenantApp(worlds, sync_clock=system_time_ms if options.durability == "interval" else None)
         gc.set_threshold(_GC_THRESHOLD)
-        gc.enable()
         run_server(app, listener, ready=lambda: _announce(options, url, worlds))
     finally:
         listener.close()

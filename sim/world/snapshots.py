@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from leyden.errors import ForkError
 from leyden.server.contract.load import known_overlays, load_contract
 from leyden.server.contract.types import Contract
+from leyden.server.gc_pause import gc_paused
 from leyden.server.store.store import Store
 from leyden.server.store.table_data import TableSnapshot
 from leyden.world.config import WorldConfig, chosen_network, packaged_contract
-from leyden.world.gc_pause import gc_paused
 from leyden.world.persistence.former_formats import upgraded_snapshot
 from leyden.world.world import World
 
@@ -39,7 +39,7 @@ def fork_world(world: World, label: str, *, reseed: int | None = None) -> World:
         raise ForkError(
             "this world sends its callbacks to the network, and a response returns to one world only: fork a Sandbox"
         )
-    with world.lock, gc_paused():
+    with world.lock, gc_paused():  # the copies of the tables stay
         tables = {name: table for name, table in world.store.snapshot().items() if name not in _OWN_TABLES}
         fork = World(
             replace(world.config, rate=world.clock.rate),

@@ -11,12 +11,12 @@ from typing import Any, Protocol, TypeVar
 from leyden.callbacks.transport import ExternalTransport
 from leyden.server.contract.types import Operation
 from leyden.server.errors import StorageUnavailable
+from leyden.server.gc_pause import gc_paused
 from leyden.server.http.ignored_fields import IgnoredField
 from leyden.server.store.store import Store
 from leyden.world.clock import Fired, VirtualClock
 from leyden.world.components import Components, Environment, build
 from leyden.world.config import WorldConfig
-from leyden.world.gc_pause import gc_paused
 from leyden.world.persistence.former_formats import upgrade
 from leyden.world.persistence.world_state import WorldState
 
@@ -86,7 +86,7 @@ class World:
             wait_durable=wait_durable,
             control_handlers=None if control_handlers is None else lambda: control_handlers(self),
         )
-        with gc_paused():
+        with gc_paused():  # a timer and a callback for every open row: all of them stay
             upgrade(store)
             self._install(build(config, self._environment, fork_of=None if fork_of is None else fork_of.payments))
             self._resume()

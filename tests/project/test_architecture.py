@@ -23,6 +23,7 @@ LAYERS: list[tuple[str, ...]] = [
     (
         "server",
         "server.errors",
+        "server.gc_pause",
         "server.money",
         "server.timestamps",
         "server.version",
@@ -49,7 +50,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("server.app", "server.service"),
     ("server.system",),
     ("errors", "extras", "repr_tables"),
-    ("world.timers", "world.clock", "world.rng", "world.loopback", "world.gc_pause", "world.merged_openapi"),
+    ("world.timers", "world.clock", "world.rng", "world.loopback", "world.merged_openapi"),
     ("world.event_journal", "lightning"),
     ("world.transaction",),
     ("callbacks",),
