@@ -25,10 +25,9 @@ from leyden.lab.drawings import (
     timeline,
 )
 from leyden.lab.drawings.charge_events import charge_events
-from leyden.lab.drawings.mermaid import mermaid_text
 from leyden.lab.drawings.networks import compact
 from leyden.lab.drawings.svg import COLOURS, sat
-from leyden.lab.drawings.text_metrics import PLAIN, TextRun, clean, clip, text_width, wrap_runs
+from leyden.lab.drawings.text_metrics import PLAIN, TextRun, clean, clip, mermaid_text, text_width, wrap_runs
 
 SVG = "{http://www.w3.org/2000/svg}"
 START = "2030-01-01T09:00:00Z"

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from leyden.errors import DrawingError
 from leyden.lab.drawings.drawing import Drawing
-from leyden.lab.drawings.svg import BAD, COLOURS, GOOD, OPEN, OTHER, WAIT, coord, line, svg_root, text_at
-from leyden.lab.drawings.text_metrics import TextRun, clean
-from leyden.server.html import Html, tag
+from leyden.lab.drawings.svg import BAD, GOOD, MARGIN, OPEN, OTHER, WAIT, line, rect, svg_root, text_at
+from leyden.lab.drawings.text_metrics import clean
+from leyden.server.html import Html
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _TONES = (OPEN, OTHER, WAIT, GOOD, BAD)
 _MOST_ROWS = 40
-_MARGIN, _NAMES, _LENGTH, _FIGURES = 18, 150, 440, 92
+_NAMES, _LENGTH, _FIGURES = 150, 440, 92
 _BAR, _GAP = 15.0, 11.0
 _BLOCKS = 30
 
@@ -80,44 +80,38 @@ def _svg(
     whole: float,
     written: list[list[str]],
 ) -> Html:
-    width = _MARGIN * 2 + _NAMES + _LENGTH + _FIGURES
-    drawn: list[Html] = [text_at(_MARGIN, 30, [TextRun(title, bold=True)], max_width=width - 2 * _MARGIN, size=16)]
+    width, left = MARGIN * 2 + _NAMES + _LENGTH + _FIGURES, float(MARGIN + _NAMES)
+    drawn = [text_at(MARGIN, 30, title, width - 2 * MARGIN, bold=True, size=16)]
     top = 50.0
     if len(columns) > 1:
-        step = (width - 2 * _MARGIN) / len(columns)
+        step = (width - 2 * MARGIN) / len(columns)
         for place, column in enumerate(columns):
-            x = _MARGIN + place * step
-            drawn.append(_bar(x, top - 3, 12, _TONES[place]))
-            drawn.append(text_at(x + 18, top + 8, column, max_width=step - 24, size=12))
+            x = MARGIN + place * step
+            drawn.append(_bar(x, top - 3, 12, place))
+            drawn.append(text_at(x + 18, top + 8, column, step - 24, size=12))
         top += 28
-    y, left = top, float(_MARGIN + _NAMES)
+    y = top
     for number, row in enumerate(rows):
         tall = _BAR * len(columns)
-        drawn.append(
-            text_at(left - 10, y + tall / 2 + 4, [TextRun(row, bold=True)], max_width=_NAMES - 12, anchor="end")
-        )
+        drawn.append(text_at(left - 10, y + tall / 2 + 4, row, _NAMES - 12, bold=True, anchor="end"))
         for place in range(len(columns)):
             figure, down = figures[number][place], y + place * _BAR
-            long = 0.0 if isnan(figure) else figure / whole * _LENGTH
-            edge = long
-            drawn.append(_bar(left, down, long, _TONES[place]))
+            edge = 0.0 if isnan(figure) else figure / whole * _LENGTH
+            drawn.append(_bar(left, down, edge, place))
             if len(ends) == 2 and not any(isnan(end[number][place]) for end in ends):
                 one, other = (left + end[number][place] / whole * _LENGTH for end in ends)
                 middle = down + (_BAR - 3) / 2
                 drawn.append(line(one, middle, other, middle, width=1.4))
                 drawn += [line(x, middle - 3, x, middle + 3, width=1.4) for x in (one, other)]
                 edge = max(edge, other - left)
-            drawn.append(
-                text_at(left + edge + 7, down + 10.5, written[number][place], max_width=_FIGURES - 12, size=11.5)
-            )
+            drawn.append(text_at(left + edge + 7, down + 10.5, written[number][place], _FIGURES - 12, size=11.5))
         y += tall + _GAP
     drawn.append(line(left, top - 4, left, y - _GAP + 1, stroke_opacity=".5"))
     return svg_root(width, y + 4, f"{title}: {len(rows)} rows of bars", *drawn)
 
 
-def _bar(x: float, y: float, long: float, tone: str) -> Html:
-    size = {"x": coord(x), "y": coord(y), "width": coord(long), "height": coord(_BAR - 3), "rx": "2"}
-    return tag("rect", **size, fill=COLOURS[tone], fill_opacity=".8")
+def _bar(x: float, y: float, long: float, column: int) -> Html:
+    return rect(x, y, long, _BAR - 3, 2, _TONES[column], ".8")
 
 
 def _text(

@@ -52,6 +52,11 @@ class ChargeEvents:
     shown_before_gap: int
     omitted: int
 
+    @property
+    def title(self) -> str:
+        """The title of a drawing of the Charge."""
+        return f"Charge of {sat(self.charge['amount_msat'])}"
+
 
 class Transition(NamedTuple):
     """A trigger that changed the state of a resource, or was refused (`to` is then None)."""

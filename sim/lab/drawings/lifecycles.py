@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -9,16 +10,16 @@ from typing import Any
 from leyden.errors import DrawingError
 from leyden.lab.drawings.charge_events import Transition, state_tone, transitions_of
 from leyden.lab.drawings.drawing import Drawing
-from leyden.lab.drawings.mermaid import mermaid_text
-from leyden.lab.drawings.svg import MONO, clock_time, coord, day, pill, svg_root, text_at
-from leyden.lab.drawings.text_metrics import TextRun, clean, text_width
+from leyden.lab.drawings.svg import MARGIN, MONO, NOTE_LINE, clock_time, coord, day, notes, pill, svg_root, text_at
+from leyden.lab.drawings.text_metrics import clean, mermaid_text, text_width
 from leyden.server.charges.lifecycle import CREATION
 from leyden.server.docs.lifecycle_diagram import Taken, lifecycle_svg
-from leyden.server.html import Html
+from leyden.server.html import Html, text
 from leyden.world.world import World
 
-_MARGIN, _TOP, _LINE = 18, 62, 17
+_TOP = 62
 _MOST_NOTES = 8
+_SIZE = re.compile(r' (?:width|height)="([^"]*)"')
 
 Row = Mapping[str, Any]
 
@@ -35,39 +36,39 @@ def lifecycle(world: World, resource: str, resource_id: str | None = None) -> Dr
     rows = world.service.charges.charges if resource == "Charge" else world.service.static_charges.static_charges
     table = lifecycles[resource]
     if resource_id is None:
-        taken, title, notes = _of_all(world, resource, list(rows))
+        taken, title, noted = _of_all(world, resource, list(rows))
         status = None
     else:
         row = rows.row(resource_id)
         if row is None:
             raise DrawingError(f"there is no {resource} {resource_id!r} in this world: give the id of an existing one")
         status = row["status"]
-        taken, notes = _of_one(transitions_of(world, resource, resource_id, row), row)
+        taken, noted = _of_one(transitions_of(world, resource, resource_id, row), row)
         title = f"{_resource_name(resource, 1)} {resource_id}"
-    svg = _sheet(lifecycle_svg(table, taken), title, status, state_tone(table, status or table.initial), notes)
-    return Drawing(svg, _mermaid(world, resource, taken), _text(title, status, taken, notes))
+    svg = _sheet(lifecycle_svg(table, taken), title, status, state_tone(table, status or table.initial), noted)
+    return Drawing(svg, _mermaid(world, resource, taken), _text(title, status, taken, noted))
 
 
 def _of_one(transitions: list[Transition], row: Row) -> tuple[Taken, list[str]]:
     """The transitions of one resource with their times; a repeated one shows its number and the last time."""
     times: dict[tuple[str, str, str], list[int]] = {}
     entered: dict[str, int] = {}
-    notes: list[str] = []
+    noted: list[str] = []
     for transition in transitions:
         if transition.to is None:
-            notes.append(f"{clock_time(transition.at)}  {transition.trigger} was refused: {transition.because}")
+            noted.append(f"{clock_time(transition.at)}  {transition.trigger} was refused: {transition.because}")
             continue
         times.setdefault((transition.source, transition.trigger, transition.to), []).append(transition.at)
         if transition.source != transition.to:
             entered[transition.to] = transition.at
     if not transitions:
-        notes.append("the journal no longer has the transitions to this state")
-    noted = {move: (f"{len(at)} × " if len(at) > 1 else "") + clock_time(at[-1]) for move, at in times.items()}
+        noted.append("the journal no longer has the transitions to this state")
+    times_of = {move: (f"{len(at)} × " if len(at) > 1 else "") + clock_time(at[-1]) for move, at in times.items()}
     states = {state: clock_time(at) for state, at in entered.items()}
     states.setdefault(row["status"], "now")
     if transitions:
-        notes.insert(0, f"created {day(row['created_at'])} {clock_time(row['created_at'])} UTC")
-    return Taken(noted, states, frozenset({row["status"]})), notes
+        noted.insert(0, f"created {day(row['created_at'])} {clock_time(row['created_at'])} UTC")
+    return Taken(times_of, states, frozenset({row["status"]})), noted
 
 
 def _of_all(world: World, resource: str, rows: list[Row]) -> tuple[Taken, str, list[str]]:
@@ -86,16 +87,16 @@ def _of_all(world: World, resource: str, rows: list[Row]) -> tuple[Taken, str, l
             taken[state_of[entry.subject], entry.kind, status] += 1
             state_of[entry.subject] = status
     standing = Counter(row["status"] for row in rows)
-    notes = [f"{trigger} was refused {count} ×: {code}" for (trigger, code), count in refused.items()]
+    noted = [f"{trigger} was refused {count} ×: {code}" for (trigger, code), count in refused.items()]
     lost = sum(state_of[row["id"]] != row["status"] for row in rows)
     if lost:
-        notes.insert(0, f"the journal no longer has the transitions of {lost} of them")
+        noted.insert(0, f"the journal no longer has the transitions of {lost} of them")
     if not rows:
-        notes = ["there are no resources yet, so no transition is marked"]
+        noted = ["there are no resources yet, so no transition is marked"]
     entered = {to for _, _, to in taken} | standing.keys()
     states = {state: f"{standing[state]} now" if standing[state] else "none now" for state in sorted(entered)}
     marked = Taken({move: f"{count} ×" for move, count in taken.items()}, states, frozenset(standing))
-    return marked, f"{len(rows) or 'No'} {_resource_name(resource, len(rows))}{'' if rows else ' yet'}", notes
+    return marked, f"{len(rows) or 'No'} {_resource_name(resource, len(rows))}{'' if rows else ' yet'}", noted
 
 
 def _resource_name(resource: str, count: int) -> str:
@@ -103,48 +104,29 @@ def _resource_name(resource: str, count: int) -> str:
     return words if count == 1 else f"{words}s"
 
 
-def _sheet(inner: Html, title: str, status: str | None, tone: str, notes: list[str]) -> Html:
+def _sheet(inner: Html, title: str, status: str | None, tone: str, noted: list[str]) -> Html:
     """The diagram under a heading, with notes below."""
-    size = dict(
-        part.split("=", 1) for part in inner.partition(">")[0].split(" ") if part.startswith(("width=", "height="))
-    )
-    wide, tall = (float(size[side].strip('"')) for side in ("width", "height"))
-    width = max(wide, 480.0) + 2 * _MARGIN
-    left = (width - wide) / 2
-    placed = Html(
-        inner.replace("<svg ", f'<svg x="{coord(left)}" y="{_TOP - 14}" ', 1).replace(
-            'class="mono"', f'font-family="{_MONO}"'
-        )
-    )
-    shown = notes[:_MOST_NOTES]
-    if len(notes) > len(shown):
-        shown[-1] = f"{len(notes) - len(shown) + 1} more are left out"
-    head = [text_at(_MARGIN, 30, [TextRun(title, bold=True)], max_width=width - 2 * _MARGIN - 110, size=15)]
+    wide, tall = (float(found) for found in _SIZE.findall(inner, 0, inner.index(">")))
+    width = max(wide, 480.0) + 2 * MARGIN
+    placed = inner.replace("<svg ", f'<svg x="{coord((width - wide) / 2)}" y="{_TOP - 14}" ', 1)
+    placed = placed.replace('class="mono"', f'font-family="{text(MONO)}"')
+    shown = noted[:_MOST_NOTES]
+    if len(noted) > len(shown):
+        shown[-1] = f"{len(noted) - len(shown) + 1} more are left out"
+    head = [text_at(MARGIN, 30, title, width - 2 * MARGIN - 110, bold=True, size=15)]
     if status is not None:
-        beside = min(_MARGIN + text_width(clean(title), 15, bold=True) + 10, width - _MARGIN - 100)
-        head.append(pill(beside, 29, status, tone)[0])
+        beside = min(MARGIN + text_width(clean(title), 15, bold=True) + 10, width - MARGIN - 100)
+        head.append(pill(beside, 29, status, tone))
     foot = _TOP + tall + 4
-    below = [
-        text_at(_MARGIN, foot + place * _LINE, [TextRun(note, soft=True)], max_width=width - 2 * _MARGIN, size=11.5)
-        for place, note in enumerate(shown)
-    ]
-    height = foot + len(shown) * _LINE + 4
-    return svg_root(width, height, f"The lifecycle of {title}, with the path taken", *head, placed, *below)
+    height, what = foot + len(shown) * NOTE_LINE + 4, f"The lifecycle of {title}, with the path taken"
+    return svg_root(width, height, what, *head, Html(placed), *notes(shown, foot, width))
 
 
-_MONO = MONO.replace("'", "&#x27;")
-
-
-def _text(title: str, status: str | None, taken: Taken, notes: list[str]) -> str:
+def _text(title: str, status: str | None, taken: Taken, noted: list[str]) -> str:
     lines = [f"{title}, {status}" if status else title]
     lines += [f"  {source} --{trigger}--> {to}  {note}" for (source, trigger, to), note in taken.moves.items()]
     lines += [f"  {state}: {note}" for state, note in taken.states.items() if status is None]
-    return clean_lines([*lines, *(f"  {note}" for note in notes)])
-
-
-def clean_lines(lines: list[str]) -> str:
-    """Lines for a terminal, without control characters."""
-    return "\n".join(clean(line) for line in lines)
+    return "\n".join(clean(line) for line in [*lines, *(f"  {note}" for note in noted)])
 
 
 def _mermaid(world: World, resource: str, taken: Taken) -> str:

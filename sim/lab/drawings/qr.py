@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from itertools import groupby
 
 from leyden.errors import DrawingError
 from leyden.extras import require
 from leyden.lab.drawings.drawing import Drawing
-from leyden.lab.drawings.svg import coord, svg_root, text_at
-from leyden.lab.drawings.text_metrics import TextRun, clean, clip
+from leyden.lab.drawings.svg import coord, shape, svg_root, text_at
+from leyden.lab.drawings.text_metrics import clean, clip
 from leyden.server.html import tag
 
 # ISO/IEC 18004: a symbol needs a quiet zone of four modules.
 _QUIET = 4
 _MODULE, _LARGEST = 6.0, 460.0
-_SCHEME = "lightning:"
-_BECH32 = ("ln", "lightning:ln")
+_REQUEST = re.compile(r"(lightning:)?ln[a-z0-9]*")
 
 
 def qr(text: str) -> Drawing:
@@ -28,22 +28,13 @@ def qr(text: str) -> Drawing:
 
     if not text:
         raise DrawingError("there is nothing to draw: give a payment request, a link or any other text")
-    lower = text.lower()
-    request = (
-        lower.startswith(_BECH32)
-        and lower.isascii()
-        and lower.removeprefix(_SCHEME).isalnum()
-        and text in (lower, lower.upper())
-    )
-    written = text.upper() if request else text
+    written = text.upper() if text in (text.lower(), text.upper()) and _REQUEST.fullmatch(text.lower()) else text
+    content = written if written.isascii() else written.encode("utf-8", "replace")
     try:
-        code = segno.make_qr(
-            written.encode("utf-8", "replace") if not written.isascii() else written, boost_error=False
-        )
+        code = segno.make_qr(content, boost_error=False)
     except segno.DataOverflowError:
-        raise DrawingError(
-            f"a QR code holds at most 2,953 bytes, not the {len(written.encode())} of this text"
-        ) from None
+        size = len(written.encode())
+        raise DrawingError(f"a QR code holds at most 2,953 bytes, not the {size} of this text") from None
     matrix = [[bool(module) for module in row] for row in code.matrix]
     return Drawing(_svg(matrix, text), None, _text(matrix, text))
 
@@ -60,15 +51,12 @@ def _svg(matrix: list[list[bool]], text: str) -> str:
             if dark:
                 path.append(f"M{x} {y}h{wide}v1h-{wide}z")
             x += wide
-    card = tag("rect", x="8", y="8", width=coord(side), height=coord(side), rx="10", fill="#fff")
+    card = shape("rect", x=8, y=8, width=side, height=side, rx=10, fill="#fff")
     shift = coord(8 + _QUIET * module)
     dots = tag("path", d="".join(path), fill="#000", transform=f"translate({shift} {shift}) scale({module:.4f})")
-    label = [TextRun(text, mono=True, soft=True)]
-    caption = text_at(8 + side / 2, side + 26, label, max_width=side, size=11, anchor="middle")
-    edges = {"shape_rendering": "crispEdges"}
-    return svg_root(
-        side + 16, side + 38, f"QR code of {clip(clean(text), 400, 10)}", card, tag("g", dots, **edges), caption
-    )
+    code = tag("g", dots, shape_rendering="crispEdges")
+    caption = text_at(8 + side / 2, side + 26, text, side, mono=True, soft=True, size=11, anchor="middle")
+    return svg_root(side + 16, side + 38, f"QR code of {clip(clean(text), 400, 10)}", card, code, caption)
 
 
 def _text(matrix: list[list[bool]], text: str) -> str:

@@ -6,27 +6,15 @@ from typing import NamedTuple
 
 from leyden.lab.drawings.charge_events import ChargeEvents, charge_events
 from leyden.lab.drawings.drawing import Drawing
-from leyden.lab.drawings.mermaid import mermaid_text
 from leyden.lab.drawings.payment_events import CALLBACK, CLIENT, HOPS, NODE, PAYER, SERVICE, Event
-from leyden.lab.drawings.svg import (
-    GOOD,
-    OPEN,
-    arrow,
-    clock_time,
-    coord,
-    day,
-    dot,
-    line,
-    svg_root,
-    text_at,
-)
-from leyden.lab.drawings.text_metrics import PLAIN, TextRun, clean, text_width, wrap_runs
-from leyden.lab.drawings.timelines import charge_title, heading
+from leyden.lab.drawings.svg import GOOD, MARGIN, OPEN, arrow, clock_time, day, dot, line, rect, svg_root, text_at
+from leyden.lab.drawings.text_metrics import PLAIN, TextRun, clean, mermaid_text, text_width, wrap_runs
+from leyden.lab.drawings.timelines import heading
 from leyden.server.docs.tables import span_in_words
 from leyden.server.html import Html, tag
 from leyden.world.world import World
 
-_GUTTER, _MARGIN, _TOP = 124, 18, 76
+_GUTTER, _TOP = 124, 76
 _BOX_WIDE, _BOX_TALL = 112, 34
 _NARROWEST, _WIDEST = 128, 196
 _SIZE, _LINE, _LINES = 12, 15.5, 3
@@ -111,7 +99,7 @@ class _Sequence:
         self.participants = participants
         self.gaps = self._widths()
         self.xs = [_GUTTER + _BOX_WIDE / 2 + sum(self.gaps[:place]) for place in range(len(participants))]
-        self.width = _GUTTER + _BOX_WIDE / 2 + sum(self.gaps) + _MARGIN
+        self.width = _GUTTER + _BOX_WIDE / 2 + sum(self.gaps) + MARGIN
 
     def _gap_of(self, message: Message) -> int:
         """The gap between columns that holds a message's text: the last that it crosses, or the one right of it."""
@@ -134,21 +122,18 @@ class _Sequence:
         shown: int | None = None
         for place, message in enumerate(self.messages):
             if self.record.omitted and place == self._index_of_gap():
-                words = [TextRun(f"{self.record.omitted} events are left out here", bold=True)]
-                drawn.append(text_at(self.xs[0] + 12, y + 18, words, max_width=self.width, size=_SIZE))
+                words = f"{self.record.omitted} events are left out here"
+                drawn.append(text_at(self.xs[0] + 12, y + 18, words, self.width, bold=True, size=_SIZE))
                 y += 34
             if shown is not None and message.at - shown >= _NOTABLE_MS:
                 drawn.append(self._pause(y + 16, message.at - shown))
                 y += 26
-            label = wrap_runs(_runs(message), self.gaps[self._gap_of(message)] - 26, _SIZE, _LINES)
-            y += len(label) * _LINE + 13
+            lines = len(wrap_runs(_runs(message), self.gaps[self._gap_of(message)] - 26, _SIZE, _LINES))
+            y += lines * _LINE + 13
             if message.at != shown:
-                time = [TextRun(clock_time(message.at), mono=True)]
-                drawn.append(text_at(_MARGIN, y + 4, time, max_width=_GUTTER, size=11))
-            drawn.append(self._message(message, y, len(label)))
+                drawn.append(text_at(MARGIN, y + 4, clock_time(message.at), _GUTTER, mono=True, size=11))
+            drawn.append(self._message(message, y, lines))
             shown = message.at
-        if not self.messages:
-            drawn.append(text_at(_GUTTER, y + 20, "nothing has happened yet", max_width=400, size=_SIZE))
         foot = y + 22
         lifelines = [line(x, _TOP + _BOX_TALL, x, foot, stroke_opacity=".22") for x in self.xs]
         boxes = [self._box(place, _TOP) for place in range(len(self.participants))]
@@ -158,7 +143,7 @@ class _Sequence:
         what = f"Sequence diagram of a Charge: {len(self.messages)} messages, now {self.record.charge['status']}"
         width = max(self.width, 460.0)
         head = heading(self.record, width, f"{day(self.record.charge['created_at'])}  ")
-        return svg_root(width, foot + _MARGIN, what, *head, *lifelines, *boxes, *drawn)
+        return svg_root(width, foot + MARGIN, what, *head, *lifelines, *boxes, *drawn)
 
     def _index_of_gap(self) -> int:
         """The index of the message before which events are omitted."""
@@ -166,59 +151,39 @@ class _Sequence:
         return len(before) + sum(bool(event.response) for event in before)
 
     def _box(self, place: int, top: float) -> Html:
-        participant = self.participants[place]
-        x, left = self.xs[place], self.xs[place] - _BOX_WIDE / 2
-        size = {"x": coord(left), "y": coord(top), "width": str(_BOX_WIDE), "height": str(_BOX_TALL), "rx": "7"}
-        frame = tag(
-            "rect", **size, fill="currentColor", fill_opacity=".07", stroke="currentColor", stroke_opacity=".45"
-        )
-        name = [TextRun(_name(participant), bold=True)]
-        room = _BOX_WIDE - 10
-        role = {PAYER: "payer", CALLBACK: "receiver"}.get(participant[0])
-        if role is None or role == participant[1]:
-            return tag("g", frame, text_at(x, top + 21.5, name, max_width=room, anchor="middle"))
-        small = text_at(x, top + 28, [TextRun(role, soft=True)], max_width=room, size=10, anchor="middle")
-        return tag("g", frame, text_at(x, top + 16, name, max_width=room, anchor="middle"), small)
+        lane, name = self.participants[place]
+        x, room = self.xs[place], _BOX_WIDE - 10
+        frame = rect(x - _BOX_WIDE / 2, top, _BOX_WIDE, _BOX_TALL, 7, PLAIN, ".07", stroke_opacity=".45")
+        role = {PAYER: "payer", CALLBACK: "receiver"}.get(lane)
+        shown = _name(self.participants[place])
+        if role is None or role == name:
+            return tag("g", frame, text_at(x, top + 21.5, shown, room, bold=True, anchor="middle"))
+        small = text_at(x, top + 28, role, room, soft=True, size=10, anchor="middle")
+        return tag("g", frame, text_at(x, top + 16, shown, room, bold=True, anchor="middle"), small)
 
     def _pause(self, y: float, passed: int) -> Html:
-        words = [TextRun(f"{span_in_words(passed)} later", soft=True)]
-        text = text_at(_MARGIN, y + 4, words, max_width=_GUTTER - _MARGIN - 2, size=10.5)
-        return tag("g", text, line(_GUTTER, y, self.width - _MARGIN, y, stroke_dasharray="1.4 4", stroke_opacity=".5"))
+        words = text_at(MARGIN, y + 4, f"{span_in_words(passed)} later", _GUTTER - MARGIN - 2, soft=True, size=10.5)
+        return tag("g", words, line(_GUTTER, y, self.width - MARGIN, y, stroke_dasharray="1.4 4", stroke_opacity=".5"))
 
     def _message(self, message: Message, y: float, lines: int) -> Html:
-        source, target = self.participants.index(message.source), self.participants.index(message.target)
+        source, target = (self.xs[self.participants.index(end)] for end in (message.source, message.target))
         gap = self._gap_of(message)
-        room = self.gaps[gap] - 26
-        first = y - 7 - (lines - 1) * _LINE
+        runs, room = _runs(message), self.gaps[gap] - 26
         if source == target:
-            mark = dot(self.xs[source], y - 4 - lines * _LINE / 2, message.tone)
-            text = text_at(
-                self.xs[source] + 12,
-                y - lines * _LINE + 8,
-                _runs(message),
-                max_width=room,
-                size=_SIZE,
-                max_lines=_LINES,
-            )
-            return tag("g", mark, text)
+            mark = dot(source, y - 4 - lines * _LINE / 2, message.tone)
+            first = y - lines * _LINE + 8
+            return tag("g", mark, text_at(source + 12, first, runs, room, size=_SIZE, max_lines=_LINES))
         side = 3 if target > source else -3
-        shaft = arrow(self.xs[source] + side, y, self.xs[target] - side, message.tone, dashed=message.is_response)
-        middle = self.xs[gap] + self.gaps[gap] / 2
-        return tag(
-            "g",
-            shaft,
-            text_at(middle, first, _runs(message), max_width=room, size=_SIZE, anchor="middle", max_lines=_LINES),
-        )
+        shaft = arrow(source + side, y, target - side, message.tone, dashed=message.is_response)
+        middle, first = self.xs[gap] + self.gaps[gap] / 2, y - 7 - (lines - 1) * _LINE
+        words = text_at(middle, first, runs, room, size=_SIZE, anchor="middle", max_lines=_LINES)
+        return tag("g", shaft, words)
 
 
 def _text(record: ChargeEvents, messages: list[Message]) -> str:
-    lines = [f"{charge_title(record)}, {record.charge['status']}  {record.charge['id']}"]
-    names = {
-        participant: clean(_name(participant))
-        for message in messages
-        for participant in (message.source, message.target)
-    }
-    wide = max([len(name) for name in names.values()] or [0])
+    lines = [f"{record.title}, {record.charge['status']}  {record.charge['id']}"]
+    names = {participant: clean(_name(participant)) for participant in _participants(messages)}
+    wide = max(map(len, names.values()))
     shown: int | None = None
     for message in messages:
         when = clock_time(message.at) if message.at != shown else ""

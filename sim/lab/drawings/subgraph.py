@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 # A network of up to `_WHOLE` nodes is shown whole; of a larger one, about `_NEAR` nodes.
 _WHOLE, _NEAR = 16, 14
 _MOST_PEERS, _MOST_PAYERS, _FARTHEST = 9, 4, 5
+# More links between nodes of equal distance to the shop are not drawn.
+_MAX_LEVEL_LINKS = 8
 
 
 @dataclass(slots=True)
@@ -26,6 +28,7 @@ class NodePair:
 
     far: int
     near: int
+    is_level: bool  # the two nodes have the same distance to the shop
     capacity_msat: int = 0
     forward_msat: int = 0
     in_flight_msat: int = 0
@@ -55,6 +58,12 @@ class Subgraph:
     hidden_peers: int = 0
     hidden_inbound_msat: int = 0
     distant: list[tuple[str, str, int | None]] = field(default_factory=list)
+
+    @property
+    def drawn_pairs(self) -> list[NodePair]:
+        """The pairs that are drawn: not those of equal distance to the shop if they are many."""
+        towards = [pair for pair in self.pairs if not pair.is_level]
+        return towards if len(self.pairs) - len(towards) > _MAX_LEVEL_LINKS else self.pairs
 
 
 def shop_subgraph(world: World, engine: Engine) -> Subgraph:
@@ -158,7 +167,7 @@ def _pairs(engine: Engine, shown: set[int], hops: dict[int, int]) -> list[NodePa
             peer = engine.policies.target[edge]
             if peer not in shown or (hops[node], node) < (hops[peer], peer):
                 continue
-            pair = pairs.setdefault((node, peer), NodePair(node, peer))
+            pair = pairs.setdefault((node, peer), NodePair(node, peer, hops[node] == hops[peer]))
             pair.capacity_msat += engine.capacity[edge >> 1]
             pair.forward_msat += engine.balance[edge]
             pair.in_flight_msat += engine.in_flight[edge >> 1]

@@ -5,7 +5,7 @@ Most parts use the text colour of the page (`currentColor`); colours with a mean
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from leyden.lab.drawings.text_metrics import PLAIN, TextRun, clean, clip, has_unknown_width, text_width, wrap_runs
 from leyden.server.html import Html, join, tag
@@ -25,26 +25,41 @@ COLOURS = {
     OTHER: "#9069d6",
 }
 
+MARGIN = 18  # around every drawing
+NOTE_LINE = 17  # the height of a line of `notes`
+
 
 def coord(value: float) -> str:
     """A coordinate as text, to a tenth of a pixel."""
     return f"{value:.1f}".removesuffix(".0")
 
 
+def shape(element: str, /, *children: Html | None, **attributes: str | float | None) -> Html:
+    """An element. Numbers are coordinates and sizes in pixels; other numbers, such as opacities, are texts."""
+    written = {name: value if isinstance(value, str | None) else coord(value) for name, value in attributes.items()}
+    return tag(element, *children, **written)
+
+
 def text_at(
     x: float,
     y: float,
-    runs: Sequence[TextRun] | str,
-    *,
+    what: Sequence[TextRun] | str,
     max_width: float,
+    *,
+    bold: bool = False,
+    soft: bool = False,
+    mono: bool = False,
     size: float = 12.5,
     anchor: str = "start",
     max_lines: int = 1,
 ) -> Html:
-    """A text in at most `max_lines` lines of `max_width` pixels; a text that was cut is complete in its tooltip."""
-    given = [TextRun(runs)] if isinstance(runs, str) else runs
-    lines = wrap_runs(given, max_width, size, max_lines)
-    whole = clean("".join(run.text for run in given))
+    """A text in at most `max_lines` lines of `max_width` pixels; a text that was cut is complete in its tooltip.
+
+    `y` is the baseline of its first line. `bold`, `soft` and `mono` are the style of a text that is not in runs.
+    """
+    runs = [TextRun(what, bold, soft, mono)] if isinstance(what, str) else what
+    lines = wrap_runs(runs, max_width, size, max_lines)
+    whole = clean("".join(run.text for run in runs))
     shown = "".join(run.text for line in lines for run in line)
     title = tag("title", whole) if shown.rstrip().endswith("…") and not whole.endswith(shown) else None
     texts = [_line(x, y + place * (size + 3.5), line, size, anchor) for place, line in enumerate(lines)]
@@ -52,11 +67,6 @@ def text_at(
 
 
 def _line(x: float, y: float, line: Sequence[TextRun], size: float, anchor: str) -> Html:
-    drawn = "".join(run.text for run in line)
-    wide = sum(text_width(run.text, size, bold=run.bold, mono=run.mono) for run in line)
-    squeeze = (
-        {"textLength": coord(wide), "lengthAdjust": "spacingAndGlyphs"} if wide and has_unknown_width(drawn) else {}
-    )
     spans = [
         tag(
             "tspan",
@@ -68,21 +78,34 @@ def _line(x: float, y: float, line: Sequence[TextRun], size: float, anchor: str)
         )
         for run in line
     ]
-    where = {
-        "x": coord(x),
-        "y": coord(y),
-        "font_size": coord(size),
-        "text_anchor": None if anchor == "start" else anchor,
-    }
-    return tag("text", *spans, **where, **squeeze)
+    anchored = None if anchor == "start" else anchor
+    wide = sum(text_width(run.text, size, bold=run.bold, mono=run.mono) for run in line)
+    unknown = wide and has_unknown_width("".join(run.text for run in line))
+    squeeze = {"textLength": wide, "lengthAdjust": "spacingAndGlyphs"} if unknown else {}
+    return shape("text", *spans, x=x, y=y, font_size=size, text_anchor=anchored, **squeeze)
+
+
+def headline(title: str, below: str | Sequence[TextRun], width: float, size: float = 12.5) -> list[Html]:
+    """The title of a drawing of this width, and a line below it."""
+    return [
+        text_at(MARGIN, 30, title, width, bold=True, size=16),
+        text_at(MARGIN, 52, below, width - 2 * MARGIN, soft=True, size=size),
+    ]
+
+
+def notes(lines: Iterable[str], y: float, width: float) -> list[Html]:
+    """Notes below a drawing, each one line."""
+    return [
+        text_at(MARGIN, y + place * NOTE_LINE, text, width - 2 * MARGIN, soft=True, size=11.5)
+        for place, text in enumerate(lines)
+    ]
 
 
 def line(
-    x1: float, y1: float, x2: float, y2: float, tone: str = PLAIN, *, width: float = 1.2, **more: str | None
+    x1: float, y1: float, x2: float, y2: float, tone: str = PLAIN, *, width: float = 1.2, **style: str | None
 ) -> Html:
     """A straight line."""
-    ends = {"x1": coord(x1), "y1": coord(y1), "x2": coord(x2), "y2": coord(y2)}
-    return tag("line", **ends, stroke=COLOURS[tone], stroke_width=coord(width), **more)
+    return shape("line", x1=x1, y1=y1, x2=x2, y2=y2, stroke=COLOURS[tone], stroke_width=width, **style)
 
 
 def arrow(x1: float, y: float, x2: float, tone: str = PLAIN, *, dashed: bool = False) -> Html:
@@ -96,43 +119,39 @@ def arrow(x1: float, y: float, x2: float, tone: str = PLAIN, *, dashed: bool = F
 def dot(x: float, y: float, tone: str = PLAIN, *, hollow: bool = False, r: float = 4.6) -> Html:
     """A round mark of an event; a scheduled one is hollow."""
     if hollow:
-        return tag(
-            "circle", cx=coord(x), cy=coord(y), r=coord(r - 0.6), fill="none", stroke=COLOURS[tone], stroke_width="1.6"
-        )
-    return tag("circle", cx=coord(x), cy=coord(y), r=coord(r), fill=COLOURS[tone])
+        return shape("circle", cx=x, cy=y, r=r - 0.6, fill="none", stroke=COLOURS[tone], stroke_width=1.6)
+    return shape("circle", cx=x, cy=y, r=r, fill=COLOURS[tone])
 
 
-def pill(x: float, y: float, text: str, tone: str, size: float = 11.5) -> tuple[Html, float]:
-    """A word in a tinted frame, and its width. `y` is the baseline of the text."""
+def rect(
+    x: float, y: float, width: float, height: float, rx: float, tone: str, opacity: str, **edge: str | float | None
+) -> Html:
+    """A tinted rectangle with round corners; with `edge` (attributes of its stroke) it has an outline."""
+    size = {"x": x, "y": y, "width": width, "height": height, "rx": rx}
+    outline = {"stroke": COLOURS[tone], **edge} if edge else {}
+    return shape("rect", **size, fill=COLOURS[tone], fill_opacity=opacity, **outline)
+
+
+def pill(x: float, y: float, text: str, tone: str) -> Html:
+    """A word in a tinted frame. `y` is the baseline of the text."""
+    size = 11.5
     word = clip(clean(text), 200, size, bold=True)
-    wide = text_width(word, size, bold=True) + 18
-    frame = tag(
-        "rect",
-        x=coord(x),
-        y=coord(y - size - 1.5),
-        width=coord(wide),
-        height=coord(size + 8),
-        rx=coord((size + 8) / 2),
-        fill=COLOURS[tone],
-        fill_opacity=".14",
-        stroke=COLOURS[tone],
-        stroke_opacity=".75",
-    )
-    letters = text_at(x + wide / 2, y, [TextRun(word, bold=True)], max_width=wide, size=size, anchor="middle")
-    return tag("g", frame, letters), wide
+    wide, tall = text_width(word, size, bold=True) + 18, size + 8
+    frame = rect(x, y - size - 1.5, wide, tall, tall / 2, tone, ".14", stroke_opacity=".75")
+    return tag("g", frame, text_at(x + wide / 2, y, word, wide, bold=True, size=size, anchor="middle"))
 
 
 def svg_root(width: float, height: float, label: str, *children: Html | None) -> Html:
     """The `<svg>` element of a drawing. `label` is its text for screen readers."""
-    return tag(
+    return shape(
         "svg",
         *children,
         xmlns="http://www.w3.org/2000/svg",
         role="img",
         aria_label=clean(label),
         viewBox=f"0 0 {coord(width)} {coord(height)}",
-        width=coord(width),
-        height=coord(height),
+        width=width,
+        height=height,
         direction="ltr",
         fill="currentColor",
         font_family=SANS,

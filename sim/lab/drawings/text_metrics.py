@@ -1,7 +1,7 @@
 """Texts that are safe to draw, their widths and their line breaks.
 
 Text from outside (a description, a payer's name, a URL) passes through `clean` before it is drawn: characters that are
-invisible or change the writing direction are shown by their code point.
+invisible or change the writing direction are shown by their code point. `mermaid_text` escapes it for Mermaid source.
 """
 
 from __future__ import annotations
@@ -10,11 +10,16 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import groupby
 from typing import NamedTuple
 
 PLAIN = "plain"
 
 _MAX_LETTERS = 4_000
+# In Mermaid all other ASCII characters are entities: quotes, semicolons, `#`, `<`, `%%`, backticks, `$$`, `@{`.
+_MERMAID_UNSAFE = re.compile(r"[^\w .,/+=?!'():-]", re.ASCII)
+# Mermaid ends a block at the word `end`, anywhere and in any case.
+_MERMAID_END = re.compile(r"\bend\b", re.IGNORECASE)
 # No line break between a number and its unit.
 _WORD = re.compile(r"[\d,.]+ (?:sat|ms|s|min|h)\b[^ ]* *|[^ ]* +|[^ ]+")
 _PIECE = re.compile(r"[^_]*_+|[^_]+")
@@ -74,6 +79,15 @@ def clean(text: object) -> str:
             shown.append(letter)
         marks = 0
     return "".join(shown) + ("…" if len(source) > _MAX_LETTERS else "")
+
+
+def mermaid_text(text: object, max_letters: int = 120) -> str:
+    """A text for a label or a message in Mermaid, cut to `max_letters`; nothing in it is taken for syntax."""
+    plain = clean(text)
+    if len(plain) > max_letters:
+        plain = plain[: max_letters - 1].rstrip() + "…"
+    escaped = _MERMAID_UNSAFE.sub(lambda found: found[0] if ord(found[0]) > 127 else f"#{ord(found[0])};", plain)
+    return _MERMAID_END.sub(lambda found: f"#{ord(found[0][0])};{found[0][1:]}", escaped) or "#32;"
 
 
 @cache
@@ -164,10 +178,5 @@ def _words(run: TextRun, max_width: float, size: float) -> list[str]:
 
 def _merge_runs(line: Iterable[TextRun]) -> list[TextRun]:
     """Join neighbouring runs of one style."""
-    merged: list[TextRun] = []
-    for run in line:
-        if merged and merged[-1]._replace(text="") == run._replace(text=""):
-            merged[-1] = run._replace(text=merged[-1].text + run.text)
-        else:
-            merged.append(run)
-    return merged
+    styles = groupby(line, key=lambda run: run._replace(text=""))
+    return [style._replace(text="".join(run.text for run in runs)) for style, runs in styles]
