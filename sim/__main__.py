@@ -26,7 +26,10 @@ _OVERLAY = "an overlay for the spec: strict, lenient, ... (an unknown name lists
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status: 0 for success, 1 for a failure, 2 for wrong arguments."""
+    """Run one command and return its exit status: 0 for success, 1 for a failure, 2 for wrong arguments.
+
+    `receiver-check` returns 3 when it could not check everything.
+    """
     given = sys.argv[1:] if arguments is None else arguments
     parser = _parser(given[0] if given else "")
     options = parser.parse_args(given)
@@ -137,6 +140,11 @@ def _describe_check(check: argparse.ArgumentParser) -> None:
     )
     check.add_argument(
         "--grade", choices="ABCDF", default="B", help="exit status 1 below this grade (default: %(default)s)"
+    )
+    check.add_argument(
+        "--require-complete",
+        action="store_true",
+        help="exit status 3 when something could not be checked, such as duplicates",
     )
     check.add_argument("--internal-id", metavar="TEXT", help="an internalId that the endpoint knows")
     check.add_argument(
@@ -334,18 +342,26 @@ def _network(text: str) -> IPv4Network | IPv6Network:
 
 
 def _url(text: str) -> str:
-    try:
-        host = urlsplit(text).hostname if urlsplit(text).port != 0 else None
-    except ValueError:
-        host = None
-    if host is None or not text.startswith(("http://", "https://")) or len(text) > 1_000:
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a base URL: give http://host or https://host")
+    if not _is_url(text):
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a base URL: give one such as http://127.0.0.1:8402")
     return text.rstrip("/")
 
 
 def _endpoint(text: str) -> str:
-    _url(text)
+    if not _is_url(text):
+        scheme_forgotten = ":" in text and "://" not in text and _is_url(f"http://{text}")
+        example = f"http://{text}" if scheme_forgotten else "http://localhost:3000/hook"
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a URL: give the whole URL, such as {example[:100]}")
     return text
+
+
+def _is_url(text: str) -> bool:
+    """Whether this is an http or https URL with a host."""
+    try:
+        host = urlsplit(text).hostname if urlsplit(text).port != 0 else None
+    except ValueError:
+        return False
+    return host is not None and text.startswith(("http://", "https://")) and len(text) <= 1_000
 
 
 def _secret(text: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import lru_cache
@@ -152,17 +154,33 @@ def _classify(request: CallbackRequest, error: Exception) -> tuple[str, str]:
             return "timeout", f"no complete answer within {request.timeout_ms} ms"
         case aiohttp.ClientConnectorDNSError():
             return "unresolved", f"the name {error.host} has no address: {error.os_error}"
+        case aiohttp.ClientConnectorCertificateError():
+            return "tls", f"the certificate of {error.host}:{error.port} is refused: {_plain(error.certificate_error)}"
         case aiohttp.ClientSSLError():
-            return "tls", str(error)
+            return "tls", f"no TLS connection to {error.host}:{error.port}: {_plain(error.os_error)}"
         case aiohttp.ClientConnectorError():
-            return "refused", str(error)
+            return "refused", f"no connection to {error.host}:{error.port}: {_plain(error.os_error)}"
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
             return "reset", f"closed before the answer was complete: {error}"
         case OSError():
             return "reset", str(error) or type(error).__name__
+        case aiohttp.ClientResponseError():
+            return "protocol", " ".join(error.message.split())
         case aiohttp.ClientError() | ValueError():
             return "protocol", str(error) or type(error).__name__
     raise error
+
+
+def _plain(error: Exception) -> str:
+    """A connection error in words, without the names of the client's own settings."""
+    match error:
+        case ssl.SSLCertVerificationError():
+            return error.verify_message
+        case ssl.SSLError():
+            return (error.reason or str(error)).replace("_", " ").lower()
+        case OSError() if error.errno is not None and error.errno > 0:
+            return os.strerror(error.errno).lower()
+    return str(error) or type(error).__name__
 
 
 def _elapsed_ms(start: float) -> int:

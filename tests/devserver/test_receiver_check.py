@@ -30,6 +30,7 @@ from leyden.server.callbacks.signing import sign
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.world.config import packaged_contract
 from tests.support.example_receivers import CarefulReceiver, CarelessReceiver, serving_receiver
+from tests.support.failing_receivers import Talk, answering, closing, hanging, not_listening, plain_http, serving
 from tests.support.served import served_leyden
 
 URL = "http://shop.example/hook"
@@ -117,7 +118,9 @@ def test_a_careless_receiver_fails_exactly_the_checks_it_should(tmp_path: Path) 
     assert (status, report["grade"]) == (1, "F")
     assert {check["name"] for check in report["checks"] if check["verdict"] == "fail"} == CARELESS_FAILS
     assert report["counts"]["notice"] == 0
-    assert all(check["mend"] for check in report["checks"] if check["verdict"] == "fail")
+    explained = [name for cause in report["causes"] for name in cause["checks"]]
+    assert sorted(explained) == sorted(CARELESS_FAILS)
+    assert all(cause["mend"] for cause in report["causes"])
     assert "forged" in report["why"]
     assert page.read_text().startswith("<!doctype html>")
 
@@ -250,6 +253,7 @@ def test_the_checks_signature_is_that_of_the_service(webhook_id: str, stamp_s: i
         ("completed", CallbackResponse(error="timeout"), ("fail", CRITICAL)),
         ("completed", CallbackResponse(status=200, latency_ms=3_000), ("pass", CRITICAL)),
         ("completed", CallbackResponse(status=200, latency_ms=3_001), ("notice", CRITICAL)),
+        ("completed", CallbackResponse(status=200, latency_ms=5_001), ("fail", SERIOUS)),
         ("slow-sender", CallbackResponse(status=200, latency_ms=3_999), ("pass", MINOR)),
         ("bad-signature", 401, ("pass", CRITICAL)),
         ("bad-signature", 200, ("fail", CRITICAL)),
@@ -308,20 +312,169 @@ def test_an_endpoint_that_becomes_unreachable_gets_three_more_requests() -> None
     heard = iter([200, 200])
     report = checked(lambda post: next(heard, None) or CallbackResponse(error="reset"))
     assert (report.grade, report.count("fail")) == ("F", 3)
-    assert "no longer answers" in report.why
+    assert "stopped answering at the check failed" in report.why
+
+
+@pytest.mark.parametrize("status", [302, 401, 404, 500])
+def test_three_equal_refusals_at_the_start_end_the_run(status: int) -> None:
+    report = checked(status)
+    assert (report.count("fail"), report.count("skipped")) == (3, len(CASES) - 3)
+    statuses = iter([status, 200])
+    report = checked(lambda post: next(statuses, status))
+    assert report.count("skipped") == 0
+
+
+# What is not checked
+
+
+def reporting(post: CallbackRequest) -> CallbackResponse:
+    """A receiver that accepts everything and reports that it ignored it."""
+    return CallbackResponse(status=200, headers={"leyden-effect": "ignored"})
+
+
+REPEATS = ["completed", "duplicate", "another-id"]
+
+
+def test_a_grade_without_reported_effects_says_that_duplicates_were_not_checked() -> None:
+    report = checked(200, only=REPEATS)
+    assert report.headline == (
+        "Grade A for what was checked: nothing fails; duplicates not checked, because its answers have no header "
+        "leyden-effect"
+    )
+    assert report.not_checked == ["duplicate", "another-id"]
+    assert "leyden-effect: applied" in report_text(report)
+    full = checked(reporting, only=REPEATS)
+    assert (full.headline, full.not_checked) == ("Grade A: nothing fails", [])
+
+
+def test_an_unknown_effect_is_no_effect() -> None:
+    report = checked(CallbackResponse(status=200, headers={"leyden-effect": "done"}), only=REPEATS)
+    assert report.not_checked == ["duplicate", "another-id"]
+
+
+def test_messages_about_one_charge_leave_duplicates_unchecked() -> None:
+    known = KnownIds(charge_id="8f14e45f-ceea-467f-a8b5-91f3d5a1c0de")
+    report = checked(reporting, only=REPEATS, known=known)
+    assert "duplicates not checked, because all messages are about the one Charge" in report.headline
+
+
+def test_a_pipeline_can_require_the_full_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Silent(CarefulReceiver):
+        def send_header(self, keyword: str, value: str) -> None:
+            if keyword != "leyden-effect":
+                super().send_header(keyword, value)
+
+    def status_of(kind: type[CarefulReceiver | CarelessReceiver], *options: str) -> int:
+        with serving_receiver(kind, EXAMPLE_SECRET) as (url, _):
+            only = ("--only", "completed", "--only", "duplicate")
+            return command(url, *only, *options, out=tmp_path / "report.json")[0]
+
+    assert status_of(Silent, "--grade", "A") == 0
+    assert "duplicates not checked, because" in " ".join(capsys.readouterr().out.split())
+    assert status_of(Silent, "--require-complete") == 3
+    assert status_of(CarefulReceiver, "--require-complete") == 0
+    assert status_of(CarelessReceiver, "--require-complete") == 1
+
+
+# One cause is reported once
+
+
+HTML = answering("200 OK", "content-type: text/html", body=b"<!doctype html><title>Shop</title>")
+FAILURES: dict[str, tuple[Talk, str, str]] = {
+    "slow": (answering("200 OK", after_s=1.5), "it answers too late: 200 after ", "Answer first, work later"),
+    "hangs": (hanging, "gives no answer within 3 s", "Answer first, work later"),
+    "redirect": (answering("302 Found", "location: /hook/"), "a redirect to /hook/: redirects are never", "/hook/, as"),
+    "404": (answering("404 Not Found"), "it answered 404 to every valid message", "Check the path of the URL, /hook"),
+    "401": (answering("401 Unauthorized"), "it answered 401 to every valid message", "another secret"),
+    "410": (answering("410 Gone"), "ends all deliveries for the Charge", "Check the path of the URL"),
+    "500": (answering("500 Internal Server Error", body=b"KeyError"), "it answered 500 to every", "endpoint's log"),
+    "closes": (closing, "it closes the connection without a complete answer", "endpoint's log"),
+    "HTML 200": (HTML, "it answered 200 to every forged message, with an HTML page", "check the path of the URL"),
+    "always 200": (answering("200 OK"), "it verifies nothing", "Verify the signature"),
+}
+SCREENFUL = 40
+
+
+def text_of(url: str, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str], str]:
+    status = main(["receiver-check", url, *arguments])
+    text = capsys.readouterr().out
+    return status, text.splitlines(), " ".join(text.split())
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_receiver_with_one_defect_gets_one_cause_on_one_screen(
+    failure: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talk, found, fix = FAILURES[failure]
+    with serving(talk) as address:
+        status, lines, text = text_of(f"http://{address}/hook", capsys, "--timeout", "1")
+    assert status == 1
+    assert lines[3].startswith("Grade F: ")
+    assert text.count(found) == 1
+    assert text.count("How to fix it: ") == 1
+    assert fix in text[text.index("How to fix it: ") :]
+    assert len(lines) <= SCREENFUL
+    assert max(map(len, lines)) <= 100
+    assert "cannot be reached" not in text
+
+
+def test_a_refused_connection_is_reported_in_plain_words(capsys: pytest.CaptureFixture[str]) -> None:
+    with not_listening() as address:
+        status, lines, text = text_of(f"http://{address}/hook", capsys)
+    assert status == 1
+    assert lines[3] == f"Grade F: it cannot be reached: no connection to {address}: connection refused"
+    assert "Start the endpoint" in text
+    assert "ssl" not in text.lower()
+
+
+def test_tls_on_a_plain_port_is_reported_in_plain_words(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(plain_http) as address:
+        status, lines, text = text_of(f"https://{address}/hook", capsys)
+    assert status == 1
+    assert lines[3].startswith(f"Grade F: no TLS connection to {address}: ")
+    assert f"The port does not speak TLS. Use http://{address}/hook" in text
+    assert "ssl" not in text.lower()
 
 
 @pytest.mark.parametrize(
-    ("said", "word"),
+    ("url", "fix"),
     [
-        (401, "another secret"),
-        (200, "2xx to everything"),
-        (410, "ends all deliveries"),
-        (CallbackResponse(error="blocked", note="loopback-only"), "--egress"),
+        ("http://192.0.2.1/hook", "--egress-allow 192.0.2.1/32."),
+        ("http://8.8.8.8/hook", "--egress-allow 8.8.8.8/32, or --egress public."),
+        ("http://127.0.0.1:22/hook", "80, 443 and 1024 to 65535"),
     ],
 )
-def test_the_common_cause_of_findings_is_reported(said: Any, word: str) -> None:
-    assert any(word in hint for hint in checked(said).hints)
+def test_a_check_that_the_own_policy_forbids_has_no_grade(
+    url: str, fix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, lines, text = text_of(url, capsys)
+    assert status == 3
+    assert lines[3].startswith("No grade: nothing was sent")
+    assert lines[4].endswith("47 not sent") or lines[5].endswith("47 not sent")
+    assert fix in text
+    assert "FAIL" not in text
+    assert "Grade" not in text
+
+
+def test_slow_answers_within_the_limit_are_one_remark() -> None:
+    report = checked(CallbackResponse(status=200, headers={"leyden-effect": "ignored"}, latency_ms=4_100))
+    [cause] = [cause for cause in report.causes if "4.1 s" in cause.found]
+    assert (cause.severity, len(cause.findings) > 20) == ("consider", True)
+
+
+def test_a_receiver_that_credits_duplicates_has_one_cause(capsys: pytest.CaptureFixture[str]) -> None:
+    class Forgetful(CarefulReceiver):
+        def receive(self, body: bytes) -> tuple[int, str]:
+            self.books.messages.clear()
+            self.books.charges.clear()
+            return super().receive(body)
+
+    with serving_receiver(Forgetful, EXAMPLE_SECRET) as (url, _):
+        status, lines, text = text_of(url, capsys)
+    assert status == 1
+    assert text.count("How to fix it: ") == 1
+    assert "webhook-id and the Charge's id" in text
+    assert len(lines) <= SCREENFUL
 
 
 def test_an_unknown_name_and_an_impossible_url_are_refused() -> None:
@@ -397,7 +550,9 @@ def test_every_check_has_its_own_id_and_a_correction() -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "word"),
     [
-        (("ftp://x",), 2, "URL"),
+        (("ftp://x",), 2, "'ftp://x' is not a URL: give the whole URL, such as http://localhost:3000/hook"),
+        (("nonsense",), 2, "'nonsense' is not a URL: give the whole URL, such as http://localhost:3000/hook"),
+        (("shop.example:3000/paid",), 2, "such as http://shop.example:3000/paid"),
         (("http://127.0.0.1:9000/", "--secret", "secret"), 2, "whsec_"),
         (("http://127.0.0.1:9000/", "--grade", "E"), 2, "grade"),
         (("http://127.0.0.1:9000/", "--amount", "1"), 2, "amount"),
@@ -420,7 +575,7 @@ def test_a_bad_option_is_one_clear_line(
 
 def test_it_sends_only_to_this_machine_by_default(tmp_path: Path) -> None:
     status, report = command("http://192.0.2.1/hook", out=tmp_path / "report.json")
-    assert (status, report["grade"]) == (1, "F")
+    assert (status, report["grade"], report["counts"]["skipped"]) == (3, None, len(CASES))
     assert report["checks"][0]["exchanges"][0]["note"] == "loopback-only"
 
 
@@ -439,5 +594,6 @@ def test_a_served_sandbox_checks_with_its_own_secret() -> None:
         assert report["text"].startswith("Receiver check of")
         assert client.ok("GET", "/sandbox/v1")["charges"] == before
         own = client.ok("POST", "/sandbox/v1/receiver-check", {"url": f"{client.url}/v0/charges"})
-        assert (own["grade"], own["checks"][0]["exchanges"][0]["error"]) == ("F", "blocked")
+        assert (own["grade"], own["checks"][0]["exchanges"][0]["error"]) == (None, "blocked")
+        assert "nothing was sent" in own["why"]
         assert client("POST", "/sandbox/v1/receiver-check", {"url": url, "only": ["nonsense"]})[0] == 409

@@ -144,6 +144,7 @@ def test_each_network_error_has_its_code(script: bytes | Talk, error: str) -> No
     answer, _ = answer_of(script, timeout_ms=300)
     assert (answer.status, answer.error) == (None, error)
     assert answer.note
+    assert answer.note.isprintable()
 
 
 def test_nobody_listening_is_refused_and_an_unknown_name_is_unresolved() -> None:
@@ -154,7 +155,10 @@ def test_nobody_listening_is_refused_and_an_unknown_name_is_unresolved() -> None
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             async with http_transport(lookup=unknown) as one:
-                assert (await send(one, f"http://127.0.0.1:{taken.getsockname()[1]}/")).error == "refused"
+                port = taken.getsockname()[1]
+                answer = await send(one, f"http://127.0.0.1:{port}/")
+                assert answer.error == "refused"
+                assert answer.note == f"no connection to 127.0.0.1:{port}: connection refused"
                 assert (await send(one, "http://nowhere.example/")).error == "unresolved"
                 assert (await send(one, "http://1.2.3.256/")).error == "unresolved"
                 assert (await send(one, "ftp://127.0.0.1/")).error == "protocol"
@@ -200,7 +204,10 @@ def test_plain_http_on_a_tls_port_is_a_tls_error() -> None:
         server = await asyncio.start_server(plain, "127.0.0.1", 0)
         async with server, http_transport() as one:
             port = server.sockets[0].getsockname()[1]
-            assert (await send(one, f"https://127.0.0.1:{port}/")).error == "tls"
+            answer = await send(one, f"https://127.0.0.1:{port}/")
+            assert answer.error == "tls"
+            assert answer.note.startswith(f"no TLS connection to 127.0.0.1:{port}: ")
+            assert "ssl" not in answer.note
 
     asyncio.run(scenario())
 

@@ -163,12 +163,12 @@ def _unknown_charge(session: CheckSession) -> list[TestRequest]:
     return [session.request(message)]
 
 
-_KEEP_RAW = "Verify over the bytes as they came in, before anything parses them; do not parse and print them again."
-_ONCE = (
+VERIFY_BYTES = "Verify over the bytes as they came in, before anything parses them; do not parse and print them again."
+ONCE = (
     "Keep what you have acted on, under a unique key, in the same transaction as the effect; "
     "when it is there already, do nothing and answer 200."
 )
-_VERIFY = "Verify the signature before you look at the body, and answer 401 when none of its parts is right."
+VERIFY_FIRST = "Verify the signature before you look at the body, and answer 401 when none of its parts is right."
 _CLOCK = "Compare webhook-timestamp with your own clock, and refuse what is more than five minutes off, either way."
 _AFTER = "Check what the body says before you use it, and answer 400 when you cannot use it; log it, and do not crash."
 
@@ -195,7 +195,7 @@ CASES: tuple[Case, ...] = (
     Case("large", VALID, "Every text as long as it may be", SERIOUS, ACCEPTED, _large,
          "A description may have 639 characters of four bytes each, and internalId 255: make room for them."),
     Case("spelled-otherwise", VALID, "The same JSON with other spaces, order and escapes", SERIOUS, ACCEPTED,
-         _reformatted, _KEEP_RAW),
+         _reformatted, VERIFY_BYTES),
     Case("header-case", VALID, "Header names in capitals", SERIOUS, ACCEPTED,
          lambda s: [s.request(s.paid(), header_case=str.title)],
          "Header names mean the same in capitals and small letters (RFC 9110, 5.1), and proxies change them."),
@@ -232,11 +232,11 @@ CASES: tuple[Case, ...] = (
          "When you cannot find the Charge, log the message, answer, and go on."),
     # ------------------------------------------------------------------ repeated and out of order
     Case("duplicate", REPEATED, "The same message twice", SERIOUS, ACCEPTED, _duplicate,
-         f"Deliveries are made at least once. {_ONCE} The key is webhook-id."),
+         f"Deliveries are made at least once. {ONCE} The key is webhook-id."),
     Case("a-day-later", REPEATED, "The same message again a day later", SERIOUS, ACCEPTED, _day_later,
-         f"Keep the webhook-ids you have acted on for longer than deliveries are tried, which is three days. {_ONCE}"),
+         f"Keep the webhook-ids you have acted on for longer than deliveries are tried, which is three days. {ONCE}"),
     Case("another-id", REPEATED, "The same event under another webhook-id", SERIOUS, ACCEPTED, _other_id,
-         f"A Charge is paid once, however often you hear of it. {_ONCE} The key is the Charge's id."),
+         f"A Charge is paid once, however often you hear of it. {ONCE} The key is the Charge's id."),
     Case("at-once", REPEATED, "The same message five times at the same moment", SERIOUS, ACCEPTED, _simultaneous,
          "Let the database decide who was first, with a unique key: looking first and writing then is too late when "
          "two do it at once. Whoever was second answers 200.", together=True),
@@ -251,14 +251,14 @@ CASES: tuple[Case, ...] = (
     Case("another-amount", REPEATED, "A paid Charge is reported again with ten times the amount", SERIOUS, IGNORED,
          _other_amount, "Compare the amount with what you asked for when you created the Charge, and act once."),
     # ------------------------------------------------------------------ forgeries
-    Case("bad-signature", FORGED, "A signature of 32 zero bytes", CRITICAL, REJECTED, _bad_signature, _VERIFY),
+    Case("bad-signature", FORGED, "A signature of 32 zero bytes", CRITICAL, REJECTED, _bad_signature, VERIFY_FIRST),
     Case("foreign-secret", FORGED, "Signed with somebody else's secret", CRITICAL, REJECTED,
-         lambda s: [s.request(s.paid(), secrets=[s.foreign_secret])], _VERIFY),
+         lambda s: [s.request(s.paid(), secrets=[s.foreign_secret])], VERIFY_FIRST),
     Case("empty-secret", FORGED, "Signed with an empty secret", CRITICAL, REJECTED,
          lambda s: [s.request(s.paid(), secrets=["whsec_"])],
          "Refuse to start without a secret: an unset variable becomes an empty key, which anybody can sign with."),
     Case("changed-body", FORGED, "The amount was changed after signing", CRITICAL, REJECTED, _changed_body,
-         f"{_VERIFY} {_KEEP_RAW}"),
+         f"{VERIFY_FIRST} {VERIFY_BYTES}"),
     Case("changed-id", FORGED, "The webhook-id was changed after signing", CRITICAL, REJECTED, _changed_id,
          "The signature covers id.timestamp.body, not the body alone: else old messages return under new ids."),
     Case("changed-timestamp", FORGED, "A message of yesterday under today's timestamp", CRITICAL, REJECTED,

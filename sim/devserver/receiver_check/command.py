@@ -18,18 +18,25 @@ from leyden.server.errors import LeydenError
 from leyden.server.system.http_transport import HttpTransport
 from leyden.world.config import packaged_contract
 
+INCOMPLETE = 3  # the exit status when something could not be checked
+
 
 def receiver_check(options: argparse.Namespace) -> int:
-    """Check an endpoint. Returns 0 if it reaches the wanted grade, 1 otherwise.
+    """Check an endpoint.
 
-    Raises `LeydenError` when the check cannot be made, or a report cannot be written.
+    Returns 0 if it reaches the wanted grade, 1 if not, and 3 if nothing could be sent or, with `--require-complete`,
+    if something was not checked. Raises `LeydenError` when the check cannot be made, or a report cannot be written.
     """
     report = asyncio.run(_run_check(options))
     if "-" not in (options.json, options.html):
         print(report_text(report), end="")
     _write(options.json, orjson.dumps(report_resource(report), option=orjson.OPT_INDENT_2).decode() + "\n")
     _write(options.html, report_html(report))
-    return 0 if report.reaches(options.grade) else 1
+    if report.grade is None:
+        return INCOMPLETE
+    if not report.reaches(options.grade):
+        return 1
+    return INCOMPLETE if options.require_complete and report.not_checked else 0
 
 
 async def _run_check(options: argparse.Namespace) -> Report:

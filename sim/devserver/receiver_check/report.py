@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
 from textwrap import wrap
 from typing import Any
 
-from leyden.devserver.receiver_check.check import FAIL, NOTICE, PASS, SKIPPED, Exchange, Finding, Report
+from leyden.devserver.receiver_check.causes import Cause
+from leyden.devserver.receiver_check.check import Report
+from leyden.devserver.receiver_check.findings import FAIL, NOTICE, PASS, SKIPPED, Exchange, Finding
 from leyden.devserver.receiver_check.report_html import report_html
 from leyden.devserver.receiver_check.session import raw_request
 from leyden.server.version import VERSION
 
-_MARKS = {PASS: "ok  ", NOTICE: "note", FAIL: "FAIL", SKIPPED: "-   "}
+_COUNTED = {PASS: "pass", NOTICE: "with a remark", FAIL: "fail", SKIPPED: "not sent"}
 _WIDTH = 100
-_SHOWN = 700
+_SHOWN = 160
+_NAMES = 8
 
 
 def report_resource(report: Report, include: Collection[str] = ()) -> dict[str, Any]:
@@ -27,11 +31,16 @@ def report_resource(report: Report, include: Collection[str] = ()) -> dict[str, 
         "version": VERSION,
         "secret": report.secret,
         "counts": {verdict: report.count(verdict) for verdict in (PASS, NOTICE, FAIL, SKIPPED)},
-        "hints": list(report.hints),
+        "causes": [_cause(cause) for cause in report.causes],
+        "notChecked": list(report.not_checked),
         "checks": [_finding(finding) for finding in report.findings],
         "text": report_text(report) if "text" in include else None,
         "html": report_html(report) if "html" in include else None,
     }
+
+
+def _cause(cause: Cause) -> dict[str, Any]:
+    return {"severity": cause.severity, "found": cause.found, "mend": cause.fix, "checks": cause.checks}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
@@ -44,7 +53,6 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "verdict": finding.verdict,
         "good": check.expected_behaviour,
         "found": finding.found,
-        "mend": check.fix if finding.verdict in (FAIL, NOTICE) else None,
         "exchanges": [_exchange(exchange) for exchange in finding.exchanges],
     }
 
@@ -63,52 +71,84 @@ def _exchange(exchange: Exchange) -> dict[str, Any]:
 
 
 def report_text(report: Report) -> str:
-    """The report to read in a terminal: a line for each check, then what to fix, with the requests."""
+    """The report to read in a terminal: the grade, each cause once with its correction, and one request."""
+    counts = ((report.count(verdict), words) for verdict, words in _COUNTED.items())
+    common = [cause for cause in report.causes if cause.is_common]
+    others = [cause for cause in report.causes if not cause.is_common]
     lines = [
         f"Receiver check of {_plain(report.url)}",
         f"signed with {report.secret}",
         "",
-        f"Grade {report.grade}: {_plain(report.why)}",
-        ", ".join(f"{report.count(verdict)} {verdict}" for verdict in (PASS, NOTICE, FAIL, SKIPPED)),
+        *_wrapped(_plain(report.headline), "  "),
+        f"{len(report.findings)} checks: " + ", ".join(f"{count} {words}" for count, words in counts if count),
     ]
-    for hint in report.hints:
-        lines += ["", *wrap(hint, _WIDTH)]
-    group = ""
-    for finding in report.findings:
-        if finding.case.group != group:
-            group = finding.case.group
-            lines += ["", group]
-        lines.append(f"  {_MARKS[finding.verdict]}  {finding.case.name:<17} {finding.case.title}")
-        if finding.verdict != PASS:
-            lines += [f"{'':8}{line}" for line in wrap(_plain(finding.found), _WIDTH - 8)]
-    failed = [finding for finding in report.findings if finding.verdict in (FAIL, NOTICE)]
-    if failed:
-        lines += ["", "What to fix"]
-    for finding in failed:
-        lines += ["", *_fix(finding)]
+    for cause in common:
+        if cause.found not in report.why:
+            lines += ["", *_wrapped(f"It also fails otherwise: {_plain(cause.found)}", "  ")]
+        lines += ["", *_wrapped(f"How to fix it: {_plain(cause.fix)}", "  "), *_answer(cause.findings)]
+    for number, cause in enumerate(others, 1):
+        lines += ["", *_cause_text(cause, f"{number}. " if len(others) > 1 else "")]
+    if others and not common:
+        lines += ["", *_request(others[0].findings[0])]
+    if report.to_check:
+        lines += ["", *_wrapped(report.to_check)]
+    passed = [f"{group} {count}" for group, count in _passed(report)]
+    if passed:
+        lines += ["", *_wrapped(f"Passed: {', '.join(passed)}.")]
+    lines += ["", "--html FILE and --json FILE write every request with its answer."]
     return "\n".join(lines) + "\n"
 
 
-def _fix(finding: Finding) -> Iterator[str]:
-    check = finding.case
-    weight = finding.severity if finding.verdict == FAIL else "consider"
-    yield f"* {check.name} ({weight}): {check.title}"
-    yield from _paragraph("A good receiver", check.expected_behaviour)
-    yield from _paragraph("This one", _plain(finding.found).removeprefix("it "))
-    yield from _paragraph("How to fix it", check.fix)
-    for number, exchange in enumerate(finding.exchanges[:2], 1):
-        yield f"    Request {number} of {len(finding.exchanges)}:"
-        text = raw_request(exchange.sent.request).decode("utf-8", "backslashreplace")
-        shown = text[:_SHOWN] + (f"... ({len(text)} characters in all)" if len(text) > _SHOWN else "")
-        yield from (f"      | {_plain(line)}" for line in shown.splitlines())
-        yield f"    Answer: {_plain(exchange.summary)} in {exchange.answer.latency_ms} ms"
-        body = exchange.answer.body.decode("utf-8", "replace").strip()
-        if body:
-            yield f"      | {_plain(body[:200])}"
+def _cause_text(cause: Cause, number: str) -> Iterator[str]:
+    names = ", ".join(cause.checks[:_NAMES])
+    more = f" and {len(cause.checks) - _NAMES} more" if len(cause.checks) > _NAMES else ""
+    yield from _wrapped(f"{number}{names}{more} ({cause.severity})", "    ")
+    good = {finding.case.expected_behaviour for finding in cause.findings}
+    yield from _paragraph("This receiver", _plain(cause.found).removeprefix("it "))
+    if len(good) == 1:
+        yield from _paragraph("A good one", good.pop())
+    yield from _paragraph("How to fix it", _plain(cause.fix))
+
+
+def _request(finding: Finding) -> Iterator[str]:
+    exchange = finding.exchanges[0]
+    request = raw_request(exchange.sent.request).decode("utf-8", "backslashreplace")
+    head, _, body = request.partition("\r\n\r\n")
+    yield f"For example {finding.case.name}: {finding.case.title}"
+    yield from (f"  | {_plain(line)}" for line in [*head.splitlines(), "", _cut(body)])
+    yield from _answer([finding])
+
+
+def _answer(findings: Sequence[Finding]) -> Iterator[str]:
+    """The first answer, if there is one: its status, its time and the beginning of its body."""
+    exchanges = [exchange for finding in findings for exchange in finding.exchanges]
+    exchange = next((exchange for exchange in exchanges if exchange.answer.status is not None), None)
+    if exchange is None:
+        return
+    yield f"  Answer: {exchange.summary} in {exchange.answer.latency_ms} ms"
+    body = exchange.answer.body.decode("utf-8", "replace").strip()
+    if body:
+        yield f"  | {_plain(_cut(body))}"
+
+
+def _passed(report: Report) -> Iterator[tuple[str, str]]:
+    for group, members in groupby(report.findings, lambda finding: finding.case.group):
+        verdicts = [finding.verdict for finding in members]
+        passed = verdicts.count(PASS)
+        if passed:
+            yield group.lower(), f"{passed} of {len(verdicts)}"
+
+
+def _cut(text: str) -> str:
+    return text[:_SHOWN] + (f"... ({len(text)} characters)" if len(text) > _SHOWN else "")
 
 
 def _paragraph(what: str, text: str) -> list[str]:
-    return wrap(f"{what}: {text}", _WIDTH, initial_indent="    ", subsequent_indent="      ")
+    return [f"    {line}" for line in _wrapped(f"{what}: {text}", "  ")]
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return wrap(text, _WIDTH - 4, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
 
 
 def _plain(text: str) -> str:

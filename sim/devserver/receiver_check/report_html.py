@@ -7,8 +7,8 @@ from html import escape
 from itertools import groupby
 from pathlib import Path
 
-from leyden.devserver.receiver_check.cases import SEVERITIES
-from leyden.devserver.receiver_check.check import FAIL, NOTICE, PASS, SKIPPED, Exchange, Finding, Report
+from leyden.devserver.receiver_check.check import Report
+from leyden.devserver.receiver_check.findings import FAIL, NOTICE, PASS, SKIPPED, Exchange, Finding
 from leyden.devserver.receiver_check.session import raw_request
 
 _WORDS = {PASS: "pass", NOTICE: "notice", FAIL: "fail", SKIPPED: "not sent"}
@@ -26,55 +26,57 @@ def _page(report: Report) -> Iterator[str]:
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     # Nothing on this page loads or runs anything, whatever an endpoint may have answered.
     yield "<meta http-equiv=\"content-security-policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-    yield f"<title>{escape(report.grade)}: receiver check of {escape(report.url)}</title>"
+    grade = report.grade or "no grade"
+    yield f"<title>{escape(grade)}: receiver check of {escape(report.url)}</title>"
     yield f'<style>{_STYLE}</style></head><body><header><div class="top">'
-    yield f'<div class="grade {escape(report.grade)}" aria-hidden="true">{escape(report.grade)}</div>'
+    yield f'<div class="grade {escape(report.grade or "none")}" aria-hidden="true">{escape(report.grade or "-")}</div>'
     yield f'<div><h1>Receiver check</h1><p class="where">{escape(report.url)}</p>'
-    yield f"<p><strong>Grade {escape(report.grade)}</strong>: {escape(report.why)}</p></div></div>"
+    yield f"<p><strong>{_shown(report.headline)}</strong></p></div></div>"
     yield '<ul class="counts">'
     for verdict, word in _WORDS.items():
         if report.count(verdict):
             yield f'<li class="tag {verdict}">{report.count(verdict)} {word}</li>'
     yield "</ul>"
-    for hint in report.hints:
-        yield f'<p class="hint">{escape(hint)}</p>'
+    if report.to_check:
+        yield f'<p class="hint">{escape(report.to_check)}</p>'
     yield "</header><main>"
-    yield from _worst_first(report)
-    for group, members in groupby(report.findings, lambda finding: finding.case.group):
+    yield from _causes(report)
+    sent = (finding for finding in report.findings if finding.exchanges)
+    examples = [cause.findings[0] for cause in report.causes]
+    for group, members in groupby(sent, lambda finding: finding.case.group):
         findings = list(members)
         failed = sum(finding.verdict == FAIL for finding in findings)
         failures = f" <small>{failed} of {len(findings)} fail</small>" if failed else ""
         yield f"<section><h2>{escape(group)}{failures}</h2>"
         for finding in findings:
-            yield from _details(finding)
+            yield from _details(finding, is_open=finding in examples)
         yield "</section>"
     yield f"</main><footer>Signed with <code>{escape(report.secret)}</code>, started at {escape(report.started_at)}. "
-    yield "A: no failures. B: only small failures. C: serious failures. D: four or more serious failures. "
-    yield "F: it accepts forged messages, rejects valid ones, or cannot be reached.</footer></body></html>\n"
+    yield "A: no failures. B: only small failures. C: serious failures. D: four or more serious failures. F: it "
+    yield "accepts forged messages, rejects valid ones, cannot be reached or does not answer in time.</footer>"
+    yield "</body></html>\n"
 
 
-def _worst_first(report: Report) -> Iterator[str]:
-    failed = [finding for finding in report.findings if finding.verdict == FAIL]
-    if not failed:
+def _causes(report: Report) -> Iterator[str]:
+    if not report.causes:
         return
     yield "<section><h2>What to fix, the worst first</h2>"
-    for severity in SEVERITIES:
-        some = [finding.case for finding in failed if finding.severity == severity]
-        if some:
-            links = "; ".join(f'<a href="#{escape(check.name)}">{escape(check.title)}</a>' for check in some)
-            yield f"<p><strong>{severity.capitalize()}</strong>: {links}.</p>"
+    for cause in report.causes:
+        cases = [finding.case for finding in cause.findings]
+        links = ", ".join(f'<a href="#{escape(case.name)}">{escape(case.name)}</a>' for case in cases)
+        first = "First" if cause.is_common else escape(cause.severity.capitalize())
+        yield f"<p><strong>{first}</strong>: {_shown(cause.found)}.</p>"
+        yield f"<p><strong>How to fix it</strong>: {_shown(cause.fix)} Checks: {links}.</p>"
     yield "</section>"
 
 
-def _details(finding: Finding) -> Iterator[str]:
+def _details(finding: Finding, is_open: bool) -> Iterator[str]:
     check, verdict = finding.case, finding.verdict
-    yield f'<details id="{escape(check.name)}"{" open" if verdict == FAIL else ""}><summary>'
+    yield f'<details id="{escape(check.name)}"{" open" if is_open else ""}><summary>'
     yield f'<span class="tag {verdict}">{_WORDS[verdict]}</span>'
     yield f'<span class="title">{escape(check.title)}</span><code>{escape(check.name)}</code></summary>'
     yield f'<div class="inside"><dl><dt>A good receiver</dt><dd>{escape(check.expected_behaviour)}</dd>'
-    yield f"<dt>This one</dt><dd>{escape(finding.found.removeprefix('it '))}</dd>"
-    if verdict in (FAIL, NOTICE):
-        yield f"<dt>How to fix it</dt><dd>{escape(check.fix)}</dd>"
+    yield f"<dt>This one</dt><dd>{_shown(finding.found.removeprefix('it '))}</dd>"
     if verdict == FAIL:
         yield f"<dt>Weight</dt><dd>{escape(finding.severity)}</dd>"
     yield "</dl>"

@@ -67,10 +67,16 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class TestRequest:
-    """One request of a check. `must_ignore`: the receiver must not act on it."""
+    """One request of a check. `limit_ms` is the time limit of its response.
+
+    `must_ignore`: the receiver must not act on it. `indistinct`: it must not, and whether it does cannot be judged,
+    because other messages of the run are about the same Charge.
+    """
 
     request: CallbackRequest
+    limit_ms: int
     must_ignore: bool = False
+    indistinct: bool = False
 
 
 class CheckSession:
@@ -215,7 +221,8 @@ class CheckSession:
             send_duration_ms=over_ms,
         )
         # When all messages are about one Charge, the action on one message cannot be distinguished from another.
-        return TestRequest(post, must_ignore and self._known.charge_id is None)
+        one_charge = self._known.charge_id is not None
+        return TestRequest(post, self._timeout_ms, must_ignore and not one_charge, must_ignore and one_charge)
 
     # Private methods
 

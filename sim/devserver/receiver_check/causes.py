@@ -1,0 +1,270 @@
+"""Causes: what several findings of a receiver check have in common, each with its correction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_network
+from urllib.parse import urljoin, urlsplit
+
+from leyden.devserver.receiver_check.cases import (
+    FORGED,
+    MALFORMED,
+    ONCE,
+    SEVERITIES,
+    VALID,
+    VERIFY_BYTES,
+    VERIFY_FIRST,
+)
+from leyden.devserver.receiver_check.findings import (
+    ACTED,
+    BLOCKED,
+    FAIL,
+    NOTICE,
+    SKIPPED,
+    SLOW,
+    Exchange,
+    Finding,
+    is_status,
+    seconds,
+)
+from leyden.server.callbacks.egress import EGRESS_NONE, OWN_LISTENER, PORT
+from leyden.server.callbacks.ip_addresses import parse_host_address
+
+CONSIDER = "consider"  # the severity of a cause without a failure
+
+_ANSWER_FIRST = (
+    "Answer first, work later: store the message, answer 200, and do the work afterwards. A callback that is not "
+    "answered in time is sent again."
+)
+_KNOWN = (
+    "If it accepts only Charges that it knows, name one: --internal-id, --amount, --charge-id (internalId, amount, "
+    "chargeId)."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why checks fail: what the receiver does, how to correct it, and the findings that this explains.
+
+    `is_common`: it explains the whole result, so it is the first thing to correct. `severity` is the worst of its
+    failures, or `consider` if no check fails.
+    """
+
+    found: str
+    fix: str
+    findings: Sequence[Finding]
+    is_common: bool = False
+
+    @property
+    def severity(self) -> str:
+        """The worst severity of its failures, or `consider`."""
+        failed = [finding.severity for finding in self.findings if finding.verdict == FAIL]
+        return min(failed, key=SEVERITIES.index, default=CONSIDER)
+
+    @property
+    def checks(self) -> list[str]:
+        """The names of the checks that it explains."""
+        return [finding.case.name for finding in self.findings]
+
+
+def causes_of(url: str, findings: Sequence[Finding]) -> list[Cause]:
+    """The causes of all failures and notices, the common ones first and then the worst; each finding has one cause."""
+    left = [finding for finding in findings if finding.verdict in (FAIL, NOTICE)]
+    causes: list[Cause] = []
+    for common in (_unanswered, _late, _valid_refused, _all_accepted, _acted_twice, _slow):
+        cause = common(url, findings, left)
+        if cause is not None and cause.findings:
+            causes.append(cause)
+            left = [finding for finding in left if finding not in cause.findings]
+    causes += _by_fix(left)
+    order = [*SEVERITIES, CONSIDER]
+    return sorted(causes, key=lambda cause: (not cause.is_common, order.index(cause.severity)))
+
+
+def common_outcome(findings: Sequence[Finding]) -> str:
+    """The one kind of response that all the findings have, or an empty string. After a late one silence is late too."""
+    outcomes = {outcome for finding in findings for outcome in finding.outcomes}
+    if SLOW in outcomes:
+        outcomes.discard("timeout")
+    return outcomes.pop() if len(outcomes) == 1 else ""
+
+
+def _by_fix(findings: Sequence[Finding]) -> Iterator[Cause]:
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.verdict, finding.case.fix), []).append(finding)
+    for (_, fix), members in groups.items():
+        yield Cause("; ".join(dict.fromkeys(finding.found for finding in members)), fix, members)
+
+
+# Each returns the cause if it is there; it explains some of the findings `left`.
+
+
+def _unanswered(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cause | None:
+    sent = [finding for finding in findings if finding.exchanges]
+    stopped = len(sent) < len(findings)
+    if not sent or sent[-1].is_answered or SLOW in {o for f in sent for o in f.outcomes}:
+        return None
+    answered = any(finding.is_answered for finding in sent)
+    if answered and not stopped:
+        return None
+    found, fix = _silence(url, sent[-1].exchanges[-1])
+    silent = [finding for finding in sent if not finding.is_answered]
+    if answered:
+        found = f"it stopped answering at the check {sent[len(sent) - _silent_end(sent)].case.name}: {found}"
+    return Cause(found, fix, silent, is_common=True)
+
+
+def _silent_end(sent: Sequence[Finding]) -> int:
+    """The number of findings at the end without an answer."""
+    return next((number for number, finding in enumerate(reversed(sent)) if finding.is_answered), len(sent))
+
+
+def _silence(url: str, exchange: Exchange) -> tuple[str, str]:
+    """What an endpoint without an answer does, and the correction."""
+    note, parts = exchange.answer.note, urlsplit(url)
+    match exchange.answer.error:
+        case _ if exchange.answer.error == BLOCKED:
+            return _blocked(url, note)
+        case "timeout" if note.startswith("no connection"):
+            tls = ", whether the port speaks TLS" if parts.scheme == "https" else ""
+            return f"it accepts no connection: {note}", (
+                f"Check the host and the port of the URL{tls}, and whether a firewall drops the connection."
+            )
+        case "timeout":
+            waited = seconds(exchange.sent.request.timeout_ms - exchange.sent.request.send_duration_ms)
+            return f"it accepts the connection and gives no answer within {waited}", (
+                f"Look for what the endpoint waits for: a lock, a queue, another service. {_ANSWER_FIRST}"
+            )
+        case "refused":
+            return f"it cannot be reached: {note}", "Start the endpoint, and check the host and the port of the URL."
+        case "unresolved":
+            return f"it cannot be reached: {note}", "Check the host name in the URL."
+        case "tls" if "certificate" in note:
+            return note, "Use a certificate that this machine trusts, or an http:// URL on this machine."
+        case "tls":
+            return note, (
+                f"The port does not speak TLS. Use http://{parts.netloc}{parts.path}, or serve TLS on that port."
+            )
+        case "reset":
+            more = " If the port speaks TLS, use an https:// URL." if parts.scheme == "http" else ""
+            return "it closes the connection without a complete answer", (
+                f"Look in the endpoint's log for an exception or a crash while it handles the message.{more}"
+            )
+    return f"its answer is not HTTP: {note or exchange.answer.error}", (
+        "Check the port of the URL: another program may listen there."
+    )
+
+
+def _blocked(url: str, rule: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    found = f"nothing was sent: the egress policy of this machine forbids {parts.netloc} (rule {rule})"
+    try:
+        address = parse_host_address(host)
+    except ValueError:
+        address = None
+    network = "CIDR, with the network of that host" if address is None else str(ip_network(address))
+    if rule == OWN_LISTENER:
+        return found, "The URL is an address of Leyden itself. Give the URL of your endpoint."
+    if rule == PORT:
+        return found, "Callbacks go only to the ports 80, 443 and 1024 to 65535: use one of these."
+    public = "" if rule == EGRESS_NONE or (address is not None and not address.is_global) else ", or --egress public"
+    return found, f"Allow it: --egress-allow {network}{public}."
+
+
+def _late(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cause | None:
+    late = [finding for finding in left if SLOW in finding.outcomes]
+    if not late:
+        return None
+    first = next(exchange for exchange in late[0].exchanges if exchange.is_late)
+    limit_ms = first.sent.limit_ms
+    found = f"it answers too late: {first.summary} after {seconds(first.answer_ms)}; the limit is {seconds(limit_ms)}"
+    also = [finding for finding in left if finding.outcomes <= {SLOW, "timeout"}]
+    return Cause(
+        found,
+        f"{_ANSWER_FIRST} --timeout 15 checks with the longest limit.",
+        [finding for finding in left if finding in late or finding in also],
+        is_common=len(also) > 1 or any(finding.verdict == SKIPPED for finding in findings),
+    )
+
+
+def _valid_refused(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cause | None:
+    valid = [finding for finding in findings if finding.case.group == VALID and finding.exchanges]
+    if not valid or (len(valid) == 1 and valid[0].case.name != "completed"):
+        return None
+    outcome = common_outcome(valid)
+    if not outcome.isdigit() or outcome.startswith("2"):
+        return None
+    exchange = valid[0].exchanges[0]
+    found = f"it answered {outcome} to every valid message"
+    more, fix = _refusal(url, exchange)
+    explained = [finding for finding in left if finding.outcomes == {outcome}]
+    return Cause(found + more, fix, explained, is_common=True)
+
+
+def _refusal(url: str, exchange: Exchange) -> tuple[str, str]:
+    """What a status other than 2xx means, and the correction."""
+    status, path = exchange.answer.status or 0, urlsplit(url).path or "/"
+    if is_status(3, status):
+        target = exchange.answer.headers.get("location", "")
+        final = urljoin(url, target) if target else "at which the redirect ends"
+        return f", a redirect{' to ' if target else ''}{target}: redirects are never followed", (
+            f"Give the final URL, {final}, as callbackUrl, or answer at this one."
+        )
+    if status == 404:
+        return "", f"Check the path of the URL, {path}. {_KNOWN}"
+    if status == 405:
+        return "", f"Check the path of the URL, {path}: it must accept POST."
+    if status == 410:
+        return ": that ends all deliveries for the Charge", f"Check the path of the URL, {path}. {_KNOWN}"
+    if status in (401, 403):
+        return "", (
+            "Most likely it verifies with another secret than the one shown above: give the endpoint's own with "
+            f"--secret. {VERIFY_BYTES} If a login or a proxy answers, except the callback's path from it."
+        )
+    if is_status(5, status):
+        return "", (
+            "Look in the endpoint's log for the exception; 502, 503 and 504 come from a proxy whose program does not "
+            "run."
+        )
+    return "", f"Look at the body of its answer. {_KNOWN}"
+
+
+def _all_accepted(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cause | None:
+    forged = [finding for finding in findings if finding.case.group == FORGED and finding.exchanges]
+    answers = [exchange.answer for finding in forged for exchange in finding.exchanges]
+    if len(forged) < 2 or not all(is_status(2, answer.status) for answer in answers):
+        return None
+    explained = [
+        finding
+        for finding in left
+        if finding in forged or (finding.case.group == MALFORMED and finding.verdict == NOTICE)
+    ]
+    page = any("html" in answer.headers.get("content-type", "") for answer in answers)
+    which = ", with an HTML page" if page else ""
+    status = answers[0].status
+    fix = VERIFY_FIRST
+    if page:
+        fix = f"A page for people answers at {urlsplit(url).path or '/'}: check the path of the URL. Then: {fix}"
+    return Cause(
+        f"it answered {status} to every forged message{which}: it verifies nothing", fix, explained, is_common=True
+    )
+
+
+def _acted_twice(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cause | None:
+    acted = [finding for finding in left if finding.about == ACTED and finding.case.group not in (FORGED, MALFORMED)]
+    if len(acted) < 2:
+        return None
+    return Cause(
+        "it acted on messages that it must ignore, as its leyden-effect says",
+        f"{ONCE} The keys are webhook-id and the Charge's id, and paid is final.",
+        acted,
+    )
+
+
+def _slow(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cause | None:
+    slow = [finding for finding in left if finding.about == SLOW]
+    slowest = max((exchange.answer_ms for finding in slow for exchange in finding.exchanges), default=0)
+    return Cause(f"it answers after up to {seconds(slowest)}", _ANSWER_FIRST, slow)

@@ -1,0 +1,175 @@
+"""The findings of a receiver check: how the responses to each case are judged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from leyden.devserver.receiver_check.cases import (
+    ACCEPTED,
+    CRITICAL,
+    IGNORED,
+    MINOR,
+    REJECTED,
+    REPEATED,
+    SERIOUS,
+    UNREADABLE,
+    Case,
+)
+from leyden.devserver.receiver_check.session import TestRequest
+from leyden.server.ports import CallbackResponse
+
+PASS, NOTICE, FAIL, SKIPPED = "pass", "notice", "fail", "skipped"
+EFFECT = "leyden-effect"  # the header in which a receiver may report what it did: applied or ignored
+
+# What a finding is about, where several findings may have one cause.
+ACTED, SLOW = "acted", "slow"
+BLOCKED = "blocked"  # the error of an attempt that the egress policy forbids
+
+_SLOW_MS = 3_000
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request and its response."""
+
+    sent: TestRequest
+    answer: CallbackResponse
+
+    @property
+    def effect(self) -> str:
+        """What the receiver reports that it did: `applied`, `ignored`, or an empty string."""
+        effect = self.answer.headers.get(EFFECT, "").strip().lower()
+        return effect if effect in ("applied", "ignored") else ""
+
+    @property
+    def summary(self) -> str:
+        """The response in a few words."""
+        if self.answer.status is not None:
+            return str(self.answer.status)
+        return f"no answer ({self.answer.error}{': ' if self.answer.note else ''}{self.answer.note})"
+
+    @property
+    def answer_ms(self) -> int:
+        """The time between the end of the request and the end of the response, in ms."""
+        return self.answer.latency_ms - self.sent.request.send_duration_ms
+
+    @property
+    def is_late(self) -> bool:
+        """Whether there is a response, after the time limit."""
+        return self.answer.status is not None and self.answer_ms > self.sent.limit_ms
+
+    @property
+    def outcome(self) -> str:
+        """The kind of response: `slow` for a late one, otherwise its status or the code of the error."""
+        return SLOW if self.is_late else str(self.answer.status or self.answer.error)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check. `about` is `acted` or `slow` when a wrong effect or a long time is the reason."""
+
+    case: Case
+    verdict: str
+    severity: str
+    found: str
+    exchanges: Sequence[Exchange] = ()
+    about: str = ""
+
+    @property
+    def outcomes(self) -> set[str]:
+        """The kinds of responses that it got."""
+        return {exchange.outcome for exchange in self.exchanges}
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether any request got a response."""
+        return any(exchange.answer.status is not None for exchange in self.exchanges)
+
+    @property
+    def lacks_effect(self) -> bool:
+        """Whether the receiver must not act twice here, and does not report what it did."""
+        requests = [exchange.sent for exchange in self.exchanges]
+        ids = [request.request.delivery_id for request in requests]
+        if len(set(ids)) == len(ids) and not any(request.must_ignore for request in requests):
+            return False
+        return any(is_status(2, exchange.answer.status) and not exchange.effect for exchange in self.exchanges)
+
+    @property
+    def is_indistinct(self) -> bool:
+        """Whether the effect cannot be judged, because every message is about one Charge."""
+        return any(exchange.sent.indistinct for exchange in self.exchanges)
+
+
+def judged(case: Case, exchanges: Sequence[Exchange]) -> Finding:
+    """The finding that follows from the responses to a case."""
+    verdict, severity, found, about = _verdict(case, exchanges)
+    return Finding(case, verdict, severity, found, exchanges, about)
+
+
+def is_status(hundred: int, status: int | None) -> bool:
+    """Whether there is a response of this class: 2 for 200 to 299."""
+    return status is not None and status // 100 == hundred
+
+
+def seconds(span_ms: int) -> str:
+    """A span in seconds, with one decimal where it is not whole."""
+    return f"{span_ms / 1_000:.1f}".removesuffix(".0") + " s"
+
+
+def _verdict(case: Case, exchanges: Sequence[Exchange]) -> tuple[str, str, str, str]:
+    """Verdict, severity, the finding in words, and what it is about."""
+    if any(exchange.answer.error == BLOCKED for exchange in exchanges):
+        return SKIPPED, case.severity, f"not sent: {exchanges[0].answer.error} ({exchanges[0].answer.note})", ""
+    statuses = [exchange.answer.status for exchange in exchanges]
+    did = _behaviour(exchanges)
+    wrongly = [number for number, exchange in enumerate(exchanges, 1) if _acted_wrongly(exchange, case)]
+    applied = Counter(exchange.sent.request.delivery_id for exchange in exchanges if exchange.effect == "applied")
+    times = max(applied.values(), default=0)
+    if times > 1:
+        return FAIL, case.severity, f"it acted on the same message {times} times, as its {EFFECT} says", ACTED
+    if wrongly:
+        which = f"request {wrongly[0]}" if len(exchanges) > 1 else "it"
+        return FAIL, case.severity, f"{did}, and acted on {which}, as its {EFFECT} says", ACTED
+    if any(exchange.is_late for exchange in exchanges):
+        limit_ms = exchanges[0].sent.limit_ms
+        severity = SERIOUS if case.severity == CRITICAL else case.severity
+        return FAIL, severity, f"{did} after {_slowest(exchanges)}; the limit is {seconds(limit_ms)}", SLOW
+    if case.expects == REJECTED:
+        if any(is_status(2, status) for status in statuses):
+            return FAIL, case.severity, f"{did}: the message counts as accepted", ""
+        if all(is_status(4, status) for status in statuses):
+            return PASS, case.severity, did, ""
+        return FAIL, MINOR, f"{did}: not accepted, and not refused either", ""
+    if not all(is_status(2, status) or is_status(4, status) for status in statuses):
+        more = "; redirects are never followed" if any(is_status(3, status) for status in statuses) else ""
+        return FAIL, case.severity, did + more, ""
+    refused = any(is_status(4, status) for status in statuses)
+    if case.expects == ACCEPTED and refused:
+        if case.group == REPEATED and case.together and any(is_status(2, status) for status in statuses):
+            return NOTICE, case.severity, f"{did}: those it refused will be sent again", ""
+        return FAIL, case.severity, f"{did}: refused messages are sent again for three days", ""
+    if case.expects == IGNORED and refused:
+        return NOTICE, case.severity, f"{did}: refused messages are sent again for three days", ""
+    if case.expects == UNREADABLE and not refused:
+        kept = "that is right if the message is kept for a person to look at; otherwise it is lost"
+        return NOTICE, case.severity, f"{did}: {kept}", ""
+    if max(exchange.answer_ms for exchange in exchanges) > _SLOW_MS:
+        return NOTICE, case.severity, f"{did} after {_slowest(exchanges)}", SLOW
+    return PASS, case.severity, did, ""
+
+
+def _slowest(exchanges: Sequence[Exchange]) -> str:
+    return seconds(max(exchange.answer_ms for exchange in exchanges))
+
+
+def _behaviour(exchanges: Sequence[Exchange]) -> str:
+    summaries = dict.fromkeys(exchange.summary for exchange in exchanges if exchange.answer.status is not None)
+    unanswered = dict.fromkeys(exchange.summary for exchange in exchanges if exchange.answer.status is None)
+    actions = [f"answered {', '.join(summaries)}"] if summaries else []
+    return f"it {' and '.join([*actions, *(f'gave {silence}' for silence in unanswered)])}"
+
+
+def _acted_wrongly(exchange: Exchange, case: Case) -> bool:
+    return exchange.effect == "applied" and (exchange.sent.must_ignore or case.expects in (REJECTED, UNREADABLE))
