@@ -22,17 +22,24 @@ class Wallet:
         self.name = name
 
     def pay(
-        self, what: Charge | str, *, amount: int | str | None = None, outcome: str = "settle", delay: Span = 0
+        self,
+        what: Charge | StaticCharge | str,
+        *,
+        amount: int | str | None = None,
+        outcome: str = "settle",
+        delay: Span = 0,
     ) -> Payment:
         """Schedule the payment of a Charge or a BOLT11 invoice, `delay` from now. `amount` (msat) replaces its own.
 
+        A Static Charge, an LNURL and a Lightning address (`name@host`) are paid as by `scan`.
         A Charge may belong to another sandbox: its invoice is then paid in this one. `outcome` is `settle`, `hold`,
         `incomplete`, `wrong_secret`, `underpay`, `overpay`, `overpay_double` or `fail`. Raises `PayerError` for a text
         that is no payment request, `ValueError` for an amount that is not whole.
         """
         request = strip_scheme(_payment_request(what))
-        if request_kind(request) == "lnurl":
-            raise ValueError("this is an LNURL: use scan(..., amount=...) instead of pay")
+        if request_kind(request) != "bolt11":
+            assert not isinstance(what, Charge)
+            return self.scan(what, amount=amount, outcome=outcome, delay=delay)
         amount_msat, delay_ms = _whole_msat(amount), parse_duration(delay)
         with self._session.record(
             "pay",
@@ -57,7 +64,9 @@ class Wallet:
     ) -> Payment:
         """Scan the LNURL of a Static Charge: request an invoice of `amount` msat and schedule its payment.
 
-        Raises `PayerError` with the service's reason when it issues no invoice.
+        `what` may be a Lightning address, `name@host`: the host is that of the sandbox or of the identifier. `amount`
+        may be left out if minimum and maximum are equal. Raises `PayerError` with the service's reason when it issues
+        no invoice.
         """
         amount_msat, delay_ms = _whole_msat(amount), parse_duration(delay)
         lnurl = _payment_request(what)
@@ -71,7 +80,8 @@ class Wallet:
             outcome=outcome,
             delay_ms=delay_ms,
         ) as facts:
-            invoice = fetch_lnurl_invoice(lnurl, amount_msat, comment, self._fetch)
+            base_url = self._session.world.public_url
+            invoice = fetch_lnurl_invoice(lnurl, amount_msat, comment, self._fetch, base_url=base_url)
             facts["id"] = self._send(strip_scheme(invoice), None, outcome, delay_ms)
         return Payment(self._session, facts["id"])
 

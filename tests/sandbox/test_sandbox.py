@@ -212,7 +212,14 @@ def test_serving_on_a_thread(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "kind"), [("LNBCRT1ABC", "bolt11"), ("lightning:lnbc1x", "bolt11"), (" LIGHTNING:LNURL1X ", "lnurl")]
+    ("text", "kind"),
+    [
+        ("LNBCRT1ABC", "bolt11"),
+        ("lightning:lnbc1x", "bolt11"),
+        (" LIGHTNING:LNURL1X ", "lnurl"),
+        ("lnurl@shop.example", "address"),
+        ("lightning:Band@Shop.example:8402", "address"),
+    ],
 )
 def test_the_kinds_of_payment_requests(text: str, kind: str) -> None:
     assert request_kind(text) == kind
@@ -233,7 +240,7 @@ def mismatch_error(sandbox: Sandbox, **lies: Any) -> str:
         return {**answer, **{name: value for name, value in lies.items() if name in answer}}
 
     with pytest.raises(ValueError) as refused:
-        fetch_lnurl_invoice(tips.request, 2_000, "", fetch)
+        fetch_lnurl_invoice(tips.request, 2_000, "", fetch, base_url="http://localhost")
     return str(refused.value)
 
 
@@ -251,8 +258,42 @@ def test_a_wallet_needs_an_amount(sandbox: Sandbox) -> None:
         sandbox.wallet("ana").scan(tips)
     fixed = sandbox.static_charges.create(minAmount="5000", maxAmount="5000", description="Ticket")
     assert sandbox.wallet("ana").scan(fixed).row["amount_msat"] == 5_000
-    with pytest.raises(ValueError, match="scan"):
-        sandbox.wallet("ana").pay(tips.request)
+
+
+def test_pay_takes_whatever_scan_takes(sandbox: Sandbox) -> None:
+    tips = sandbox.static_charges.create(
+        minAmount="1000", maxAmount="9000", description="Tips", identifier="band@shop.example"
+    )
+    payments = [
+        sandbox.wallet("ana").pay(what, amount=2_000)
+        for what in (tips, tips.request, "band@shop.example", "lightning:Band@shop.example", "band@localhost")
+    ]
+    sandbox.run()
+    assert [payment.outcome for payment in payments] == ["SUCCEEDED"] * 5
+    assert [charge.data["staticChargeId"] for charge in tips.charges] == [tips.id] * 5
+    assert tips.data["slots"] == 5
+
+
+def test_a_lightning_address_that_nobody_has_is_refused(sandbox: Sandbox) -> None:
+    sandbox.static_charges.create(
+        minAmount="1000", maxAmount="1000", description="Tips", identifier="band@shop.example"
+    )
+    with pytest.raises(PayerError, match="no static charge has this lightning address"):
+        sandbox.wallet("ana").pay("bend@shop.example")
+    with pytest.raises(PayerError, match=r"band@elsewhere\.example: did you mean band@shop\.example"):
+        sandbox.wallet("ana").pay("band@elsewhere.example")
+    refused = sandbox.ask("POST", "/sandbox/v1/payments", {"request": "bend@shop.example"})
+    assert (refused["status"], "lightning address" in refused["reason"]) == ("failed", True)
+
+
+def test_the_control_api_pays_a_lightning_address(sandbox: Sandbox) -> None:
+    sandbox.static_charges.create(
+        minAmount="1000", maxAmount="9000", description="Tips", identifier="band@shop.example"
+    )
+    url = sandbox.serve()
+    for request in ("band@shop.example", f"band@{url.removeprefix('http://')}"):
+        payment = sandbox.ask("POST", "/sandbox/v1/payments", {"request": request, "amount": "3000"})
+        assert (payment["status"], payment["amount"]) == ("succeeded", "3000")
 
 
 def test_the_control_api_pays_the_least_amount_by_default(sandbox: Sandbox) -> None:

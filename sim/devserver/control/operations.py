@@ -107,17 +107,25 @@ class ControlPlane:
 
     @handles()
     async def create_payment(self, call: Request) -> dict[str, Any]:
-        """Pay an invoice or an LNURL as a wallet does. A payment that cannot be made is a failed payment."""
+        """Pay an invoice, an LNURL or a Lightning address as a wallet does.
+
+        A payment that cannot be made is a failed payment.
+        """
         body = call.body
         world = self._world
         text = strip_scheme(body["request"])
         amount_msat = None if body.get("amount") is None else int(body["amount"])
         refusal = None
         try:
-            if request_kind(text) == "lnurl":
+            if request_kind(text) != "bolt11":
                 # The wallet's requests come first and outside the transaction, as those of a real wallet do.
                 text = fetch_lnurl_invoice(
-                    text, amount_msat, body.get("comment") or "", self._fetch, default_to_minimum=True
+                    text,
+                    amount_msat,
+                    body.get("comment") or "",
+                    self._fetch,
+                    base_url=world.public_url,
+                    default_to_minimum=True,
                 )
                 amount_msat = None
         except ValueError as error:

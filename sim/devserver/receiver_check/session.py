@@ -148,7 +148,8 @@ class CheckSession:
         static = self._request("createStaticCharge", minAmount=amount, maxAmount=amount, description="Tips")
         messages = []
         for _ in range(count):
-            invoice = fetch_lnurl_invoice(static["invoice"]["request"], None, "", self._fetch)
+            request, base_url = static["invoice"]["request"], self._world.public_url
+            invoice = fetch_lnurl_invoice(request, None, "", self._fetch, base_url=base_url)
             self._pay(invoice)
             messages.append(self._last_message())
         return messages

@@ -1,9 +1,11 @@
-"""Payment requests: a wallet's reading of BOLT11 and LNURL texts, and its checks of LNURL-pay (LUD-06)."""
+"""Payment requests: a wallet's reading of BOLT11 invoices, LNURLs and Lightning addresses (LUD-16), and its checks of
+LNURL-pay (LUD-06)."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -14,19 +16,24 @@ from leyden.server.charges.lnurl import decode_lnurl
 
 Fetch = Callable[[str], Mapping[str, Any]]
 
+_ADDRESS = re.compile(r"([a-z0-9._+-]+)@([a-z0-9.-]+(?::[0-9]+)?)", re.IGNORECASE)
+
 
 def request_kind(text: str) -> str:
-    """The kind of a payment request, `bolt11` or `lnurl`; it may have the scheme `lightning:`.
+    """The kind of a payment request, `bolt11`, `lnurl` or `address`; it may have the scheme `lightning:`.
 
     Raises `PayerError` for anything else.
     """
     bare = strip_scheme(text).lower()
+    if _ADDRESS.fullmatch(bare):
+        return "address"
     if bare.startswith("lnurl1"):
         return "lnurl"
     if bare.startswith("ln"):
         return "bolt11"
     raise PayerError(
-        f"{text[:40]!r} is neither a BOLT11 invoice nor an LNURL: give one that begins with lnbcrt or lnurl1"
+        f"{text[:40]!r} is neither a BOLT11 invoice nor an LNURL nor a Lightning address: give a text that begins with "
+        "lnbcrt or lnurl1, or name@host"
     )
 
 
@@ -37,16 +44,32 @@ def strip_scheme(text: str) -> str:
 
 
 def fetch_lnurl_invoice(
-    lnurl: str, amount_msat: int | None, comment: str, fetch: Fetch, *, default_to_minimum: bool = False
+    text: str,
+    amount_msat: int | None,
+    comment: str,
+    fetch: Fetch,
+    *,
+    base_url: str,
+    default_to_minimum: bool = False,
 ) -> str:
-    """Run LNURL-pay (LUD-06) and return the invoice, after the checks that the standard requires of a wallet.
+    """Run LNURL-pay (LUD-06) for an LNURL or a Lightning address and return the invoice, after the checks that the
+    standard requires of a wallet.
 
     `amount_msat` may be None if minimum and maximum are equal, or with `default_to_minimum`. `fetch` gets the JSON of a
-    URL. Raises `PayerError` with the service's reason, or with the check that failed.
+    URL. `base_url` is the URL of the sandbox, where every Lightning address is looked up, because no other host can be
+    reached. Raises `PayerError` with the service's reason, or with the check that failed.
     """
-    pay_request = _fetch(fetch, decode_lnurl(strip_scheme(lnurl)))
+    text = strip_scheme(text)
+    address = _ADDRESS.fullmatch(text.lower())
+    if address is None:
+        pay_request = _fetch(fetch, decode_lnurl(text))
+    else:
+        # LUD-16: the user part in the path of a well-known URL.
+        pay_request = _fetch(fetch, f"{base_url}/.well-known/lnurlp/{quote(address[1], safe='')}")
     if pay_request.get("tag") != "payRequest":
         raise PayerError(f"this LNURL is a {pay_request.get('tag')!r}, not a payRequest: only payRequest is supported")
+    if address is not None and address[2] != urlsplit(base_url).netloc:
+        _check_identifier(pay_request, address[0])
     least, most = pay_request["minSendable"], pay_request["maxSendable"]
     if amount_msat is None:
         if least != most and not default_to_minimum:
@@ -69,6 +92,14 @@ def _fetch(fetch: Fetch, url: str) -> Mapping[str, Any]:
     if response.get("status") not in (None, "OK"):
         raise PayerError(str(response.get("reason") or response.get("detail") or "refused without a reason"))
     return response
+
+
+def _check_identifier(pay_request: Mapping[str, Any], address: str) -> None:
+    """A Lightning address of another host belongs to this sandbox if a Static Charge has it as its identifier."""
+    identifiers = [entry[1] for entry in json.loads(pay_request["metadata"]) if entry[0] == "text/identifier"]
+    if identifiers != [address]:
+        here = f": did you mean {identifiers[0]}?" if identifiers else ": check its spelling"
+        raise PayerError(f"no static charge has the Lightning address {address}{here}")
 
 
 def _check_invoice(invoice: Bolt11, pay_request: Mapping[str, Any], amount_msat: int) -> None:
