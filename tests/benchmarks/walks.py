@@ -16,7 +16,7 @@ import numpy as np
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.forwarding_checks import MAX_ACCEPTED_HTLCS
 from leyden.lightning.engine.network_conditions import BACKWARD_HOPS, NetworkConditions, attempt_seed, table_index
-from leyden.lightning.failure_codes import EXPIRY_TOO_SOON, TEMPORARY_CHANNEL_FAILURE
+from leyden.lightning.failure_codes import FailureCode
 from leyden.lightning.routing.pathfinding import Route
 from leyden.lightning.topology.graph import Graph
 from tests.benchmarks.measuring import BenchmarkError
@@ -76,13 +76,13 @@ class _Channels:
         self.steps += 1
         rest, conditions, engine = self.balance[edge] - carried, self.conditions, self.engine
         if rest < self.reserve[edge >> 1] or self.slots[edge] >= MAX_ACCEPTED_HTLCS:
-            return TEMPORARY_CHANNEL_FAILURE
+            return FailureCode.TEMPORARY_CHANNEL_FAILURE
         if seed in conditions.stuck or not (conditions.always_up or conditions.is_up(self.terms.target[edge], now)):
-            return TEMPORARY_CHANNEL_FAILURE
+            return FailureCode.TEMPORARY_CHANNEL_FAILURE
         if now >= engine.next_block:
             engine.now = now
         if _FINAL - engine.block_height() < 2:
-            return EXPIRY_TOO_SOON
+            return FailureCode.EXPIRY_TOO_SOON
         self.balance[edge] = rest
         self.in_flight[edge >> 1] += carried
         self.slots[edge] += 1

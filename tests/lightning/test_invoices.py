@@ -19,7 +19,7 @@ from leyden.lightning.engine.htlc import (
     PaymentNotHeld,
     UnknownInvoice,
 )
-from leyden.lightning.failure_codes import INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, MPP_TIMEOUT
+from leyden.lightning.failure_codes import FailureCode
 from leyden.lightning.payer.payment_scripts import FAILURES, OUTCOMES
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.invoices import NodePolicy
@@ -31,6 +31,7 @@ from leyden.world.event_journal import HashedEventJournal
 from leyden.world.rng import RandomStreams
 
 START = 1_893_488_400_000
+REFUSED = FailureCode.INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS
 AMOUNT = 100_000
 MINUTE = 60_000
 HEIGHT = 800_000
@@ -212,7 +213,7 @@ def test_each_fault_is_refused_with_one_code_and_its_own_reason(bench, spoil, wh
     resolution = bench.invoices.receive_htlc(spoil(bench, bench.htlc(payment_hash)))
     assert (resolution.status, resolution.code, resolution.why, resolution.preimage) == (
         "failed",
-        INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS,
+        REFUSED,
         why,
         None,
     )
@@ -241,7 +242,7 @@ def test_a_state_that_is_not_open_is_reported_before_a_wrong_secret(bench):
     bench.send(held, hold=True)
     resolutions = [bench.send(each, payment_secret="ff" * 32) for each in (settled, closed, held)]
     assert [resolution.why for resolution in resolutions] == ["settled", "canceled", "accepted"]
-    assert {resolution.code for resolution in resolutions} == {INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS}
+    assert {resolution.code for resolution in resolutions} == {REFUSED}
 
 
 @pytest.mark.parametrize(
@@ -311,11 +312,11 @@ def test_the_journal_records_every_event(bench):
         ("invoice_issued", settled, {"amount_msat": AMOUNT}),
         ("invoice_issued", lost, {"amount_msat": AMOUNT}),
         ("htlc_waiting", settled, {"htlc": "h:1", "amount_msat": 60_000}),
-        ("htlc_refused", settled, {"htlc": "h:2", "why": "underpaid", "code": INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS}),
+        ("htlc_refused", settled, {"htlc": "h:2", "why": "underpaid", "code": REFUSED}),
         (
             "htlc_failed_back",
             settled,
-            {"htlc": "h:1", "why": "underpaid", "code": INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS},
+            {"htlc": "h:1", "why": "underpaid", "code": REFUSED},
         ),
         ("invoice_accepted", settled, {"parts": 1}),
         ("invoice_settled", settled, {"received_msat": AMOUNT, "parts": 1}),
@@ -425,7 +426,7 @@ def test_the_last_part_has_120_seconds_from_the_first(bench, late_ms, kind):
     assert bench.send(payment_hash, 20_000, total_msat=AMOUNT).status == kind
     if kind == "waiting":
         assert [(resolution.status, resolution.code, resolution.why) for resolution in bench.resolutions] == 2 * [
-            ("failed", MPP_TIMEOUT, "mpp_timeout")
+            ("failed", FailureCode.MPP_TIMEOUT, "mpp_timeout")
         ]
         assert "120 s" in bench.resolutions[0].reason
         assert bench.send(payment_hash, 80_000, total_msat=AMOUNT).status == "settled"
@@ -446,7 +447,7 @@ def test_a_longer_wait_is_the_nodes_choice():
     bench.clock.advance(59_999)
     assert bench.resolutions == []
     bench.clock.advance(1)
-    assert [resolution.code for resolution in bench.resolutions] == [MPP_TIMEOUT]
+    assert [resolution.code for resolution in bench.resolutions] == [FailureCode.MPP_TIMEOUT]
 
 
 def test_too_small_a_total_fails_the_whole_set(bench):
@@ -454,7 +455,7 @@ def test_too_small_a_total_fails_the_whole_set(bench):
     waiting = bench.send(payment_hash, 60_000, total_msat=AMOUNT)
     assert bench.send(payment_hash, 30_000, total_msat=AMOUNT - 1).why == "underpaid"
     assert [(resolution.htlc_id, resolution.code, resolution.why) for resolution in bench.resolutions] == [
-        (waiting.htlc_id, INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, "underpaid")
+        (waiting.htlc_id, REFUSED, "underpaid")
     ]
     assert len(bench.clock) == 0
     assert bench.send(payment_hash).status == "settled"
@@ -481,7 +482,7 @@ def test_waiting_parts_fail_when_the_invoice_is_closed(bench):
     bench.clock.advance(60_000)
     bench.node.cancel(payment_hash)
     assert [(resolution.htlc_id, resolution.code, resolution.why) for resolution in bench.resolutions] == [
-        (waiting.htlc_id, INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, "canceled")
+        (waiting.htlc_id, REFUSED, "canceled")
     ]
     assert "expired at 2030-01-01T09:01:00.000Z" in bench.resolutions[0].reason
     assert (bench.state(payment_hash), len(bench.clock), bench.failed) == ("CANCELED", 0, [])
@@ -559,7 +560,7 @@ def test_scripts_that_end_at_once(bench, script, status, outcome, received_msat,
 def test_the_attempts_have_the_results_that_the_payer_saw(bench):
     payment = bench.pay(bench.issue(), outcome="underpay", parts=2)
     (attempt,) = payment["attempts"]  # a refusal by the receiver stops the payer
-    assert attempt["code"] == INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS
+    assert attempt["code"] == REFUSED
     assert attempt["name"] == "incorrect_or_unknown_payment_details"
     assert (attempt["source"], attempt["retried"], attempt["learned"]) == ("final", False, "route was good")
     assert (attempt["why"], attempt["reason"]) == ("underpaid", payment["reason"])
@@ -628,7 +629,7 @@ def test_an_incomplete_set_times_out(bench):
     bench.clock.run_until_idle()
     payment = bench.payment(payment)
     assert (payment["outcome"], payment["resolved_at"]) == ("TIMEOUT", START + 2 * MINUTE)
-    assert payment["attempts"][0]["code"] == MPP_TIMEOUT
+    assert payment["attempts"][0]["code"] == FailureCode.MPP_TIMEOUT
     assert payment["attempts"][0]["name"] == "mpp_timeout"
     assert bench.state(payment["payment_hash"]) == "OPEN"
 
@@ -777,7 +778,7 @@ def test_the_smallest_amounts_can_be_sent(bench, asked, outcome, sent):
 
 
 def test_the_codes_are_those_of_the_standard():
-    assert (INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, MPP_TIMEOUT) == (0x400F, 23)  # BOLT 4: PERM|15 and 23
+    assert (REFUSED, FailureCode.MPP_TIMEOUT) == (0x400F, 23)  # BOLT 4: PERM|15 and 23
 
 
 def test_timers_are_set_again_after_a_restart(bench):
@@ -863,9 +864,9 @@ class InvoicesAgainstAModel(RuleBasedStateMachine):
         why = self._why(model, secret, total_msat, amount_msat, blocks)
         assert resolution.why == why
         if why:
-            assert (resolution.status, resolution.code) == ("failed", INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS)
+            assert (resolution.status, resolution.code) == ("failed", REFUSED)
             if why == "underpaid":
-                self._empty(model, "failed", INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS)
+                self._empty(model, "failed", REFUSED)
             return
         model["set"].append({"id": htlc.id, "amount": amount_msat, "total": total_msat, "hold": hold})
         if sum(part["amount"] for part in model["set"]) < total_msat:
@@ -898,7 +899,7 @@ class InvoicesAgainstAModel(RuleBasedStateMachine):
         elif action == "give_back":
             if state == "OPEN" and model["set"]:
                 self.bench.invoices.fail_waiting_parts(payment_hash, "as asked")
-                self._empty(model, "failed", INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS)
+                self._empty(model, "failed", REFUSED)
             else:
                 with pytest.raises(PaymentNotHeld):
                     self.bench.invoices.fail_waiting_parts(payment_hash, "as asked")
@@ -909,7 +910,7 @@ class InvoicesAgainstAModel(RuleBasedStateMachine):
             else:
                 assert node.fail_invoice(payment_hash, "lost") is open_before
             if open_before:
-                self._empty(model, "failed", INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS)
+                self._empty(model, "failed", REFUSED)
                 model["state"] = "CANCELED"
                 expires_at = model["until"] + 1  # every invoice here lasts whole seconds from a whole second
                 model["late"] = self.bench.clock.now() >= expires_at - expires_at % 1_000
@@ -986,7 +987,7 @@ class InvoicesAgainstAModel(RuleBasedStateMachine):
         self.bench.clock.advance_to(instant)
         due = [model for model in self.model.values() if model["due"] is not None and model["due"] <= instant]
         for model in sorted(due, key=lambda model: (model["due"], model["armed"])):
-            self._empty(model, "failed", MPP_TIMEOUT)
+            self._empty(model, "failed", FailureCode.MPP_TIMEOUT)
 
 
 class MoneyIsConserved(RuleBasedStateMachine):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leyden.lightning.engine.engine import Engine, ReceiverDecision
 from leyden.lightning.engine.htlc import SETTLED, WAITING
 from leyden.lightning.engine.shard import Shard
-from leyden.lightning.failure_codes import MPP_TIMEOUT
+from leyden.lightning.failure_codes import FailureCode
 
 
 def receive_sets(engine: Engine) -> None:
@@ -28,7 +28,7 @@ def fail_incomplete_sets(engine: Engine) -> bool:
     """Fail the shards that wait for others, as after BOLT 4's MPP timeout; False if none waits."""
     incomplete = _waiting(engine)
     for shard in incomplete:
-        engine.resolve(shard, False, MPP_TIMEOUT, "the other parts did not arrive in time")
+        engine.resolve(shard, False, FailureCode.MPP_TIMEOUT, "the other parts did not arrive in time")
     return bool(incomplete)
 
 

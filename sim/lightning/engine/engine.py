@@ -20,7 +20,7 @@ from leyden.lightning.engine.network_conditions import (
 )
 from leyden.lightning.engine.shard import BACKWARD, FORWARD, Shard
 from leyden.lightning.engine.undo_log import UndoLog
-from leyden.lightning.failure_codes import CHANNEL_DISABLED, PERMANENT_CHANNEL_FAILURE, TEMPORARY_CHANNEL_FAILURE
+from leyden.lightning.failure_codes import FailureCode
 from leyden.lightning.routing.pathfinding import EdgePolicies, Route, Router
 from leyden.lightning.topology.graph import Graph
 from leyden.server.errors import LeydenError
@@ -299,28 +299,28 @@ class Engine(UndoLog):
         channel = f"the channel from {names[policies.source[edge]]} to {target}"
         if edge >> 1 in self.closed:
             # BOLT 4: an unspecified permanent error of the outgoing channel, "e.g. channel recently closed".
-            return PERMANENT_CHANNEL_FAILURE, f"{channel} is closed"
+            return FailureCode.PERMANENT_CHANNEL_FAILURE, f"{channel} is closed"
         if policies.disabled[edge]:
-            return CHANNEL_DISABLED, f"{channel} is disabled"
+            return FailureCode.CHANNEL_DISABLED, f"{channel} is disabled"
         if hop:
             failure = policy_failure(policies, shard, hop, self.block_height(), channel)
             if failure is not None:
                 return failure
         if not self.conditions.is_up(policies.target[edge], self.now):
             # BOLT 4: a transient error of the outgoing channel; unknown_next_peer is for channels that do not exist.
-            return TEMPORARY_CHANNEL_FAILURE, f"{target} was offline"
+            return FailureCode.TEMPORARY_CHANNEL_FAILURE, f"{target} was offline"
         spendable = self.balance[edge] - self.reserve[edge >> 1]
         if amount > policies.htlc_max_msat[edge] or amount > spendable:
-            return TEMPORARY_CHANNEL_FAILURE, f"{channel} had {max(spendable, 0)} msat for {amount}"
+            return FailureCode.TEMPORARY_CHANNEL_FAILURE, f"{channel} had {max(spendable, 0)} msat for {amount}"
         if self.slots[edge] >= MAX_ACCEPTED_HTLCS:
-            return TEMPORARY_CHANNEL_FAILURE, f"{channel} had {MAX_ACCEPTED_HTLCS} HTLCs in flight"
+            return FailureCode.TEMPORARY_CHANNEL_FAILURE, f"{channel} had {MAX_ACCEPTED_HTLCS} HTLCs in flight"
         return None
 
     def _drop(self, shard: Shard, hop: int, reason: str) -> None:
         """The node after edge `hop` never answers. Its peer closes the channel when the HTLC expires and reports that
         (BOLT 5: an HTLC that timed out is claimed on the chain; BOLT 4: the channel is gone)."""
         expiry = shard.final_expiry + shard.cltv_offsets[hop]
-        shard.settled, shard.code, shard.reporter_hop = False, PERMANENT_CHANNEL_FAILURE, hop
+        shard.settled, shard.code, shard.reporter_hop = False, FailureCode.PERMANENT_CHANNEL_FAILURE, hop
         shard.reason = f"{reason}: its HTLC ran out at block {expiry}"
         shard.phase, shard.hop = BACKWARD, hop
         self.queue.push(max(self.conditions.block_time(expiry), self.now + 1), shard)

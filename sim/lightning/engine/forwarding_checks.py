@@ -6,13 +6,7 @@ BOLT 4 names the codes. The reason is for the analyst: no payer receives it.
 from __future__ import annotations
 
 from leyden.lightning.engine.shard import Shard
-from leyden.lightning.failure_codes import (
-    AMOUNT_BELOW_MINIMUM,
-    EXPIRY_TOO_FAR,
-    EXPIRY_TOO_SOON,
-    FEE_INSUFFICIENT,
-    INCORRECT_CLTV_EXPIRY,
-)
+from leyden.lightning.failure_codes import FailureCode
 from leyden.lightning.routing.pathfinding import MAX_CLTV_BLOCKS, EdgePolicies, hop_fee
 
 MAX_ACCEPTED_HTLCS = 483  # BOLT 2: max_accepted_htlcs
@@ -28,17 +22,17 @@ def policy_failure(
     """
     edge, amount = shard.edges[hop], shard.amounts[hop]
     if amount < policies.htlc_min_msat[edge]:
-        return AMOUNT_BELOW_MINIMUM, f"{channel} carries at least {policies.htlc_min_msat[edge]} msat"
+        return FailureCode.AMOUNT_BELOW_MINIMUM, f"{channel} carries at least {policies.htlc_min_msat[edge]} msat"
     fee = hop_fee(amount, policies.base_msat[edge], policies.ppm[edge])
     # BOLT 7: the difference of the two amounts is the fee, and may not be less than asked.
     if shard.amounts[hop - 1] - amount < fee:
-        return FEE_INSUFFICIENT, f"{channel} costs {fee} msat"
+        return FailureCode.FEE_INSUFFICIENT, f"{channel} costs {fee} msat"
     # BOLT 4: cltv_expiry of the incoming HTLC minus the delta must not be before that of the outgoing one.
     if shard.cltv_offsets[hop - 1] - policies.cltv_delta[edge] < shard.cltv_offsets[hop]:
-        return INCORRECT_CLTV_EXPIRY, f"{channel} needs {policies.cltv_delta[edge]} blocks"
+        return FailureCode.INCORRECT_CLTV_EXPIRY, f"{channel} needs {policies.cltv_delta[edge]} blocks"
     left = shard.final_expiry + shard.cltv_offsets[hop] - block_height
     if left < LEAST_BLOCKS:
-        return EXPIRY_TOO_SOON, f"only {left} blocks were left"
+        return FailureCode.EXPIRY_TOO_SOON, f"only {left} blocks were left"
     if left > MAX_CLTV_BLOCKS + LEAST_BLOCKS:
-        return EXPIRY_TOO_FAR, f"{left} blocks are more than two weeks"
+        return FailureCode.EXPIRY_TOO_FAR, f"{left} blocks are more than two weeks"
     return None

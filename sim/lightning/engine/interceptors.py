@@ -14,12 +14,7 @@ from typing import Any, TypedDict, cast
 from leyden.errors import InterceptError
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.shard import Shard
-from leyden.lightning.failure_codes import (
-    FAILURE_NAMES,
-    FINAL_NODE_CODES,
-    FORWARDING_NODE_CODES,
-    TEMPORARY_CHANNEL_FAILURE,
-)
+from leyden.lightning.failure_codes import FAILURE_NAMES, FINAL_NODE_CODES, FORWARDING_NODE_CODES, FailureCode
 from leyden.server.ports import Clock, EventJournal
 from leyden.server.store.store import Store
 
@@ -167,7 +162,7 @@ class Interceptors:
         # BOLT 4: "if during forwarding to its receiving peer, an otherwise unspecified, transient error occurs in the
         # outgoing channel": UPDATE|7. unknown_next_peer (PERM|10) is for a channel that the node does not have.
         offline = names[policies.target[edges[hop]] if row["node"] is None else row["node"]]
-        return "fail", TEMPORARY_CHANNEL_FAILURE, f"{offline} was offline, {by}"
+        return "fail", FailureCode.TEMPORARY_CHANNEL_FAILURE, f"{offline} was offline, {by}"
 
 
 def _code_list() -> str:

@@ -15,7 +15,7 @@ from leyden.lightning.engine.htlc import (
     HtlcResolution,
     PaymentNotHeld,
 )
-from leyden.lightning.failure_codes import FAILURE_NAMES, MPP_TIMEOUT
+from leyden.lightning.failure_codes import FAILURE_NAMES, FailureCode
 from leyden.lightning.payer.payment_scripts import FAILURES, amount_to_send, build_script, part_amount
 from leyden.lightning.receiver.node import DirectNode
 from leyden.server.ports import SETTLEMENT, USER, Clock, EventJournal, RandomSource
@@ -231,7 +231,7 @@ class Payments:
         elif SETTLED in kinds:
             # The HTLC decides: a payer that gave up has paid nevertheless.
             self._end(row, _SUCCEEDED, "SUCCEEDED", None)
-        elif row["gave_up_at"] is not None or resolution.code == MPP_TIMEOUT:
+        elif row["gave_up_at"] is not None or resolution.code == FailureCode.MPP_TIMEOUT:
             self._end(row, FAILED, "TIMEOUT", row["reason"])
         else:
             self._end(row, FAILED, "INCORRECT_PAYMENT_DETAILS", row["reason"])

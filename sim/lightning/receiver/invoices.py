@@ -23,11 +23,14 @@ from leyden.lightning.engine.htlc import (
     UnknownInvoice,
     explain,
 )
-from leyden.lightning.failure_codes import INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, MPP_TIMEOUT
+from leyden.lightning.failure_codes import FailureCode
 from leyden.server.ports import EXPIRY, Clock, EventJournal, InvoiceParams, SettledInvoice
 from leyden.server.store.store import Store
 
 MPP_TIMER = "mpp_timeout"
+
+# BOLT 4: one code for every refusal, so that a payer cannot tell them apart.
+_REFUSED = FailureCode.INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS
 
 # BOLT 2 and BOLT 11 give a final delta of 18; nodes today require at least 19.
 _MIN_FINAL_CLTV = 19
@@ -180,9 +183,7 @@ class Invoices:
             return False
         row = {**row, "state": "CANCELED", "closed_at": self._clock.now(), "closed_because": because}
         self._journal.note("invoice_canceled", payment_hash, because=because)
-        self._fail_set(
-            row, INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, "canceled", f"the receiver closed the invoice: {because}"
-        )
+        self._fail_set(row, "canceled", f"the receiver closed the invoice: {because}")
         return True
 
     def fail_waiting_parts(self, payment_hash: str, reason: str) -> None:
@@ -190,7 +191,7 @@ class Invoices:
         row = self._existing_row(payment_hash)
         if row["state"] != "OPEN" or not _held(row):
             raise PaymentNotHeld(f"no part of a payment waits for this invoice, which is {row['state']}")
-        self._fail_set(row, INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, "given_back", reason)
+        self._fail_set(row, "given_back", reason)
 
     def resume(self) -> None:
         """Set the timers of the incomplete sets, after the store was opened."""
@@ -231,13 +232,11 @@ class Invoices:
 
     def _refuse(self, row: Row | None, htlc: Htlc, why: str) -> HtlcResolution:
         reason = explain(why, row, htlc, self._clock.now(), min_cltv=self.min_cltv_expiry())
-        self._journal.note(
-            "htlc_refused", htlc.payment_hash, htlc=htlc.id, why=why, code=INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS
-        )
+        self._journal.note("htlc_refused", htlc.payment_hash, htlc=htlc.id, why=why, code=_REFUSED)
         if why == "underpaid" and row is not None and _held(row):
             # A total below the amount fails the whole set, with the parts that wait already.
-            self._fail_set(row, INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, why, reason)
-        return HtlcResolution(htlc.id, htlc.payment_hash, FAILED, INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS, why, reason)
+            self._fail_set(row, why, reason)
+        return HtlcResolution(htlc.id, htlc.payment_hash, FAILED, _REFUSED, why, reason)
 
     def _settle(self, row: Row, now: int, earlier: Sequence[Row]) -> None:
         """Store the settlement and report it; `earlier` are the parts that waited or were held."""
@@ -252,7 +251,7 @@ class Invoices:
             listener(settled)
         self._notify(earlier, payment_hash, SETTLED, preimage=preimage)
 
-    def _fail_set(self, row: Row, code: int, why: str, reason: str) -> None:
+    def _fail_set(self, row: Row, why: str, reason: str, code: int = _REFUSED) -> None:
         """Store the row with its held parts failed, and report these."""
         held = _held(row)
         row = {**row, "mpp_due_at": None}
@@ -269,7 +268,7 @@ class Invoices:
         reason = (
             f"not all parts of the payment arrived within {timeout_s:g} s of the first: send the missing ones sooner"
         )
-        self._fail_set(self._existing_row(payment_hash), MPP_TIMEOUT, "mpp_timeout", reason)
+        self._fail_set(self._existing_row(payment_hash), "mpp_timeout", reason, code=FailureCode.MPP_TIMEOUT)
 
     def _notify(
         self,

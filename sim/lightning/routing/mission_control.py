@@ -6,22 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from leyden.lightning.engine.undo_log import UndoLog
-from leyden.lightning.failure_codes import (
-    AMOUNT_BELOW_MINIMUM,
-    CHANNEL_DISABLED,
-    EXPIRY_TOO_FAR,
-    EXPIRY_TOO_SOON,
-    FEE_INSUFFICIENT,
-    FINAL_INCORRECT_CLTV_EXPIRY,
-    FINAL_INCORRECT_HTLC_AMOUNT,
-    INCORRECT_CLTV_EXPIRY,
-    MPP_TIMEOUT,
-    NODE,
-    PERM,
-    PERMANENT_CHANNEL_FAILURE,
-    TEMPORARY_CHANNEL_FAILURE,
-    UNKNOWN_NEXT_PEER,
-)
+from leyden.lightning.failure_codes import NODE, PERM, FailureCode
 
 GOOD, NOTHING = "route was good", "nothing"
 _HOUR_MS = 3_600_000
@@ -48,28 +33,28 @@ def interpret_failure(
     """
     final = reporter_hop == len(edges)
     if final:
-        if code == MPP_TIMEOUT:
+        if code == FailureCode.MPP_TIMEOUT:
             return FailureInterpretation(True, GOOD, succeeded_hops=reporter_hop)
-        if code in (FINAL_INCORRECT_CLTV_EXPIRY, FINAL_INCORRECT_HTLC_AMOUNT):
+        if code in (FailureCode.FINAL_INCORRECT_CLTV_EXPIRY, FailureCode.FINAL_INCORRECT_HTLC_AMOUNT):
             # The last hop may have changed the amount or the expiry; a payer with a direct channel did not.
             return FailureInterpretation(len(edges) >= 2, "last pair", (edges[-1],))
         # BOLT 4: PERM from the final node: no attempt can succeed.
         return FailureInterpretation(not code & PERM, GOOD, succeeded_hops=reporter_hop)
     next_edge, pair = edges[reporter_hop], (edges[reporter_hop], edges[reporter_hop] ^ 1)
-    if code == TEMPORARY_CHANNEL_FAILURE:
+    if code == FailureCode.TEMPORARY_CHANNEL_FAILURE:
         return FailureInterpretation(True, "that direction fails for this amount", (next_edge,), False, reporter_hop)
-    if code in (CHANNEL_DISABLED, UNKNOWN_NEXT_PEER):
+    if code in (FailureCode.CHANNEL_DISABLED, FailureCode.UNKNOWN_NEXT_PEER):
         return FailureInterpretation(True, "that pair fails at any amount", pair, succeeded_hops=reporter_hop)
-    if code in (AMOUNT_BELOW_MINIMUM, FEE_INSUFFICIENT, INCORRECT_CLTV_EXPIRY):
+    if code in (FailureCode.AMOUNT_BELOW_MINIMUM, FailureCode.FEE_INSUFFICIENT, FailureCode.INCORRECT_CLTV_EXPIRY):
         # The failure encloses the present policy (UPDATE): it is retried once.
         if not already_retried or not reporter_hop:
             return FailureInterpretation(True, NOTHING)
         return FailureInterpretation(True, "incoming pair", (edges[reporter_hop - 1],))
-    if code in (EXPIRY_TOO_SOON, EXPIRY_TOO_FAR):
+    if code in (FailureCode.EXPIRY_TOO_SOON, FailureCode.EXPIRY_TOO_FAR):
         return FailureInterpretation(True, "reporter", tuple(reporter_edges))
     if code & NODE:
         return FailureInterpretation(True, "node removed", tuple(reporter_edges))
-    if code == PERMANENT_CHANNEL_FAILURE:
+    if code == FailureCode.PERMANENT_CHANNEL_FAILURE:
         return FailureInterpretation(True, "channel removed", pair)
     return FailureInterpretation(False, NOTHING)
 
