@@ -6,7 +6,7 @@ for the journal and the analyst: they do not go back along the route.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from leyden.server.errors import LeydenError
@@ -57,52 +57,37 @@ class HtlcResolution(NamedTuple):
 def explain(why: str, row: Mapping[str, Any] | None, htlc: Htlc, now_ms: int, *, min_cltv: int) -> str:
     """The reason for a refusal: what the receiver found, and what it would have accepted.
 
-    `row` is the invoice, None if there is none; `why` is a key of `REASONS`; `min_cltv` is a block height.
+    `row` is the invoice, None if there is none; `min_cltv` is a block height.
     """
-    return REASONS[why](row or {}, htlc, now_ms, min_cltv)
-
-
-def _late(row: Mapping[str, Any], htlc: Htlc, now_ms: int, min_cltv: int) -> str:
-    until = row["payable_until_ms"]
-    return f"the invoice could be paid until {to_iso(until)} and this came {now_ms - until} ms later: pay before then"
-
-
-Reason = Callable[[Mapping[str, Any], Htlc, int, int], str]
-
-REASONS: dict[str, Reason] = {
-    "unknown": lambda row, htlc, now_ms, min_cltv: (
-        "this node has no invoice with this payment hash: pay a request that this sandbox issued"
-        if not row
-        else "the payment carries no payment secret: send the one in the invoice's s field"
-    ),
-    "settled": lambda row, htlc, now_ms, min_cltv: (
-        f"the invoice was already paid at {to_iso(row['settled_at'])}: an invoice is paid once, ask for a new one"
-    ),
-    "accepted": lambda row, htlc, now_ms, min_cltv: (
-        f"another payment of this invoice is held since {to_iso(row['accepted_at'])}: settle or cancel that one"
-    ),
-    "expired": _late,
-    "canceled": lambda row, htlc, now_ms, min_cltv: (
-        f"the invoice was closed at {to_iso(row['closed_at'])} ({row['closed_because']}): ask for a new one"
-    ),
-    "secret": lambda row, htlc, now_ms, min_cltv: (
-        "the payment secret is not the invoice's: send the one in the invoice's s field"
-    ),
-    "nothing": lambda row, htlc, now_ms, min_cltv: (
-        f"the payment announces {htlc.total_msat} msat: a total must be above zero"
-    ),
-    "underpaid": lambda row, htlc, now_ms, min_cltv: (
-        f"the payment brings {htlc.total_msat} msat in total and the invoice asks {row['amount_msat']}: "
-        f"{row['amount_msat'] - htlc.total_msat} msat too little"
-    ),
-    "overpaid": lambda row, htlc, now_ms, min_cltv: (
-        f"the payment brings more than twice the {row['amount_msat']} msat that the invoice asks: "
-        "pay less, or set the node's policy to overpay=lnd"
-    ),
-    "other_total": lambda row, htlc, now_ms, min_cltv: (
-        f"this part announces {htlc.total_msat} msat in total and the parts before it another total: they must agree"
-    ),
-    "cltv": lambda row, htlc, now_ms, min_cltv: (
-        f"the part expires at block {htlc.cltv_expiry} and this node needs at least {min_cltv}: give it more blocks"
-    ),
-}
+    match why, row:
+        case "unknown", None:
+            return "this node has no invoice with this payment hash: pay a request that this sandbox issued"
+        case "unknown", _:
+            return "the payment carries no payment secret: send the one in the invoice's s field"
+        case "settled", {"settled_at": at}:
+            return f"the invoice was already paid at {to_iso(at)}: an invoice is paid once, ask for a new one"
+        case "accepted", {"accepted_at": at}:
+            return f"another payment of this invoice is held since {to_iso(at)}: settle or cancel that one"
+        case "expired", {"payable_until_ms": until}:
+            late_ms = now_ms - until
+            return f"the invoice could be paid until {to_iso(until)} and this came {late_ms} ms later: pay before then"
+        case "canceled", {"closed_at": at, "closed_because": because}:
+            return f"the invoice was closed at {to_iso(at)} ({because}): ask for a new one"
+        case "secret", _:
+            return "the payment secret is not the invoice's: send the one in the invoice's s field"
+        case "nothing", _:
+            return f"the payment announces {htlc.total_msat} msat: a total must be above zero"
+        case "underpaid", {"amount_msat": amount}:
+            missing = amount - htlc.total_msat
+            sent = f"the payment brings {htlc.total_msat} msat in total and the invoice asks {amount}"
+            return f"{sent}: {missing} msat too little"
+        case "overpaid", {"amount_msat": amount}:
+            limit = f"more than twice the {amount} msat that the invoice asks"
+            return f"the payment brings {limit}: pay less, or set the node's policy to overpay=lnd"
+        case "other_total", _:
+            own = f"this part announces {htlc.total_msat} msat in total"
+            return f"{own} and the parts before it another total: they must agree"
+        case "cltv", _:
+            own = f"the part expires at block {htlc.cltv_expiry}"
+            return f"{own} and this node needs at least {min_cltv}: give it more blocks"
+    raise AssertionError(f"a refusal {why!r} has no reason")

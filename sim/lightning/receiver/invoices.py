@@ -204,7 +204,7 @@ class Invoices:
         return self.height() + max(_MIN_FINAL_CLTV, self.policy.min_final_cltv)
 
     def _refusal(self, row: Row | None, htlc: Htlc) -> str | None:
-        """The first check that fails, as a key of `htlc.REASONS`; None if none does. Tests observe the order."""
+        """The first check that fails, as a word that `explain` knows; None if none does. Tests observe the order."""
         if row is None or htlc.payment_secret is None:
             return "unknown"
         if row["state"] != "OPEN":
