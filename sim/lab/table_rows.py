@@ -72,7 +72,7 @@ def _payments(world: World) -> Iterator[Row]:
 
 
 def _attempts(world: World) -> Iterator[Row]:
-    return ({**row, "route": " > ".join(row["route"])} for row in records.attempts_of(world))
+    return ({**row, "route": " > ".join(row["route"])} for row in records.attempts_of(world.payments))
 
 
 def _deliveries(world: World) -> Iterator[Row]:
@@ -108,7 +108,7 @@ def _balances(world: World) -> Iterator[Row]:
         balance_msat = charges.balance_msat(project["id"])
         yield {"at": now, "kind": "project", "account": project["id"], "balance_msat": balance_msat}
     yield {"at": now, "kind": "node", "account": "shop", "balance_msat": world.node.balance_msat}
-    for row in records.balances_of(world):
+    for row in records.balances_of(world.payments):
         yield {**row, "kind": "channel", "account": row["node"], "balance_msat": row["local_msat"]}
 
 
@@ -165,7 +165,7 @@ TABLES: Mapping[str, Table] = {
     "static_charges": Table(STATIC_CHARGES, ("id",), _static_charges),
     "payments": Table(PAYMENTS, ("id",), _payments),
     "attempts": Table(ATTEMPTS, ("payment", "attempt"), _attempts),
-    "htlcs": Table(HTLCS, ("payment", "attempt", "hop"), records.htlcs_of),
+    "htlcs": Table(HTLCS, ("payment", "attempt", "hop"), lambda world: records.htlcs_of(world.payments)),
     "deliveries": Table(DELIVERIES, ("id",), _deliveries),
     "callbacks": Table(CALLBACKS, ("delivery_id", "attempt"), _callbacks),
     "balances": Table(BALANCES, ("kind", "account", "channel"), _balances),

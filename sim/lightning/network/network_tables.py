@@ -7,31 +7,11 @@ but no channels.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from leyden.lightning.payer.payments import Payments
-from leyden.server.ports import Clock
-
-if TYPE_CHECKING:
-    from leyden.lightning.engine.engine import Engine
 
 Row = dict[str, Any]
-
-
-class TableSource(Protocol):
-    """The parts of a world that the tables are made from."""
-
-    @property
-    def clock(self) -> Clock:
-        """The clock."""
-
-    @property
-    def payments(self) -> Payments:
-        """The payments."""
-
-    @property
-    def engine(self) -> Engine | None:
-        """The network; None if payments are direct."""
 
 
 # One row for each attempt of each part. `attempt` numbers those of a payment from 0. `status` is in_flight, waiting
@@ -60,64 +40,53 @@ BALANCE_COLUMNS = (
 )  # fmt: skip
 
 
-def attempts_of(world: TableSource) -> list[Row]:
+def attempts_of(payments: Payments) -> list[Row]:
     """All attempts, by payment (oldest first) and attempt; `ATTEMPT_COLUMNS`."""
-    return [
-        {
-            "at": attempt["at"],
-            "payment": payment["id"],
-            "payer": payment["payer"],
-            "payment_hash": payment["payment_hash"],
-            "attempt": attempt["part"],
-            "amount_msat": attempt["amount_msat"],
-            "fee_msat": attempt.get("fee_msat", 0),
-            "hops": len(attempt.get("route", ())) or 1,
-            "route": attempt.get("route", []),
-            "status": attempt["status"],
-            "hop": attempt.get("hop"),
-            "source": attempt["source"],
-            "code": attempt["code"],
-            "name": attempt["name"],
-            "retried": attempt["retried"],
-            "learned": attempt["learned"],
-            "why": attempt["why"],
-            "reason": attempt["reason"],
-            "resolved_at": attempt["resolved_at"],
-        }
-        for payment in world.payments.rows
-        for attempt in payment["attempts"]
-    ]
+    found: list[Row] = []
+    for payment in payments.rows:
+        for attempt in payment["attempts"]:
+            route = attempt.get("route", [])
+            row = {
+                "fee_msat": 0,
+                **attempt,
+                "payment": payment["id"],
+                "payer": payment["payer"],
+                "payment_hash": payment["payment_hash"],
+                "attempt": attempt["part"],
+                "hops": len(route) or 1,
+                "route": route,
+            }
+            found.append({column: row.get(column) for column in ATTEMPT_COLUMNS})
+    return found
 
 
-def htlcs_of(world: TableSource) -> list[Row]:
+def htlcs_of(payments: Payments) -> list[Row]:
     """All HTLCs that were offered, by payment, attempt and hop; `HTLC_COLUMNS`. An attempt that failed at its second
     hop has one."""
     found: list[Row] = []
-    for payment in world.payments.rows:
+    for payment in payments.rows:
         for attempt in payment["attempts"]:
             if "hops" in attempt:
-                found += _routed_htlcs(world, payment, attempt)
+                found += _routed_htlcs(payments, payment, attempt)
             else:
                 found.append(_direct_htlc(payment, attempt))
     return found
 
 
-def balances_of(world: TableSource, node: str | None = None) -> list[Row]:
+def balances_of(payments: Payments, node: str | None = None) -> list[Row]:
     """The balances of all channels, or of one node's ("shop", the name of a node or a wallet); `BALANCE_COLUMNS`. Empty
     if payments are direct."""
-    engine = world.engine
-    if engine is None:
-        return []
     from leyden.lightning.payer.routed_payments import RoutedPayments
 
-    payments = world.payments
-    assert isinstance(payments, RoutedPayments)
+    if not isinstance(payments, RoutedPayments):
+        return []
+    engine = payments.engine
     names, terms = engine.graph.names, engine.policies
     if node is None:
         edges: Any = range(len(engine.balance))
     else:
         edges = engine.out_edges(payments.shop if node == "shop" else payments.node_of(node))
-    now = world.clock.now()
+    now = payments.now_ms()
     return [
         {
             "at": now,
@@ -138,14 +107,15 @@ def balances_of(world: TableSource, node: str | None = None) -> list[Row]:
     ]
 
 
-def _routed_htlcs(world: TableSource, payment: Row, attempt: Row) -> list[Row]:
+def _routed_htlcs(payments: Payments, payment: Row, attempt: Row) -> list[Row]:
     """The HTLCs of one attempt: `hops` in its row are `[channel, source, target, amount, expiry]` each, `times` the
     times at which each hop that was reached was locked and unlocked."""
     times, settled = attempt["times"], attempt["status"] == "settled"
     if times is None:  # in flight
-        assert world.engine is not None
-        live = world.engine.shards.values()
-        shard = next(one for one in live if one.owner.id == payment["id"] and one.number == attempt["part"])
+        from leyden.lightning.payer.routed_payments import RoutedPayments
+
+        assert isinstance(payments, RoutedPayments)
+        shard = payments.shard(payment["id"], attempt["part"])
         times, settled = shard.times, bool(shard.settled)
     rows = []
     before_msat = None

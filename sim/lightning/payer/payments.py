@@ -131,9 +131,7 @@ class Payments:
         elif row["status"] != _IN_FLIGHT:
             raise PaymentNotHeld(f"payment {payment_id} has already {row['status']}: nothing is left to cancel")
         elif any(attempt["status"] == WAITING for attempt in row["attempts"]):
-            self._node.invoices.fail_waiting_parts(
-                row["payment_hash"], "the payment was cancelled before all its parts arrived"
-            )
+            self._fail_waiting_parts(row)
         else:
             self._end(row, FAILED, "CANCELED", "the payment was cancelled before it reached the receiver")
         return self._existing_row(payment_id)
@@ -160,29 +158,9 @@ class Payments:
                 self._end(row, FAILED, script["failure"], FAILURES[script["failure"]])
                 return
             now, last = self._clock.now(), number + 1 >= script["sent_parts"]
-            htlc = Htlc(
-                id=f"{payment_id}:{number}",
-                payment_hash=row["payment_hash"],
-                payment_secret=script["payment_secret"],
-                amount_msat=part_amount(row["amount_msat"], script["parts"], number),
-                total_msat=row["amount_msat"],
-                cltv_expiry=script["cltv_expiry"],
-                hold=script["outcome"] == "hold",
-            )
-            attempt = {
-                "part": number,
-                "at": now,
-                "amount_msat": htlc.amount_msat,
-                "status": _IN_FLIGHT,
-                "source": None,
-                "code": None,
-                "name": None,
-                "why": None,
-                "reason": None,
-                "retried": False,
-                "learned": None,
-                "resolved_at": None,
-            }
+            amount_msat = part_amount(row["amount_msat"], script["parts"], number)
+            htlc = self._htlc(row, number, amount_msat, script["cltv_expiry"])
+            attempt = self._new_attempt(number, amount_msat)
             next_at = None if last else now + script["gap_ms"]
             self.rows.put({**row, "attempts": [*row["attempts"], attempt], "next_part_at": next_at})
             self._htlc_resolved(self._node.invoices.receive_htlc(htlc))
@@ -279,6 +257,40 @@ class Payments:
             "script": None,
             "attempts": [],
         }
+
+    def _new_attempt(self, number: int, amount_msat: int, **routed: Any) -> Row:
+        """The attempt of a part that is sent now; `routed` are the facts that only a routed one has."""
+        return {
+            "part": number,
+            "at": self._clock.now(),
+            "amount_msat": amount_msat,
+            **routed,
+            "status": _IN_FLIGHT,
+            "source": None,
+            "code": None,
+            "name": None,
+            "why": None,
+            "reason": None,
+            "retried": False,
+            "learned": None,
+            "resolved_at": None,
+        }
+
+    def _htlc(self, row: Row, number: int, amount_msat: int, cltv_expiry: int) -> Htlc:
+        """The HTLC of part `number` at the receiver."""
+        return Htlc(
+            id=f"{row['id']}:{number}",
+            payment_hash=row["payment_hash"],
+            payment_secret=row["script"]["payment_secret"],
+            amount_msat=amount_msat,
+            total_msat=row["amount_msat"],
+            cltv_expiry=cltv_expiry,
+            hold=row["script"]["outcome"] == "hold",
+        )
+
+    def _fail_waiting_parts(self, row: Row) -> None:
+        reason = "the payment was cancelled before all its parts arrived"
+        self._node.invoices.fail_waiting_parts(row["payment_hash"], reason)
 
     def _existing_row(self, payment_id: str) -> Row:
         row = self.rows.row(payment_id)

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Any
 
 from leyden.lightning.engine.engine import Engine
-from leyden.lightning.engine.htlc import FAILED, HELD, SETTLED, Htlc, HtlcResolution
+from leyden.lightning.engine.htlc import FAILED, HELD, SETTLED, HtlcResolution
 from leyden.lightning.engine.interceptors import Interceptors
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import FAILURE_NAMES
@@ -74,6 +74,11 @@ class RoutedPayments(Payments):
         digest = blake2b(payer.encode(), key=self._key, digest_size=8).digest()
         return self._wallet_nodes[int.from_bytes(digest, "big") % len(self._wallet_nodes)]
 
+    def shard(self, payment_id: str, number: int) -> Shard:
+        """The shard in flight of an attempt."""
+        shards = self.engine.shards.values()
+        return next(shard for shard in shards if shard.owner.id == payment_id and shard.number == number)
+
     def cancel(self, payment_id: str) -> Row:
         """As for direct payments. The parts in flight still decide; no more are sent."""
         session = self.open_sessions.get(payment_id)
@@ -85,9 +90,7 @@ class RoutedPayments(Payments):
         session.pending_outcome = session.pending_outcome or "CANCELED"
         waiting = self._node.invoices.row(row["payment_hash"])
         if waiting is not None and any(part["state"] == HELD for part in waiting["parts"]):
-            self._node.invoices.fail_waiting_parts(
-                row["payment_hash"], "the payment was cancelled before all its parts arrived"
-            )
+            self._fail_waiting_parts(row)
         self._schedule()
         return self._existing_row(payment_id)
 
@@ -167,44 +170,25 @@ class RoutedPayments(Payments):
     def _record_attempt(self, shard: Shard) -> None:
         graph, policies = self.engine.graph, self.engine.policies
         row = self._existing_row(shard.owner.id)
-        attempt = {
-            "part": shard.number,
-            "at": self._clock.now(),
-            "amount_msat": shard.amounts[-1],
-            "fee_msat": shard.amounts[0] - shard.amounts[-1],
-            "route": [graph.names[policies.target[edge]] for edge in shard.edges],
+        attempt = self._new_attempt(
+            shard.number,
+            shard.amounts[-1],
+            fee_msat=shard.amounts[0] - shard.amounts[-1],
+            route=[graph.names[policies.target[edge]] for edge in shard.edges],
             # For `network_tables.htlcs_of`: channel, ends, amount and expiry of each hop; `times` when it is back.
-            "hops": [
+            hops=[
                 [edge >> 1, graph.names[policies.source[edge]], graph.names[policies.target[edge]], amount, expiry]
                 for edge, amount, expiry in zip(shard.edges, shard.amounts, shard.expiries, strict=True)
             ],
-            "times": None,
-            "status": _IN_FLIGHT,
-            "source": None,
-            "hop": None,
-            "code": None,
-            "name": None,
-            "why": None,
-            "reason": None,
-            "retried": False,
-            "learned": None,
-            "resolved_at": None,
-        }
+            times=None,
+            hop=None,
+        )
         self.rows.put({**row, "attempts": [*row["attempts"], attempt]})
 
     def _receive(self, shard: Shard) -> tuple[str, int, str]:
         """A part reached the shop: its invoices decide, as for direct payments."""
         row = self._existing_row(shard.owner.id)
-        script = row["script"]
-        htlc = Htlc(
-            id=f"{row['id']}:{shard.number}",
-            payment_hash=row["payment_hash"],
-            payment_secret=script["payment_secret"],
-            amount_msat=shard.amounts[-1],
-            total_msat=row["amount_msat"],
-            cltv_expiry=shard.final_expiry,
-            hold=script["outcome"] == "hold",
-        )
+        htlc = self._htlc(row, shard.number, shard.amounts[-1], shard.final_expiry)
         resolution = self._node.invoices.receive_htlc(htlc)
         if resolution.status not in (SETTLED, FAILED):
             self._update_attempt(row["id"], shard.number, status=resolution.status)
@@ -220,8 +204,7 @@ class RoutedPayments(Payments):
             self._update_attempt(payment_id, int(number), status=HELD)
             self._hold_if_complete(payment_id)
             return
-        live = self.engine.shards.values()
-        shard = next(each for each in live if each.owner.id == payment_id and each.number == int(number))
+        shard = self.shard(payment_id, int(number))
         self.synchronize_time()
         self.engine.resolve(shard, resolution.status == SETTLED, resolution.code or 0, resolution.reason)
         self._schedule()
