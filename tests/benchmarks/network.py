@@ -25,6 +25,7 @@ from leyden.lightning.topology.graph import Graph
 from tests.benchmarks import walks
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.measuring import COST, RATE, SIZE, BenchmarkError, Goal, Row, alone, compared, in_turn
+from tests.support.channel_audit import audit
 from tests.support.set_receiver import finish, receive_sets
 
 PART = "network"
@@ -71,7 +72,7 @@ def pay(graph: Graph, count: int, target: int | None) -> float:
     finish(engine)
     spent = time.process_time() - began
     gc.unfreeze()
-    engine.audit()
+    audit(engine)
     if len(ended) != count or sum(order.outcome == "SUCCEEDED" for order in ended) < count // 2:
         raise BenchmarkError(f"of {count} payments {len(ended)} ended, too few of them well")
     return count / spent

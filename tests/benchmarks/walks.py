@@ -15,7 +15,13 @@ import numpy as np
 
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.forwarding_checks import MAX_ACCEPTED_HTLCS
-from leyden.lightning.engine.network_conditions import BACKWARD_HOPS, NetworkConditions, attempt_seed, table_index
+from leyden.lightning.engine.network_conditions import (
+    BACKWARD_HOPS,
+    HOP_STEP,
+    INDEX_MASK,
+    NetworkConditions,
+    attempt_seed,
+)
 from leyden.lightning.failure_codes import FailureCode
 from leyden.lightning.routing.pathfinding import Route
 from leyden.lightning.topology.graph import Graph
@@ -115,7 +121,7 @@ def simpys(graph: Graph, sent: list[Route]) -> tuple[float, int, list[int]]:
         edges, amounts = route.edges, route.amounts
         place, code = 0, 0
         while place < len(edges):
-            draw = table_index(seed, place)
+            draw = seed + place * HOP_STEP & INDEX_MASK
             code = channels.lock(edges[place], amounts[place], draw, world.now)
             if code:
                 break
@@ -125,7 +131,8 @@ def simpys(graph: Graph, sent: list[Route]) -> tuple[float, int, list[int]]:
             yield world.timeout(1)
         while place:
             place -= 1
-            yield world.timeout(spans[source[edges[place]]][table_index(seed, place + BACKWARD_HOPS) >> 4])
+            draw = seed + (place + BACKWARD_HOPS) * HOP_STEP & INDEX_MASK
+            yield world.timeout(spans[source[edges[place]]][draw >> 4])
             channels.unlock(edges[place], amounts[place], not code)
 
     def senders() -> Iterator[Any]:

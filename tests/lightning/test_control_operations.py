@@ -16,6 +16,7 @@ from leyden.lightning.network.network_tables import (
 )
 from leyden.lightning.topology.graph import from_edges
 from leyden.sandbox.resources import Charge, Payment
+from tests.support.channel_audit import audit
 
 TEMPORARY_CHANNEL_FAILURE, UNKNOWN_DETAILS, PERMANENT_CHANNEL_FAILURE = 0x1007, 0x400F, 0x4008
 
@@ -87,7 +88,7 @@ def test_a_dropped_htlc_is_stuck_until_it_expires_even_if_the_payer_gave_up(sand
     sandbox.network.intercept("drop", hop=1, times=1)
     charge, payment = pay(sandbox, wait="10m")
     assert (payment.status, charge.status) == ("in_flight", "pending")
-    [stuck] = [row for row in htlcs_of(sandbox.world) if row["status"] == "in_flight"]
+    [stuck] = [row for row in htlcs_of(sandbox.world.payments) if row["status"] == "in_flight"]
     assert stuck["hop"] == 0
     sandbox.run("20d")
     assert (codes(payment), payment.outcome) == ([PERMANENT_CHANNEL_FAILURE], "TIMEOUT")
@@ -179,7 +180,7 @@ def test_a_circular_payment_moves_inbound_liquidity_between_channels_and_costs_f
     assert (shop.outbound_msat, shop.inbound_msat) == (before[0] - fee, before[1] + fee)
     moved = {channel["peer"]: channel["local_msat"] - 5_000_000_000 for channel in shop.channels}
     assert moved == {"n1": -1_000_000_000 - fee, "n3": 1_000_000_000}
-    sandbox.world.engine.audit()
+    audit(sandbox.world.engine)
 
 
 def test_a_closed_channel_takes_no_new_htlc_and_resolves_those_in_flight(sandbox):
@@ -238,7 +239,7 @@ def test_a_rolled_back_commit_restores_the_network(sandbox):
     assert not engine.shards
     assert not len(operations.payments.interceptors.rows)
     assert pay(sandbox)[1].outcome == "SUCCEEDED"
-    engine.audit()
+    audit(engine)
 
 
 def test_a_payment_cancelled_in_flight_sends_nothing_more_and_ends_as_its_htlc_does(sandbox):
@@ -272,7 +273,7 @@ def test_the_tables_have_attempts_htlcs_and_balances(sandbox):
     sandbox.network.intercept("fail", node="n1", code=TEMPORARY_CHANNEL_FAILURE, times=1)
     _, payment = pay(sandbox)
     world = sandbox.world
-    tried, locked, held = attempts_of(world), htlcs_of(world), balances_of(world)
+    tried, locked, held = attempts_of(world.payments), htlcs_of(world.payments), balances_of(world.payments)
     for rows, columns in ((tried, ATTEMPT_COLUMNS), (locked, HTLC_COLUMNS), (held, BALANCE_COLUMNS)):
         assert {tuple(row) for row in rows} == {columns}
     assert [(row["attempt"], row["hop"], row["status"]) for row in locked] == [
@@ -282,16 +283,16 @@ def test_the_tables_have_attempts_htlcs_and_balances(sandbox):
     assert sum(row["change_msat"] for row in held) == 0
     assert sum(row["change_msat"] for row in held if row["shop"]) == 250_000
     assert sum(row["fee_msat"] for row in locked if row["attempt"] == 1) == tried[1]["fee_msat"]
-    assert len(balances_of(world, "shop")) == 2
+    assert len(balances_of(world.payments, "shop")) == 2
 
 
 def test_direct_payments_have_attempts_and_one_hop_and_no_channels():
     with Sandbox(seed=1) as direct:
         pay(direct)
-        [tried], [locked] = attempts_of(direct.world), htlcs_of(direct.world)
+        [tried], [locked] = attempts_of(direct.world.payments), htlcs_of(direct.world.payments)
         assert (tuple(tried), tuple(locked)) == (ATTEMPT_COLUMNS, HTLC_COLUMNS)
         assert (locked["source"], locked["target"], locked["status"]) == ("ana", "shop", "settled")
-        assert balances_of(direct.world) == []
+        assert balances_of(direct.world.payments) == []
 
 
 # The control API

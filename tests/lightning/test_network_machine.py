@@ -20,6 +20,7 @@ from leyden import Sandbox
 from leyden.errors import InterceptError
 from leyden.lightning.engine.htlc import PaymentNotHeld
 from leyden.lightning.network.network_tables import attempts_of, htlcs_of
+from tests.support.channel_audit import audit
 
 PAYERS = st.sampled_from(["ana", "bob", "cyd"])
 OUTCOMES = st.sampled_from(["settle"] * 6 + ["hold", "hold", "wrong_secret", "underpay", "overpay", "overpay_double"])
@@ -185,7 +186,7 @@ class PaymentsInASandbox(RuleBasedStateMachine):
             return
         world = self.sb.world
         if world.engine is not None:
-            world.engine.audit()
+            audit(world.engine)
         settled = sum(
             row["received_msat"]
             for row in world.store.table("invoices", key="payment_hash")
@@ -245,8 +246,8 @@ class PaymentsInASandbox(RuleBasedStateMachine):
             check()
         world = self.sb.world
         assert all(row["outcome"] is not None for row in world.payments.rows)
-        assert not [row for row in htlcs_of(world) if row["status"] == "in_flight"]
-        assert not [row for row in attempts_of(world) if row["status"] in ("in_flight", "waiting", "held")]
+        assert not [row for row in htlcs_of(world.payments) if row["status"] == "in_flight"]
+        assert not [row for row in attempts_of(world.payments) if row["status"] in ("in_flight", "waiting", "held")]
         proven = {row["payment_hash"] for row in world.payments.rows if row["preimage"] is not None}
         done = {row["payment_hash"] for row in world.service.charges.charges if row["status"] == "completed"}
         assert proven == done

@@ -19,6 +19,7 @@ from leyden.lightning.routing.edge_costs import bucket_of
 from leyden.lightning.routing.shortest_path_trees import PRECOMPUTE_AFTER
 from leyden.lightning.topology.generate import generate
 from leyden.lightning.topology.graph import Graph, from_edges
+from tests.support.channel_audit import audit
 from tests.support.set_receiver import finish, receive_sets
 
 ROUGH = NetworkConditions(slow_share=0.3, stuck_share=0.02, up_share=0.9)
@@ -148,7 +149,7 @@ def test_a_traced_engine_does_what_an_untraced_one_does():
     runs = [traffic(engine, 150)[1] for engine in (untraced, traced)]
     for engine in (untraced, traced):
         finish(engine)
-        engine.audit()
+        audit(engine)
     assert untraced.balance == traced.balance
     assert (untraced.event_count, untraced.now) == (traced.event_count, traced.now)
     outcomes = [
@@ -168,7 +169,7 @@ def test_a_restored_snapshot_continues_to_the_same_end():
     receive_sets(fork)
     others = PaymentSessions(fork, reuse_hints=False)
     fork_sessions, others.mission_control = restore_network(fork, saved, secret)
-    fork.audit()
+    audit(fork)
     for each in (engine, fork):
         finish(each)
     assert engine.balance == fork.balance
@@ -219,14 +220,14 @@ def drawn(rows: list[tuple[int, int, int, int]]) -> Graph:
 def sent(graph: Graph, payer: str, target: str, amount_msat: int) -> tuple[bool, list[int]]:
     """Whether a payment in one part arrives, and the edges of its last attempt."""
     engine = Engine(graph, 0, secret, conditions=IDEAL)
-    session, paths = PaymentSession(0, graph.node_number(payer), graph.node_number(target), amount_msat), [[]]
+    session, paths = PaymentSession(0, graph.names.index(payer), graph.names.index(target), amount_msat), [[]]
     session.max_parts = 1
     receive_sets(engine)
     payers = PaymentSessions(engine)
     payers.on_attempt = lambda shard: paths.append(shard.edges)
     payers.start(session)
     finish(engine)
-    engine.audit()
+    audit(engine)
     return session.outcome == "SUCCEEDED", paths[-1]
 
 
@@ -237,7 +238,7 @@ def could(graph: Graph, payer: str, target: str, amount_msat: int) -> bool:
     passes.add_nodes_from(range(len(graph.names)))
     ends = zip(graph.source.tolist(), graph.target.tolist(), able.tolist(), strict=True)
     passes.add_edges_from((a, b) for a, b, most in ends if most >= amount_msat)
-    return bool(networkx.has_path(passes, graph.node_number(payer), graph.node_number(target)))
+    return bool(networkx.has_path(passes, graph.names.index(payer), graph.names.index(target)))
 
 
 @given(maps(), st.integers(1, 50_000))
@@ -312,4 +313,4 @@ def test_the_reference_bands_hold_on_other_networks(seed):
             finish(engine)
             reached += session.outcome == "SUCCEEDED"
         assert low <= reached / tries <= high, (amount_msat, reached)
-    engine.audit()
+    audit(engine)

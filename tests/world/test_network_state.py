@@ -19,6 +19,7 @@ from leyden import Sandbox
 from leyden.lightning.topology.graph import from_edges
 from leyden.server.errors import StoreError
 from leyden.server.store.store import Store
+from tests.support.channel_audit import audit
 from tests.support.served import ROOT, Client, run_command
 
 START = "2030-01-01T09:00:00Z"
@@ -109,7 +110,7 @@ def test_a_network_that_is_reopened_at_any_time_continues_as_an_uninterrupted_on
                 else:
                     act(kept, action)
                     act(steady, action)
-                kept.world.engine.audit()
+                audit(kept.world.engine)
                 assert sorted_state(persistent_state(kept)) == sorted_state(persistent_state(steady)), action
         finally:
             kept.close()
@@ -137,7 +138,7 @@ def test_charges_and_channels_agree_wherever_the_journal_is_truncated(tmp_path: 
             file.truncate(start_size + (size - start_size) * step // 24)
         with Sandbox(data=part) as sandbox:
             world = sandbox.world
-            world.engine.audit()
+            audit(world.engine)
             in_flight += len(world.engine.shards)
             for row in world.service.charges.charges:
                 invoice = world.node.invoices.row(row["payment_hash"])
@@ -185,7 +186,7 @@ def test_a_served_network_continues_after_a_kill(tmp_path: Path) -> None:
         process.communicate(timeout=20)
     [folder] = [path.parent for path in tmp_path.rglob("*.journal")]
     with Sandbox(data=folder) as sandbox:
-        sandbox.world.engine.audit()
+        audit(sandbox.world.engine)
         assert sandbox.world.node.balance_msat == 1_000_000 * ended.count("completed")
 
 

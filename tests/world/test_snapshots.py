@@ -16,6 +16,7 @@ from leyden import Sandbox
 from leyden.errors import ApiError, ForkError
 from leyden.server.errors import StoreError
 from leyden.world.snapshots import dump_world
+from tests.support.channel_audit import audit
 from tests.support.strategies import URL, Action, actions, full_state, perform
 
 some = st.lists(actions, max_size=12)
@@ -242,7 +243,7 @@ def test_a_network_is_forked_with_its_payments_in_flight(network: str) -> None:
     assert other.journal_hash != sandbox.journal_hash
     for world in (sandbox, fork, again, other):
         assert world.world.engine is not None
-        world.world.engine.audit()
+        audit(world.world.engine)
 
 
 def test_what_if_the_shop_had_no_inbound_liquidity() -> None:

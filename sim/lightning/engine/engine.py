@@ -142,21 +142,6 @@ class Engine(UndoLog):
         self.balance[edge ^ 1] += amount_msat
         return amount_msat
 
-    def audit(self) -> None:
-        """Add up every channel again, and the HTLCs in flight from the shards. Raises `ConservationError`."""
-        in_flight, slots = [0] * len(self.in_flight), [0] * len(self.slots)
-        for shard in self.shards.values():
-            for hop in range(shard.hop + 1):
-                edge = shard.edges[hop]
-                in_flight[edge >> 1] += shard.amounts[hop]
-                slots[edge] += 1
-        if in_flight != self.in_flight or slots != self.slots:
-            raise ConservationError("the channels' amounts in flight differ from those of the shards")
-        for channel, capacity in enumerate(self.capacity):
-            a, b = self.balance[2 * channel], self.balance[2 * channel + 1]
-            if a < 0 or b < 0 or a + b + in_flight[channel] != capacity:
-                self._raise_imbalance(channel)
-
     def _raise_imbalance(self, channel: int) -> None:
         a, b, in_flight = self.balance[2 * channel], self.balance[2 * channel + 1], self.in_flight[channel]
         raise ConservationError(

@@ -18,18 +18,14 @@ FIRST_HEIGHT = 800_000
 TABLE_SIZE = 65_536
 _LATENCIES = TABLE_SIZE // 16
 INDEX_MASK = TABLE_SIZE - 1
-# Odd, so that the indices of one attempt do not repeat early; the way back has hops of its own.
+# The index of a message of an attempt is `attempt_seed + hop * HOP_STEP & INDEX_MASK`; on the way back `BACKWARD_HOPS`
+# is added to the hop. The step is odd, so that the indices of one attempt do not repeat early.
 HOP_STEP, BACKWARD_HOPS = 40_503, 32
 
 
 def attempt_seed(payment_seed: int, attempt: int) -> int:
     """The first index of an attempt of a payment. Low digits decide least in a product: those above are taken."""
     return (payment_seed * 64 + attempt) * 2_654_435_761 >> 8 & INDEX_MASK
-
-
-def table_index(seed: int, hop: int) -> int:
-    """The index of one message of an attempt: `hop` of the route, plus `BACKWARD_HOPS` on the way back."""
-    return seed + hop * HOP_STEP & INDEX_MASK
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +53,8 @@ class SampledConditions:
     """The conditions drawn for one network: a value depends on the seed and on what is asked, never on earlier calls.
     So forks with the same seed share one of these.
 
-    `secret(name)` gives the 32 bytes of a named random stream; `start_ms` is the first instant. For an `index` from
-    `table_index`, `latencies_ms[node][index // 16]` is the latency of a message to a node, and the HTLC gets stuck if
-    `index in stuck`.
+    `secret(name)` gives the 32 bytes of a named random stream; `start_ms` is the first instant. For the `index` of
+    a message, `latencies_ms[node][index // 16]` is its latency to a node, and the HTLC gets stuck if `index in stuck`.
     """
 
     def __init__(

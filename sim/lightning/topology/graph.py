@@ -68,40 +68,8 @@ class Graph:
         columns = {name: np.array(saved[name], dtype=kind) for name, kind in _COLUMNS.items()}
         return cls(names=list(saved["names"]), shop=saved["shop"], **columns)
 
-    def node_number(self, name: str) -> int:
-        """The number of the node of this name. Raises `GraphError`."""
-        try:
-            return self.names.index(name)
-        except ValueError:
-            raise GraphError(f"this network has no node {name!r}: `names` has its {len(self.names)} nodes") from None
-
     def __repr__(self) -> str:
         return f"<Graph of {len(self.names)} nodes and {self.channels} channels>"
-
-    def to_networkx(self) -> Any:
-        """A `networkx.MultiDiGraph`, an edge for each direction, with the policies as attributes.
-
-        Raises `GraphError` when networkx is not installed.
-        """
-        try:
-            import networkx  # type: ignore[import-untyped]
-        except ImportError:
-            raise GraphError("networkx is not installed: pip install networkx") from None
-        drawn = networkx.MultiDiGraph()
-        drawn.add_nodes_from(self.names)
-        columns = {
-            "capacity_msat": np.repeat(self.capacity_msat, 2).tolist(),
-            "base_msat": self.base_msat.tolist(),
-            "ppm": self.ppm.tolist(),
-            "cltv_delta": self.cltv_delta.tolist(),
-            "htlc_min_msat": self.htlc_min_msat.tolist(),
-            "htlc_max_msat": self.htlc_max_msat.tolist(),
-            "disabled": self.disabled.tolist(),
-        }
-        for edge, (a, b) in enumerate(zip(self.source.tolist(), self.target.tolist(), strict=True)):
-            facts = {name: column[edge] for name, column in columns.items()}
-            drawn.add_edge(self.names[a], self.names[b], key=edge // 2, **facts)
-        return drawn
 
 
 _COLUMNS: dict[str, type[np.generic]] = {
