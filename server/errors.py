@@ -123,6 +123,42 @@ class PayloadTooLarge(Problem):
     status, code, title = 413, "payload_too_large", "Payload too large"
 
 
+class InvalidHttp(Problem):
+    """What arrived is no HTTP/1.1 request."""
+
+    status, code, title = 400, "invalid_http", "Invalid HTTP"
+
+
+class RequestTimeout(Problem):
+    """The request did not arrive in time."""
+
+    status, code, title = 408, "request_timeout", "Request timeout"
+
+
+class UriTooLong(Problem):
+    """The URL of the request is longer than the server reads."""
+
+    status, code, title = 414, "uri_too_long", "URI too long"
+
+
+class RequestHeadTooLarge(Problem):
+    """The headers of the request are longer or more than the server reads."""
+
+    status, code, title = 431, "request_head_too_large", "Request header fields too large"
+
+
+class ServerBusy(Problem):
+    """Every connection that the server accepts has a request in progress."""
+
+    status, code, title = 503, "server_busy", "Server busy"
+
+
+class ServerStopping(Problem):
+    """The server stopped while the request was in progress."""
+
+    status, code, title = 503, "server_stopping", "Server stopping"
+
+
 class UnsupportedMediaType(Problem):
     """The operation does not accept the body's Content-Type."""
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib.util
+import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from leyden.server.errors import ListenError
 
@@ -55,6 +59,30 @@ def local_addresses() -> list[str]:
     return sorted(address.partition("%")[0] for address in found)
 
 
+# Real seconds that requests in progress have to end when the server stops.
+_GRACE_S = 3
+_DEFAULT_OPEN_FILES = 256
+
+
+def _open_files() -> int:
+    """The number of files that this process may open."""
+    if sys.platform == "win32":
+        return _DEFAULT_OPEN_FILES
+    import resource
+
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
+
+
+def _protocol() -> Any:
+    """The protocol class for uvicorn. Without httptools uvicorn uses h11, which bounds heads itself."""
+    if importlib.util.find_spec("httptools") is None:
+        return "h11"
+    from leyden.server.system.http_protocol import ConnectionTable, LimitedProtocol, max_connections
+
+    return functools.partial(LimitedProtocol, table=ConnectionTable(max_connections(_open_files())))
+
+
 def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:
     import uvicorn
 
@@ -66,14 +94,31 @@ def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:
 
     return NotifyingServer(
         uvicorn.Config(
-            app, log_level="warning", access_log=False, lifespan="on", server_header=False, date_header=False
+            app,
+            http=_protocol(),
+            ws="none",
+            log_level="warning",
+            access_log=False,
+            lifespan="on",
+            server_header=False,
+            date_header=False,
+            timeout_graceful_shutdown=_GRACE_S,
         )
     )
 
 
 def run_server(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve until interrupted. `ready` is called once, when the server accepts requests."""
-    _server(app, ready).run(sockets=[listener])
+    """Serve until SIGINT or SIGTERM, and return. `ready` is called once, when the server accepts requests.
+
+    Requests in progress have three seconds to end. After a second signal they are not waited for. The process ignores
+    both signals from then on, because it is about to end.
+    """
+    # uvicorn raises the signal once more when it has stopped. The default action of SIGTERM would then end the process
+    # before the caller closes its files, and a second SIGINT would interrupt that.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: None)
+    with contextlib.suppress(KeyboardInterrupt):
+        _server(app, ready).run(sockets=[listener])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class ServerThread:

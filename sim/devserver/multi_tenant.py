@@ -12,8 +12,9 @@ from starlette.types import Receive, Scope, Send
 from leyden.devserver.console.console import CONSOLE_PATH, console
 from leyden.server.app import PublicPage
 from leyden.server.contract.types import Operation
-from leyden.server.errors import LeydenError, StorageUnavailable
+from leyden.server.errors import LeydenError, ServerStopping, StorageUnavailable
 from leyden.server.http.ignored_fields import IgnoredField
+from leyden.server.http.pipeline import send_problem
 from leyden.world.world import World
 
 log = logging.getLogger("leyden")
@@ -100,7 +101,10 @@ class MultiTenantApp:
         if scope["path"] == CONSOLE_PATH and self._console is not None:
             return await self._console(scope, receive, send)
         world = self._world_of(scope)
-        await world.app(scope, receive, send)
+        try:
+            await world.app(scope, receive, send)
+        except asyncio.CancelledError:
+            return await _respond_stopping(send)
         wait_s = world.wait_after_request()
         if wait_s == 0 or world.transport.has_pending_responses:
             self._catch_up(world)
@@ -190,3 +194,10 @@ class MultiTenantApp:
                     if reported != refusal.detail:
                         log.error("the latest responses may be lost in a power failure: %s", refusal.detail)
                     reported = refusal.detail
+
+
+async def _respond_stopping(send: Send) -> None:
+    """The server cancels a request that is still in progress some seconds after the signal to stop."""
+    detail = "the server stopped before the response: read the resource before you repeat the request"
+    with contextlib.suppress(RuntimeError):  # the response had begun
+        await send_problem(send, ServerStopping(detail), "")

@@ -1,0 +1,250 @@
+"""The connections of the server: uvicorn's protocol, with bounds on request heads, on waiting and on their number.
+
+uvicorn's httptools protocol reads a head of any length before the first check of a request, and its parser joins the
+parts of a header in quadratic time. Here the bytes are counted as they arrive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, cast
+
+import httptools
+import orjson
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from leyden.server.errors import InvalidHttp, Problem, RequestHeadTooLarge, RequestTimeout, ServerBusy, UriTooLong
+
+log = logging.getLogger("leyden")
+
+# Bytes of a request line and its headers, bytes of a URL, number of headers. nginx and Apache allow 8 KiB for a line;
+# Apache allows 100 headers.
+MAX_HEAD_BYTES = 32 * 1024
+MAX_URL_BYTES = 8 * 1024
+MAX_HEADERS = 100
+# Real seconds: until the first byte on a connection, from the first byte of a head to its last, and from the end of a
+# head to the end of its body.
+FIRST_BYTE_TIMEOUT_S = 30.0
+HEAD_TIMEOUT_S = 10.0
+BODY_TIMEOUT_S = 30.0
+MAX_CONNECTIONS = 2048
+# Files, connections to receivers and whatever else the process opens.
+_RESERVED_FILES = 96
+# Bytes given to the parser at a time. A head is refused when it is longer than its bound by at most this much.
+_SLICE_BYTES = 4 * 1024
+# After a refusal, what the client still sends is read up to these bounds: a connection that is closed with unread bytes
+# is reset, and the client may not see the response.
+_DRAIN_BYTES = 1024 * 1024
+_DRAIN_S = 2.0
+
+
+def max_connections(open_files: int) -> int:
+    """The number of connections for a process that may open this many files: between 16 and `MAX_CONNECTIONS`."""
+    return max(16, min(MAX_CONNECTIONS, open_files - _RESERVED_FILES))
+
+
+@dataclass
+class ConnectionTable:
+    """What the connections of one server share: their bound, the order of their activity, and the refused requests.
+
+    `activity` counts what was received on all connections; a connection keeps its latest value.
+    """
+
+    limit: int
+    activity: int = 0
+    refusals: Counter[str] = field(default_factory=Counter)
+
+    def record(self, problem: Problem) -> None:
+        """Count a refused request by its code. The first of each code is logged, so a flood writes one line."""
+        self.refusals[problem.code] += 1
+        if self.refusals[problem.code] == 1:
+            log.warning("a request was refused with %s: %s (more are counted)", problem.status, problem.detail)
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP protocol with the bounds of this module. Trailers are read and ignored (RFC 9110, 6.5.1).
+
+    A request beyond a bound gets a problem document with 400, 408, 414 or 431, and its connection is closed. When the
+    table is full, a new connection closes the one that has been silent for longest; if every other connection has a
+    request in progress, the new one gets 503.
+    """
+
+    def __init__(self, *arguments: Any, table: ConnectionTable, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._table = table
+        self._last_activity = 0
+        self._uncounted_bytes = 0  # since the parser last completed a head or a part of a body
+        self._in_head = False
+        self._in_message = False
+        self._deadline: asyncio.TimerHandle | None = None
+        self._refusal: Problem | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Accept the connection. Closes another one, or refuses this one, when there are too many."""
+        super().connection_made(transport)
+        self._note_activity()
+        if len(self.connections) > self._table.limit and not self._close_most_silent():
+            detail = f"all {self._table.limit} connections have a request in progress: repeat the request later"
+            return self._refuse(ServerBusy(detail))
+        return self._set_deadline(FIRST_BYTE_TIMEOUT_S)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel the deadline."""
+        self._clear_deadline()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what arrived, up to the first bound that is exceeded."""
+        self._note_activity()
+        if self._refusal is not None:
+            return self._drain(len(data))
+        self._unset_keepalive_if_required()
+        was_in_head, was_in_message = self._in_head, self._in_message
+        for start in range(0, len(data), _SLICE_BYTES):
+            piece = data[start : start + _SLICE_BYTES]
+            self._uncounted_bytes += len(piece)
+            problem = self._parse(piece)
+            if problem is not None:
+                return self._refuse(problem)
+            if self.transport.is_closing():
+                return None
+        # Most requests arrive whole and need no deadline.
+        if not self._in_message:
+            self._clear_deadline()
+        elif not was_in_message or was_in_head != self._in_head:
+            self._set_deadline(HEAD_TIMEOUT_S if self._in_head else BODY_TIMEOUT_S)
+        return None
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        super().on_message_begin()
+        self._in_head = self._in_message = True
+        self._uncounted_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the URL."""
+        super().on_url(url)
+        if len(self.url) > MAX_URL_BYTES:
+            self._refusal = UriTooLong(f"the URL is longer than {MAX_URL_BYTES} bytes: send a shorter one")
+            raise ValueError(self._refusal.detail)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or a trailer after the body, which is ignored."""
+        if not self._in_head:
+            return
+        super().on_header(name, value)
+        if len(self.headers) > MAX_HEADERS:
+            self._refusal = RequestHeadTooLarge(f"the request has more than {MAX_HEADERS} headers: send fewer")
+            raise ValueError(self._refusal.detail)
+
+    def on_headers_complete(self) -> None:
+        """The end of the head."""
+        self._in_head = False
+        self._uncounted_bytes = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self._uncounted_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The last byte of a request."""
+        self._in_message = False
+        super().on_message_complete()
+
+    def shutdown(self) -> None:
+        """The server stops: an incomplete request is not waited for."""
+        if self._has_request_in_progress:
+            super().shutdown()
+        else:
+            self.transport.close()
+
+    @property
+    def _has_request_in_progress(self) -> bool:
+        """Whether a request arrived whole and has no complete response yet."""
+        cycle = self.cycle
+        return cycle is not None and not cycle.response_complete and not cycle.more_body
+
+    def _note_activity(self) -> None:
+        self._table.activity += 1
+        self._last_activity = self._table.activity
+
+    def _parse(self, piece: bytes) -> Problem | None:
+        """Give bytes to the parser. The problem if they are refused."""
+        try:
+            self.parser.feed_data(piece)
+        except httptools.HttpParserUpgrade:
+            return None  # no other protocol is served: the request is answered as an HTTP/1.1 request
+        except httptools.HttpParserError:
+            return self._refusal or InvalidHttp("this is not an HTTP/1.1 request")
+        if self._uncounted_bytes <= MAX_HEAD_BYTES:
+            return None
+        return RequestHeadTooLarge(
+            f"the headers, or the trailers, are longer than {MAX_HEAD_BYTES} bytes: send fewer or shorter ones"
+        )
+
+    def _refuse(self, problem: Problem) -> None:
+        """Answer with the problem, if a response can be understood now, and close the connection."""
+        self._refusal = problem
+        self._table.record(problem)
+        cycle = self.cycle
+        # A response that has begun, or is owed to an earlier request, would be mixed with this one.
+        readable = cycle is None or cycle.response_complete or (cycle.more_body and not cycle.response_started)
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        if not readable or self.transport.is_closing():
+            self.transport.close()
+            return
+        body = orjson.dumps(problem.to_document(""))
+        head = (
+            f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}\r\n"
+            f"content-type: application/problem+json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode("ascii") + body)
+        self.flow.resume_reading()
+        self._uncounted_bytes = 0
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._set_deadline(_DRAIN_S)
+
+    def _drain(self, count: int) -> None:
+        self._uncounted_bytes += count
+        if self._uncounted_bytes > _DRAIN_BYTES:
+            self.transport.close()
+
+    def _close_most_silent(self) -> bool:
+        others = cast("set[LimitedProtocol]", self.connections - {self})
+        silent = [other for other in others if not other._has_request_in_progress and not other.transport.is_closing()]
+        if not silent:
+            return False
+        oldest = min(silent, key=lambda other: other._last_activity)
+        oldest.transport.abort()
+        # Its `connection_lost` follows in the event loop; the table must not be full until then.
+        self.connections.discard(oldest)
+        return True
+
+    def _set_deadline(self, seconds: float) -> None:
+        self._clear_deadline()
+        self._deadline = self.loop.call_later(seconds, self._time_out)
+
+    def _clear_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _time_out(self) -> None:
+        self._deadline = None
+        if self._refusal is not None or not self._in_message:
+            self.transport.close()  # nothing was sent, or all that will be
+        elif self._has_request_in_progress:
+            # A pipelined request: nothing is read before the response to the earlier one is complete.
+            self._set_deadline(HEAD_TIMEOUT_S)
+        else:
+            part, seconds = ("head", HEAD_TIMEOUT_S) if self._in_head else ("body", BODY_TIMEOUT_S)
+            self._refuse(RequestTimeout(f"the {part} of the request was not complete after {seconds:g} seconds"))

@@ -1,0 +1,231 @@
+"""Bounds of the server's connections: heads, trailers, waiting, their number, and what a signal ends."""
+
+from __future__ import annotations
+
+import json
+import logging
+import resource
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from urllib.parse import urlsplit
+
+import pytest
+
+from leyden import Sandbox
+from leyden.server.system import http_protocol
+from leyden.server.system.http_protocol import (
+    MAX_HEAD_BYTES,
+    MAX_HEADERS,
+    MAX_URL_BYTES,
+    max_connections,
+)
+
+GET = b"GET /v0/charges HTTP/1.1\r\nhost: localhost\r\n"
+KEY = b"apikey: leyden\r\n"
+CREATE = b"POST /v0/charges HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+BODY = b'{"amount": "250000", "description": "Coffee"}'
+
+Dial = Callable[[], socket.socket]
+
+
+def dial_url(url: str) -> socket.socket:
+    parts = urlsplit(url)
+    return socket.create_connection((parts.hostname or "", parts.port or 0), timeout=20)
+
+
+@pytest.fixture(scope="module")
+def dial() -> Iterator[Dial]:
+    """Opens a connection to a served sandbox."""
+    sandbox = Sandbox(seed=7, start="2030-01-01T00:00Z")
+    url = sandbox.serve()
+    yield lambda: dial_url(url)
+    sandbox.close()
+
+
+def response(connection: socket.socket) -> tuple[int, dict[str, object]]:
+    """The status and the body of the next response on the connection."""
+    received = b""
+    while b"\r\n\r\n" not in received:
+        part = connection.recv(65536)
+        assert part, f"the connection ended after {received!r}"
+        received += part
+    head, _, body = received.partition(b"\r\n\r\n")
+    length = next(
+        int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
+    )
+    while len(body) < length:
+        body += connection.recv(65536)
+    return int(head.split()[1]), json.loads(body[:length])
+
+
+def answer(dial: Dial, sent: bytes) -> tuple[int, dict[str, object]]:
+    with closing(dial()) as connection:
+        connection.sendall(sent)
+        return response(connection)
+
+
+def test_a_request_within_the_bounds_is_answered(dial: Dial) -> None:
+    padding = b"".join(b"x-%d: %s\r\n" % (number, b"v" * 200) for number in range(MAX_HEADERS - 2))
+    status, _ = answer(dial, GET + KEY + padding + b"\r\n")
+    assert status == 200
+
+
+@pytest.mark.parametrize("head_is_complete", [True, False])
+def test_a_head_that_is_too_long_is_refused_while_it_arrives(dial: Dial, head_is_complete: bool) -> None:
+    head = GET + KEY + b"x: " + b"v" * (MAX_HEAD_BYTES + 8192) + (b"\r\n\r\n" if head_is_complete else b"")
+    status, problem = answer(dial, head)
+    assert (status, problem["code"]) == (431, "request_head_too_large")
+    assert str(MAX_HEAD_BYTES) in str(problem["detail"])
+
+
+def test_a_client_that_goes_on_sending_still_gets_the_refusal(dial: Dial) -> None:
+    with closing(dial()) as connection:
+        connection.sendall(GET + b"x: " + b"v" * (MAX_HEAD_BYTES + 700_000))
+        assert response(connection)[0] == 431
+
+
+def test_too_many_headers_are_refused(dial: Dial) -> None:
+    status, problem = answer(dial, GET + KEY + b"x: 1\r\n" * (MAX_HEADERS - 1) + b"\r\n")
+    assert (status, problem["code"]) == (431, "request_head_too_large")
+    assert f"more than {MAX_HEADERS} headers" in str(problem["detail"])
+
+
+def test_a_url_that_is_too_long_is_refused(dial: Dial) -> None:
+    status, problem = answer(dial, b"GET /v0/charges?" + b"a" * MAX_URL_BYTES + b" HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    assert (status, problem["code"]) == (414, "uri_too_long")
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"GET\r\n\r\n", b"HELLO /v0 X\r\n\r\n"]
+)
+def test_what_is_not_http_gets_a_problem_document(dial: Dial, garbage: bytes) -> None:
+    status, problem = answer(dial, garbage)
+    assert (status, problem["code"]) == (400, "invalid_http")
+
+
+def test_refused_requests_are_counted_and_not_logged_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="leyden"), Sandbox(seed=7) as sandbox:
+        url = sandbox.serve()
+        for _ in range(5):
+            assert answer(lambda: dial_url(url), b"HELLO\r\n\r\n")[0] == 400
+    assert [record.message for record in caplog.records if record.name == "leyden"] == [
+        "a request was refused with 400: this is not an HTTP/1.1 request (more are counted)"
+    ]
+
+
+def test_a_trailer_is_not_a_header(dial: Dial) -> None:
+    chunked = CREATE + b"transfer-encoding: chunked\r\ntrailer: apikey\r\n\r\n%x\r\n%s\r\n0\r\n" % (len(BODY), BODY)
+    status, problem = answer(dial, chunked + KEY + b"\r\n")
+    assert (status, problem["code"]) == (401, "unauthorized")
+
+
+def test_trailers_of_any_length_are_not_read(dial: Dial) -> None:
+    chunked = CREATE + KEY + b"transfer-encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n" % (len(BODY), BODY)
+    status, problem = answer(dial, chunked + b"x: " + b"v" * (MAX_HEAD_BYTES + 8192))
+    assert (status, problem["code"]) == (431, "request_head_too_large")
+
+
+def test_pipelined_requests_are_answered_in_order(dial: Dial) -> None:
+    create = CREATE + KEY + b"content-length: %d\r\n\r\n" % len(BODY) + BODY
+    with closing(dial()) as connection:
+        connection.sendall(create * 3 + GET + b"connection: close\r\n\r\n")
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+    statuses = [int(part.split(b" ")[1]) for part in received.split(b"HTTP/1.1")[1:] if part]
+    assert [b"HTTP/1.1 200" in received, received.count(b"HTTP/1.1 ")] == [True, 4]
+    assert b"HTTP/1.1 401" in received[received.rindex(b"HTTP/1.1") :], statuses
+
+
+def test_a_body_arrives_in_any_pieces(dial: Dial) -> None:
+    with closing(dial()) as connection:
+        for byte in CREATE + KEY + b"content-length: %d\r\n\r\n" % len(BODY) + BODY:
+            connection.send(bytes([byte]))
+        assert response(connection)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("part", "sent"), [("head", GET), ("body", CREATE + KEY + b"content-length: 50\r\n\r\n" + BODY[:9])]
+)
+def test_a_request_that_does_not_arrive_is_ended(
+    dial: Dial, monkeypatch: pytest.MonkeyPatch, part: str, sent: bytes
+) -> None:
+    monkeypatch.setattr(http_protocol, f"{part.upper()}_TIMEOUT_S", 0.05)
+    status, problem = answer(dial, sent)
+    assert (status, problem["code"]) == (408, "request_timeout")
+    assert f"the {part} of the request" in str(problem["detail"])
+
+
+def test_a_connection_that_sends_nothing_is_closed(dial: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "FIRST_BYTE_TIMEOUT_S", 0.05)
+    with closing(dial()) as connection:
+        assert connection.recv(1) == b""
+
+
+@pytest.mark.parametrize(("open_files", "connections"), [(256, 160), (100, 16), (1024, 928), (1 << 20, 2048)])
+def test_the_number_of_connections_leaves_files_for_the_rest(open_files: int, connections: int) -> None:
+    assert max_connections(open_files) == connections
+
+
+@contextmanager
+def process(*options: str, open_files: int | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`leyden serve` in a process of its own, and its URL."""
+
+    def limit() -> None:
+        if open_files is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
+
+    served = subprocess.Popen(
+        [sys.executable, "-m", "leyden", "serve", "--port", "0", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        preexec_fn=limit,
+    )
+    assert served.stdout is not None
+    try:
+        yield served, served.stdout.readline().split()[-1]
+    finally:
+        served.kill()
+        served.communicate()
+
+
+def test_silent_connections_shut_nobody_out() -> None:
+    with process(open_files=256) as (_, url):
+        silent = [dial_url(url) for _ in range(300)]
+        try:
+            for half in silent[-20:]:
+                half.sendall(GET)
+            status, _ = answer(lambda: dial_url(url), GET + KEY + b"\r\n")
+            assert status == 200
+        finally:
+            for connection in silent:
+                connection.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_whatever_is_open(number: signal.Signals, tmp_path: object) -> None:
+    """A silent connection, half a head, half a body, and a request that waits."""
+    wait = b'{"count": 2, "timeout": 5}'
+    waiting = (
+        b"POST /sandbox/v1/deliveries/wait HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n" + KEY
+    )
+    with process("--data", str(tmp_path)) as (served, url):
+        opened = [dial_url(url) for _ in range(4)]
+        opened[1].sendall(GET)
+        opened[2].sendall(CREATE + KEY + b"content-length: 50\r\n\r\n" + BODY[:9])
+        opened[3].sendall(waiting + b"content-length: %d\r\n\r\n" % len(wait) + wait)
+        created = CREATE + KEY + b"content-length: %d\r\n\r\n" % len(BODY) + BODY
+        status, charge = answer(lambda: dial_url(url), created)
+        assert status == 200
+        served.send_signal(number)
+        status, problem = response(opened[3])
+        assert (status, problem["code"]) == (503, "server_stopping")
+        assert served.wait(20) == 0
+        for connection in opened:
+            connection.close()
+    with process("--data", str(tmp_path)) as (_, url):
+        status, charges = answer(lambda: dial_url(url), GET + KEY + b"\r\n")
+    assert [one["id"] for one in charges["data"]] == [charge["data"]["id"]]  # type: ignore[index, attr-defined]
