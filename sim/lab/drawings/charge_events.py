@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -25,7 +26,7 @@ from leyden.lab.drawings.payment_events import (
     short_name,
 )
 from leyden.lab.drawings.svg import BAD, GOOD, OPEN, OTHER, WAIT, clock_time, sat
-from leyden.server.callbacks.attempts import AttemptLog
+from leyden.server.callbacks.attempts import Attempt, AttemptLog
 from leyden.server.callbacks.deliveries import EXHAUSTED, PENDING
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.charges.lifecycle import CREATION
@@ -33,7 +34,8 @@ from leyden.server.contract.types import LifecycleTable
 from leyden.server.docs.tables import span_in_words
 from leyden.world.world import World
 
-_MAX_EVENTS, _EVENTS_BEFORE_GAP = 64, 40
+_MAX_EVENTS, EVENTS_BEFORE_GAP = 64, 40
+_order = attrgetter("at", "rank")
 _STATE_TONES = {PAYMENT_SETTLED: GOOD, EXPIRY_REACHED: WAIT, INVOICE_FAILED: BAD, "slots_filled": OTHER}
 
 
@@ -41,15 +43,14 @@ _STATE_TONES = {PAYMENT_SETTLED: GOOD, EXPIRY_REACHED: WAIT, INVOICE_FAILED: BAD
 class ChargeEvents:
     """The events of a Charge so far, its scheduled events, and the present instant.
 
-    `omitted` is the number of events left out in the middle, after the first `shown_before_gap` ones.
+    `omitted` is the number of events left out in the middle, after the first `EVENTS_BEFORE_GAP` ones.
     """
 
     charge: Row
     tone: str
-    events: tuple[Event, ...]
-    scheduled: tuple[Event, ...]
+    events: list[Event]
+    scheduled: list[Event]
     now: int
-    shown_before_gap: int
     omitted: int
 
     @property
@@ -80,24 +81,15 @@ def charge_events(world: World, charge_id: str) -> ChargeEvents:
         *_charge_events(world, charge, invoice),
         *(_invoice_events(invoice) if invoice is not None else ()),
         *(event for place, row in enumerate(payments) for event in _payment_events(world, row, place, invoice)),
-        *(event for row in deliveries for event in _delivery_events(world, row)),
+        *(event for row in deliveries for event in _delivery_events(row)),
         *_journal_events(world, deliveries),
     ]
-    events.sort(key=lambda event: (event.at, event.rank))
-    scheduled = sorted(
-        _scheduled_events(world, charge, invoice, payments, deliveries), key=lambda event: (event.at, event.rank)
-    )
+    events.sort(key=_order)
     omitted = max(0, len(events) - _MAX_EVENTS)
-    shown = events[:_EVENTS_BEFORE_GAP] + events[_EVENTS_BEFORE_GAP + omitted :] if omitted else events
-    return ChargeEvents(
-        charge,
-        state_tone(world.service.contract.lifecycles["Charge"], charge["status"]),
-        tuple(shown),
-        tuple(scheduled),
-        world.clock.now(),
-        _EVENTS_BEFORE_GAP if omitted else len(shown),
-        omitted,
-    )
+    shown = events[:EVENTS_BEFORE_GAP] + events[EVENTS_BEFORE_GAP + omitted :]
+    scheduled = sorted(_scheduled_events(world, charge, invoice, payments, deliveries), key=_order)
+    tone = state_tone(world.service.contract.lifecycles["Charge"], charge["status"])
+    return ChargeEvents(charge, tone, shown, scheduled, world.clock.now(), omitted)
 
 
 def state_tone(table: LifecycleTable, status: str) -> str:
@@ -115,15 +107,14 @@ def transitions_of(world: World, resource: str, resource_id: str, row: Row) -> l
     transitions: list[Transition] = []
     state = CREATION
     for entry in world.journal.entries(subject=resource_id):
+        facts = entry.facts
         if entry.kind == "refused":
-            rules = [r for r in table.rows if (r.source, r.trigger) == (state, entry.facts["trigger"])]
-            because = next((r.because for r in rules if r.refuse == entry.facts["refuse"]), None)
-            transitions.append(
-                Transition(entry.at_ms, entry.facts["trigger"], state, None, because or entry.facts["refuse"])
-            )
-        elif entry.facts.get("resource") == resource and "status" in entry.facts:
-            transitions.append(Transition(entry.at_ms, entry.kind, state, entry.facts["status"]))
-            state = entry.facts["status"]
+            rules = [rule for rule in table.rows if (rule.source, rule.trigger) == (state, facts["trigger"])]
+            because = next((rule.because for rule in rules if rule.refuse == facts["refuse"]), None) or facts["refuse"]
+            transitions.append(Transition(entry.at_ms, facts["trigger"], state, None, because))
+        elif facts.get("resource") == resource and "status" in facts:
+            transitions.append(Transition(entry.at_ms, entry.kind, state, facts["status"]))
+            state = facts["status"]
     if transitions and transitions[0].source == CREATION and transitions[0].to is not None and state == row["status"]:
         return transitions
     rules = [r for r in table.rows if (r.source, r.to) == (table.initial, row["status"])]
@@ -151,35 +142,20 @@ def _payment_events(world: World, row: Row, place: int, invoice: Row | None) -> 
 
 
 def _charge_events(world: World, charge: Row, invoice: Row | None) -> Iterator[Event]:
-    created_at = charge["created_at"] if invoice is None else invoice["opened_at"]
+    at = charge["created_at"] if invoice is None else invoice["opened_at"]
     table = world.service.contract.lifecycles["Charge"]
     key = (SERVICE, charge["id"])
-    child = charge["static_charge_id"]
+    asker, asks = (PAYER, "asks for an invoice") if charge["static_charge_id"] else (CLIENT, "creates the Charge")
     detail = f"{sat(charge['amount_msat'])}, payable until {clock_time(charge['expires_at'])}"
-    yield Event(
-        created_at,
-        (0,),
-        PAYER if child else CLIENT,
-        SERVICE,
-        "asks for an invoice" if child else "creates the Charge",
-        detail + (f" · “{charge['description']}”" if charge["description"] else ""),
-        OPEN,
-        opens=key,
-        response=table.initial,
-    )
-    for transition in transitions_of(world, "Charge", charge["id"], charge):
-        if transition.source == CREATION:
-            continue
-        if transition.to is None:
-            yield Event(
-                transition.at, (5,), SERVICE, SERVICE, f"refuses {transition.trigger}", transition.because, WAIT
-            )
-            continue
-        tone = state_tone(table, transition.to)
-        closes = key if transition.to in table.terminal else None
-        yield Event(
-            transition.at, (5,), SERVICE, SERVICE, transition.to, f"by {transition.trigger}", tone, closes=closes
-        )
+    if charge["description"]:
+        detail += f" · “{charge['description']}”"
+    yield Event(at, (0,), asker, SERVICE, asks, detail, OPEN, opens=key, response=table.initial)
+    for at, trigger, source, to, because in transitions_of(world, "Charge", charge["id"], charge):
+        if to is None:
+            yield Event(at, (5,), SERVICE, SERVICE, f"refuses {trigger}", because, WAIT)
+        elif source != CREATION:
+            closes = key if to in table.terminal else None
+            yield Event(at, (5,), SERVICE, SERVICE, to, f"by {trigger}", state_tone(table, to), closes=closes)
 
 
 def _invoice_events(invoice: Row) -> Iterator[Event]:
@@ -192,69 +168,52 @@ def _invoice_events(invoice: Row) -> Iterator[Event]:
         got = f"received {sat(invoice['received_msat'])}"
         yield Event(invoice["settled_at"], (4,), NODE, SERVICE, "invoice settled", got, GOOD, closes=key)
     if invoice["closed_at"] is not None:
-        yield Event(
-            invoice["closed_at"], (4,), NODE, NODE, "invoice closed", invoice["closed_because"], WAIT, closes=key
-        )
+        why = invoice["closed_because"]
+        yield Event(invoice["closed_at"], (4,), NODE, NODE, "invoice closed", why, WAIT, closes=key)
 
 
-def _delivery_events(world: World, row: DeliveryRow) -> Iterator[Event]:
+def _delivery_events(row: DeliveryRow) -> Iterator[Event]:
     host, key = host_of(row["url"]), (CALLBACK, row["id"])
     attempts = AttemptLog(row).attempts()
+    over = row["status"] != PENDING
     for number, attempt in enumerate(attempts, 1):
-        rank = (6.0, row["sequence"], number)
-        last = number == len(attempts) and row["status"] != PENDING
-        ended = attempt.ended_at is not None
-        response, tone = _response_text(attempt.status, attempt.error)
-        more = f"{row['event']} to {row['url']}" if number == 1 else ""
-        opens, closes = (key if number == 1 else None), (key if last else None)
-        result = _delivery_result(row, len(attempts)) if last else ""
+        rank, words = (6, row["sequence"], number), f"callback {number}"
+        more, opens = (f"{row['event']} to {row['url']}", key) if number == 1 else ("", None)
+        result, closes = (f" · {_result(row, number)}", key) if over and number == len(attempts) else ("", None)
+        response, tone = _response(attempt)
+        sent = Event(attempt.at, rank, SERVICE, CALLBACK, words, more, tone, host, opens=opens)
         if attempt.ended_at == attempt.at:
-            answer = response + (f" · {result}" if result else "")
-            sent = Event(attempt.at, rank, SERVICE, CALLBACK, f"callback {number}", more, tone, host, answer)
-            yield sent._replace(opens=opens, closes=closes)
+            yield sent._replace(response=response + result, closes=closes)
             continue
-        sent = Event(
-            attempt.at, (*rank, 0), SERVICE, CALLBACK, f"callback {number} sent", more, OPEN, host, opens=opens
-        )
-        yield sent
-        if ended and attempt.ended_at is not None:
-            took = f"after {span_in_words(attempt.ended_at - attempt.at)}" + (f" · {result}" if result else "")
-            back = (*rank, 1)
-            words = f"callback {number}: {response}"
-            yield Event(attempt.ended_at, back, CALLBACK, SERVICE, words, took, tone, host, closes=closes)
-    if not attempts and row["status"] != PENDING:
+        yield sent._replace(text=f"{words} sent", tone=OPEN)
+        if attempt.ended_at is not None:
+            words, took = f"{words}: {response}", f"after {span_in_words(attempt.ended_at - attempt.at)}{result}"
+            yield Event(attempt.ended_at, (*rank, 1), CALLBACK, SERVICE, words, took, tone, host, closes=closes)
+    if over and not attempts:
         more = "the receiver had answered 410 before"
         yield Event(row["created_at"], (6, row["sequence"]), SERVICE, SERVICE, "no callback", more, WAIT)
 
 
-def _response_text(status: int | None, error: str | None) -> tuple[str, str]:
-    """A receiver's response as text, and its colour."""
-    if status is None:
-        return error or "no answer yet", BAD if error else WAIT
-    return str(status), GOOD if 200 <= status <= 299 else BAD
+def _response(attempt: Attempt) -> tuple[str, str]:
+    """A receiver's response as text, and its tone."""
+    if attempt.status is None:
+        return attempt.error or "no answer yet", BAD if attempt.error else WAIT
+    return str(attempt.status), GOOD if 200 <= attempt.status <= 299 else BAD
 
 
-def _delivery_result(row: Row, attempts: int) -> str:
-    if row["status"] == EXHAUSTED:
-        return f"exhausted after {attempts} attempts"
-    return str(row["status"])
+def _result(row: DeliveryRow, attempts: int) -> str:
+    return f"exhausted after {attempts} attempts" if row["status"] == EXHAUSTED else str(row["status"])
 
 
 def _journal_events(world: World, deliveries: list[DeliveryRow]) -> Iterator[Event]:
     """Events that leave no row of their own."""
-    mine = {row["id"]: row for row in deliveries}
-    if not mine:
-        return
-    for entry in world.journal.entries():
-        row = mine.get(entry.facts.get("delivery", "")) or mine.get(entry.subject)
-        if row is None:
-            continue
-        rank, host = (5.5, entry.sequence), host_of(row["url"])
-        if entry.kind == "fault_hit":
-            number = entry.facts.get("attempt")
-            more = f"applies to callback {number}"
-            yield Event(entry.at_ms, rank, CALLBACK, CALLBACK, f"fault: {entry.facts['fault']}", more, OTHER, host)
-        elif entry.kind == "callback_replayed":
+    urls = {row["id"]: row["url"] for row in deliveries}
+    for entry in world.journal.entries() if urls else ():
+        url, rank = urls.get(entry.facts.get("delivery", "")) or urls.get(entry.subject), (5.5, entry.sequence)
+        if url is not None and entry.kind == "fault_hit":
+            words, more = f"fault: {entry.facts['fault']}", f"applies to callback {entry.facts.get('attempt')}"
+            yield Event(entry.at_ms, rank, CALLBACK, CALLBACK, words, more, OTHER, host_of(url))
+        elif url is not None and entry.kind == "callback_replayed":
             yield Event(entry.at_ms, rank, SERVICE, SERVICE, "replay", "the message is sent again", OTHER)
 
 
@@ -263,29 +222,26 @@ def _scheduled_events(
 ) -> Iterator[Event]:
     """Scheduled events, including those that another event may cancel."""
     if charge["status"] not in world.service.contract.lifecycles["Charge"].terminal:
-        more = "if it is not paid before"
-        yield Event(charge["expires_at"], (5,), SERVICE, SERVICE, "expires", more, WAIT)
+        yield Event(charge["expires_at"], (5,), SERVICE, SERVICE, "expires", "if it is not paid before", WAIT)
     if invoice is not None and invoice["mpp_due_at"] is not None:
-        more = "the waiting parts are returned"
-        yield Event(invoice["mpp_due_at"], (4,), NODE, NODE, "stops waiting for the missing parts", more, WAIT)
+        words, more = "stops waiting for the missing parts", "the waiting parts are returned"
+        yield Event(invoice["mpp_due_at"], (4,), NODE, NODE, words, more, WAIT)
     for place, row in enumerate(payments):
         if row["outcome"] is not None:
             continue
-        payer = short_name(row["payer"])
+        payer, sent = short_name(row["payer"]), len(row["attempts"])
         if row["next_part_at"] is not None:
-            more = f"{len(row['attempts'])} of {row['script']['sent_parts']} parts were sent"
-            words = f"{payer}'s payment starts" if not row["attempts"] else f"{payer} sends the next part"
-            more = more if row["attempts"] else ""
+            more = f"{sent} of {row['script']['sent_parts']} parts were sent" if sent else ""
+            words = f"{payer} sends the next part" if sent else f"{payer}'s payment starts"
             yield Event(row["next_part_at"], (2, place), PAYER, PAYER, words, more, OPEN, payer)
         if row["gives_up_at"] is not None and row["gave_up_at"] is None:
-            yield Event(
-                row["gives_up_at"], (9, place), PAYER, PAYER, f"{payer} gives up", "if not paid by then", WAIT, payer
-            )
+            words, more = f"{payer} gives up", "if not paid by then"
+            yield Event(row["gives_up_at"], (9, place), PAYER, PAYER, words, more, WAIT, payer)
     for delivery in deliveries:
         if delivery["status"] == PENDING and delivery["due_at"] is not None:
-            number, order = AttemptLog(delivery).attempt_count + 1, (6, delivery["sequence"])
-            words, host = f"callback {number} is due", host_of(delivery["url"])
-            yield Event(delivery["due_at"], order, SERVICE, CALLBACK, words, delivery["event"], OPEN, host)
+            words = f"callback {AttemptLog(delivery).attempt_count + 1} is due"
+            rank, host = (6, delivery["sequence"]), host_of(delivery["url"])
+            yield Event(delivery["due_at"], rank, SERVICE, CALLBACK, words, delivery["event"], OPEN, host)
 
 
 def host_of(url: str) -> str:
@@ -298,7 +254,6 @@ def _unknown_charge(world: World, charge_id: object) -> DrawingError:
     if static is None:
         return DrawingError(f"there is no Charge {charge_id!r} in this world: give the id of one of its Charges")
     children = [row["id"] for row in world.service.charges.charges.find("static_charge_id", static["id"])]
-    advice = (
-        f"one of its {len(children)} Charges, the newest is {children[-1]}" if children else "wait for its first payer"
-    )
+    newest = f"one of its {len(children)} Charges, the newest is {children[-1]}" if children else ""
+    advice = newest or "wait for its first payer"
     return DrawingError(f"{charge_id} is a Static Charge, and only Charges can be drawn: draw {advice}")

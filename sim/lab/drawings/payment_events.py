@@ -40,76 +40,74 @@ class Event(NamedTuple):
     within: tuple[Key, ...] = ()
     short_text: str = ""
 
-    @property
-    def text_without_actor(self) -> str:
-        """The text for a drawing that shows the actor separately."""
-        return self.short_text or self.text
-
 
 def payment_events(row: Row, place: int, invoice: Row) -> Iterator[Event]:
     """The events of one payment. `place` orders payments with events in the same instant."""
     payer, key = short_name(row["payer"]), (PAYER, row["id"])
-    script = row["script"] or {"outcome": "settle", "sent_parts": 1}
-    planned = "" if script["outcome"] == "settle" else f"scripted to {script['outcome']}"
+
+    def event(at: int, stage: float, text: str, detail: str, tone: str, short_text: str, **durations: Any) -> Event:
+        rank = (stage, place)
+        return Event(at, rank, PAYER, PAYER, text, detail, tone, payer, short_text=short_text, **durations)
+
+    outcome = "settle" if row["script"] is None else row["script"]["outcome"]
     first = min([attempt["at"] for attempt in row["attempts"]] or [row["created_at"]])
-    waits = f"starts {span_in_words(first - row['created_at'])} later" if first > row["created_at"] else ""
-    whole = f"the whole name is {row['payer']}" if len(payer) < len(row["payer"]) else ""
-    detail = ", ".join(part for part in (planned, waits, whole) if part)
-    brief, rank = f"pays {sat(row['amount_msat'] or 0)}", (1, place)
-    words = f"{payer} {brief}"
-    yield Event(row["created_at"], rank, PAYER, PAYER, words, detail, OPEN, payer, opens=key, short_text=brief)
+    details = (
+        "" if outcome == "settle" else f"scripted to {outcome}",
+        f"starts {span_in_words(first - row['created_at'])} later" if first > row["created_at"] else "",
+        f"the whole name is {row['payer']}" if len(payer) < len(row["payer"]) else "",
+    )
+    pays = f"pays {sat(row['amount_msat'] or 0)}"
+    yield event(row["created_at"], 1, f"{payer} {pays}", ", ".join(filter(None, details)), OPEN, pays, opens=key)
     arrivals = {part["id"]: part["arrived_at"] for part in invoice.get("parts", ())}
     for attempt in row["attempts"]:
         yield from _attempt_events(row, attempt, payer, place, arrivals)
     if row["gave_up_at"] is not None:
-        words, more = f"{payer} gives up", "sends no more parts; those in flight still count"
-        gives_up = Event(row["gave_up_at"], (9.5, place), PAYER, PAYER, words, more, WAIT, payer, within=(key,))
-        yield gives_up._replace(short_text="gives up")
+        more = "sends no more parts; those in flight still count"
+        yield event(row["gave_up_at"], 9.5, f"{payer} gives up", more, WAIT, "gives up", within=(key,))
     if row["outcome"] is not None:
         good = row["status"] == "succeeded"
         reasons = {attempt["reason"] for attempt in row["attempts"]}  # an event above already shows these
         more = f"paid {sat(row['received_msat'])}" if good else "" if row["reason"] in reasons else row["reason"] or ""
-        tone = GOOD if good else BAD
-        at, rank, brief = row["resolved_at"], (9, place), row["outcome"]
-        yield Event(at, rank, PAYER, PAYER, f"{payer}: {brief}", more, tone, payer, closes=key, short_text=brief)
+        ended = f"{payer}: {row['outcome']}"
+        yield event(row["resolved_at"], 9, ended, more, GOOD if good else BAD, row["outcome"], closes=key)
 
 
 def _attempt_events(row: Row, attempt: Row, payer: str, place: int, arrivals: Mapping[str, int]) -> Iterator[Event]:
-    at, back, number = attempt["at"], attempt["resolved_at"], attempt["part"]
+    at, back, number, routed = attempt["at"], attempt["resolved_at"], attempt["part"], "route" in attempt
     # In a network every attempt is a shard of its own; direct payments come in parts.
-    part = "HTLC" if len(row["attempts"]) == 1 else f"{'attempt' if 'route' in attempt else 'part'} {number + 1}"
-    name = f"{payer}'s {part}"
-    htlc, mine = f"{row['id']}:{number}", (PAYER, row["id"])
-    way = HOPS if "route" in attempt else NODE
-    key = (HOPS, htlc) if way == HOPS else None
+    part = "HTLC" if len(row["attempts"]) == 1 else f"{'attempt' if routed else 'part'} {number + 1}"
+    name, htlc, way = f"{payer}'s {part}", f"{row['id']}:{number}", HOPS if routed else NODE
+    key = (HOPS, htlc) if routed else None
+
+    def event(at: int, stage: float, source: str, target: str, text: str, detail: str, tone: str, **more: Any) -> Event:
+        rank, within = (stage, place, number), ((PAYER, row["id"]),)
+        return Event(at, rank, source, target, text, detail, tone, payer, within=within, **more)
+
     amount = sat(attempt["amount_msat"])
     arrives = amount + ("; waits for the other parts" if attempt["status"] == "waiting" else "")
-    if key is not None:
+    if key is None:
+        yield event(at, 2, PAYER, NODE, f"{name} arrives", arrives, OPEN, short_text=part)
+    else:
         more = f"{amount} via {' → '.join(attempt['route'])}, fee {sat(attempt['fee_msat'])}"
-        rank = (2, place, number)
-        out = Event(at, rank, PAYER, HOPS, f"{name} sent", more, OPEN, payer, opens=key, within=(mine,))
-        yield out._replace(short_text=part)
+        yield event(at, 2, PAYER, HOPS, f"{name} sent", more, OPEN, opens=key, short_text=part)
         if htlc in arrivals:
             rank = (3, place, number)
             yield Event(arrivals[htlc], rank, HOPS, NODE, f"{name} arrives", arrives, OPEN, within=(key,))
-    else:
-        rank = (2, place, number)
-        yield Event(at, rank, PAYER, NODE, f"{name} arrives", arrives, OPEN, payer, within=(mine,), short_text=part)
     if back is None:
         return
     if attempt["status"] == "settled":
-        rank = (8, place, number)
-        paid = Event(back, rank, way, PAYER, f"{name}: preimage", "returned", GOOD, payer, closes=key, within=(mine,))
-        yield paid._replace(short_text=f"{part}: preimage")
+        short = f"{part}: preimage"
+        yield event(back, 8, way, PAYER, f"{name}: preimage", "returned", GOOD, closes=key, short_text=short)
         return
     on_the_way = attempt["source"] not in (None, "final")
     # A failure from a hop comes before the next attempt; a refusal by the shop comes before what follows from it.
-    late_rank = (1.5 if on_the_way else 3.5 if back == at else 8.0, place, number)
-    reasons = [text for text in (attempt["reason"], attempt["learned"] if on_the_way else None) if text]
-    by, code = attempt["source"] if on_the_way else "the node", attempt["name"] or attempt["code"]
-    words, more = f"{name}: {by} says {code}", "; ".join(reasons)
-    failed = Event(back, late_rank, way, PAYER, words, more, BAD, payer, closes=key, within=(mine,))
-    yield failed._replace(short_text=f"{part}: {by} says {code}" if on_the_way else f"{part}: {code}")
+    stage = 1.5 if on_the_way else 3.5 if back == at else 8
+    code, reasons = attempt["name"] or attempt["code"], [attempt["reason"]]
+    if on_the_way:
+        reasons.append(attempt["learned"])
+    said = f"{attempt['source'] if on_the_way else 'the node'} says {code}"
+    short, more = f"{part}: {said if on_the_way else code}", "; ".join(filter(None, reasons))
+    yield event(back, stage, way, PAYER, f"{name}: {said}", more, BAD, closes=key, short_text=short)
 
 
 def short_name(name: str) -> str:

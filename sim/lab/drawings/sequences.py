@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from leyden.lab.drawings.charge_events import ChargeEvents, charge_events
+from leyden.lab.drawings.charge_events import EVENTS_BEFORE_GAP, ChargeEvents, charge_events
 from leyden.lab.drawings.drawing import Drawing
 from leyden.lab.drawings.payment_events import CALLBACK, CLIENT, HOPS, NODE, PAYER, SERVICE, Event
 from leyden.lab.drawings.svg import GOOD, MARGIN, OPEN, arrow, clock_time, day, dot, line, rect, svg_root, text_at
@@ -69,7 +69,7 @@ def _messages(record: ChargeEvents) -> list[Message]:
         source, target = participant(event.source, event), participant(event.target, event)
         tone = OPEN if event.response else event.tone
         # Payers that share a column are named in the text.
-        words = event.text if (PAYER, _OTHERS) in (source, target) else event.text_without_actor
+        words = event.text if (PAYER, _OTHERS) in (source, target) else event.short_text or event.text
         messages.append(Message(event.at, source, target, words, event.detail, tone))
         if event.response:
             messages.append(Message(event.at, target, source, event.response, "", event.tone, is_response=True))
@@ -147,7 +147,7 @@ class _Sequence:
 
     def _index_of_gap(self) -> int:
         """The index of the message before which events are omitted."""
-        before = self.record.events[: self.record.shown_before_gap]
+        before = self.record.events[:EVENTS_BEFORE_GAP]
         return len(before) + sum(bool(event.response) for event in before)
 
     def _box(self, place: int, top: float) -> Html:

@@ -79,7 +79,7 @@ def _line(x: float, y: float, line: Sequence[TextRun], size: float, anchor: str)
         for run in line
     ]
     anchored = None if anchor == "start" else anchor
-    wide = sum(text_width(run.text, size, bold=run.bold, mono=run.mono) for run in line)
+    wide = sum(run.width(size) for run in line)
     unknown = wide and has_unknown_width("".join(run.text for run in line))
     squeeze = {"textLength": wide, "lengthAdjust": "spacingAndGlyphs"} if unknown else {}
     return shape("text", *spans, x=x, y=y, font_size=size, text_anchor=anchored, **squeeze)

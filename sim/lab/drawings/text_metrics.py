@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import groupby
@@ -51,6 +52,14 @@ class TextRun(NamedTuple):
     soft: bool = False
     mono: bool = False
     tone: str = PLAIN
+
+    def width(self, size: float) -> float:
+        """The greatest width of the run, cleaned, at this font size."""
+        return text_width(self.text, size, bold=self.bold, mono=self.mono)
+
+    def clipped(self, max_width: float, size: float) -> TextRun:
+        """As much of the run as fits into `max_width` pixels."""
+        return self._replace(text=clip(self.text, max_width, size, bold=self.bold, mono=self.mono))
 
 
 def clean(text: object) -> str:
@@ -127,14 +136,9 @@ def clip(text: str, max_width: float, size: float, *, bold: bool = False, mono: 
     """As much of a cleaned text as fits into `max_width` pixels, with an ellipsis where it is cut."""
     if text_width(text, size, bold=bold, mono=mono) <= max_width:
         return text
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if text_width(text[:middle] + "…", size, bold=bold, mono=mono) <= max_width:
-            low = middle
-        else:
-            high = middle - 1
-    return text[:low].rstrip() + "…"
+    lengths = range(1, len(text))
+    kept = bisect(lengths, max_width, key=lambda end: text_width(text[:end] + "…", size, bold=bold, mono=mono))
+    return text[:kept].rstrip() + "…"
 
 
 def wrap_runs(runs: Sequence[TextRun], max_width: float, size: float, max_lines: int = 2) -> list[list[TextRun]]:
@@ -143,27 +147,27 @@ def wrap_runs(runs: Sequence[TextRun], max_width: float, size: float, max_lines:
     left = max_width
     words = [run._replace(text=word) for run in runs for word in _words(run, max_width, size)]
     for place, word in enumerate(words):
-        wide = text_width(word.text.rstrip(), size, bold=word.bold, mono=word.mono)
+        wide = word._replace(text=word.text.rstrip()).width(size)
         if wide > left and lines[-1] and len(lines) < max_lines:
             lines.append([])
             left = max_width
         if wide > left:
-            rest = "".join(each.text for each in words[place:])
-            cut = clip(rest, left, size, bold=word.bold, mono=word.mono)
-            if len(lines) < max_lines and len(cut) > 1:
+            rest = word._replace(text="".join(each.text for each in words[place:]))
+            cut = rest.clipped(left, size)
+            if len(lines) < max_lines and len(cut.text) > 1:
                 # A word longer than a line continues on the next line.
-                tail = TextRun(rest[len(cut) - 1 :], word.bold, word.soft, word.mono, word.tone)
-                lines[-1].append(word._replace(text=cut[:-1]))
+                lines[-1].append(cut._replace(text=cut.text[:-1]))
+                tail = rest._replace(text=rest.text[len(cut.text) - 1 :])
                 return [*lines, *wrap_runs([tail], max_width, size, max_lines - len(lines))]
-            while lines[-1] and left < text_width("…", size, bold=word.bold, mono=word.mono):
+            while lines[-1] and left < cut._replace(text="…").width(size):
                 # There is no space for the ellipsis: it replaces the last word.
-                word = lines[-1].pop()
-                left += text_width(word.text, size, bold=word.bold, mono=word.mono)
-                cut = clip(word.text + rest, left, size, bold=word.bold, mono=word.mono)
-            lines[-1].append(word._replace(text=cut))
+                last = lines[-1].pop()
+                left += last.width(size)
+                cut = last._replace(text=last.text + rest.text).clipped(left, size)
+            lines[-1].append(cut)
             break
         lines[-1].append(word)
-        left -= text_width(word.text, size, bold=word.bold, mono=word.mono)
+        left -= word.width(size)
     return [_merge_runs(line) for line in lines]
 
 
@@ -171,8 +175,8 @@ def _words(run: TextRun, max_width: float, size: float) -> list[str]:
     """The parts without a line break: a word with its space; a word longer than a line may break at `_`."""
     words: list[str] = []
     for word in _WORD.findall(clean(run.text)):
-        long = text_width(word.rstrip(), size, bold=run.bold, mono=run.mono) > max_width
-        words += _PIECE.findall(word) if long else [word]
+        is_long = run._replace(text=word.rstrip()).width(size) > max_width
+        words += _PIECE.findall(word) if is_long else [word]
     return words
 
 

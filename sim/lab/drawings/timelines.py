@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leyden.lab.drawings.charge_events import ChargeEvents, charge_events
+from leyden.lab.drawings.charge_events import EVENTS_BEFORE_GAP, ChargeEvents, charge_events
 from leyden.lab.drawings.drawing import Drawing
 from leyden.lab.drawings.lanes import WIDTH, LaneRows, mermaid_timeline
 from leyden.lab.drawings.svg import MARGIN, headline, pill, svg_root
@@ -19,7 +19,7 @@ def timeline(world: World, charge_id: str) -> Drawing:
     record = charge_events(world, charge_id)
     charge, rows = record.charge, LaneRows()
     for place, event in enumerate(record.events):
-        if place == record.shown_before_gap and record.omitted:
+        if record.omitted and place == EVENTS_BEFORE_GAP:
             rows.omission(record.omitted, "events are left out here")
         rows.event(event)
     rows.now(record.now, "now" if record.scheduled else "now, and nothing is scheduled")
