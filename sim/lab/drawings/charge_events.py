@@ -180,7 +180,7 @@ def _delivery_events(row: DeliveryRow) -> Iterator[Event]:
         rank, words = (6, row["sequence"], number), f"callback {number}"
         more, opens = (f"{row['event']} to {row['url']}", key) if number == 1 else ("", None)
         result, closes = (f" · {_result(row, number)}", key) if over and number == len(attempts) else ("", None)
-        response, tone = _response(attempt)
+        response, tone = response_of(attempt)
         sent = Event(attempt.at, rank, SERVICE, CALLBACK, words, more, tone, host, opens=opens)
         if attempt.ended_at == attempt.at:
             yield sent._replace(response=response + result, closes=closes)
@@ -194,7 +194,7 @@ def _delivery_events(row: DeliveryRow) -> Iterator[Event]:
         yield Event(row["created_at"], (6, row["sequence"]), SERVICE, SERVICE, "no callback", more, WAIT)
 
 
-def _response(attempt: Attempt) -> tuple[str, str]:
+def response_of(attempt: Attempt) -> tuple[str, str]:
     """A receiver's response as text, and its tone."""
     if attempt.status is None:
         return attempt.error or "no answer yet", BAD if attempt.error else WAIT

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from leyden.lab.drawings.charge_events import host_of
+from leyden.lab.drawings.charge_events import host_of, response_of
 from leyden.lab.drawings.drawing import Drawing
 from leyden.lab.drawings.lanes import WIDTH, LaneRows, mermaid_timeline
 from leyden.lab.drawings.payment_events import CALLBACK, HOPS, NODE, PAYER, SERVICE, Event
 from leyden.lab.drawings.svg import (
-    BAD,
-    GOOD,
     MARGIN,
     OPEN,
     OTHER,
@@ -151,9 +149,8 @@ def _attempt_marks(world: World, row: DeliveryRow) -> _Marks:
 def _attempt_mark(attempt: Attempt) -> _Mark:
     if attempt.ended_at is None:
         return _Mark("", "sent", clock_time(attempt.at), WAIT)
-    good = attempt.status is not None and 200 <= attempt.status <= 299
-    answer = str(attempt.status or attempt.error)
-    return _Mark("", answer, clock_time(attempt.at), GOOD if good else BAD, hollow=False)
+    answer, tone = response_of(attempt)
+    return _Mark("", answer, clock_time(attempt.at), tone, hollow=False)
 
 
 def _wait(pause_ms: int) -> str:

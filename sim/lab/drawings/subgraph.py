@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leyden.world.world import World
@@ -36,12 +36,13 @@ class NodePair:
     disabled: bool = True
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Subgraph:
     """The shown part of a network, and figures of the rest.
 
-    `hops` has the distance of each shown node from the shop, `pairs` their channels. `payers` are the wallets by node,
-    `distant` those whose node is too far away to be shown.
+    `hops` has the distance of each shown node from the shop, `pairs` their channels. `channels` is the number of all
+    channels. `payers` are the wallets by node, `distant` those whose node is too far away to be shown: the name, the
+    node's name and its distance.
     """
 
     shop: int
@@ -50,14 +51,22 @@ class Subgraph:
     hops: dict[int, int]
     pairs: list[NodePair]
     payers: dict[int, list[str]]
+    distant: list[tuple[str, str, int | None]]
     offline: set[int]
-    inbound_msat: int = 0
-    outbound_msat: int = 0
-    hidden_nodes: int = 0
-    hidden_channels: int = 0
-    hidden_peers: int = 0
-    hidden_inbound_msat: int = 0
-    distant: list[tuple[str, str, int | None]] = field(default_factory=list)
+    inbound_msat: int
+    outbound_msat: int
+    hidden_peers: int
+    hidden_inbound_msat: int
+
+    @property
+    def hidden_nodes(self) -> int:
+        """The number of nodes that are not shown."""
+        return len(self.names) - len(self.hops)
+
+    @property
+    def hidden_channels(self) -> int:
+        """The number of channels that are not among the shown nodes."""
+        return self.channels - sum(pair.channels for pair in self.pairs)
 
     @property
     def drawn_pairs(self) -> list[NodePair]:
@@ -74,97 +83,73 @@ def shop_subgraph(world: World, engine: Engine) -> Subgraph:
     assert isinstance(payments, RoutedPayments)
     shop, names = payments.shop, engine.graph.names
     hops = _distances(engine, shop)
-    homes: dict[str, int] = {}
-    for row in reversed(list(payments.rows)):
-        if row["payer"] not in homes and len(homes) < _MOST_PAYERS:
-            homes[row["payer"]] = payments.node_of(row["payer"])
-    shown = _nodes_shown(engine, shop, hops, homes.values())
-    payers: dict[int, list[str]] = {}
-    for payer in sorted(homes):
-        if homes[payer] in shown:
-            payers.setdefault(homes[payer], []).append(payer)
-    pairs = _pairs(engine, shown, hops)
-    drawn = Subgraph(
-        shop,
-        names,
-        engine.graph.channels,
-        {node: hops[node] for node in sorted(shown)},
-        pairs,
-        payers,
-        {node for node in shown if not engine.conditions.is_up(node, world.clock.now())},
+    newest = dict.fromkeys(row["payer"] for row in reversed(list(payments.rows)))
+    homes = {payer: payments.node_of(payer) for payer in sorted(list(newest)[:_MOST_PAYERS])}
+    shown = _nodes_shown(engine, shop, hops, [homes[payer] for payer in newest if payer in homes])
+    inbound = [(peer, engine.balance[edge ^ 1]) for edge, peer in _edges(engine, shop)]
+    hidden = [(peer, balance_msat) for peer, balance_msat in inbound if peer not in shown]
+    return Subgraph(
+        shop=shop,
+        names=names,
+        channels=engine.graph.channels,
+        hops={node: hops[node] for node in sorted(shown)},
+        pairs=_pairs(engine, shown, hops),
+        payers={node: [payer for payer in homes if homes[payer] == node] for node in homes.values() if node in shown},
+        distant=[(payer, names[node], hops.get(node)) for payer, node in homes.items() if node not in shown],
+        offline={node for node in shown if not engine.conditions.is_up(node, world.clock.now())},
+        inbound_msat=sum(balance_msat for _, balance_msat in inbound),
+        outbound_msat=sum(engine.balance[edge] for edge, _ in _edges(engine, shop)),
+        hidden_peers=len({peer for peer, _ in hidden}),
+        hidden_inbound_msat=sum(balance_msat for _, balance_msat in hidden),
     )
-    drawn.hidden_nodes = len(names) - len(shown)
-    drawn.hidden_channels = engine.graph.channels - sum(pair.channels for pair in pairs)
-    drawn.distant = [(payer, names[home], hops.get(home)) for payer, home in sorted(homes.items()) if home not in shown]
-    hidden: set[int] = set()
-    for edge in engine.router.out_edges(shop):
-        peer, inbound = engine.policies.target[edge], engine.balance[edge ^ 1]
-        drawn.inbound_msat += inbound
-        drawn.outbound_msat += engine.balance[edge]
-        if peer not in shown:
-            hidden.add(peer)
-            drawn.hidden_inbound_msat += inbound
-    drawn.hidden_peers = len(hidden)
-    return drawn
+
+
+def _edges(engine: Engine, node: int) -> list[tuple[int, int]]:
+    """The edges that start at a node, with the node at their other end."""
+    return [(edge, engine.policies.target[edge]) for edge in engine.out_edges(node)]
 
 
 def _distances(engine: Engine, shop: int) -> dict[int, int]:
     """The number of channels from each node to the shop; a node without a route is left out."""
-    hops, layer = {shop: 0}, [shop]
-    while layer:
-        following: list[int] = []
-        for node in layer:
-            for edge in engine.router.out_edges(node):
-                peer = engine.policies.target[edge]
-                if peer not in hops:
-                    hops[peer] = hops[node] + 1
-                    following.append(peer)
-        layer = following
+    hops, queue = {shop: 0}, [shop]
+    for node in queue:
+        for _, peer in _edges(engine, node):
+            if peer not in hops:
+                hops[peer] = hops[node] + 1
+                queue.append(peer)
     return hops
 
 
-def _nodes_shown(engine: Engine, shop: int, hops: dict[int, int], homes: Iterable[int]) -> set[int]:
+def _nodes_shown(engine: Engine, shop: int, hops: dict[int, int], homes: list[int]) -> set[int]:
     """The nodes to show: all of a small network; else the payers' routes, the largest peers, and nodes behind them."""
     if len(engine.graph.names) <= _WHOLE:
         return {node for node, far in hops.items() if far <= _FARTHEST}
     shown = {shop}
-    for home in homes:
-        node = home
-        if hops.get(home, _FARTHEST + 1) > _FARTHEST:
-            continue
-        while node not in shown:
+    for node in homes:
+        while node not in shown and hops.get(node, _FARTHEST + 1) <= _FARTHEST:
             shown.add(node)
-            node = _next_towards_shop(engine, node, hops)
+            # On to the neighbour closer to the shop with the largest balance in that direction.
+            closer = [
+                (engine.balance[edge], -edge, peer) for edge, peer in _edges(engine, node) if hops[peer] < hops[node]
+            ]
+            node = max(closer)[2]
     for far in range(1, _FARTHEST + 1):
-        free = min(_NEAR - len(shown), _MOST_PEERS)
-        ring = _by_capacity(engine, [node for node in shown if hops[node] == far - 1], shown, hops)
-        shown.update(ring[: max(0, free)])
+        # The nodes at this distance with the largest capacity to the shown ones.
+        room: Counter[int] = Counter()
+        for node in shown:
+            for edge, peer in _edges(engine, node):
+                if hops[node] == far - 1 and peer not in shown and hops[peer] == far:
+                    room[peer] += engine.capacity[edge >> 1]
+        free = max(0, min(_NEAR - len(shown), _MOST_PEERS))
+        shown.update(sorted(room, key=lambda peer: (-room[peer], peer))[:free])
     return shown
-
-
-def _next_towards_shop(engine: Engine, node: int, hops: dict[int, int]) -> int:
-    """The neighbour closer to the shop with the largest balance in that direction."""
-    edges = [e for e in engine.router.out_edges(node) if hops[engine.policies.target[e]] < hops[node]]
-    return engine.policies.target[max(edges, key=lambda edge: (engine.balance[edge], -edge))]
-
-
-def _by_capacity(engine: Engine, ring: list[int], shown: set[int], hops: dict[int, int]) -> list[int]:
-    """The nodes one hop behind the ring that are not shown yet, by capacity to the ring, largest first."""
-    room: dict[int, int] = {}
-    for node in ring:
-        for edge in engine.router.out_edges(node):
-            peer = engine.policies.target[edge]
-            if peer not in shown and hops[peer] == hops[node] + 1:
-                room[peer] = room.get(peer, 0) + engine.capacity[edge >> 1]
-    return sorted(room, key=lambda peer: (-room[peer], peer))
 
 
 def _pairs(engine: Engine, shown: set[int], hops: dict[int, int]) -> list[NodePair]:
     """The channels among the shown nodes."""
     pairs: dict[tuple[int, int], NodePair] = {}
     for node in sorted(shown):
-        for edge in engine.router.out_edges(node):
-            peer = engine.policies.target[edge]
+        for edge, peer in _edges(engine, node):
             if peer not in shown or (hops[node], node) < (hops[peer], peer):
                 continue
             pair = pairs.setdefault((node, peer), NodePair(node, peer, hops[node] == hops[peer]))
