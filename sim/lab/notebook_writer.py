@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ from leyden.extras import require
 from leyden.lab.action_log import ActionLog
 from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, states_entered
 from leyden.lab.drawings import timeline
-from leyden.lab.script_writer import script_of
+from leyden.lab.script_writer import literal, script_of
 from leyden.server.callbacks.deliveries import DELIVERED, PENDING
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
@@ -18,11 +19,19 @@ MARKDOWN, CODE = "markdown", "code"
 _MAX_CHARGES = 3  # charges with a timeline of their own
 _MAX_LINES = 60  # of each timeline
 
-_CHARGES = ["status", "amount_sat", "description", "created_at", "expires_at", "confirmed_at"]
-_STATIC = ["status", "slots", "allowed_slots", "description"]
-_PAYMENTS = ["payer", "amount_sat", "status", "outcome", "reason", "created_at", "resolved_at"]
-_ATTEMPTS = ["payment", "at", "route", "hop", "name", "retried", "learned"]
-_CALLBACKS = ["event", "attempt", "at", "http_status", "error", "latency_ms"]
+_COLUMNS = {
+    "charges": ["status", "amount_sat", "description", "created_at", "expires_at", "confirmed_at"],
+    "static_charges": ["status", "slots", "allowed_slots", "description"],
+    "payments": ["payer", "amount_sat", "status", "outcome", "reason", "created_at", "resolved_at"],
+    "attempts": ["payment", "at", "route", "hop", "name", "retried", "learned"],
+    "callbacks": ["event", "attempt", "at", "http_status", "error", "latency_ms"],
+}
+_AGAIN = "## The sandbox, created again\n\nThis program creates it with the same ids and invoices."
+_PROOF = "The journal's hash depends on all events. An equal hash proves that this is the same sandbox."
+_WHAT_IF = """## What if?
+
+A fork is an independent copy with the same random numbers. Put a different action between the lines; the table shows \
+what it changed."""
 
 
 class Cell(NamedTuple):
@@ -75,43 +84,38 @@ def _cells(world: World, script: str) -> Iterator[Cell]:
     yield Cell(MARKDOWN, _introduction(world, len(charges)))
     if chosen:
         yield Cell(MARKDOWN, _timelines(world, [row["id"] for row in chosen]))
-    yield Cell(
-        MARKDOWN,
-        "## The sandbox, created again\n\nThis program creates it with the same ids and invoices.",
-    )
+    yield Cell(MARKDOWN, _AGAIN)
     yield Cell(CODE, script.rstrip("\n") + "\n\nsb")
     proof = f'assert sb.journal_hash == "{world.journal.hash}"\nprint("the same sandbox, with the same journal")'
-    yield Cell(
-        MARKDOWN, "The journal's hash depends on all events. An equal hash proves that this is the same sandbox."
-    )
+    yield Cell(MARKDOWN, _PROOF)
     yield Cell(CODE, proof)
     yield Cell(MARKDOWN, "## Tables")
-    for shown, names in _tables(world):
-        yield Cell(CODE, f"sb.{shown}[{_list_literal(names)}]")
+    shown = {
+        "charges": True,
+        "static_charges": len(world.service.static_charges.static_charges) > 0,
+        "payments": len(world.payments.rows) > 0,
+        "attempts": len(world.payments.rows) > 0 and world.engine is not None,
+        "callbacks": len(world.service.outbox.deliveries()) > 0,
+    }
+    for name in filter(shown.get, shown):
+        yield Cell(CODE, f"sb.{name}[{literal(_COLUMNS[name])}]")
     yield Cell(MARKDOWN, "## Drawings")
     for row in chosen:
         yield Cell(CODE, f'charge = sb.charges["{row["id"]}"]\ncharge.timeline()')
         yield Cell(CODE, "charge.sequence()")
-    for resource in ("Charge", "StaticCharge"):
-        if resource == "Charge" or len(world.service.static_charges.static_charges):
-            yield Cell(CODE, f'sb.lifecycle("{resource}")')
+    for resource in ["Charge"] + ["StaticCharge"] * shown["static_charges"]:
+        yield Cell(CODE, f'sb.lifecycle("{resource}")')
     if world.engine is not None:
         yield Cell(CODE, "from leyden.lab.drawings import network\n\nnetwork(sb.world)")
-    if next(iter(world.clock.upcoming(1)), None) is not None:
+    if world.clock.upcoming(1):
         yield Cell(CODE, "sb.schedule()")
-    yield Cell(
-        MARKDOWN,
-        "## What if?\n\nA fork is an independent copy with the same random numbers. Put a different action between the "
-        "lines; the table shows what it changed.",
-    )
+    yield Cell(MARKDOWN, _WHAT_IF)
     yield Cell(CODE, 'other = sb.fork("what if")\nother.advance("1h")\nsb.diff(other)')
 
 
 def _introduction(world: World, count: int) -> str:
     config = world.config
-    states: dict[str, int] = {}
-    for row in world.service.charges.charges:
-        states[row["status"]] = states.get(row["status"], 0) + 1
+    states = Counter(row["status"] for row in world.service.charges.charges)
     counted = ", ".join(f"{number} {status}" for status, number in sorted(states.items()))
     failed = sum(row["status"] == "failed" for row in world.payments.rows)
     deliveries = list(world.service.outbox.deliveries())
@@ -139,13 +143,8 @@ def _timelines(world: World, ids: list[str]) -> str:
         left = len(lines) - _MAX_LINES
         shown += [*lines[:_MAX_LINES], *([f"... and {left} lines more"] if left > 0 else []), ""]
     # Indented, because text from customers cannot end an indented block.
-    text = "\n".join(f"    {_printable(line)}".rstrip() for line in shown)
+    text = "\n".join(f"    {line}".rstrip() for line in shown)
     return f"## What happened\n\n{text}"
-
-
-def _printable(line: str) -> str:
-    """A line without control characters."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in line)
 
 
 def _interest(world: World, row: Any) -> tuple[int, int, int]:
@@ -157,19 +156,3 @@ def _interest(world: World, row: Any) -> tuple[int, int, int]:
     wrong = wrong or int(status == table.initial)
     failed = sum(payment["status"] == "failed" for payment in paid)
     return (3 * failed + wrong if paid else wrong, len(paid), row["created_at"])
-
-
-def _tables(world: World) -> Iterator[tuple[str, list[str]]]:
-    yield "charges", _CHARGES
-    if len(world.service.static_charges.static_charges):
-        yield "static_charges", _STATIC
-    if len(world.payments.rows):
-        yield "payments", _PAYMENTS
-        if world.engine is not None:
-            yield "attempts", _ATTEMPTS
-    if next(iter(world.service.outbox.deliveries()), None) is not None:
-        yield "callbacks", _CALLBACKS
-
-
-def _list_literal(names: list[str]) -> str:
-    return "[" + ", ".join(f'"{name}"' for name in names) + "]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from keyword import iskeyword
@@ -28,11 +29,11 @@ def script_of(world: World, action_log: ActionLog) -> str:
 
 def call_text(call: str, *args: Any, **named: Any) -> str:
     """The text of a call with these arguments."""
-    words = [_literal(arg) for arg in args]
+    words = [literal(arg) for arg in args]
     no_keywords = {name: value for name, value in named.items() if not name.isidentifier() or iskeyword(name)}
-    words += [f"{name}={_literal(value)}" for name, value in named.items() if name not in no_keywords]
+    words += [f"{name}={literal(value)}" for name, value in named.items() if name not in no_keywords]
     if no_keywords:
-        words.append(f"**{_literal(no_keywords)}")
+        words.append(f"**{literal(no_keywords)}")
     return f"{call}({', '.join(words)})"
 
 
@@ -42,16 +43,17 @@ class _Expression(str):
     __slots__ = ()
 
 
-def _literal(value: Any) -> str:
+def literal(value: Any) -> str:
+    """The text of a value, with strings in double quotes."""
     if isinstance(value, _Expression):
         return str(value)
     if isinstance(value, str) and value.isprintable():
-        return orjson.dumps(value).decode()  # in double quotes
+        return orjson.dumps(value).decode()
     if isinstance(value, (list, tuple)):
-        inside = ", ".join(map(_literal, value))
+        inside = ", ".join(map(literal, value))
         return f"[{inside}]" if isinstance(value, list) else f"({inside},)" if len(value) == 1 else f"({inside})"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_literal(key)}: {_literal(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{literal(key)}: {literal(item)}" for key, item in value.items()) + "}"
     return repr(value)
 
 
@@ -70,17 +72,24 @@ class _Writer:
         self._key_header = world.service.pipeline.api_key_header.decode()
         operations = world.config.contract.operations
         self._creates = {operations[operation].path: words for operation, words in _CREATED.items()}
-        self._update = operations["updateStaticCharge"].path
+        # Requests that are a method of a variable: verb, path, the name of the method, the fields that it may have.
+        updated = re.escape(operations["updateStaticCharge"].path).replace(r"\{id\}", "([^/]+)")
+        self._methods: tuple[tuple[str, str, str, set[str] | None], ...] = (
+            ("POST", "/sandbox/v1/charges/([^/]+)/fail", "fail", {"reason"}),
+            ("POST", "/sandbox/v1/payments/([^/]+)/settle", "settle", set()),
+            ("POST", "/sandbox/v1/payments/([^/]+)/cancel", "cancel", set()),
+            ("PATCH", updated, "update", None),
+        )
         self._by_request = {row["request"]: row["id"] for row in world.service.charges.charges}
         self._names: dict[str, str] = {}  # variables by the id of what they hold
         self._counts: dict[str, int] = {}
         self._used: set[str] = set()
-        self._uses_reply = self._uses_traffic = False
+        self._imports = {"from leyden import Sandbox"}
         self._reseeded = False
         self._write: dict[str, Callable[[dict[str, Any]], str]] = {
             "request": self._request,
-            "pay": self._pay,
-            "scan": self._scan,
+            "pay": lambda facts: self._pay("pay", facts["charge"] or self._by_request.get(facts["request"]), facts),
+            "scan": lambda facts: self._pay("scan", facts["static"], facts),
             "receiver": self._receiver,
             "reseed": self._reseed,
             "advance": lambda facts: call_text("sb.advance", _span(facts["by_ms"])),
@@ -101,14 +110,12 @@ class _Writer:
         for action in self._actions:
             text = self._write[action.kind](action.facts)
             lines.append((self._assign(action, text), text, action.raised))
-        body = [f"sb = {creation}"]
+        body = ["", f"sb = {creation}"]
         for name, text, raised in lines:
             line = f"{name} = {text}" if name in self._used or name == "sb" else text
             body += ["with suppress(Exception):", f"    {line}"] if raised else [line]
         head = ["from contextlib import suppress", ""] if any(raised for *_, raised in lines) else []
-        head += ["from leyden import Sandbox"] + ["from leyden.lab.traffic import Traffic"] * self._uses_traffic
-        head += ["from leyden.callbacks.replies import Reply"] * self._uses_reply
-        return "\n".join([*head, "", *body, ""])
+        return "\n".join([*head, *sorted(self._imports), *body, ""])
 
     # Variables
 
@@ -160,49 +167,38 @@ class _Writer:
             return call_text("sb.request", method, self._target(target), *([raw] if body else []), **named)
         if method == "POST" and target in self._creates:
             return call_text(f"sb.{self._creates[target][1]}.create", **(value or {}))
-        steps = target.split("/")
-        if not self._reseeded and method == "POST" and steps[:4] == ["", "sandbox", "v1", "charges"]:
-            name = self._name(steps[4]) if steps[5:] == ["fail"] and list(value or ()) in ([], ["reason"]) else None
+        for verb, path, call, fields in () if self._reseeded else self._methods:
+            found = re.fullmatch(path, target) if method == verb else None
+            takes = value is not None if fields is None else fields.issuperset(value or ())
+            name = self._name(found[1]) if found and takes else None
             if name is not None:
-                return call_text(f"{name}.fail", **(value or {}))
-        if not self._reseeded and method == "POST" and steps[:4] == ["", "sandbox", "v1", "payments"] and not value:
-            name = self._name(steps[4]) if steps[5:] in (["settle"], ["cancel"]) else None
-            if name is not None:
-                return f"{name}.{steps[5]}()"
-        if not self._reseeded and method == "PATCH" and value is not None:
-            before, _, after = self._update.partition("{id}")
-            resource_id = target.removeprefix(before).removesuffix(after)
-            name = self._name(resource_id) if target == f"{before}{resource_id}{after}" else None
-            if name is not None:
-                return call_text(f"{name}.update", **value)
+                return call_text(f"{name}.{call}", **(value or {}))
         return call_text("sb.ask", method, self._target(target), *([value] if body else []))
 
     def _target(self, target: str) -> str:
         """A path, with variables in place of known ids."""
-        steps = target.replace("?", "/").replace("&", "/").replace("=", "/").split("/")
-        known = [step for step in steps if step in self._names]
+        known = [step for step in re.split("[/?&=]", target) if step in self._names]
         if not known or not target.isprintable() or set('{}"\\') & set(target):
             return target
         for step in known:
             target = target.replace(step, f"{{{self._name(step)}.id}}")
         return _Expression(f'f"{target}"')
 
-    def _pay(self, facts: dict[str, Any]) -> str:
-        name = self._name(facts["charge"] or self._by_request.get(facts["request"]))
+    def _pay(self, method: str, resource_id: str | None, facts: dict[str, Any]) -> str:
+        name = self._name(resource_id)
         what = facts["request"] if name is None else _Expression(name)
-        return call_text(f"{call_text('sb.wallet', facts['payer'])}.pay", what, **_payment_options(facts))
-
-    def _scan(self, facts: dict[str, Any]) -> str:
-        name = self._name(facts["static"])
-        what = facts["request"] if name is None else _Expression(name)
-        return call_text(f"{call_text('sb.wallet', facts['payer'])}.scan", what, **_payment_options(facts))
+        options = {
+            "amount": facts["amount"],
+            "comment": facts.get("comment") or None,
+            "outcome": None if facts["outcome"] == "settle" else facts["outcome"],
+            "delay": _span(facts["delay_ms"]) if facts["delay_ms"] else None,
+        }
+        given = {option: value for option, value in options.items() if value is not None}
+        return call_text(f"{call_text('sb.wallet', facts['payer'])}.{method}", what, **given)
 
     def _receiver(self, facts: dict[str, Any]) -> str:
-        named = {name: value for name, value in facts["named"].items() if value is not None}
-        if "count" in facts["named"]:
-            named["count"] = facts["named"]["count"]
-            if named["count"] == 1:
-                del named["count"]
+        defaults = {"count": 1}
+        named = {name: value for name, value in facts["named"].items() if value != defaults.get(name)}
         if "charge" in named:
             named["charge"] = self._id(named["charge"])
         args = facts["args"]
@@ -220,14 +216,13 @@ class _Writer:
             return reply.status
         if reply.error is not None and stored_reply(reply) == stored_reply(reply.error):
             return reply.error
-        self._uses_reply = True
+        self._imports.add("from leyden.callbacks.replies import Reply")
         default = Reply()
         fields = {name: getattr(reply, name) for name in Reply.__slots__}
         if stored_reply(replace(reply, commits=None)) == stored_reply(reply):
             del fields["commits"]
-        return _Expression(
-            call_text("Reply", **{name: value for name, value in fields.items() if value != getattr(default, name)})
-        )
+        changed = {name: value for name, value in fields.items() if value != getattr(default, name)}
+        return _Expression(call_text("Reply", **changed))
 
     def _fault(self, facts: dict[str, Any]) -> str:
         named = {name: self._id(value) if name == "charge" else value for name, value in facts["named"].items()}
@@ -236,28 +231,14 @@ class _Writer:
     def _stop(self, facts: dict[str, Any]) -> str:
         name = self._name(f"traffic {facts['traffic']}")
         if self._reseeded:
-            self._uses_traffic = True
-            return f"Traffic(sb.world, {_literal(facts['traffic'])}).stop()"
+            self._imports.add("from leyden.lab.traffic import Traffic")
+            return f"Traffic(sb.world, {literal(facts['traffic'])}).stop()"
         return f"{name}.stop()"
 
     def _reseed(self, facts: dict[str, Any]) -> str:
         # The variables before belong to the sandbox before the fork: from here on, ids are written.
         self._reseeded = True
         return call_text("sb.fork", self._label, reseed=facts["seed"])
-
-
-def _payment_options(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a payment that differ from the defaults."""
-    named: dict[str, Any] = {}
-    if facts["amount"] is not None:
-        named["amount"] = facts["amount"]
-    if facts.get("comment"):
-        named["comment"] = facts["comment"]
-    if facts["outcome"] != "settle":
-        named["outcome"] = facts["outcome"]
-    if facts["delay_ms"]:
-        named["delay"] = _span(facts["delay_ms"])
-    return named
 
 
 def _plain_object(body: bytes) -> dict[str, Any] | None:

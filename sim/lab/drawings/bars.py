@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import isfinite, isnan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from leyden.errors import DrawingError
 from leyden.lab.drawings.drawing import Drawing
@@ -21,6 +21,17 @@ _BAR, _GAP = 15.0, 11.0
 _BLOCKS = 30
 
 Figures = list[list[float]]
+
+
+class _Bar(NamedTuple):
+    """One bar: its length, and from where to where its figure may lie, as shares of the longest bar."""
+
+    length: float
+    ends: tuple[float, ...]
+    written: str
+
+
+Groups = list[tuple[str, list[_Bar]]]
 
 
 def bars(
@@ -48,9 +59,14 @@ def bars(
         raise DrawingError("low and high have a figure for each of the table's: give tables of the same shape")
     largest = max((each for part in (figures, *ends) for row in part for each in row if isfinite(each)), default=0.0)
     whole = 1.0 if percent and largest <= 1 else largest or 1.0
-    written = [[_formatted(each, percent, largest) for each in row] for row in figures]
-    svg = _svg(title, rows, columns, figures, ends, whole, written)
-    return Drawing(svg, None, _text(title, rows, columns, figures, whole, written))
+    groups: Groups = [(row, []) for row in rows]
+    for number, (_, group) in enumerate(groups):
+        for place, figure in enumerate(figures[number]):
+            span = tuple(end[number][place] / whole for end in ends)
+            shown = span if len(span) == 2 and not any(map(isnan, span)) else ()
+            length = 0.0 if isnan(figure) else figure / whole
+            group.append(_Bar(length, shown, _formatted(figure, percent, largest)))
+    return Drawing(_svg(title, columns, groups), None, _text(title, columns, groups))
 
 
 def _figures(table: pd.DataFrame, name: str) -> Figures:
@@ -71,15 +87,7 @@ def _formatted(figure: float, percent: bool, largest: float) -> str:
     return f"{figure:,.0f}" if largest >= 100 else f"{figure:,.2f}"
 
 
-def _svg(
-    title: str,
-    rows: list[str],
-    columns: list[str],
-    figures: Figures,
-    ends: list[Figures],
-    whole: float,
-    written: list[list[str]],
-) -> Html:
+def _svg(title: str, columns: list[str], groups: Groups) -> Html:
     width, left = MARGIN * 2 + _NAMES + _LENGTH + _FIGURES, float(MARGIN + _NAMES)
     drawn = [text_at(MARGIN, 30, title, width - 2 * MARGIN, bold=True, size=16)]
     top = 50.0
@@ -87,43 +95,35 @@ def _svg(
         step = (width - 2 * MARGIN) / len(columns)
         for place, column in enumerate(columns):
             x = MARGIN + place * step
-            drawn.append(_bar(x, top - 3, 12, place))
+            drawn.append(_rect(x, top - 3, 12, place))
             drawn.append(text_at(x + 18, top + 8, column, step - 24, size=12))
         top += 28
     y = top
-    for number, row in enumerate(rows):
-        tall = _BAR * len(columns)
-        drawn.append(text_at(left - 10, y + tall / 2 + 4, row, _NAMES - 12, bold=True, anchor="end"))
-        for place in range(len(columns)):
-            figure, down = figures[number][place], y + place * _BAR
-            edge = 0.0 if isnan(figure) else figure / whole * _LENGTH
-            drawn.append(_bar(left, down, edge, place))
-            if len(ends) == 2 and not any(isnan(end[number][place]) for end in ends):
-                one, other = (left + end[number][place] / whole * _LENGTH for end in ends)
-                middle = down + (_BAR - 3) / 2
-                drawn.append(line(one, middle, other, middle, width=1.4))
-                drawn += [line(x, middle - 3, x, middle + 3, width=1.4) for x in (one, other)]
-                edge = max(edge, other - left)
-            drawn.append(text_at(left + edge + 7, down + 10.5, written[number][place], _FIGURES - 12, size=11.5))
-        y += tall + _GAP
+    for row, group in groups:
+        drawn.append(text_at(left - 10, y + _BAR * len(group) / 2 + 4, row, _NAMES - 12, bold=True, anchor="end"))
+        for place, bar in enumerate(group):
+            drawn.append(_rect(left, y, bar.length * _LENGTH, place))
+            xs, middle = [left + end * _LENGTH for end in bar.ends], y + (_BAR - 3) / 2
+            if xs:
+                drawn.append(line(xs[0], middle, xs[1], middle, width=1.4))
+            drawn += [line(x, middle - 3, x, middle + 3, width=1.4) for x in xs]
+            edge = max([left + bar.length * _LENGTH, *xs[1:]])
+            drawn.append(text_at(edge + 7, y + 10.5, bar.written, _FIGURES - 12, size=11.5))
+            y += _BAR
+        y += _GAP
     drawn.append(line(left, top - 4, left, y - _GAP + 1, stroke_opacity=".5"))
-    return svg_root(width, y + 4, f"{title}: {len(rows)} rows of bars", *drawn)
+    return svg_root(width, y + 4, f"{title}: {len(groups)} rows of bars", *drawn)
 
 
-def _bar(x: float, y: float, long: float, column: int) -> Html:
+def _rect(x: float, y: float, long: float, column: int) -> Html:
     return rect(x, y, long, _BAR - 3, 2, _TONES[column], ".8")
 
 
-def _text(
-    title: str, rows: list[str], columns: list[str], figures: Figures, whole: float, written: list[list[str]]
-) -> str:
-    names = [clean(name) for name in rows]
-    wide, across = max(map(len, names)), max(map(len, columns))
+def _text(title: str, columns: list[str], groups: Groups) -> str:
+    wide, across = max(len(clean(name)) for name, _ in groups), max(map(len, columns))
     lines = [clean(title)]
-    for number, name in enumerate(names):
-        for place, column in enumerate(columns):
-            figure = figures[number][place]
-            blocks = "█" * (0 if isnan(figure) else round(figure / whole * _BLOCKS))
-            shown = f"{name if place == 0 else '':>{wide}}  {clean(column):<{across}}"
-            lines.append(f"  {shown}  {written[number][place]:>7} {blocks}")
-    return "\n".join(line.rstrip() for line in lines)
+    for row, group in groups:
+        for place, (column, bar) in enumerate(zip(columns, group, strict=True)):
+            name = f"{clean(row) if place == 0 else '':>{wide}}  {clean(column):<{across}}"
+            lines.append(f"  {name}  {bar.written:>7} {'█' * round(bar.length * _BLOCKS)}".rstrip())
+    return "\n".join(lines)
