@@ -7,9 +7,10 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping
 
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from leyden.devserver.console.console import CONSOLE_PATH, console
+from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY, console
 from leyden.server.app import PublicPage
 from leyden.server.contract.types import Operation
 from leyden.server.errors import LeydenError, ServerStopping, StorageUnavailable
@@ -43,7 +44,7 @@ class MultiTenantApp:
         self._first = next(iter(self._worlds.values()))
         self._header = self._first.service.pipeline.api_key_header
         self._console = (
-            None if self._first.config.control is None else PublicPage(console, self._first.service.pipeline)
+            None if self._first.config.control is None else PublicPage(self._console_page, self._first.service.pipeline)
         )
         self._schedule_changed = asyncio.Event()
         self._next_check_at_s = 0.0  # on the event loop's clock
@@ -94,6 +95,11 @@ class MultiTenantApp:
             async with asyncio.timeout(timeout_s):
                 while not done():
                     await asyncio.sleep(_POLL_S)
+
+    def _console_page(self) -> Response:
+        # A key that was configured is a secret: the page, which needs no key, must not show it.
+        keys = (world.service.projects.project_for_key(DEFAULT_KEY) for world in self._worlds.values())
+        return console(DEFAULT_KEY if any(keys) else "")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

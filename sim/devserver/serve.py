@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from leyden.devserver.console.console import CONSOLE_PATH
+from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.extras import require
@@ -27,7 +27,6 @@ from leyden.server.system.http_transport import HttpTransport
 from leyden.world.config import chosen_network, world_config
 from leyden.world.world import World
 
-DEFAULT_KEY = "leyden"
 _READABLE_ENTRIES = 100_000
 # A request leaves no reference cycles, but a dozen objects that stay. By default the garbage collector would run after
 # every sixtieth request; after every thousandth it finds as much, and each request costs 5 % less CPU.

@@ -45,6 +45,21 @@ def console(anywhere: Tab, sandbox: Sandbox) -> Tab:
     return anywhere
 
 
+@pytest.fixture
+def phone(console: Tab) -> Iterator[Tab]:
+    """The console in a window of 390 by 844 pixels."""
+    console.resize(390, 844)
+    yield console
+    console.resize(1280, 757)
+
+
+def set_key(tab: Tab, key: str) -> None:
+    tab(
+        f"(() => {{ const key = document.getElementById('key'); key.value = {key!r};"
+        " key.dispatchEvent(new Event('change')); })()"
+    )
+
+
 def fill(tab: Tab, **fields: str) -> None:
     for name, value in fields.items():
         tab(f"document.querySelector('#charge [name={name}]').value = {value!r}")
@@ -147,7 +162,7 @@ def test_a_held_payment_is_settled_and_another_is_cancelled(console: Tab, sandbo
     console.click("Pay", DETAIL)
     console.click("Cancel", DETAIL)
     console.until(f"!!{DETAIL}.querySelector('.failed')")
-    assert console(STATUSES) == "error,completed"
+    console.until(f"{STATUSES} === 'error,completed'")
 
 
 @needs_browser
@@ -205,13 +220,118 @@ def test_a_refusal_names_the_error_and_changes_nothing(console: Tab, sandbox: Sa
 
 
 @needs_browser
-def test_an_unknown_key_is_asked_for_again(console: Tab) -> None:
-    console(
-        "(() => { const key = document.getElementById('key'); key.value = 'nobody';"
-        " key.dispatchEvent(new Event('change')); })()"
-    )
-    console.until(f'{VERDICT} === "send your project\'s key in the header apikey"')
+def test_an_unknown_key_is_asked_for_again_and_sees_nothing_of_another_project(console: Tab, sandbox: Sandbox) -> None:
+    sandbox.ask("PUT", "/sandbox/v1/inboxes/kiosk/script", {"always": 200})
+    sandbox.request("POST", "/v0/charges", {"amount": "1000", "description": "Tea", "memo": "x"})
+    console.click("Create")
+    console.click("Pay", CHARGES)
+    console.until(f"{DETAIL}.innerText.includes('attempt 1: 200')")
+    set_key(console, "nobody")
+    console.until(f"{VERDICT}.includes('key')")
+    shown = console("document.querySelector('main').innerText")
+    assert console(f"{DETAIL}.hidden && {CHARGES}.tBodies[0].rows.length === 0")
+    assert not [word for word in ("Tea", "completed", "250 000", "memo", "received\n", "kiosk") if word in shown]
+    set_key(console, "leyden")
+    console.until(f"{STATUSES} === 'completed,pending'")
     console("sessionStorage.clear()")
+
+
+@needs_browser
+def test_with_a_configured_key_the_console_asks_for_it(anywhere: Tab) -> None:
+    with served_leyden("--api-key", "key_of_the_shop") as client:
+        assert "key_of_the_shop" not in httpx2.get(f"{client.url}/console").text
+        anywhere.open(f"{client.url}/console")
+        anywhere.until(f"{VERDICT} === 'Enter the API key of your project.'")
+        assert anywhere("document.getElementById('key').value") == ""
+        set_key(anywhere, "key_of_the_shop")
+        anywhere.until("document.getElementById('now').textContent.startsWith('20')")
+        assert client.ok("GET", "/v0/charges")["data"] == []
+        anywhere("sessionStorage.clear()")
+
+
+@needs_browser
+def test_the_outcomes_are_those_of_the_control_api(console: Tab, sandbox: Sandbox) -> None:
+    console.click("Create")
+    console.until(f"!!{DETAIL}.querySelector('select')")
+    offered = console(f"[...{DETAIL}.querySelector('select').options].map((one) => one.value)")
+    document = sandbox.ask("GET", "/sandbox/v1/openapi.json")
+    assert offered == document["components"]["schemas"]["PaymentOrder"]["properties"]["outcome"]["enum"]
+
+
+@needs_browser
+def test_a_click_on_a_charge_scrolls_to_its_detail(console: Tab, sandbox: Sandbox) -> None:
+    for number in range(20):
+        sandbox.charges.create(amount="1000", description=f"Tea {number}")
+    console("dispatchEvent(new Event('focus'))")
+    console.until(f"{CHARGES}.tBodies[0].rows.length === 20")
+    console("scrollTo(0, 0)")
+    console.click("Tea 19", CHARGES)
+    visible = (
+        f"(() => {{ const box = {DETAIL}.getBoundingClientRect(); return box.top >= 0 && box.top < innerHeight; }})()"
+    )
+    console.until(f"{DETAIL}.innerText.includes('Tea 19') && {visible}")
+
+
+@needs_browser
+def test_on_a_phone_every_part_of_a_charge_is_inside_the_window(phone: Tab, sandbox: Sandbox) -> None:
+    sandbox.charges.create(amount="500000000", description="Flat white and a very long description, table 17")
+    phone("dispatchEvent(new Event('focus'))")
+    phone.until(f"{CHARGES}.tBodies[0].rows.length === 1")
+    assert phone("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    edges = phone(f"[...{CHARGES}.querySelectorAll('tbody *')].map((one) => one.getBoundingClientRect().right)")
+    assert max(edges) <= 390
+    phone.click("Pay", CHARGES)
+    phone.until(f"{STATUSES} === 'completed'")
+
+
+@needs_browser
+def test_payments_from_before_a_reload_are_shown(console: Tab, sandbox: Sandbox) -> None:
+    charge = sandbox.charges.create(amount="1000", description="Tea")
+    sandbox.ask("POST", "/sandbox/v1/payments", {"request": charge.request, "outcome": "fail"})
+    sandbox.ask("POST", "/sandbox/v1/payments", {"request": charge.request, "outcome": "hold"})
+    other = sandbox.charges.create(amount="1000", description="Cake")
+    sandbox.ask("POST", "/sandbox/v1/payments", {"request": other.request})
+    console("dispatchEvent(new Event('focus'))")
+    console.click("Tea", CHARGES)
+    pills = f"[...{DETAIL}.querySelectorAll('.pill')].slice(1).map((one) => one.textContent).join()"
+    console.until(f"{pills} === 'failed,held'")
+    console.click("Settle", DETAIL)
+    console.until(f"{pills} === 'failed,succeeded'")
+
+
+@needs_browser
+@pytest.mark.parametrize("kind", ["invoice", "LNURL", "Lightning address"])
+def test_a_payment_request_from_elsewhere_is_paid(console: Tab, sandbox: Sandbox, kind: str) -> None:
+    tips = sandbox.static_charges.create(
+        minAmount="1000", maxAmount="9000", description="Tips", identifier="band@shop.example"
+    )
+    invoice = sandbox.charges.create(amount="3000", description="Tea").request
+    request = {"invoice": invoice, "LNURL": tips.request, "Lightning address": "band@shop.example"}[kind]
+    console(f"document.querySelector('#pay [name=request]').value = {request!r}")
+    if kind != "invoice":
+        console("document.querySelector('#pay [name=amount]').value = '3000'")
+    console.click("Pay", "document.getElementById('pay')")
+    console.until(f"{VERDICT} === 'Payment succeeded: 3 000 msat'")
+    assert sandbox.ask("GET", "/v0/wallet")["data"]["balance"] == "3000"
+
+
+@needs_browser
+def test_a_refused_payment_shows_its_reason(console: Tab) -> None:
+    console("document.querySelector('#pay [name=request]').value = 'bend@shop.example'")
+    console.click("Pay", "document.getElementById('pay')")
+    console.until(f"{VERDICT}.startsWith('Payment failed: no static charge has this lightning address')")
+
+
+@needs_browser
+def test_ignored_fields_are_listed(console: Tab, sandbox: Sandbox) -> None:
+    assert console("document.getElementById('ignored').hidden")
+    sandbox.request(
+        "POST", "/v0/charges", {"amount": "1000", "description": "Tea", "callback_url": "x", "unit": "sats"}
+    )
+    console("dispatchEvent(new Event('focus'))")
+    ignored = "document.getElementById('ignored')"
+    console.until(f"{ignored}.innerText.includes('createCharge callback_url: did you mean callbackUrl?')")
+    assert "createCharge unit: it is always msats" in console(f"{ignored}.innerText")
 
 
 @needs_browser

@@ -302,6 +302,17 @@ def test_the_control_api_pays_the_least_amount_by_default(sandbox: Sandbox) -> N
     assert (payment["status"], payment["amount"]) == ("succeeded", "1000")
 
 
+def test_the_control_api_lists_the_payments_of_one_charge(sandbox: Sandbox) -> None:
+    tea, cake = (sandbox.charges.create(amount="1000", description=each) for each in ("tea", "cake"))
+    orders = [(tea.request, None), (tea.request.upper(), "5"), (cake.request, None), (f"lightning:{tea.request}", None)]
+    for request, amount in orders:
+        sandbox.ask("POST", "/sandbox/v1/payments", {"request": request, **({"amount": amount} if amount else {})})
+    listed = sandbox.ask("GET", f"/sandbox/v1/payments?chargeId={tea.id}")
+    assert [payment["status"] for payment in listed] == ["failed", "failed", "succeeded"]
+    assert sandbox.ask("GET", "/sandbox/v1/payments?chargeId=00000000-0000-4000-8000-000000000000") == []
+    assert len(sandbox.ask("GET", "/sandbox/v1/payments")) == 4
+
+
 def test_run_ends_although_an_event_is_due_after_the_end_of_time() -> None:
     with Sandbox(start="2999-12-31T23:59:00Z") as sandbox:
         charge = sandbox.charges.create(amount="1000", description="too late for anybody", expiresIn=600)

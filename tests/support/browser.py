@@ -28,6 +28,11 @@ class Tab:
 
     def __init__(self, debugger: str) -> None:
         self._debugger = debugger
+        self._size: dict[str, Any] | None = None
+
+    def resize(self, width: int, height: int) -> None:
+        """From now on show the page in a window of this size, in pixels."""
+        self._size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
 
     def open(self, url: str) -> None:
         """Go to a page, and wait until it is there."""
@@ -63,6 +68,8 @@ class Tab:
 
     async def _exchange(self, method: str, parameters: dict[str, Any]) -> Any:
         async with aiohttp.ClientSession() as session, session.ws_connect(self._debugger, max_msg_size=0) as socket:
+            if self._size is not None:  # the size ends with the connection
+                await socket.send_json({"id": 0, "method": "Emulation.setDeviceMetricsOverride", "params": self._size})
             await socket.send_json({"id": 1, "method": method, "params": parameters})
             async with asyncio.timeout(LONGEST_S + 10):
                 while True:

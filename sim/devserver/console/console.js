@@ -1,14 +1,14 @@
 "use strict";
-// The console sends the requests that any client can send, and shows the responses. Its only state: the selected charge,
-// the number of charges shown, and the payments made here.
+// The console sends the requests that any client can send, and shows the responses. Its only state: the key, the selected
+// charge and the number of charges shown.
 
 const PORTION = 25;
-const OUTCOMES = ["settle", "hold", "wrong_secret", "underpay", "overpay", "overpay_double", "incomplete", "fail"];
+const OUTCOMES = ["settle", "hold", "wrong_secret", "underpay", "overpay", "overpay_double", "fail"];
 const ANSWERS = [["200", 200], ["500", 500], ["410 Gone", 410], ["timeout", "timeout"]];
 
 const the = (id) => document.getElementById(id);
 const key = the("key");
-const own = { selected: null, shown: PORTION, payments: new Map(), drawn: new Map(), refreshing: false, again: false };
+const own = { selected: null, shown: PORTION, drawn: new Map(), refreshing: false, again: false };
 
 /** Create an element with properties and children. Strings become text nodes and are never parsed as HTML. */
 function make(name, properties, ...children) {
@@ -57,14 +57,14 @@ function showResult(text, refused) {
   verdict.className = refused ? "refused" : "";
 }
 
-/** Send one request for the user, show it as a command with its result, and refresh the page. */
+/** Send one request for the user, show it as a command with its result, and refresh the page. `what` describes the response. */
 async function act(method, path, body, what) {
   the("curl").textContent = command(method, path, body);
   the("curl").hidden = the("copy").hidden = false;
   let answer = null;
   try {
     answer = await ask(method, path, body);
-    showResult(`${what}.`, false);
+    showResult(typeof what === "string" ? `${what}.` : what(answer), false);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     showResult(error.message, true);
@@ -77,21 +77,35 @@ async function act(method, path, body, what) {
 
 async function pay(charge, outcome) {
   const payment = await act("POST", "/sandbox/v1/payments", { request: charge.invoice.request, outcome }, `Payment: ${outcome}`);
-  if (payment === null) return;
-  own.payments.set(charge.id, [...(own.payments.get(charge.id) ?? []), payment]);
-  select(charge.id);
+  if (payment !== null) await select(charge.id);
 }
 
-function select(id) {
+/** Show the detail of a charge, and scroll to it unless all of it is visible. */
+async function select(id) {
   own.selected = id;
-  own.drawn.delete("charges");
-  return refresh();
+  await refresh();
+  const box = the("detail").getBoundingClientRect();
+  if (box.top < document.querySelector("header").getBoundingClientRect().bottom || box.bottom > innerHeight) {
+    the("detail").scrollIntoView();
+  }
 }
 
 function leave() {
   own.selected = null;
-  own.payments.clear();
+  own.drawn.delete("detail");
   the("detail").hidden = true;
+}
+
+/** Remove all data of a project: nothing of it stays under another key. */
+function clear() {
+  leave();
+  own.drawn.clear();
+  the("now").textContent = "unknown time";
+  the("balance").textContent = "0";
+  the("count").textContent = "";
+  the("charges").tBodies[0].replaceChildren();
+  the("inboxes").replaceChildren();
+  for (const part of ["none", "more", "ignored"]) the(part).hidden = true;
 }
 
 // Views
@@ -167,7 +181,7 @@ function drawDetail(charge, payments, deliveries) {
   the("detail").replaceChildren(
     make("div", { className: "row" }, make("h2", {}, charge.description || "(no description)"), `${grouped(charge.amount)} msat`, pill(charge.status)),
     make("dl", {}, facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)])),
-    make("h3", {}, "Payments made here"),
+    make("h3", {}, "Payments"),
     ...(charge.status === "pending" ? [payForm(charge)] : []),
     ...(payments.length ? payments.map(paymentLine) : none("None yet.")),
     make("h3", {}, "Callbacks"),
@@ -220,15 +234,15 @@ async function charges() {
 
 async function detail() {
   if (own.selected === null) return;
-  const [charge, deliveries] = await Promise.all([
-    ask("GET", `/v0/charges/${own.selected}`), ask("GET", `/sandbox/v1/deliveries?chargeId=${own.selected}`),
+  const [charge, payments, deliveries] = await Promise.all([
+    ask("GET", `/v0/charges/${own.selected}`), ask("GET", `/sandbox/v1/payments?chargeId=${own.selected}`),
+    ask("GET", `/sandbox/v1/deliveries?chargeId=${own.selected}`),
   ]);
-  const made = own.payments.get(own.selected) ?? [];
-  const payments = await Promise.all(made.map((payment) => ask("GET", `/sandbox/v1/payments/${payment.id}`)));
-  draw("detail", [charge.data, payments, deliveries], () => drawDetail(charge.data, payments, deliveries));
+  draw("detail", [charge.data, payments, deliveries], () => drawDetail(charge.data, payments.reverse(), deliveries));
 }
 
 async function refreshOnce() {
+  if (key.value === "") throw new Refusal(401, { detail: "Enter the API key of your project." });
   const [world, listed, wallet, inboxes] = await Promise.all([
     ask("GET", "/sandbox/v1"), charges(), ask("GET", "/v0/wallet"), ask("GET", "/sandbox/v1/inboxes"),
   ]);
@@ -253,24 +267,25 @@ async function refreshOnce() {
 
 /** Refresh the page. A refresh that is requested meanwhile follows. */
 async function refresh() {
-  if (own.refreshing) {
-    own.again = true;
-    return;
-  }
+  own.again = own.refreshing;
+  if (own.refreshing) return;
   own.refreshing = true;
   try {
     do {
       own.again = false;
-      await refreshOnce();
+      await refreshOnce().catch(showFailure);
     } while (own.again);
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    the("now").textContent = "unknown time";
-    if (error.status === 404) leave(); // the sandbox was reset and has no such charge
-    else showResult(error.message, true);
   } finally {
     own.refreshing = false;
   }
+}
+
+function showFailure(error) {
+  if (!(error instanceof Refusal)) throw error;
+  if (error.status === 401) clear();
+  the("now").textContent = "unknown time";
+  if (error.status === 404) leave(); // the sandbox was reset and has no such charge
+  else showResult(error.message, true);
 }
 
 // Event handlers
@@ -283,6 +298,13 @@ the("charge").onsubmit = async (event) => {
   if (fields.callbackUrl) body.callbackUrl = fields.callbackUrl;
   const answer = await act("POST", "/v0/charges", body, "Charge created");
   if (answer !== null) await select(answer.data.id);
+};
+the("pay").onsubmit = async (event) => {
+  event.preventDefault();
+  const fields = Object.fromEntries(new FormData(event.target));
+  const body = { request: fields.request };
+  if (fields.amount) body.amount = fields.amount;
+  await act("POST", "/sandbox/v1/payments", body, (payment) => `Payment ${payment.status}: ${payment.reason ?? `${grouped(payment.amount)} msat`}`);
 };
 the("moves").onclick = (event) => {
   const move = event.target.dataset.move;
@@ -297,12 +319,13 @@ the("more").onclick = () => { own.shown += PORTION; return refresh(); };
 the("copy").onclick = () => navigator.clipboard.writeText(the("curl").textContent);
 key.onchange = () => {
   sessionStorage.setItem("key", key.value);
-  leave();
+  clear();
+  showResult("", false);
   return refresh();
 };
 document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
 window.addEventListener("focus", () => refresh());
 setInterval(() => { if (the("follow").checked && !document.hidden) refresh(); }, 1000);
 
-key.value = sessionStorage.getItem("key") ?? key.value;
+key.value = sessionStorage.getItem("key") ?? key.defaultValue;
 refresh();

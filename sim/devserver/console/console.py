@@ -9,17 +9,25 @@ from __future__ import annotations
 from base64 import b64encode
 from functools import cache
 from hashlib import sha256
+from html import escape
 from pathlib import Path
 
 from starlette.responses import HTMLResponse, Response
 
 CONSOLE_PATH = "/console"
+DEFAULT_KEY = "leyden"
 
 
-def console() -> Response:
-    """The page. Its policy allows its own script and style and requests to its own server, and forbids frames."""
+def console(key: str) -> Response:
+    """The page, which opens with this API key; with an empty one it asks for the key.
+
+    Its policy allows its own script and style and requests to its own server, and forbids frames.
+    """
     page, policy = _page()
-    return HTMLResponse(page, headers={"content-security-policy": policy, "referrer-policy": "no-referrer"})
+    return HTMLResponse(
+        page.replace("{key}", escape(key)),
+        headers={"content-security-policy": policy, "referrer-policy": "no-referrer"},
+    )
 
 
 @cache

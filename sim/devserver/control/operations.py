@@ -144,8 +144,16 @@ class ControlPlane:
 
     @handles()
     def list_payments(self, call: Request) -> list[dict[str, Any]]:
-        """All payments, the newest first."""
-        return [_payment(row) for row in self._world.payments.rows][::-1]
+        """All payments, or those of one Charge's invoice, the newest first."""
+        rows = list(self._world.payments.rows)[::-1]
+        charge_id = call.query.get("chargeId")
+        if charge_id is not None:
+            charge = self._world.service.charges.charges.row(charge_id)
+            # A payment that the wallet refused to start has no payment hash.
+            rows = [
+                row for row in rows if charge is not None and strip_scheme(row["request"]).lower() == charge["request"]
+            ]
+        return [_payment(row) for row in rows]
 
     @handles(raises=(NotFound,))
     def get_payment(self, call: Request) -> dict[str, Any]:
