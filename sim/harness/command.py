@@ -17,7 +17,7 @@ from leyden.extras import require
 from leyden.harness.constants import DEFAULT_SECONDS
 from leyden.harness.engines.campaign import run_campaign, split
 from leyden.harness.engines.results import CampaignConfig, CampaignReport, FoundViolation
-from leyden.harness.reports.coverage import Coverage
+from leyden.harness.reports.coverage import TITLES, Coverage, item_name
 from leyden.harness.reports.exports import EXPORTS
 from leyden.harness.runs.cases import CaseError, read_case, replay
 from leyden.harness.targets.served import ExternalService, ServedLeyden
@@ -54,13 +54,18 @@ def fuzz(options: argparse.Namespace) -> int:
         Progress(config).done(report)
     else:
         report = _run_here(config)
-    return _print_report(report, options, full_coverage=options.require_full_coverage)
+    return _print_report(report, options, names_missing=options.require_full_coverage)
 
 
 def conformance(options: argparse.Namespace) -> int:
-    """Run the conformance cases once and print the report. Returns 0 if there is no violation, 1 otherwise."""
+    """Run the conformance cases once and print the report. Without `--overlay` it lists the items not reached.
+
+    Returns 0 if there is no violation, 1 otherwise; with `--require-full-coverage` 1 also for an item not reached.
+    """
     config = CampaignConfig(engines=("conformance",), overlays=_overlays(options), make=_target_factory(options))
-    return _print_report(_run_here(config), options, full_coverage=False)
+    return _print_report(
+        _run_here(config), options, names_missing=options.overlay is None or options.require_full_coverage
+    )
 
 
 def replay_case(options: argparse.Namespace) -> int:
@@ -174,7 +179,7 @@ def _totals(report: CampaignReport) -> str:
     return f"{reached} of {declared} coverage items, {count or 'no'} violation{'' if count == 1 else 's'}"
 
 
-def _print_report(report: CampaignReport, options: argparse.Namespace, *, full_coverage: bool) -> int:
+def _print_report(report: CampaignReport, options: argparse.Namespace, *, names_missing: bool) -> int:
     for file in options.report:
         _write(Path(file), _coverage_as(report.coverage, Path(file)))
     folder = None if options.cases is None else Path(options.cases)
@@ -185,11 +190,12 @@ def _print_report(report: CampaignReport, options: argparse.Namespace, *, full_c
     missing = report.coverage.missing()
     for what in report.coverage.unchecked:
         print(f"not checked: {what}")
-    if full_coverage and missing:
-        print(f"\n{len(missing)} declared coverage items were not reached, for example {' '.join(missing[0])}")
+    if names_missing and missing:
+        print(f"\nDeclared coverage items that were not reached: {len(missing)}")
+        print(*(f"  {TITLES[item[0]]}: {item_name(item)}" for item in missing), sep="\n")
     if not report.violations:
         print(f"{sum(report.coverage.runs.values())} runs, {_totals(report)}")
-    return 1 if report.violations or (full_coverage and missing) else 0
+    return 1 if report.violations or (options.require_full_coverage and missing) else 0
 
 
 def _coverage_as(coverage: Coverage, file: Path) -> str:

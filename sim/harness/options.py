@@ -36,11 +36,6 @@ def _describe_fuzz(fuzz: argparse.ArgumentParser) -> None:
         "--cluster", metavar="ADDRESS", help="the scheduler of a Dask cluster that runs the engines (extra `cluster`)"
     )
     fuzz.add_argument("--keep-going", action="store_true", help="continue after the first violation")
-    fuzz.add_argument(
-        "--require-full-coverage",
-        action="store_true",
-        help="exit with 1 also when a declared coverage item was not reached",
-    )
     fuzz.set_defaults(run=_fuzz)
 
 
@@ -77,6 +72,11 @@ def _add_target(command: argparse.ArgumentParser) -> None:
         default=[],
         metavar="FILE",
         help="write the coverage to FILE: .txt, .html or .json; .md: replace the summary between the markers of a page",
+    )
+    command.add_argument(
+        "--require-full-coverage",
+        action="store_true",
+        help="exit with 1 also when a declared coverage item was not reached",
     )
     command.add_argument(
         "--cases", metavar="DIR", help="write each violation to DIR as a case, a pytest file, a script and a notebook"

@@ -13,8 +13,11 @@ from distributed import LocalCluster
 from leyden.__main__ import main
 from leyden.harness.engines.campaign import run_campaign, split
 from leyden.harness.engines.results import CampaignConfig
+from leyden.harness.reports import coverage
 from leyden.harness.runs.cases import read_case
 from leyden.server.charges.charges import ChargeService
+from leyden.server.contract.load import default_spec, load_contract
+from leyden.server.contract.yaml_loader import read_yaml
 
 
 class Ticking:
@@ -73,10 +76,32 @@ def test_the_conformance_run_of_one_overlay(capsys: pytest.CaptureFixture[str]) 
     assert "no violations" in capsys.readouterr().out
 
 
+def test_what_an_edited_document_declares_and_no_case_reaches_is_listed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The document has a new response and a new transition."""
+    document = read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml")
+    responses = document["paths"]["/v0/wallet"]["get"]["responses"]
+    responses["409"] = document["paths"]["/v0/charges"]["post"]["responses"]["409"]
+    rows = document["components"]["schemas"]["Charge"]["properties"]["status"]["x-lifecycle"]
+    [row] = [one for one in rows if (one["from"], one["trigger"]) == ("expired", "invoice_failed")]
+    del row["refuse"], row["because"]
+    row["to"] = "error"
+    edited = load_contract(document, known_as="charges.openapi.yaml")
+    monkeypatch.setattr(coverage, "packaged_contract", lambda name, overlays=(): edited)
+    assert main(["conformance"]) == 0
+    output = capsys.readouterr().out
+    assert "coverage items that were not reached: 2\n" in output
+    assert "\n  Lifecycle rows: Charge: expired, invoice_failed -> error\n" in output
+    assert "\n  Operations and statuses: getWallet 409\n" in output
+    assert main(["conformance", "--require-full-coverage"]) == 1
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["replay", "nowhere.json"], "is no case"),
+        (["replay", "nowhere.json"], "nowhere.json does not exist: give the path of a case file"),
+        (["replay", "."], ". cannot be read: Is a directory"),
         (["fuzz", "--adapter", "x:y"], "at a URL"),
         (["fuzz", "http://127.0.0.1:1", "--workers", "2"], "several processes"),
         (["conformance", "http://127.0.0.1:1"], "does not respond"),

@@ -168,7 +168,7 @@ class Coverage:
                     engines.get(name) or (f"out of reach: {reason}" if reason else "not reached")
                     for name in self.engines
                 ]
-                rows.append((_named(item), texts))
+                rows.append((item_name(item), texts))
             yield title, rows
 
     def summary(self) -> str:
@@ -219,7 +219,8 @@ class Coverage:
         return "\n".join(parts) + "\n"
 
 
-def _named(item: CoverageItem) -> str:
+def item_name(item: CoverageItem) -> str:
+    """A coverage item in words, without its kind."""
     if item[0] == "row":
         _, resource, state, trigger, when, then = item
         return f"{resource}: {state}, {trigger}{f' ({when})' if when else ''} -> {then}"

@@ -96,7 +96,11 @@ def read_case(source: str | Path | Mapping[str, Any]) -> Case:
     else:
         try:
             document = json.loads(Path(source).read_text())
-        except (OSError, ValueError) as error:
+        except FileNotFoundError:
+            raise CaseError(f"{source} does not exist: give the path of a case file") from None
+        except OSError as error:
+            raise CaseError(f"{source} cannot be read: {error.strerror}") from None
+        except ValueError as error:
             raise CaseError(f"{source} is no case: {error}") from None
     if not isinstance(document, Mapping) or document.get("leydenCase") not in (1, FORMAT):
         raise CaseError(f"{str(source)[:100]} is no case: its leydenCase is not 1 or {FORMAT}, the known formats")
