@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from leyden.harness.conformance.scenario import (
     DAY_MS,
     URL,
     WEEK_MS,
-    Scenario,
+    Scenarios,
     advance,
     change,
     charge,
@@ -24,12 +22,13 @@ from leyden.harness.model.faults import FAULTS
 from leyden.harness.steps import Step
 
 
-def callback_scenarios() -> Iterator[Scenario]:
+def callback_scenarios() -> Scenarios:
     """The scenarios for callbacks, without overlays."""
+    found: Scenarios = {}
     for index, reply in enumerate(REPLIES):
         steps = [charge("c1"), receiver(answers=[reply, reply]), pay("p1", "c1"), advance(15_000)]
         steps += [to("retry", "c1", -1), to("retry", "c1"), to("retry", "c1", 1), advance(WEEK_MS)]
-        yield f"receiver replies {reply if not isinstance(reply, dict) else index}", steps
+        found[f"receiver replies {reply if not isinstance(reply, dict) else index}"] = steps
     retry_after = {"status": 500, "headers": {"Retry-After": "60"}}
     steps = [
         charge("c1"),
@@ -38,125 +37,107 @@ def callback_scenarios() -> Iterator[Scenario]:
         to("retry", "c1"),
         advance(WEEK_MS),
     ]
-    yield "Retry-After counts with 429 and 503 only", steps
+    found["Retry-After counts with 429 and 503 only"] = steps
     for attempt in range(1, 11):
         steps = [charge("c1"), receiver(answers=[500] * (attempt - 1)), fail("c1")]
         for _ in range(attempt - 1):
             steps += [to("retry", "c1", -1), to("retry", "c1")]
-        yield f"attempt {attempt} succeeds", [*steps, advance(WEEK_MS)]
-    yield (
-        "every attempt fails, then it is replayed",
-        [
-            charge("c1"),
-            receiver(always=500),
-            pay("p1", "c1"),
-            advance(WEEK_MS),
-            {"do": "replay", "charge": "c1"},
-            advance(WEEK_MS),
-            receiver(),
-            {"do": "replay", "charge": "c1"},
-            {"do": "replay", "charge": "c1"},
-            receiver(answers=["timeout"]),
-            {"do": "replay", "charge": "c1"},
-            {"do": "replay", "charge": "c1"},
-            advance(WEEK_MS),
-        ],
-    )
-    yield (
-        "callbacks about expiry and failure",
-        [
-            receiver(answers=[500, 500]),
-            charge("c1"),
-            charge("c2"),
-            charge("c3", callbackUrl="-"),
-            charge("c4", callbackUrl=""),
-            charge("c5", callbackUrl=None),
-            fail("c2"),
-            to("expiry", "c1"),
-            advance(WEEK_MS),
-        ],
-    )
-    yield (
-        "410 stops the callbacks of one Static Charge",
-        [
-            static("s1", allowedSlots=3),
-            static("s2"),
-            *(invoice("s1", f"c{n}") for n in (1, 2, 3)),
-            invoice("s2", "c4"),
-            receiver(answers=[500, 410]),
-            pay("p1", "c1"),
-            pay("p2", "c2"),
-            pay("p3", "c3"),
-            pay("p4", "c4"),
-            advance(WEEK_MS),
-            {"do": "replay", "charge": "c3"},
-        ],
-    )
-    yield (
-        "410 stops the callbacks to one URL",
-        [
-            static("s1"),
-            invoice("s1", "c1"),
-            receiver(answers=[410]),
-            pay("p1", "c1"),
-            change("s1", {"callbackUrl": "http://r2.inbox.localhost/other"}),
-            invoice("s1", "c2"),
-            pay("p2", "c2"),
-            change("s1", {"callbackUrl": URL}),
-            invoice("s1", "c3"),
-            pay("p3", "c3"),
-        ],
-    )
-    yield (
-        "410 while another attempt is in flight",
-        [
-            static("s1"),
-            *(invoice("s1", f"c{n}") for n in (1, 2, 3)),
-            receiver(answers=[{"status": 410, "delay": 2}, {"status": 500, "delay": 3}, {"status": 200, "delay": 4}]),
-            *(pay(f"p{n}", f"c{n}") for n in (1, 2, 3)),
-            advance(WEEK_MS),
-        ],
-    )
+        found[f"attempt {attempt} succeeds"] = [*steps, advance(WEEK_MS)]
+    found["every attempt fails, then it is replayed"] = [
+        charge("c1"),
+        receiver(always=500),
+        pay("p1", "c1"),
+        advance(WEEK_MS),
+        {"do": "replay", "charge": "c1"},
+        advance(WEEK_MS),
+        receiver(),
+        {"do": "replay", "charge": "c1"},
+        {"do": "replay", "charge": "c1"},
+        receiver(answers=["timeout"]),
+        {"do": "replay", "charge": "c1"},
+        {"do": "replay", "charge": "c1"},
+        advance(WEEK_MS),
+    ]
+    found["callbacks about expiry and failure"] = [
+        receiver(answers=[500, 500]),
+        charge("c1"),
+        charge("c2"),
+        charge("c3", callbackUrl="-"),
+        charge("c4", callbackUrl=""),
+        charge("c5", callbackUrl=None),
+        fail("c2"),
+        to("expiry", "c1"),
+        advance(WEEK_MS),
+    ]
+    found["410 stops the callbacks of one Static Charge"] = [
+        static("s1", allowedSlots=3),
+        static("s2"),
+        *(invoice("s1", f"c{n}") for n in (1, 2, 3)),
+        invoice("s2", "c4"),
+        receiver(answers=[500, 410]),
+        pay("p1", "c1"),
+        pay("p2", "c2"),
+        pay("p3", "c3"),
+        pay("p4", "c4"),
+        advance(WEEK_MS),
+        {"do": "replay", "charge": "c3"},
+    ]
+    found["410 stops the callbacks to one URL"] = [
+        static("s1"),
+        invoice("s1", "c1"),
+        receiver(answers=[410]),
+        pay("p1", "c1"),
+        change("s1", {"callbackUrl": "http://r2.inbox.localhost/other"}),
+        invoice("s1", "c2"),
+        pay("p2", "c2"),
+        change("s1", {"callbackUrl": URL}),
+        invoice("s1", "c3"),
+        pay("p3", "c3"),
+    ]
+    found["410 while another attempt is in flight"] = [
+        static("s1"),
+        *(invoice("s1", f"c{n}") for n in (1, 2, 3)),
+        receiver(answers=[{"status": 410, "delay": 2}, {"status": 500, "delay": 3}, {"status": 200, "delay": 4}]),
+        *(pay(f"p{n}", f"c{n}") for n in (1, 2, 3)),
+        advance(WEEK_MS),
+    ]
     other = "http://r2.inbox.localhost/other"
-    yield (
-        "each Charge has its own URL",
-        [charge("c1"), charge("c2", callbackUrl=other), pay("p1", "c1"), pay("p2", "c2"), advance(1)],
-    )
-    yield (
-        "at most eight attempts in flight",
-        [
-            *(charge(f"c{n}", expiresIn=1) for n in range(1, 11)),
-            receiver(answers=["timeout"] * 8 + [{"status": 200, "delay": 3}] * 2),
-            advance(1_000),
-            advance(14_999),
-            advance(1),
-            advance(3_000),
-            advance(WEEK_MS),
-        ],
-    )
+    found["each Charge has its own URL"] = [
+        charge("c1"),
+        charge("c2", callbackUrl=other),
+        pay("p1", "c1"),
+        pay("p2", "c2"),
+        advance(1),
+    ]
+    found["at most eight attempts in flight"] = [
+        *(charge(f"c{n}", expiresIn=1) for n in range(1, 11)),
+        receiver(answers=["timeout"] * 8 + [{"status": 200, "delay": 3}] * 2),
+        advance(1_000),
+        advance(14_999),
+        advance(1),
+        advance(3_000),
+        advance(WEEK_MS),
+    ]
     for event, cause in (("completed", pay("p1", "c1")), ("expired", to("expiry", "c1")), ("error", fail("c1"))):
         for reply in (200, 410, "reset"):
             steps = [receiver(always=reply), charge("c1"), charge("c2"), cause, advance(WEEK_MS)]
-            yield f"{event}, reply {reply}", steps
-    yield (
-        "payments of a Static Charge, attempts fail",
-        [
-            receiver(answers=[500]),
-            static("s1"),
-            invoice("s1", "c1"),
-            pay("p1", "c1"),
-            advance(WEEK_MS),
-            receiver(always="refused"),
-            invoice("s1", "c2"),
-            pay("p2", "c2"),
-            advance(WEEK_MS),
-        ],
-    )
+            found[f"{event}, reply {reply}"] = steps
+    found["payments of a Static Charge, attempts fail"] = [
+        receiver(answers=[500]),
+        static("s1"),
+        invoice("s1", "c1"),
+        pay("p1", "c1"),
+        advance(WEEK_MS),
+        receiver(always="refused"),
+        invoice("s1", "c2"),
+        pay("p2", "c2"),
+        advance(WEEK_MS),
+    ]
     for kind in FAULTS:
         steps = [Step({"do": "fault", "kind": kind, "attempt": 1}), charge("c1"), receiver(answers=[200, 500])]
         steps += [pay("p1", "c1"), advance(1_000), advance(15_000), advance(3_600_000), advance(2 * DAY_MS)]
-        yield f"fault {kind}", steps
-    yield from _fault_scenarios()
+        found[f"fault {kind}"] = steps
+    found |= _fault_scenarios()
     for operation, again in (
         ("createCharge", charge("c1")),
         ("createStaticCharge", static("s1")),
@@ -164,67 +145,77 @@ def callback_scenarios() -> Iterator[Scenario]:
     ):
         limit: Step = {"do": "fault", "kind": "rate_limit", "operation": operation}
         before = [static("s1")] if operation.startswith("update") else []
-        yield f"rate limit: {operation}", [*before, limit, again, again]
-    yield (
-        "the secret is rotated between attempts",
-        [
-            receiver(answers=[500] * 9),
-            charge("c1"),
-            pay("p1", "c1"),
-            {"do": "rotate"},
-            to("retry", "c1"),
-            {"do": "rotate"},
-            charge("c2", expiresIn=2_592_000),
-            advance(DAY_MS - 6_000),
-            fail("c2"),
-            advance(WEEK_MS),
-        ],
-    )
-    yield (
-        "end of the retention of a rotated secret",
-        [
-            {"do": "rotate"},
-            *(charge(f"c{n}", expiresIn=2_592_000) for n in (1, 2, 3)),
-            advance(DAY_MS - 1),
-            pay("p1", "c1"),
-            advance(1),
-            pay("p2", "c2"),
-            advance(1),
-            pay("p3", "c3"),
-        ],
-    )
+        found[f"rate limit: {operation}"] = [*before, limit, again, again]
+    found["the secret is rotated between attempts"] = [
+        receiver(answers=[500] * 9),
+        charge("c1"),
+        pay("p1", "c1"),
+        {"do": "rotate"},
+        to("retry", "c1"),
+        {"do": "rotate"},
+        charge("c2", expiresIn=2_592_000),
+        advance(DAY_MS - 6_000),
+        fail("c2"),
+        advance(WEEK_MS),
+    ]
+    found["end of the retention of a rotated secret"] = [
+        {"do": "rotate"},
+        *(charge(f"c{n}", expiresIn=2_592_000) for n in (1, 2, 3)),
+        advance(DAY_MS - 1),
+        pay("p1", "c1"),
+        advance(1),
+        pay("p2", "c2"),
+        advance(1),
+        pay("p3", "c3"),
+    ]
+    return found
 
 
-def _fault_scenarios() -> Iterator[Scenario]:
+def _fault_scenarios() -> Scenarios:
     """Faults that concern several deliveries: reorder and burst."""
+    found: Scenarios = {}
     three = [charge(f"c{n}", expiresIn=7_200) for n in (1, 2, 3)]
     first, second, third = (pay(f"p{n}", f"c{n}") for n in (1, 2, 3))
     reorder: Step = {"do": "fault", "kind": "reorder"}
-    yield (
-        "reorder: the next delivery is sent first",
-        [*three, reorder, first, advance(1_000), second, advance(1), third],
-    )
-    yield (
-        "reorder: there is no other delivery",
-        [*three, reorder, first, to("retry", "c1", -1), to("retry", "c1"), second],
-    )
-    yield (
-        "reorder: a dropped request releases nothing",
-        [
-            *three,
-            {**reorder, "charge": "c1"},
-            {"do": "fault", "kind": "drop", "charge": "c2"},
-            first,
-            second,
-            advance(15_000),
-            to("retry", "c2", -1),
-            to("retry", "c2"),
-        ],
-    )
-    yield "reorder: two of three", [*three, {**reorder, "count": 2}, first, second, advance(1), third, advance(1)]
+    found["reorder: the next delivery is sent first"] = [
+        *three,
+        reorder,
+        first,
+        advance(1_000),
+        second,
+        advance(1),
+        third,
+    ]
+    found["reorder: there is no other delivery"] = [
+        *three,
+        reorder,
+        first,
+        to("retry", "c1", -1),
+        to("retry", "c1"),
+        second,
+    ]
+    found["reorder: a dropped request releases nothing"] = [
+        *three,
+        {**reorder, "charge": "c1"},
+        {"do": "fault", "kind": "drop", "charge": "c2"},
+        first,
+        second,
+        advance(15_000),
+        to("retry", "c2", -1),
+        to("retry", "c2"),
+    ]
+    found["reorder: two of three"] = [*three, {**reorder, "count": 2}, first, second, advance(1), third, advance(1)]
     burst: Step = {"do": "fault", "kind": "burst", "count": 3}
-    yield "burst: all three deliveries", [*three, burst, first, advance(1_000), second, advance(1_000), third]
-    yield (
-        "burst: two of three, then the third",
-        [*three, burst, first, advance(1_000), second, to("retry", "c1", -1), to("retry", "c1"), advance(1), third],
-    )
+    found["burst: all three deliveries"] = [*three, burst, first, advance(1_000), second, advance(1_000), third]
+    found["burst: two of three, then the third"] = [
+        *three,
+        burst,
+        first,
+        advance(1_000),
+        second,
+        to("retry", "c1", -1),
+        to("retry", "c1"),
+        advance(1),
+        third,
+    ]
+    return found

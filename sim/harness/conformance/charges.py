@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from leyden.harness.conformance.scenario import (
     DAY_MS,
-    Scenario,
+    Scenarios,
     advance,
     change,
     charge,
@@ -24,84 +23,88 @@ from leyden.harness.session.session import encoded
 from leyden.harness.steps import Step
 
 
-def request_scenarios() -> Iterator[Scenario]:
+def request_scenarios() -> Scenarios:
     """Every invalid body and every odd request, with valid ones for comparison."""
+    found: Scenarios = {}
     for kind, executor in (("charge", "create_charge"), ("static", "create_static")):
         bodies = invalid_bodies(kind)
         for first in range(0, len(bodies), 60):
             batch = bodies[first : first + 60]
-            yield (
-                f"bodies of a {kind}, from {first}",
-                [{"do": executor, "as": f"{kind[0]}{n}", "body": body} for n, (_, body) in enumerate(batch)],
-            )
+            found[f"bodies of a {kind}, from {first}"] = [
+                {"do": executor, "as": f"{kind[0]}{n}", "body": body} for n, (_, body) in enumerate(batch)
+            ]
     bodies = invalid_bodies("changes")
     steps: list[Step] = [static("s1")]
     steps += [change("s1", body) for _, body in bodies]
-    yield "bodies of a change", steps
-    yield (
-        "unknown fields",
-        [charge("c1", colour="blue", id="mine", status="completed"), static("s1", slots=7)],
-    )
+    found["bodies of a change"] = steps
+    found["unknown fields"] = [charge("c1", colour="blue", id="mine", status="completed"), static("s1", slots=7)]
     deep: list[Any] = []
     for _ in range(DEPTH_LIMIT - 2):
         deep = [deep]
     full: dict[str, Any] = {"amount": "1000", "description": "tea", "x": ""}
     full["x"] = "x" * (BODY_LIMIT - len(encoded(full)))
-    yield (
-        "maximum depth and length",
-        [charge("c1", x=deep), {"do": "create_charge", "as": "c2", "body": full}, static("s1", x=deep)],
-    )
-    yield "odd requests", [{"do": "odd", "operation": one, "kind": kind} for one, kind in odd_request_names()]
+    found["maximum depth and length"] = [
+        charge("c1", x=deep),
+        {"do": "create_charge", "as": "c2", "body": full},
+        static("s1", x=deep),
+    ]
+    found["odd requests"] = [{"do": "odd", "operation": one, "kind": kind} for one, kind in odd_request_names()]
+    return found
 
 
-def charge_scenarios() -> Iterator[Scenario]:
+def charge_scenarios() -> Scenarios:
     """Every row of the lifecycle table of Charge."""
+    found: Scenarios = {}
     for offset in (-1, 0, 1):
         for outcome in ("settle", "hold"):
             steps: list[Step] = [charge("c1", expiresIn=1), pay("p1", "c1", delay=500 + offset, outcome=outcome)]
-            yield f"{outcome} {offset:+} ms from expiry", [*steps, to("expiry", "c1", -1), advance(1), advance(1_000)]
-    yield (
-        "before, at and after the expiry",
-        [
-            charge("c1"),
-            charge("c2", expiresIn="-"),
-            to("expiry", "c1", -1),
-            pay("p1", "c2"),
-            to("expiry", "c1"),
-            pay("p2", "c1"),
-            fail("c1"),
-            to("expiry", "c1", 1),
-            to("expiry", "c2", 1),
-            advance(DAY_MS),
-        ],
-    )
-    yield (
-        "paid, then every other event",
-        [
-            charge("c1"),
-            pay("p1", "c1"),
-            pay("p2", "c1"),
-            fail("c1"),
-            to("expiry", "c1", 1),
-            {"do": "wallet"},
-            {"do": "get", "what": "c1"},
-        ],
-    )
-    yield (
-        "failed, then every other event",
-        [charge("c1"), fail("c1"), fail("c1"), pay("p1", "c1"), to("expiry", "c1", 1)],
-    )
-    yield "paid 1 ms before the expiry", [charge("c1"), to("expiry", "c1", -1), pay("p1", "c1"), advance(1), advance(1)]
+            found[f"{outcome} {offset:+} ms from expiry"] = [*steps, to("expiry", "c1", -1), advance(1), advance(1_000)]
+    found["before, at and after the expiry"] = [
+        charge("c1"),
+        charge("c2", expiresIn="-"),
+        to("expiry", "c1", -1),
+        pay("p1", "c2"),
+        to("expiry", "c1"),
+        pay("p2", "c1"),
+        fail("c1"),
+        to("expiry", "c1", 1),
+        to("expiry", "c2", 1),
+        advance(DAY_MS),
+    ]
+    found["paid, then every other event"] = [
+        charge("c1"),
+        pay("p1", "c1"),
+        pay("p2", "c1"),
+        fail("c1"),
+        to("expiry", "c1", 1),
+        {"do": "wallet"},
+        {"do": "get", "what": "c1"},
+    ]
+    found["failed, then every other event"] = [
+        charge("c1"),
+        fail("c1"),
+        fail("c1"),
+        pay("p1", "c1"),
+        to("expiry", "c1", 1),
+    ]
+    found["paid 1 ms before the expiry"] = [
+        charge("c1"),
+        to("expiry", "c1", -1),
+        pay("p1", "c1"),
+        advance(1),
+        advance(1),
+    ]
     for amount_text in ("1000", "1001", "500000000"):
         invoiced = int(amount_text)
         for amount in (invoiced - 1, invoiced, invoiced + 1, 2 * invoiced - 1, 2 * invoiced, 2 * invoiced + 1):
-            yield (
-                f"{amount} for {amount_text}",
-                [charge("c1", amount=amount_text), pay("p1", "c1", amount=amount), {"do": "wallet"}],
-            )
+            found[f"{amount} for {amount_text}"] = [
+                charge("c1", amount=amount_text),
+                pay("p1", "c1", amount=amount),
+                {"do": "wallet"},
+            ]
     for outcome in ("wrong_secret", "underpay", "fail"):
-        yield outcome, [charge("c1"), pay("p1", "c1", outcome=outcome), pay("p2", "c1")]
-    yield "API key rotation", [{"do": "spare_key"}]
+        found[outcome] = [charge("c1"), pay("p1", "c1", outcome=outcome), pay("p2", "c1")]
+    found["API key rotation"] = [{"do": "spare_key"}]
     hold = pay("p1", "c1", outcome="hold")
     settle: Step = {"do": "settle", "payment": "p1"}
     cancel: Step = {"do": "cancel", "payment": "p1"}
@@ -113,22 +116,21 @@ def charge_scenarios() -> Iterator[Scenario]:
         ("settled 1 ms before the expiry", [to("expiry", "c1", -1), settle, advance(1)]),
         ("paid by another payment", [pay("p2", "c1"), settle]),
     ):
-        yield f"held and {name}", [charge("c1"), hold, *then, advance(DAY_MS)]
-    yield "in flight", [charge("c1"), pay("p1", "c1", delay=5_000), settle, cancel, advance(5_000), settle]
-    yield (
-        "two payments at one time",
-        [
-            charge("c1"),
-            pay("p1", "c1", delay=1_000),
-            pay("p2", "c1", delay=1_000),
-            advance(1_000),
-            {"do": "wallet"},
-        ],
-    )
+        found[f"held and {name}"] = [charge("c1"), hold, *then, advance(DAY_MS)]
+    found["in flight"] = [charge("c1"), pay("p1", "c1", delay=5_000), settle, cancel, advance(5_000), settle]
+    found["two payments at one time"] = [
+        charge("c1"),
+        pay("p1", "c1", delay=1_000),
+        pay("p2", "c1", delay=1_000),
+        advance(1_000),
+        {"do": "wallet"},
+    ]
+    return found
 
 
-def static_scenarios() -> Iterator[Scenario]:
+def static_scenarios() -> Scenarios:
     """Every row of the lifecycle table of Static Charge, and the responses to wallets."""
+    found: Scenarios = {}
     for slots in (1, 2):
         steps: list[Step] = [
             static("s1", allowedSlots=slots, successMessage="thank you"),
@@ -138,147 +140,128 @@ def static_scenarios() -> Iterator[Scenario]:
         for n in range(1, slots + 3):
             steps += [pay(f"p{n}", f"c{n}"), {"do": "get", "what": "s1"}, {"do": "terms", "static": "s1"}]
             steps += [invoice("s1", f"c1{n}"), {"do": "verify", "charge": f"c{n}"}]
-        yield f"{slots} slots", [*steps, advance(300_000), {"do": "verify", "charge": f"c{slots + 2}"}]
-    yield (
-        "disabled and reopened by a change",
-        [
-            static("s1", allowedSlots=2),
-            {"do": "terms", "static": "s1"},
-            change("s1", {"description": "new"}),
-            invoice("s1", "c1"),
-            invoice("s1", "c2"),
-            pay("p1", "c1"),
-            change("s1", {"allowedSlots": 1}),
-            pay("p2", "c2"),
-            change("s1", {"allowedSlots": 0}),
-            invoice("s1", "c3"),
-            pay("p3", "c3"),
-            change("s1", {"allowedSlots": 1}),
-            change("s1", {"allowedSlots": 2}),
-            change("s1", {"allowedSlots": 2}),
-            change("s1", {"internalId": "x"}),
-            change("s1", {"allowedSlots": 3}),
-            change("s1", {"allowedSlots": None}),
-            change("s1", {"minAmount": "2001"}),
-            change("s1", {"maxAmount": "999"}),
-            change("s1", {"minAmount": "2000", "maxAmount": "2000"}),
-            {"do": "terms", "static": "s1"},
-            invoice("s1", "c4", "2000"),
-            change("s1", {"callbackUrl": None, "successMessage": "", "internalId": None}),
-            invoice("s1", "c5", "2000"),
-            pay("p5", "c5"),
-            pay("p4", "c4"),
-        ],
-    )
+        found[f"{slots} slots"] = [*steps, advance(300_000), {"do": "verify", "charge": f"c{slots + 2}"}]
+    found["disabled and reopened by a change"] = [
+        static("s1", allowedSlots=2),
+        {"do": "terms", "static": "s1"},
+        change("s1", {"description": "new"}),
+        invoice("s1", "c1"),
+        invoice("s1", "c2"),
+        pay("p1", "c1"),
+        change("s1", {"allowedSlots": 1}),
+        pay("p2", "c2"),
+        change("s1", {"allowedSlots": 0}),
+        invoice("s1", "c3"),
+        pay("p3", "c3"),
+        change("s1", {"allowedSlots": 1}),
+        change("s1", {"allowedSlots": 2}),
+        change("s1", {"allowedSlots": 2}),
+        change("s1", {"internalId": "x"}),
+        change("s1", {"allowedSlots": 3}),
+        change("s1", {"allowedSlots": None}),
+        change("s1", {"minAmount": "2001"}),
+        change("s1", {"maxAmount": "999"}),
+        change("s1", {"minAmount": "2000", "maxAmount": "2000"}),
+        {"do": "terms", "static": "s1"},
+        invoice("s1", "c4", "2000"),
+        change("s1", {"callbackUrl": None, "successMessage": "", "internalId": None}),
+        invoice("s1", "c5", "2000"),
+        pay("p5", "c5"),
+        pay("p4", "c4"),
+    ]
     ending = static("s1", expiresIn=2, allowedSlots=1)
     for offset in (-1, 0, 1):
-        yield (
-            f"{offset:+} ms from the expiry of a Static Charge",
-            [
-                ending,
-                invoice("s1", "c1"),
-                to("expiry", "s1", offset),
-                {"do": "terms", "static": "s1"},
-                invoice("s1", "c2"),
-                pay("p1", "c1"),
-                change("s1", {"allowedSlots": 5}),
-                change("s1", {}),
-                {**change("s1", {}), "by": "second"},
-                advance(5_000),
-            ],
-        )
-    yield (
-        "the last seconds of a Static Charge",
-        [
+        found[f"{offset:+} ms from the expiry of a Static Charge"] = [
             ending,
-            *(
-                one
-                for n, left in enumerate((501, 500, 2))
-                for one in (to("expiry", "s1", -left), invoice("s1", f"c{n}"))
-            ),
-        ],
-    )
-    yield (
-        "all slots used, then the expiry",
-        [ending, invoice("s1", "c1"), pay("p1", "c1"), to("expiry", "s1"), advance(DAY_MS)],
-    )
-    yield (
-        "held while the last slot is used",
-        [
-            static("s1", allowedSlots=1),
             invoice("s1", "c1"),
-            invoice("s1", "c2"),
-            pay("p1", "c1", outcome="hold"),
-            pay("p2", "c2", outcome="hold"),
-            {"do": "settle", "payment": "p1"},
-            {"do": "settle", "payment": "p2"},
-            advance(300_000),
-        ],
-    )
-    yield (
-        "fail after the invoice is cancelled",
-        [
-            static("s1", allowedSlots=1),
-            *(invoice("s1", f"c{n}") for n in (1, 2)),
-            pay("p2", "c2"),
-            fail("c1"),
-            to("expiry", "c1"),
-            fail("c1"),
-        ],
-    )
-    yield (
-        "held at the expiry of a Static Charge",
-        [ending, invoice("s1", "c1"), pay("p1", "c1", outcome="hold"), to("expiry", "s1")],
-    )
-    yield (
-        "a Charge of a Static Charge fails",
-        [static("s1", allowedSlots=1), invoice("s1", "c1"), fail("c1"), invoice("s1", "c2"), pay("p1", "c2")],
-    )
-    yield (
-        "two payments for the last slot",
-        [
-            static("s1", allowedSlots=1),
-            invoice("s1", "c1"),
-            invoice("s1", "c2"),
-            pay("p1", "c1", delay=1_000),
-            pay("p2", "c2", delay=1_000),
-            advance(1_000),
-        ],
-    )
-    amounts: list[Any] = ["999", "1000", "1001", "1999", "2000", "2001", "0", "-1000", "1000.0", "1e3", "tip", "", None,
-                        "01000", "+1000", " 1000", "1_000", "١٠٠٠"]  # fmt: skip
-    yield (
-        "amounts requested of a Static Charge",
-        [static("s1"), *(invoice("s1", f"c{n}", one) for n, one in enumerate(amounts))],
-    )
-    yield (
-        "comments",
-        [
-            static("s1"),
-            *(invoice("s1", f"c{n}", comment=comment) for n, comment in enumerate(COMMENTS)),
-            invoice("s1", "c8", twice=True),
-            invoice("s1", "c9", extra=True),
-        ],
-    )
-    yield (
-        "addresses",
-        [
-            static("s1", identifier="ana@shop.example", description='"quoted" é\n'),
-            {"do": "terms", "static": "s1", "address": True},
-            static("s2", identifier="ana@other.example"),
-            static("s3", identifier="ben@shop.example"),
-            {**static("s4", identifier="ben@shop.example"), "by": "second"},
-            invoice("s1", "c1"),
-            change("s1", {"description": "other"}),
+            to("expiry", "s1", offset),
             {"do": "terms", "static": "s1"},
             invoice("s1", "c2"),
             pay("p1", "c1"),
-            {"do": "verify", "charge": "c1"},
-            {"do": "verify", "charge": "c1", "static": "s3"},
-            static("s5", allowedSlots=1, identifier="eve@shop.example"),
-            invoice("s5", "c5"),
-            pay("p5", "c5"),
-            {"do": "terms", "static": "s5", "address": True},
-            {"do": "verify", "charge": "c2", "static": "s5"},
-        ],
-    )
+            change("s1", {"allowedSlots": 5}),
+            change("s1", {}),
+            {**change("s1", {}), "by": "second"},
+            advance(5_000),
+        ]
+    found["the last seconds of a Static Charge"] = [
+        ending,
+        *(one for n, left in enumerate((501, 500, 2)) for one in (to("expiry", "s1", -left), invoice("s1", f"c{n}"))),
+    ]
+    found["all slots used, then the expiry"] = [
+        ending,
+        invoice("s1", "c1"),
+        pay("p1", "c1"),
+        to("expiry", "s1"),
+        advance(DAY_MS),
+    ]
+    found["held while the last slot is used"] = [
+        static("s1", allowedSlots=1),
+        invoice("s1", "c1"),
+        invoice("s1", "c2"),
+        pay("p1", "c1", outcome="hold"),
+        pay("p2", "c2", outcome="hold"),
+        {"do": "settle", "payment": "p1"},
+        {"do": "settle", "payment": "p2"},
+        advance(300_000),
+    ]
+    found["fail after the invoice is cancelled"] = [
+        static("s1", allowedSlots=1),
+        *(invoice("s1", f"c{n}") for n in (1, 2)),
+        pay("p2", "c2"),
+        fail("c1"),
+        to("expiry", "c1"),
+        fail("c1"),
+    ]
+    found["held at the expiry of a Static Charge"] = [
+        ending,
+        invoice("s1", "c1"),
+        pay("p1", "c1", outcome="hold"),
+        to("expiry", "s1"),
+    ]
+    found["a Charge of a Static Charge fails"] = [
+        static("s1", allowedSlots=1),
+        invoice("s1", "c1"),
+        fail("c1"),
+        invoice("s1", "c2"),
+        pay("p1", "c2"),
+    ]
+    found["two payments for the last slot"] = [
+        static("s1", allowedSlots=1),
+        invoice("s1", "c1"),
+        invoice("s1", "c2"),
+        pay("p1", "c1", delay=1_000),
+        pay("p2", "c2", delay=1_000),
+        advance(1_000),
+    ]
+    amounts: list[Any] = ["999", "1000", "1001", "1999", "2000", "2001", "0", "-1000", "1000.0", "1e3", "tip", "", None,
+                        "01000", "+1000", " 1000", "1_000", "١٠٠٠"]  # fmt: skip
+    found["amounts requested of a Static Charge"] = [
+        static("s1"),
+        *(invoice("s1", f"c{n}", one) for n, one in enumerate(amounts)),
+    ]
+    found["comments"] = [
+        static("s1"),
+        *(invoice("s1", f"c{n}", comment=comment) for n, comment in enumerate(COMMENTS)),
+        invoice("s1", "c8", twice=True),
+        invoice("s1", "c9", extra=True),
+    ]
+    found["addresses"] = [
+        static("s1", identifier="ana@shop.example", description='"quoted" é\n'),
+        {"do": "terms", "static": "s1", "address": True},
+        static("s2", identifier="ana@other.example"),
+        static("s3", identifier="ben@shop.example"),
+        {**static("s4", identifier="ben@shop.example"), "by": "second"},
+        invoice("s1", "c1"),
+        change("s1", {"description": "other"}),
+        {"do": "terms", "static": "s1"},
+        invoice("s1", "c2"),
+        pay("p1", "c1"),
+        {"do": "verify", "charge": "c1"},
+        {"do": "verify", "charge": "c1", "static": "s3"},
+        static("s5", allowedSlots=1, identifier="eve@shop.example"),
+        invoice("s5", "c5"),
+        pay("p5", "c5"),
+        {"do": "terms", "static": "s5", "address": True},
+        {"do": "verify", "charge": "c2", "static": "s5"},
+    ]
+    return found

@@ -5,7 +5,7 @@ It takes a second or two and makes no random choices, so it is a smoke test for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from leyden.harness.conformance.charges import charge_scenarios, request_scenari
 from leyden.harness.conformance.lists import list_scenarios
 from leyden.harness.conformance.scenario import (
     WEEK_MS,
+    Scenarios,
     advance,
     change,
     charge,
@@ -36,18 +37,16 @@ def conformance_cases(overlay: str | None = None) -> Iterator[Case]:
     if overlay is None:
         plain = (request_scenarios, charge_scenarios, static_scenarios, list_scenarios, callback_scenarios)
         for scenarios in plain:
-            for name, steps in scenarios():
-                yield _case(name, steps)
-        for name, steps in _restarts():
-            yield _case(name, steps, disk=True)
-        return
-    for name, steps in _OVERLAY_SCENARIOS[overlay]():
-        yield _case(name, steps, overlays=(overlay,))
+            yield from _cases(scenarios())
+        yield from _cases(_RESTARTS, disk=True)
+    else:
+        yield from _cases(_OVERLAY_SCENARIOS[overlay], overlays=(overlay,))
 
 
-def _case(name: str, steps: list[Step], **more: Any) -> Case:
-    # Half a second off, because createdAt has whole seconds.
-    return Case(tuple(steps), seed=1, start_ms=START_MS + 500, name=f"conformance: {name}", **more)
+def _cases(scenarios: Scenarios, **more: Any) -> Iterator[Case]:
+    for name, steps in scenarios.items():
+        # Half a second off, because createdAt has whole seconds.
+        yield Case(tuple(steps), seed=1, start_ms=START_MS + 500, name=f"conformance: {name}", **more)
 
 
 def run_conformance(target: Target, overlays: Sequence[str] | None = None, *, seed: int = 1) -> Iterator[CaseResult]:
@@ -66,104 +65,89 @@ def run_conformance(target: Target, overlays: Sequence[str] | None = None, *, se
             yield play(replace(case, seed=seed), target)
 
 
-Scenarios = Iterator[tuple[str, list[Step]]]
+_AGAIN: Step = {"do": "restart"}
+_PAGE: Step = {"do": "list", "query": {"limit": 1}, "between": _AGAIN}
+_RESTARTS: Scenarios = {
+    "restart: a cursor stays valid": [
+        *(charge(f"c{n}") for n in range(1, 4)),
+        *(static(f"s{n}") for n in range(1, 4)),
+        *(invoice("s1", f"c{n}") for n in range(4, 7)),
+        {**_PAGE, "of": "charges"},
+        {**_PAGE, "of": "charges", "query": {"limit": 2, "status": "pending"}},
+        {**_PAGE, "of": "statics"},
+        {**_PAGE, "of": "children", "static": "s1"},
+    ],
+    "restart: everything continues": [
+        receiver(answers=[500, "timeout", "timeout", 500]),
+        {**charge("c1"), "idempotency_key": "k1"},
+        charge("c2"),
+        static("s1", allowedSlots=2, expiresIn=600),
+        invoice("s1", "c3"),
+        invoice("s1", "c4"),
+        pay("p1", "c1"),
+        _AGAIN,
+        {**charge("c1"), "idempotency_key": "k1"},
+        pay("p2", "c3", outcome="hold"),
+        pay("p3", "c2", delay=60_000),
+        to("retry", "c1"),
+        _AGAIN,
+        {"do": "settle", "payment": "p2"},
+        _AGAIN,
+        to("expiry", "c2", -1),
+        _AGAIN,
+        to("expiry", "c2"),
+        _AGAIN,
+        {"do": "list", "of": "charges", "query": {"limit": 2}},
+        {"do": "wallet"},
+        advance(WEEK_MS),
+        _AGAIN,
+        {"do": "verify", "charge": "c3"},
+        {"do": "terms", "static": "s1"},
+    ],
+    "restart: a lost attempt does not count": [
+        receiver(always="timeout"),
+        charge("c1"),
+        pay("p1", "c1"),
+        _AGAIN,
+        advance(20_000),
+        to("retry", "c1"),
+        _AGAIN,
+        advance(WEEK_MS),
+    ],
+    "restart: a disabled Static Charge expires": [
+        static("s1", allowedSlots=1, expiresIn=600),
+        invoice("s1", "c1"),
+        pay("p1", "c1"),
+        _AGAIN,
+        to("expiry", "s1", -1),
+        to("expiry", "s1"),
+    ],
+    "restart: 410, secrets and failures are kept": [
+        receiver(answers=[410]),
+        static("s1"),
+        *(invoice("s1", f"c{n}") for n in (1, 2)),
+        pay("p1", "c1"),
+        {"do": "rotate"},
+        _AGAIN,
+        pay("p2", "c2"),
+        charge("c3"),
+        fail("c3"),
+        _AGAIN,
+        advance(WEEK_MS),
+    ],
+}
 
-
-def _restarts() -> Scenarios:
-    again: Step = {"do": "restart"}
-    page: Step = {"do": "list", "query": {"limit": 1}, "between": again}
-    yield (
-        "restart: a cursor stays valid",
-        [
-            *(charge(f"c{n}") for n in range(1, 4)),
-            *(static(f"s{n}") for n in range(1, 4)),
-            *(invoice("s1", f"c{n}") for n in range(4, 7)),
-            {**page, "of": "charges"},
-            {**page, "of": "charges", "query": {"limit": 2, "status": "pending"}},
-            {**page, "of": "statics"},
-            {**page, "of": "children", "static": "s1"},
-        ],
-    )
-    yield (
-        "restart: everything continues",
-        [
-            receiver(answers=[500, "timeout", "timeout", 500]),
-            {**charge("c1"), "idempotency_key": "k1"},
-            charge("c2"),
-            static("s1", allowedSlots=2, expiresIn=600),
-            invoice("s1", "c3"),
-            invoice("s1", "c4"),
-            pay("p1", "c1"),
-            again,
-            {**charge("c1"), "idempotency_key": "k1"},
-            pay("p2", "c3", outcome="hold"),
-            pay("p3", "c2", delay=60_000),
-            to("retry", "c1"),
-            again,
-            {"do": "settle", "payment": "p2"},
-            again,
-            to("expiry", "c2", -1),
-            again,
-            to("expiry", "c2"),
-            again,
-            {"do": "list", "of": "charges", "query": {"limit": 2}},
-            {"do": "wallet"},
-            advance(WEEK_MS),
-            again,
-            {"do": "verify", "charge": "c3"},
-            {"do": "terms", "static": "s1"},
-        ],
-    )
-    yield (
-        "restart: a lost attempt does not count",
-        [
-            receiver(always="timeout"),
-            charge("c1"),
-            pay("p1", "c1"),
-            again,
-            advance(20_000),
-            to("retry", "c1"),
-            again,
-            advance(WEEK_MS),
-        ],
-    )
-    yield (
-        "restart: a disabled Static Charge expires",
-        [
-            static("s1", allowedSlots=1, expiresIn=600),
-            invoice("s1", "c1"),
-            pay("p1", "c1"),
-            again,
-            to("expiry", "s1", -1),
-            to("expiry", "s1"),
-        ],
-    )
-    yield (
-        "restart: 410, secrets and failures are kept",
-        [
-            receiver(answers=[410]),
-            static("s1"),
-            *(invoice("s1", f"c{n}") for n in (1, 2)),
-            pay("p1", "c1"),
-            {"do": "rotate"},
-            again,
-            pay("p2", "c2"),
-            charge("c3"),
-            fail("c3"),
-            again,
-            advance(WEEK_MS),
-        ],
-    )
-
-
-def _strict() -> Scenarios:
-    wrong: list[dict[str, Any]] = [{"colour": "blue"}, {"internalId": None}, {"internalId": ""}, {"callbackUrl": None}]
-    wrong += [{"callbackUrl": ""}, {"expiresIn": 0}, {"expiresIn": None}, {"expiresIn": ""}, {"expiresIn": 1}]
-    yield (
-        "strict: one way to omit a field",
-        [
-            *(charge(f"c{n}", **one) for n, one in enumerate(wrong)),
-            *(static(f"s{n}", **one) for n, one in enumerate(wrong)),
+_WAYS_TO_OMIT: tuple[dict[str, Any], ...] = (
+    {"colour": "blue"}, {"internalId": None}, {"internalId": ""}, {"callbackUrl": None}, {"callbackUrl": ""},
+    {"expiresIn": 0}, {"expiresIn": None}, {"expiresIn": ""}, {"expiresIn": 1},
+)  # fmt: skip
+_NUMBERS = (999, 1000, 1001, 500_000_000, 500_000_001, 1000.5, "1000", True, -1000, 2000.0)
+# The scenarios that show the effect of each overlay.
+_OVERLAY_SCENARIOS: Mapping[str, Scenarios] = {
+    "strict": {
+        "strict: one way to omit a field": [
+            *(charge(f"c{n}", **one) for n, one in enumerate(_WAYS_TO_OMIT)),
+            *(static(f"s{n}", **one) for n, one in enumerate(_WAYS_TO_OMIT)),
             *(static(f"t{n}", allowedSlots=value) for n, value in enumerate((0, None, "", 1))),
             *(static(f"u{n}", successMessage=value, identifier="-") for n, value in enumerate((None, "", "x"))),
             static("s"),
@@ -178,16 +162,11 @@ def _strict() -> Scenarios:
                 )
             ),
         ],
-    )
-
-
-def _lenient() -> Scenarios:
-    amounts: list[Any] = [999, 1000, 1001, 500_000_000, 500_000_001, 1000.5, "1000", True, -1000, 2000.0]
-    yield (
-        "lenient: numbers and digit strings",
-        [
-            *(charge(f"c{n}", amount=one) for n, one in enumerate(amounts)),
-            *(static(f"s{n}", minAmount=one) for n, one in enumerate(amounts)),
+    },
+    "lenient": {
+        "lenient: numbers and digit strings": [
+            *(charge(f"c{n}", amount=one) for n, one in enumerate(_NUMBERS)),
+            *(static(f"s{n}", minAmount=one) for n, one in enumerate(_NUMBERS)),
             *(
                 charge(f"d{n}", expiresIn=one)
                 for n, one in enumerate(("1", "60", "2592000", "2592001", "060", "-1", "x"))
@@ -197,33 +176,24 @@ def _lenient() -> Scenarios:
             change("s", {"allowedSlots": "2", "minAmount": 1500}),
             change("s", {"allowedSlots": ""}),
         ],
-    )
-
-
-def _payable_at_expiry() -> Scenarios:
-    for offset in (-1, 0, 1):
-        for outcome in ("settle", "hold"):
-            yield (
-                f"payable at expiry: {outcome} {offset:+} ms",
-                [
-                    charge("c1", expiresIn=1),
-                    pay("p1", "c1", delay=500 + offset, outcome=outcome),
-                    to("expiry", "c1", -1),
-                    to("expiry", "c1"),
-                    advance(1_000),
-                ],
-            )
-
-
-def _no_retries() -> Scenarios:
-    for reply in (500, "timeout", 200, {"status": 503, "headers": {"Retry-After": "6"}}):
-        yield f"no retries: {reply}", [receiver(always=reply), charge("c1"), pay("p1", "c1"), advance(WEEK_MS)]
-
-
-def _callback_envelope() -> Scenarios:
-    yield (
-        "callback envelope",
-        [
+    },
+    "payable-at-expiry": {
+        f"payable at expiry: {outcome} {offset:+} ms": [
+            charge("c1", expiresIn=1),
+            pay("p1", "c1", delay=500 + offset, outcome=outcome),
+            to("expiry", "c1", -1),
+            to("expiry", "c1"),
+            advance(1_000),
+        ]
+        for offset in (-1, 0, 1)
+        for outcome in ("settle", "hold")
+    },
+    "no-retries": {
+        f"no retries: {reply}": [receiver(always=reply), charge("c1"), pay("p1", "c1"), advance(WEEK_MS)]
+        for reply in (500, "timeout", 200, {"status": 503, "headers": {"Retry-After": "6"}})
+    },
+    "callback-envelope": {
+        "callback envelope": [
             receiver(answers=[500]),
             charge("c1"),
             charge("c2"),
@@ -236,13 +206,9 @@ def _callback_envelope() -> Scenarios:
             to("expiry", "c3"),
             advance(WEEK_MS),
         ],
-    )
-
-
-def _reserve_on_issue() -> Scenarios:
-    yield (
-        "reserve on issue",
-        [
+    },
+    "reserve-on-issue": {
+        "reserve on issue": [
             static("s1", allowedSlots=2),
             *(invoice("s1", f"c{n}") for n in (1, 2, 3)),
             pay("p1", "c1"),
@@ -256,10 +222,7 @@ def _reserve_on_issue() -> Scenarios:
             pay("p7", "c7"),
             invoice("s1", "c8"),
         ],
-    )
-    yield (
-        "reserve on issue: a cancelled invoice reserves nothing",
-        [
+        "reserve on issue: a cancelled invoice reserves nothing": [
             static("s1", allowedSlots=2),
             *(invoice("s1", f"c{n}") for n in (1, 2)),
             change("s1", {"allowedSlots": 1}),
@@ -269,13 +232,9 @@ def _reserve_on_issue() -> Scenarios:
             pay("p2", "c2"),
             pay("p3", "c3"),
         ],
-    )
-
-
-def _count_on_settle() -> Scenarios:
-    yield (
-        "count on settle",
-        [
+    },
+    "count-on-settle": {
+        "count on settle": [
             static("s1", allowedSlots=1),
             *(invoice("s1", f"c{n}") for n in (1, 2, 3)),
             pay("p1", "c1"),
@@ -287,15 +246,5 @@ def _count_on_settle() -> Scenarios:
             pay("p3", "c3"),
             {"do": "terms", "static": "s1"},
         ],
-    )
-
-
-_OVERLAY_SCENARIOS = {
-    "strict": _strict,
-    "lenient": _lenient,
-    "payable-at-expiry": _payable_at_expiry,
-    "no-retries": _no_retries,
-    "callback-envelope": _callback_envelope,
-    "reserve-on-issue": _reserve_on_issue,
-    "count-on-settle": _count_on_settle,
+    },
 }

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from leyden.harness.conformance.scenario import DAY_MS, Scenario, advance, change, charge, invoice, pay, static
+from leyden.harness.conformance.scenario import DAY_MS, Scenarios, advance, change, charge, invoice, pay, static
 from leyden.harness.generators.bodies import AMOUNTS
 from leyden.harness.steps import Step
 
 
-def list_scenarios() -> Iterator[Scenario]:
+def list_scenarios() -> Scenarios:
     """Pages and filters, API keys of two projects, and Idempotency-Keys."""
+    found: Scenarios = {}
     created: list[Step] = []
     for n, (amount, internal_id) in enumerate(zip(AMOUNTS[:6], ("a", "a", "b", None, "", "b"), strict=True), 1):
         created += [charge(f"c{n}", amount=amount, internalId=internal_id), advance(700)]
@@ -31,80 +30,62 @@ def list_scenarios() -> Iterator[Scenario]:
         reads.append({"do": "list", "of": "children", "static": "s1", "query": query})
     reads.append({"do": "list", "of": "charges", "query": {"limit": 3}, "between": charge("c11")})
     reads += [{"do": "list", "of": "statics", "query": query} for query in ({}, {"limit": 1}, {"status": "active"})]
-    yield "lists", [*created, *reads]
+    found["lists"] = [*created, *reads]
     by_second: Step = {"by": "second"}
-    yield (
-        "two projects",
-        [
-            charge("c1"),
-            {**charge("c2"), **by_second},
-            static("s1"),
-            {**static("s2"), **by_second},
-            *(
-                Step({"do": "get", "what": what, "by": by})
-                for what in ("c1", "c2", "s1", "s2")
-                for by in ("own", "second")
-            ),
-            {**change("s1", {"description": "mine"}), **by_second},
-            change("s2", {"description": "mine"}),
-            pay("p1", "c2"),
-            {"do": "wallet"},
-            {"do": "wallet", **by_second},
-            {"do": "list", "of": "charges", "query": {}},
-            {"do": "list", "of": "statics", "query": {}, **by_second},
-        ],
-    )
+    found["two projects"] = [
+        charge("c1"),
+        {**charge("c2"), **by_second},
+        static("s1"),
+        {**static("s2"), **by_second},
+        *(Step({"do": "get", "what": what, "by": by}) for what in ("c1", "c2", "s1", "s2") for by in ("own", "second")),
+        {**change("s1", {"description": "mine"}), **by_second},
+        change("s2", {"description": "mine"}),
+        pay("p1", "c2"),
+        {"do": "wallet"},
+        {"do": "wallet", **by_second},
+        {"do": "list", "of": "charges", "query": {}},
+        {"do": "list", "of": "statics", "query": {}, **by_second},
+    ]
     tea, other = charge("c1"), charge("c2", amount="1001")
     tips = static("s1", minAmount="2000", maxAmount="1000")
     for at in (DAY_MS - 1, DAY_MS, DAY_MS + 1):
         keyed: Step = {"idempotency_key": "k1"}
-        yield (
-            f"the same Idempotency-Key {at} ms later",
-            [
-                {**tea, **keyed},
-                {**tea, **keyed, "as": "c3"},
-                {**other, **keyed},
-                {**charge("c4"), **keyed, **by_second},
-                {**static("s2"), **keyed},
-                advance(at),
-                {**tea, **keyed, "as": "c5"},
-                {**other, **keyed, "as": "c6"},
-            ],
-        )
-    yield (
-        "Idempotency-Keys and errors",
-        [
-            {**charge("c1", amount="1"), "idempotency_key": "k1"},
-            {**tea, "idempotency_key": "k1"},
-            {**tips, "idempotency_key": "k2"},
-            {**tips, "idempotency_key": "k2"},
-            {**static("s3"), "idempotency_key": "k2"},
-            *(
-                Step({**charge(f"c{n}"), "idempotency_key": key})
-                for n, key in enumerate(("", "x" * 255, "x" * 256, "a b"), 5)
-            ),
-        ],
-    )
+        found[f"the same Idempotency-Key {at} ms later"] = [
+            {**tea, **keyed},
+            {**tea, **keyed, "as": "c3"},
+            {**other, **keyed},
+            {**charge("c4"), **keyed, **by_second},
+            {**static("s2"), **keyed},
+            advance(at),
+            {**tea, **keyed, "as": "c5"},
+            {**other, **keyed, "as": "c6"},
+        ]
+    found["Idempotency-Keys and errors"] = [
+        {**charge("c1", amount="1"), "idempotency_key": "k1"},
+        {**tea, "idempotency_key": "k1"},
+        {**tips, "idempotency_key": "k2"},
+        {**tips, "idempotency_key": "k2"},
+        {**static("s3"), "idempotency_key": "k2"},
+        *(
+            Step({**charge(f"c{n}"), "idempotency_key": key})
+            for n, key in enumerate(("", "x" * 255, "x" * 256, "a b"), 5)
+        ),
+    ]
     again: Step = {**tea, "idempotency_key": "k1", "body": dict(reversed(tea["body"].items()))}
     other_key: Step = {**charge("c3"), "idempotency_key": "k2"}
-    yield (
-        "the same members in another order, with another Idempotency-Key between",
-        [
-            {**tea, "idempotency_key": "k1"},
-            again,
-            advance(DAY_MS - 1),
-            other_key,
-            again,
-            advance(1),
-            {**again, "as": "c4"},
-            other_key,
-        ],
-    )
-    yield (
-        "more than a page",
-        [
-            *(charge(f"c{n}", callbackUrl="-") for n in range(101)),
-            {"do": "list", "of": "charges", "query": {}},
-            {"do": "list", "of": "charges", "query": {"limit": 101}},
-        ],
-    )
+    found["the same members in another order, with another Idempotency-Key between"] = [
+        {**tea, "idempotency_key": "k1"},
+        again,
+        advance(DAY_MS - 1),
+        other_key,
+        again,
+        advance(1),
+        {**again, "as": "c4"},
+        other_key,
+    ]
+    found["more than a page"] = [
+        *(charge(f"c{n}", callbackUrl="-") for n in range(101)),
+        {"do": "list", "of": "charges", "query": {}},
+        {"do": "list", "of": "charges", "query": {"limit": 101}},
+    ]
+    return found

@@ -1,4 +1,4 @@
-"""Scenarios of the conformance run: named lists of steps, and the functions that make the steps."""
+"""Scenarios of the conformance run: lists of steps by their names, and the functions that make the steps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from leyden.harness.steps import Step
 
-Scenario = tuple[str, list[Step]]
+Scenarios = dict[str, list[Step]]
 
 URL = "http://r1.inbox.localhost/hook"
 DAY_MS = 86_400_000
