@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import getmembers, isfunction
+from types import ModuleType
 from typing import Any, TypedDict
 
 # `do` names the executor, whose docstring says which of the other members the step has. `as` is the label of what the
@@ -41,3 +44,17 @@ Step = TypedDict(
     },
     total=False,
 )
+
+
+class StepImpossible(LookupError):
+    """What a step refers to does not exist, or the target cannot do it; the step had no effect."""
+
+
+def public_functions(*modules: ModuleType) -> dict[str, Callable[..., Any]]:
+    """The functions of modules, except those that begin with `_`, by name without a `_` at its end."""
+    return {
+        name.rstrip("_"): function
+        for module in modules
+        for name, function in getmembers(module, isfunction)
+        if function.__module__ == module.__name__ and not name.startswith("_")
+    }

@@ -15,6 +15,7 @@ from leyden.harness.engines.random_walk import random_walk
 from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.runs.cases import Case, play, spec_hash
 from leyden.harness.targets.served import ExternalService, ServedLeyden, TargetError
+from leyden.harness.targets.target import InProcess
 from leyden.world.config import packaged_contract
 from leyden.world.merged_openapi import CONTROL_OPERATIONS, merged
 from tests.support.served import Client, served_leyden
@@ -152,8 +153,8 @@ def test_schemathesis_finds_no_violation_and_reaches_every_charge_state(monkeypa
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 1)
     monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 50)
     wanted, reached = {"pending", "completed", "expired", "error"}, set()
-    for part in schemathesis_engine.run_schemathesis(CampaignConfig(examples=5_000, seed=4)):
-        assert part.found is None, (part.name, part.found)
+    for part in schemathesis_engine.run_schemathesis(CampaignConfig(examples=5_000, seed=4), InProcess()):
+        assert part.violation is None, (part.case.name, part.violation)
         reached |= {item[-1] for item in part.reached if item[0] == "row"}
         if wanted <= reached:
             return
@@ -165,9 +166,9 @@ def test_schemathesis_checks_the_invariants_over_http_too(monkeypatch: pytest.Mo
     monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 20)
     with served_leyden(*FROZEN) as client:
         config = CampaignConfig(examples=1, seed=4, make=lambda: ServedLeyden(client.url, second_api_key="second"))
-        parts = list(schemathesis_engine.run_schemathesis(config))
-    assert [part.found for part in parts if part.found is not None] == []
-    assert sum(part.cases for part in parts) > 50
+        parts = list(schemathesis_engine.run_schemathesis(config, config.make()))
+    assert [part.violation for part in parts if part.violation is not None] == []
+    assert sum(part.done for part in parts) > 50
     assert {"pending"} < {item[-1] for item in parts[-1].reached if item[0] == "row"}
     assert not parts[-1].unchecked
 
@@ -196,10 +197,9 @@ def test_schemathesis_finds_a_violation_over_http(monkeypatch: pytest.MonkeyPatc
         # The service does not have the overlay `strict`.
         target = ExternalService(client.url, "leyden")
         target.controlled = True
-        for part in schemathesis_engine.run_schemathesis(
-            CampaignConfig(examples=5_000, seed=2, overlays=("strict",), make=lambda: target)
-        ):
-            if part.found is not None:
+        config = CampaignConfig(examples=5_000, seed=2, overlays=("strict",))
+        for part in schemathesis_engine.run_schemathesis(config, target):
+            if part.violation is not None:
                 return
     pytest.fail("that unknown fields are accepted was not found")
 
@@ -215,9 +215,9 @@ def test_the_invariants_find_what_schemathesis_does_not(monkeypatch: pytest.Monk
     monkeypatch.setattr("leyden.server.charges.charges.charge_resource", resource)
     monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 10)
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 10)
-    for part in schemathesis_engine.run_schemathesis(CampaignConfig(examples=100, seed=2)):
-        if part.found is not None:
-            assert part.found.case.expectation is not None
-            assert part.found.case.expectation["check"] == "echo"
+    for part in schemathesis_engine.run_schemathesis(CampaignConfig(examples=100, seed=2), InProcess()):
+        if part.violation is not None:
+            assert part.case.expectation is not None
+            assert part.case.expectation["check"] == "echo"
             return
     pytest.fail("that descriptions are cut was not found")

@@ -76,10 +76,8 @@ class Invariants:
         """A created resource has the submitted values, and its request was valid."""
         body = json.loads(sent)
         model = Model(self._interpretation, instant(data["createdAt"]), lambda delivery, number, low, high: low)
-        if operation == "createCharge":
-            expected_one = model.create_charge("c1", "default", body, None)
-        else:
-            expected_one = model.create_static("s1", "default", body, None)
+        kind = "charge" if operation == "createCharge" else "static"
+        expected_one = model.create(kind, "c1", "default", body, None)
         record = expected_one.record
         if not isinstance(record, Charge | StaticCharge):
             expected = f"{expected_one.status} {expected_one.code}"

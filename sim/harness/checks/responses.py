@@ -14,6 +14,7 @@ from typing import Any
 from standardwebhooks.webhooks import Webhook
 
 from leyden.harness.checks.violations import ContractViolation, difference
+from leyden.harness.model.faults import COPYING
 from leyden.harness.model.records import Attempt, Charge, Delivery, ReceivedRequest, StaticCharge
 from leyden.harness.model.rules import iso
 from leyden.harness.targets.target import Response
@@ -26,6 +27,13 @@ FEATURES = frozenset({8, 14, 17})
 FINAL_CLTV = 80
 
 
+def status(response: Response, wanted: int, check: str, rule_id: str, where: str) -> None:
+    """The status of a response is `wanted`; otherwise the beginning of its body is reported."""
+    if response.status != wanted:
+        observed = f"{response.status} {response.body[:300].decode('utf-8', 'replace')}"
+        raise ContractViolation(check, rule_id, f"{where}: status", wanted, observed)
+
+
 def media(response: Response, wanted: str, where: str) -> None:
     """The media type of a response is `wanted`."""
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -34,25 +42,21 @@ def media(response: Response, wanted: str, where: str) -> None:
         raise ContractViolation(check, "DECISIONS errors", f"{where}: content-type", wanted, kind)
 
 
-def problem(response: Response, status: int, code: str, rule_id: str, where: str) -> dict[str, Any]:
+def problem(response: Response, wanted: int, code: str, rule_id: str, where: str) -> dict[str, Any]:
     """An error response: its status, and a problem document that agrees with it [errors]. Returns the document."""
-    if response.status != status:
-        observed = f"{response.status} {response.body[:200].decode('utf-8', 'replace')}"
-        raise ContractViolation("errors_are_problems", rule_id, f"{where}: status", status, observed)
+    status(response, wanted, "errors_are_problems", rule_id, where)
     media(response, "application/problem+json", where)
     body = response.json
     if not isinstance(body, dict) or set(body) != set(_PROBLEM):
         raise ContractViolation("errors_are_problems", "DECISIONS errors", f"{where}: members", sorted(_PROBLEM), body)
     expected: dict[str, Any] = {
         "type": f"urn:leyden:problem:{body['code']}",
-        "status": status,
+        "status": wanted,
         "success": False,
         "message": body["detail"],
         "code": code or body["code"],
     }
-    found = {name: body[name] for name in expected}
-    if found != expected or body["success"] is not False:
-        raise ContractViolation("errors_are_problems", rule_id, f"{where}: problem", *difference(expected, found))
+    same(expected, {name: body[name] for name in expected}, "errors_are_problems", rule_id, f"{where}: problem")
     texts_valid = all(isinstance(body[name], str) and body[name] for name in ("title", "detail", "code", "request_id"))
     errors_valid = isinstance(body["errors"], list) and all(
         isinstance(one, dict)
@@ -60,30 +64,22 @@ def problem(response: Response, status: int, code: str, rule_id: str, where: str
         and all(isinstance(text, str) for text in one.values())
         for one in body["errors"]
     )
-    if not texts_valid or not errors_valid or (status == 400 and not body["errors"]):
+    if not texts_valid or not errors_valid or (wanted == 400 and not body["errors"]):
+        expected_members = "texts and a list of errors with pointers"
+        raise ContractViolation("errors_are_problems", "DECISIONS errors", f"{where}: members", expected_members, body)
+    if (wanted == 401 and not response.headers.get("www-authenticate")) or (
+        wanted == 429 and not response.headers.get("retry-after", "").isdigit()
+    ):
+        name = "WWW-Authenticate, a challenge" if wanted == 401 else "Retry-After, in seconds"
         raise ContractViolation(
-            "errors_are_problems",
-            "DECISIONS errors",
-            f"{where}: members",
-            "texts and a list of errors with pointers",
-            body,
-        )
-    if status == 401 and not response.headers.get("www-authenticate"):
-        raise ContractViolation(
-            "errors_are_problems", "DECISIONS statuses", f"{where}: WWW-Authenticate", "a challenge", None
-        )
-    if status == 429 and not response.headers.get("retry-after", "").isdigit():
-        raise ContractViolation(
-            "errors_are_problems", "DECISIONS statuses", f"{where}: Retry-After", "seconds", response.headers
+            "errors_are_problems", "DECISIONS statuses", f"{where}: headers", name, response.headers
         )
     return body
 
 
 def success(response: Response, rule_id: str, where: str) -> Any:
     """A 200 with the envelope [envelope]. Returns its `data`."""
-    if response.status != 200:
-        observed = f"{response.status} {response.body[:300].decode('utf-8', 'replace')}"
-        raise ContractViolation("lifecycle", rule_id, f"{where}: status", 200, observed)
+    status(response, 200, "lifecycle", rule_id, where)
     media(response, "application/json", where)
     body = response.json
     members = {"success", "message", "data"} | ({"next"} if where.startswith("list") else set())
@@ -92,6 +88,20 @@ def success(response: Response, rule_id: str, where: str) -> Any:
     if not isinstance(body["message"], str) or not body["message"]:
         raise ContractViolation("echo", "DECISIONS envelope", f"{where}: message", "a non-empty text", body["message"])
     return body["data"]
+
+
+def wallet_response(response: Response, error: bool, where: str) -> dict[str, Any] | None:
+    """A response of LNURL: its status is always 200. Returns its body, or None for a status ERROR that is expected."""
+    rule_id = "DECISIONS lnurl-pay"
+    status(response, 200, "errors_are_problems", rule_id, where)
+    media(response, "application/json", where)
+    body = response.json
+    observed = isinstance(body, dict) and body.get("status") == "ERROR"
+    if observed != error:
+        raise ContractViolation("lifecycle", rule_id, where, "status ERROR" if error else "no status ERROR", body)
+    if error and (set(body) != {"status", "reason"} or not isinstance(body["reason"], str) or not body["reason"]):
+        raise ContractViolation("errors_are_problems", rule_id, where, "the members status and reason", body)
+    return None if error else body
 
 
 def same(expected: Any, observed: Any, check: str, rule_id: str, where: str) -> None:
@@ -158,8 +168,7 @@ def invoice(charge: Charge, request: Any, node: bytes | None, hashes: Mapping[st
         "features": found.features,
         "payee": found.payee,
     }
-    if expected != observed:
-        raise ContractViolation("invoice_agrees", rule_id, f"{where}: invoice", *difference(expected, observed))
+    same(expected, observed, "invoice_agrees", rule_id, f"{where}: invoice")
     if request != request.lower() or not request.startswith("lnbcrt"):
         raise ContractViolation("invoice_agrees", rule_id, f"{where}: invoice", "lnbcrt in lower case", request)
     if found.payment_hash.hex() in hashes:
@@ -235,8 +244,7 @@ def headers(observed: Mapping[str, str], delivery: Delivery, attempt: Attempt, b
     }
     lower = {name.lower(): value for name, value in observed.items()}
     found = {name: lower.get(name) for name in wanted}
-    if found != wanted:
-        raise ContractViolation("callback_contract", "DECISIONS callback-signature", where, *difference(wanted, found))
+    same(wanted, found, "callback_contract", "DECISIONS callback-signature", where)
 
 
 def received_request(request: Mapping[str, Any], wanted: ReceivedRequest, where: str) -> None:
@@ -245,14 +253,10 @@ def received_request(request: Mapping[str, Any], wanted: ReceivedRequest, where:
     attempt = delivery.attempts[wanted.number - 1]
     expected = {"at": iso(wanted.at), "url": delivery.url}
     observed = {"at": request["at"], "url": request["url"]}
-    if expected != observed:
-        raise ContractViolation("callback_contract", "DECISIONS callback-delivery", where, expected, observed)
-    if wanted.fault is not None and wanted.fault not in {"duplicate", "duplicate_new_id", "simultaneous", "redeliver"}:
+    same(expected, observed, "callback_contract", "DECISIONS callback-delivery", where)
+    if wanted.fault is not None and wanted.fault not in COPYING:
         return
-    if request["body"] != delivery.text:
-        raise ContractViolation(
-            "callback_contract", "DECISIONS callback-body", f"{where}: body", delivery.text, request["body"]
-        )
+    same(delivery.text, request["body"], "callback_contract", "DECISIONS callback-body", f"{where}: body")
     if wanted.copy:
         other = request["headers"].get("webhook-id") != delivery.id
         if other != wanted.new_id:

@@ -33,14 +33,14 @@ class ContractViolation(LeydenError):
         self.observed = observed
         super().__init__(f"{where}: expected {one_line(expected)}, observed {one_line(observed)} ({rule_id})")
 
-    def as_dict(self) -> dict[str, str]:
-        """The violation as texts, for the `expectation` of a case."""
+    def as_dict(self, limit: int = 300) -> dict[str, str]:
+        """The violation as texts of at most `limit` characters, for the `expectation` of a case."""
         return {
             "check": self.check,
             "ruleId": self.rule_id,
             "where": self.where,
-            "expected": one_line(self.expected),
-            "observed": one_line(self.observed),
+            "expected": one_line(self.expected, limit),
+            "observed": one_line(self.observed, limit),
         }
 
 

@@ -35,12 +35,21 @@ def run_campaign(
     report = CampaignReport()
     at = now()
     ends_at = None if config.seconds is None else at + round(1_000 * config.seconds)
-    parts = {name: _ENGINES[name](config, report) for name in config.engines}
+    targets = {name: config.make() for name in config.engines}
+    parts = {name: _ENGINES[name](config, target) for name, target in targets.items()}
     spent_ms = {name: -1 if name == "conformance" else 0 for name in parts}
     while parts:
         name = min(parts, key=lambda one: spent_ms[one])
-        if next(parts[name], None) is None:
+        result = next(parts[name], None)
+        if result is None:
             del parts[name]
+        else:
+            report.coverage.add(name, result.case.name, result.reached, done=result.done, unchecked=result.unchecked)
+            if result.violation is not None:
+                # What Schemathesis finds has no steps.
+                shrinks = name != "schemathesis"
+                case = shrink(result.case, targets[name], result.violation)[0] if shrinks else result.case
+                report.add(FoundViolation(name, case))
         before, at = at, now()
         spent_ms[name] += at - before if name != "conformance" else 0
         progress(report)
@@ -49,61 +58,36 @@ def run_campaign(
     return report
 
 
-def _add(report: CampaignReport, engine: str, result: CaseResult, target: Target) -> None:
-    report.coverage.add(engine, result.case.name, result.reached, done=result.done, unchecked=result.unchecked)
-    if result.violation is not None:
-        small, _ = shrink(result.case, target, result.violation)
-        report.add(FoundViolation(engine, small))
+def _conformance(config: CampaignConfig, target: Target) -> Iterator[CaseResult]:
+    return run_conformance(target, _overlays(config, target), seed=config.seed + 1)
 
 
-def _conformance(config: CampaignConfig, report: CampaignReport) -> Iterator[bool]:
-    target = config.make()
-    for result in run_conformance(target, _overlays(config, target), seed=config.seed + 1):
-        _add(report, "conformance", result, target)
-        yield True
+def _random_walk(config: CampaignConfig, target: Target) -> Iterator[CaseResult]:
+    first = config.seed * 1_000_000
+    seeds = count(first) if config.examples is None else range(first, first + config.examples)
+    return (random_walk(seed & _LARGEST_SEED, target, overlays=_overlays(config, target)) for seed in seeds)
 
 
-def _random_walk(config: CampaignConfig, report: CampaignReport) -> Iterator[bool]:
-    target = config.make()
-    for seed in _seeds(config):
-        _add(report, "random-walk", random_walk(seed, target, overlays=_overlays(config, target)), target)
-        yield True
-
-
-def _state_machine(config: CampaignConfig, report: CampaignReport) -> Iterator[bool]:
+def _state_machine(config: CampaignConfig, target: Target) -> Iterator[CaseResult]:
     from leyden.harness.engines.state_machine import search
 
-    target = config.make()
-    left = config.examples
     for batch in count():
-        size = _BATCH if left is None else min(_BATCH, left)
-        if size == 0:
+        size = _BATCH if config.examples is None else min(_BATCH, config.examples - batch * _BATCH)
+        if size <= 0:
             return
-        found = search(config.seed * 1_000_003 + batch, size, config.make, overlays=_overlays(config, target))
-        name = f"state-machine batch {batch}"
-        report.coverage.add("state-machine", name, found.reached, done=found.done, unchecked=found.unchecked)
-        if found.violation is not None:
-            assert found.case is not None, "a state machine that has ended has recorded its steps"
-            small, _ = shrink(found.case, target, found.violation)
-            report.add(FoundViolation("state-machine", small))
-        left = None if left is None else left - size
-        yield True
+        yield search(config.seed * 1_000_003 + batch, size, config.make, overlays=_overlays(config, target))
 
 
-def _schemathesis(config: CampaignConfig, report: CampaignReport) -> Iterator[bool]:
+def _schemathesis(config: CampaignConfig, target: Target) -> Iterator[CaseResult]:
     from leyden.harness.engines.schemathesis_engine import run_schemathesis
 
-    for part in run_schemathesis(config):
-        report.coverage.add("schemathesis", part.name, part.reached, done=part.cases, unchecked=part.unchecked)
-        if part.found is not None:
-            report.add(part.found)
-        yield True
+    return run_schemathesis(config, target)
 
 
 # The packages that engines need besides those of the core.
 _PACKAGES = {"state-machine": "hypothesis", "schemathesis": "schemathesis"}
 
-_ENGINES: dict[str, Callable[[CampaignConfig, CampaignReport], Iterator[bool]]] = {
+_ENGINES: dict[str, Callable[[CampaignConfig, Target], Iterator[CaseResult]]] = {
     "conformance": _conformance,
     "random-walk": _random_walk,
     "state-machine": _state_machine,
@@ -114,12 +98,6 @@ _ENGINES: dict[str, Callable[[CampaignConfig, CampaignReport], Iterator[bool]]] 
 def _overlays(config: CampaignConfig, target: Target) -> tuple[str, ...] | None:
     """The overlays of the runs; None lets each run choose. A served target has those that it is served with."""
     return () if config.overlays is None and target.network else config.overlays
-
-
-def _seeds(config: CampaignConfig) -> Iterator[int]:
-    first = config.seed * 1_000_000
-    numbers = count(first) if config.examples is None else iter(range(first, first + config.examples))
-    return (number & _LARGEST_SEED for number in numbers)
 
 
 def split(config: CampaignConfig, workers: int) -> list[CampaignConfig]:

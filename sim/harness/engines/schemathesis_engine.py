@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, Verbosity, given, settings
+from hypothesis import given
 from hypothesis import seed as seeded
 from hypothesis.errors import Unsatisfiable
 from hypothesis.stateful import run_state_machine_as_test
@@ -18,11 +17,12 @@ from hypothesis.stateful import run_state_machine_as_test
 from leyden.harness.checks.invariants import Invariants
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.constants import NO_KEY
-from leyden.harness.engines.results import CampaignConfig, FoundViolation
+from leyden.harness.engines.results import CampaignConfig
+from leyden.harness.engines.state_machine import search_settings
 from leyden.harness.generators.generators import START_MS
 from leyden.harness.model.charges import CoverageItem
 from leyden.harness.model.rules import Interpretation
-from leyden.harness.runs.cases import Case
+from leyden.harness.runs.cases import Case, CaseResult
 from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, InProcess, Response, Target
 from leyden.world.config import packaged_contract
 from leyden.world.merged_openapi import merged
@@ -123,59 +123,37 @@ class _CurrentApp:
         sandbox.world.catch_up()
 
 
-@dataclass(frozen=True, slots=True)
-class SchemathesisPart:
-    """The result of one operation or of the links: the coverage so far, the number of cases, and the violation."""
+def run_schemathesis(config: CampaignConfig, service: Target) -> Iterator[CaseResult]:
+    """Test each operation, then the links, in rounds, until there were as many cases as `config.examples`.
 
-    name: str
-    reached: dict[CoverageItem, None]
-    cases: int
-    found: FoundViolation | None
-    unchecked: dict[str, None]
-
-
-def run_schemathesis(config: CampaignConfig) -> Iterator[SchemathesisPart]:
-    """Test each operation, then the links, in rounds, until there were as many cases as `config.examples`."""
-    target = SchemathesisTarget(config.make(), config.overlays or ())
+    A result has the coverage so far and the number of checked responses. Its case has no steps: the requests are in the
+    text of the violation.
+    """
+    target = SchemathesisTarget(service, config.overlays or ())
     schema = target.schema()
     operations = [result.ok() for result in schema.get_all_operations()]
 
-    def part(name: str, test: Callable[[], None]) -> SchemathesisPart:
-        before = target.cases
-        found = _violation_of(target, test)
-        return SchemathesisPart(name, target.reached, target.cases - before, found, target.unchecked)
+    def part(name: str, test: Callable[[], None]) -> CaseResult:
+        before, violation = target.cases, None
+        target.begin()
+        try:
+            test()
+        except (AssertionError, BaseExceptionGroup) as error:
+            violation = _violation(error)
+        finally:
+            target.close()
+        expectation = None if violation is None else violation.as_dict(2_000)
+        case = Case((), overlays=target.overlays, name=f"schemathesis {name}", expectation=expectation)
+        done = target.cases - before
+        return CaseResult(case, violation, reached=target.reached, unchecked=target.unchecked, done=done)
 
     for number in count():
         if config.examples is not None and target.cases >= config.examples:
             return
         seed = config.seed * 1_000 + number
         for operation in operations:
-            yield part(f"schemathesis {operation.label}, seed {seed}", partial(_fuzz, operation, target, seed))
-        yield part(f"schemathesis links, seed {seed}", partial(_follow_links, schema, target, seed))
-
-
-def _violation_of(target: SchemathesisTarget, test: Callable[[], None]) -> FoundViolation | None:
-    target.begin()
-    try:
-        test()
-    except (AssertionError, BaseExceptionGroup) as error:
-        return _found(error, target.overlays)
-    finally:
-        target.close()
-    return None
-
-
-def _settings(examples: int, steps: int = 1) -> settings:
-    return settings(
-        max_examples=examples,
-        stateful_step_count=steps,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate, Phase.shrink],
-        verbosity=Verbosity.quiet,
-        suppress_health_check=list(HealthCheck),
-        print_blob=False,
-    )
+            yield part(f"{operation.label}, seed {seed}", partial(_fuzz, operation, target, seed))
+        yield part(f"links, seed {seed}", partial(_follow_links, schema, target, seed))
 
 
 def _fuzz(operation: Any, target: SchemathesisTarget, seed: int) -> None:
@@ -186,7 +164,7 @@ def _fuzz(operation: Any, target: SchemathesisTarget, seed: int) -> None:
     for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
 
         @seeded(seed)
-        @_settings(_EXAMPLES)
+        @search_settings(_EXAMPLES)
         @given(case=operation.as_strategy(generation_mode=mode))
         def one(case: Any) -> None:
             # If only the API key was left out, the key that is sent here makes the request valid again.
@@ -225,24 +203,16 @@ def _follow_links(schema: Any, target: SchemathesisTarget, seed: int) -> None:
                 recorder=self.recorder,
             )
 
-    run_state_machine_as_test(seeded(seed)(Links), settings=_settings(_SCENARIOS, _STEPS))
+    run_state_machine_as_test(seeded(seed)(Links), settings=search_settings(_SCENARIOS, steps=_STEPS))
 
 
-def _found(error: BaseException, overlays: Sequence[str]) -> FoundViolation:
-    """A failure as a violation. It has no steps: its requests are in the text that Schemathesis wrote."""
+def _violation(error: BaseException) -> ContractViolation:
+    """A failure as a violation: of an invariant, or of what Schemathesis itself requires."""
     first = error
     while isinstance(first, BaseExceptionGroup):
         first = first.exceptions[0]
     if isinstance(first.__cause__, ContractViolation):
-        expectation = first.__cause__.as_dict()
-    else:
-        expectation = {
-            "check": "errors_are_problems",
-            "ruleId": "Schemathesis: " + (getattr(first, "title", None) or type(first).__name__),
-            "where": str(getattr(first, "operation", "")),
-            "expected": "what the OpenAPI document declares",
-            "observed": str(first)[:2_000],
-        }
-    return FoundViolation(
-        "schemathesis", Case((), overlays=tuple(overlays), name="schemathesis", expectation=expectation)
-    )
+        return first.__cause__
+    rule_id = f"Schemathesis: {getattr(first, 'title', None) or type(first).__name__}"
+    where = str(getattr(first, "operation", ""))
+    return ContractViolation("errors_are_problems", rule_id, where, "what the OpenAPI document declares", str(first))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, Verbosity, settings
@@ -18,29 +18,13 @@ from leyden.harness.constants import OVERLAYS
 from leyden.harness.generators.choices import HashedChoices
 from leyden.harness.generators.generators import GENERATORS, STEPS, random_run_config
 from leyden.harness.generators.run_config import RunConfig, StepGenerator
-from leyden.harness.model.charges import CoverageItem
-from leyden.harness.runs.cases import Case, start_run
+from leyden.harness.runs.cases import Case, CaseResult, start_run
 from leyden.harness.runs.run import Run
 from leyden.harness.steps import Step
 from leyden.harness.targets.target import InProcess, Target
 
 _NUMBERS = st.integers(0, HashedChoices.SPAN - 1)
 _RARE = frozenset({"no_slot_left", "too_late", "exhausted", "stopped", "lost", "at_or_before_expiry"})
-
-
-@dataclass(slots=True)
-class SearchResult:
-    """The result of a search; `case` has the steps of the last run, which is the one with the violation.
-
-    `stop_early` ends the search at the first violation. Hypothesis by itself goes on for thousands of runs.
-    """
-
-    stop_early: bool = False
-    violation: ContractViolation | None = None
-    reached: dict[CoverageItem, None] = field(default_factory=dict)
-    unchecked: dict[str, None] = field(default_factory=dict)
-    case: Case | None = None
-    done: int = 0
 
 
 class SearchStopped(BaseException):
@@ -50,14 +34,17 @@ class SearchStopped(BaseException):
 def state_machine(
     make: Callable[[], Target] = InProcess,
     *,
-    result: SearchResult | None = None,
+    result: CaseResult | None = None,
     overlays: Sequence[str] | None = None,
+    stop_early: bool = False,
 ) -> type[RuleBasedStateMachine]:
-    """A state machine class; each run has a fresh target. Everything is recorded in `result`.
+    """A state machine class; each run has a fresh target. Everything is recorded in `result`, whose case is the last
+    run: the one with the violation.
 
-    With `overlays` None Hypothesis chooses one overlay or none for each run.
+    With `overlays` None Hypothesis chooses one overlay or none for each run. With `stop_early` the first violation ends
+    the search; Hypothesis by itself goes on for thousands of runs.
     """
-    recorded = result if result is not None else SearchResult()
+    recorded = result if result is not None else CaseResult(Case(()))
 
     class Machine(RuleBasedStateMachine):
         """One run."""
@@ -100,7 +87,7 @@ def state_machine(
                 action()
             except ContractViolation as error:
                 recorded.violation = error
-                if recorded.stop_early:
+                if stop_early:
                     raise SearchStopped from error
                 raise
 
@@ -108,11 +95,12 @@ def state_machine(
             config, run = self.config, self.run
             if config is None:
                 return
-            recorded.case = Case(
-                tuple(self.steps), 1, config.start_ms, config.overlays, config.disk, name="state-machine"
-            )
+            recorded.case = replace(
+                recorded.case,
+                steps=tuple(self.steps), seed=1, start_ms=config.start_ms, overlays=config.overlays, disk=config.disk,
+            )  # fmt: skip
             recorded.done += 0 if run is None else run.done
-            if run is None or (recorded.stop_early and recorded.violation is not None):
+            if run is None or (stop_early and recorded.violation is not None):
                 self.target.end()
                 return
             try:
@@ -137,12 +125,12 @@ def _rule(name: str, generator: StepGenerator) -> Any:
     return rule(number=_NUMBERS)(do)
 
 
-def search_settings(runs: int, *, shrinks: bool = True, derandomize: bool = False) -> settings:
-    """The Hypothesis settings for a search of so many runs."""
+def search_settings(runs: int, *, steps: int = STEPS, shrinks: bool = True, derandomize: bool = False) -> settings:
+    """The Hypothesis settings for a search of so many runs of at most so many steps."""
     phases = [Phase.generate, Phase.target, *([Phase.shrink] if shrinks else [])]
     return settings(
         max_examples=runs,
-        stateful_step_count=STEPS,
+        stateful_step_count=steps,
         deadline=None,
         database=None,
         derandomize=derandomize,
@@ -156,10 +144,10 @@ def search_settings(runs: int, *, shrinks: bool = True, derandomize: bool = Fals
 
 def search(
     seed: int, runs: int, make: Callable[[], Target] = InProcess, *, overlays: Sequence[str] | None = None
-) -> SearchResult:
+) -> CaseResult:
     """Let Hypothesis search from a seed, in so many runs, up to the first violation."""
-    result = SearchResult(stop_early=True)
-    machine = seeded(seed)(state_machine(make, result=result, overlays=overlays))
+    result = CaseResult(Case((), name=f"state-machine, seed {seed}"))
+    machine = seeded(seed)(state_machine(make, result=result, overlays=overlays, stop_early=True))
     with suppress(SearchStopped):
         run_state_machine_as_test(machine, settings=search_settings(runs, shrinks=False))
     return result

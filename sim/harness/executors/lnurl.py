@@ -6,37 +6,16 @@ from typing import Any
 from urllib.parse import quote
 
 from leyden.harness.checks import responses as checks
-from leyden.harness.checks.violations import ContractViolation
-from leyden.harness.model.model import ExpectedResponse
 from leyden.harness.model.records import Charge, StaticCharge
 from leyden.harness.session.session import Session
-from leyden.harness.steps import Step
-from leyden.harness.targets.target import Response
+from leyden.harness.steps import Step, StepImpossible
 
 
-def lnurl_response(expected: ExpectedResponse, response: Response, where: str) -> dict[str, Any] | None:
-    """Check a response of LNURL, whose status is always 200. Returns its body, or None for an expected ERROR."""
-    rule_id = "DECISIONS lnurl-pay"
-    if response.status != 200:
-        raise ContractViolation(
-            "errors_are_problems", rule_id, f"{where}: status", 200, f"{response.status} {response.body[:200]!r}"
-        )
-    checks.media(response, "application/json", where)
-    body = response.json
-    error = isinstance(body, dict) and body.get("status") == "ERROR"
-    if error != expected.lnurl_error:
-        text = "status ERROR" if expected.lnurl_error else "no status ERROR"
-        raise ContractViolation("lifecycle", rule_id, where, text, body)
-    if error and (set(body) != {"status", "reason"} or not isinstance(body["reason"], str) or not body["reason"]):
-        raise ContractViolation("errors_are_problems", rule_id, where, "the members status and reason", body)
-    return None if error else body
-
-
-def _terms(session: Session, static: StaticCharge, operation: str, path: str, where: str) -> bool:
-    expected_response = session.model.terms(static)
-    body = lnurl_response(expected_response, session.request(operation, path, key=None), where)
+def _terms(session: Session, static: StaticCharge, operation: str, path: str, where: str) -> None:
+    error = not session.model.ledger.can_issue_invoice(static)
+    body = checks.wallet_response(session.request(operation, path, key=None), error, where)
     if body is None:
-        return False
+        return
     expected = {
         "tag": "payRequest",
         "callback": f"{session.target.base_url}/lnurlp/{static.id}/invoice",
@@ -49,28 +28,22 @@ def _terms(session: Session, static: StaticCharge, operation: str, path: str, wh
         checks.metadata(body.get("metadata"), static, where)
         expected["metadata"] = static.metadata = body["metadata"]
     checks.same(expected, body, "echo", "DECISIONS lnurl-pay", where)
-    return True
 
 
-def terms(session: Session, step: Step) -> bool:
+def terms(session: Session, step: Step) -> None:
     """{"do": "terms", "static": "s1", "address"?: true}: a wallet reads the LNURL or the Lightning address."""
-    static = session.model.ledger.static_charges.get(step["static"])
-    if static is None:
-        return False
+    static = session.static(step["static"])
     operation, path = "getPayRequest", f"/lnurlp/{static.id}"
     if step.get("address"):
         if not static.identifier:
-            return False
+            raise StepImpossible("the Static Charge has no Lightning address")
         operation, path = "getLightningAddress", f"/.well-known/lnurlp/{static.identifier.partition('@')[0]}"
     _terms(session, static, operation, path, f"terms of {static.label}")
-    return True
 
 
-def invoice(session: Session, step: Step) -> bool:
+def invoice(session: Session, step: Step) -> None:
     """{"do": "invoice", "static": "s1", "as": "c2", "amount": "1000", "comment"?, "twice"?, "extra"?}."""
-    static = session.model.ledger.static_charges.get(step["static"])
-    if static is None:
-        return False
+    static = session.static(step["static"])
     where = f"invoice of {static.label}"
     if static.metadata is None:
         _terms(session, static, "getPayRequest", f"/lnurlp/{static.id}", where)
@@ -79,14 +52,12 @@ def invoice(session: Session, step: Step) -> bool:
     pairs += [("amount", amount)] if twice and amount is not None else []
     pairs += [("comment", comment)] if comment else []
     pairs += [("nonce", "1")] if step.get("extra") else []
-    expected_response = session.model.request_invoice(step["as"], static, amount, comment, twice and amount is not None)
+    charge = session.model.request_invoice(step["as"], static, amount, comment, twice and amount is not None)
     query = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in pairs)
     response = session.request("requestInvoice", f"/lnurlp/{static.id}/invoice{f'?{query}' if query else ''}", key=None)
-    body = lnurl_response(expected_response, response, where)
-    if body is None:
-        return True
-    charge = expected_response.record
-    assert isinstance(charge, Charge)
+    body = checks.wallet_response(response, charge is None, where)
+    if body is None or charge is None:
+        return
     _bind_child(session, charge, where)
     expected: dict[str, Any] = {
         "pr": charge.request,
@@ -97,7 +68,6 @@ def invoice(session: Session, step: Step) -> bool:
     if static.success_message:
         expected["successAction"] = {"tag": "message", "message": static.success_message}
     checks.same(expected, body, "invoice_agrees", "DECISIONS lnurl-pay", where)
-    return True
 
 
 def _bind_child(session: Session, charge: Charge, where: str) -> None:
@@ -111,20 +81,17 @@ def _bind_child(session: Session, charge: Charge, where: str) -> None:
     session.bind_charge(charge, data[0] if isinstance(data, list) and data else None, where)
 
 
-def verify(session: Session, step: Step) -> bool:
+def verify(session: Session, step: Step) -> None:
     """{"do": "verify", "charge": "c2", "static"?}: whether an invoice of LNURL was paid, with the preimage."""
-    charge = session.model.ledger.charges.get(step["charge"])
-    static = session.model.ledger.static_charges.get(step.get("static", "")) or (
-        None if charge is None else charge.parent
-    )
-    if charge is None or static is None:
-        return False
+    charge = session.charge(step["charge"])
+    static = session.static(step["static"]) if "static" in step else charge.parent
+    if static is None:
+        raise StepImpossible("the Charge belongs to no Static Charge")
     where = f"verify {charge.label} at {static.label}"
-    expected_response = ExpectedResponse(200, lnurl_error=charge.parent is not static)
     response = session.request("verifyPayment", f"/lnurlp/{static.id}/verify/{charge.payment_hash}", key=None)
-    body = lnurl_response(expected_response, response, where)
+    body = checks.wallet_response(response, charge.parent is not static, where)
     if body is None:
-        return True
+        return
     settled = charge.status == "completed"
     if settled and charge.preimage is None:
         checks.proof(body.get("preimage"), charge.payment_hash, where)
@@ -136,4 +103,3 @@ def verify(session: Session, step: Step) -> bool:
         "pr": charge.request,
     }
     checks.same(expected, body, "lifecycle", "DECISIONS lnurl-pay", where)
-    return True

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
 from leyden.harness.checks import responses as checks
 from leyden.harness.checks.violations import ContractViolation
-from leyden.harness.executors.lnurl import lnurl_response
 from leyden.harness.executors.world import restart
 from leyden.harness.model.model import ExpectedResponse
-from leyden.harness.model.records import Charge, StaticCharge
+from leyden.harness.model.records import Charge
 from leyden.harness.model.requests import ELSEWHERE, OddRequest, odd_request
 from leyden.harness.model.rules import instant
 from leyden.harness.session.observe import check_wallet
 from leyden.harness.session.session import Session, read_operation
-from leyden.harness.steps import Step
+from leyden.harness.steps import Step, StepImpossible
 from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, Response
 
 
@@ -25,45 +25,33 @@ def _project(step: Step) -> str:
     return SECOND_PROJECT if step.get("by") == "second" else PROJECT
 
 
-def _idempotency_header(step: Step) -> list[tuple[str, str]]:
-    return [("Idempotency-Key", step["idempotency_key"])] if "idempotency_key" in step else []
-
-
-def create_charge(session: Session, step: Step) -> bool:
+def create_charge(session: Session, step: Step) -> None:
     """{"do": "create_charge", "as": "c1", "body": {...}, "by"?: "second", "idempotency_key"?}."""
-    project, key = _project(step), step.get("idempotency_key")
-    limited = session.model.limited("createCharge")
-    expected_response = _too_many() if limited else session.model.create_charge(step["as"], project, step["body"], key)
-    response = session.request(
-        "createCharge", "/v0/charges", key=project, body=step["body"], headers=_idempotency_header(step)
-    )
+    _create(session, step, "charge", "createCharge", "/v0/charges")
+
+
+def create_static(session: Session, step: Step) -> None:
+    """{"do": "create_static", "as": "s1", "body": {...}, "by"?, "idempotency_key"?}."""
+    _create(session, step, "static", "createStaticCharge", "/v0/static-charges")
+
+
+def _create(session: Session, step: Step, kind: str, operation: str, path: str) -> None:
+    project, body, key = _project(step), step["body"], step.get("idempotency_key")
+    limited = session.model.limited(operation)
+    expected_response = _too_many() if limited else session.model.create(kind, step["as"], project, body, key)
+    headers = [] if key is None else [("Idempotency-Key", key)]
+    response = session.request(operation, path, key=project, body=body, headers=headers)
     where = f"create {step['as']}"
     data = session.check_response(expected_response, response, where)
     if isinstance(expected_response.record, Charge):
         session.bind_charge(expected_response.record, data, where)
-    return True
-
-
-def create_static(session: Session, step: Step) -> bool:
-    """{"do": "create_static", "as": "s1", "body": {...}, "by"?, "idempotency_key"?}."""
-    project, key = _project(step), step.get("idempotency_key")
-    limited = session.model.limited("createStaticCharge")
-    expected_response = _too_many() if limited else session.model.create_static(step["as"], project, step["body"], key)
-    response = session.request(
-        "createStaticCharge", "/v0/static-charges", key=project, body=step["body"], headers=_idempotency_header(step)
-    )
-    where = f"create {step['as']}"
-    data = session.check_response(expected_response, response, where)
-    if isinstance(expected_response.record, StaticCharge):
+    elif expected_response.record is not None:
         session.bind_static(expected_response.record, data, where)
-    return True
 
 
-def patch(session: Session, step: Step) -> bool:
+def patch(session: Session, step: Step) -> None:
     """{"do": "patch", "static": "s1", "body": {...}, "by"?}."""
-    static = session.model.ledger.static_charges.get(step["static"])
-    if static is None:
-        return False
+    static = session.static(step["static"])
     project = _project(step)
     limited = session.model.limited("updateStaticCharge")
     expected_response = _too_many() if limited else session.model.change_static(static, project, step["body"])
@@ -71,47 +59,28 @@ def patch(session: Session, step: Step) -> bool:
     data = session.check_response(expected_response, response, f"change {static.label}")
     if expected_response.record is not None:
         checks.same(static.resource(), data, "echo", "DECISIONS static-updates", f"change {static.label}")
-    return True
 
 
-def get(session: Session, step: Step) -> bool:
+def get(session: Session, step: Step) -> None:
     """{"do": "get", "what": "c1", "by"?}: read a resource; with the other project's API key it does not exist."""
-    ledger = session.model.ledger
-    resource: Charge | StaticCharge | None = ledger.charges.get(step["what"]) or ledger.static_charges.get(step["what"])
-    if resource is None:
-        return False
+    resource = session.resource(step["what"])
     if _project(step) == resource.project:
         session.check_resource(resource)
-        return True
+        return
     operation, path = read_operation(resource)
     response = session.request(operation, path, key=_project(step))
-    if response.status != 404:
-        raise ContractViolation(
-            "isolation", "DECISIONS statuses", f"{resource.label} with the other API key", 404, response.body.decode()
-        )
-    hidden = checks.problem(
-        response, 404, "not_found", "DECISIONS statuses", f"{resource.label} with the other API key"
-    )
-    unknown = session.request(operation, _other_id(path), key=_project(step))
-    missing = checks.problem(unknown, 404, "not_found", "DECISIONS statuses", f"an unknown id ({operation})")
+    rule_id, where = "DECISIONS statuses", f"{resource.label} with the other API key"
+    checks.status(response, 404, "isolation", rule_id, where)
+    hidden = checks.problem(response, 404, "not_found", rule_id, where)
+    unknown = session.request(operation, path[:-1] + ("0" if path[-1] != "0" else "1"), key=_project(step))
+    missing = checks.problem(unknown, 404, "not_found", rule_id, f"an unknown id ({operation})")
     for body in (hidden, missing):
         body.pop("request_id")
-    checks.same(
-        missing,
-        hidden,
-        "isolation",
-        "DECISIONS statuses",
-        f"{resource.label} with the other API key, compared with an unknown id",
-    )
+    checks.same(missing, hidden, "isolation", rule_id, f"{where}, compared with an unknown id")
     session.reached["policy", "isolation", operation] = None
-    return True
 
 
-def _other_id(text: str) -> str:
-    return text[:-1] + ("0" if text[-1] != "0" else "1")
-
-
-def list_all(session: Session, step: Step) -> bool:
+def list_(session: Session, step: Step) -> None:
     """{"do": "list", "of": "charges" | "statics" | "children", "static"?, "query": {...}, "by"?, "between"?}: read all
     pages. `between` is a step after the first page: it creates a Charge or restarts the service."""
     ledger, project = session.model.ledger, _project(step)
@@ -122,9 +91,9 @@ def list_all(session: Session, step: Step) -> bool:
         operation, path = ("listStaticCharges", "/v0/static-charges")
         resources = [one for one in ledger.static_charges.values() if one.project == project]
     elif step["of"] == "children":
-        static = ledger.static_charges.get(step.get("static", ""))
-        if static is None or static.project != project:
-            return False
+        static = session.static(step.get("static", ""))
+        if static.project != project:
+            raise StepImpossible("the Static Charge belongs to the other project")
         operation, path = ("listStaticChargeCharges", f"/v0/static-charges/{static.id}/charges")
         resources = [one for one in resources if one.parent is static]
     for name, value in query.items():
@@ -158,24 +127,23 @@ def list_all(session: Session, step: Step) -> bool:
         after = {"after": following}
         if first == 0 and "between" in step:
             # A new Charge comes before the first page and changes no other page; a cursor survives a restart.
-            (restart if step["between"]["do"] == "restart" else create_charge)(session, step["between"])
+            with suppress(StepImpossible):
+                (restart if step["between"]["do"] == "restart" else create_charge)(session, step["between"])
     session.reached["policy", "lists", operation] = None
-    return True
 
 
-def wallet(session: Session, step: Step) -> bool:
+def wallet(session: Session, step: Step) -> None:
     """{"do": "wallet", "by"?}: the balance is the sum of the settled payments."""
     check_wallet(session, _project(step))
-    return True
 
 
-def send_odd_request(session: Session, step: Step) -> bool:
+def odd(session: Session, step: Step) -> None:
     """{"do": "odd", "operation": "createCharge", "kind": "body-array"}: an invalid or unusual request."""
     one = odd_request(step["operation"], step["kind"])
     if step["kind"] == "too-many":
         if not session.target.controlled:
             session.unchecked["429: only the control plane can cause it"] = None
-            return False
+            raise StepImpossible("the target has no control plane")
         session.model.limits.append((step["operation"], 1))
         session.control_ok("POST", "/faults", {"kind": "rate_limit", "operation": step["operation"]})
     if one.status not in {401, 405, 413} and step["kind"] not in ELSEWHERE and session.model.limited(step["operation"]):
@@ -191,8 +159,8 @@ def send_odd_request(session: Session, step: Step) -> bool:
     session.reached["response", step["operation"], str(response.status)] = None
     session.reached["odd", step["operation"], step["kind"]] = None
     if one.wallet_error:
-        lnurl_response(ExpectedResponse(200, lnurl_error=True), response, where)
-        return True
+        checks.wallet_response(response, True, where)
+        return
     body = {} if one.status < 400 else checks.problem(response, one.status, one.code, rule_id, where)
     if one.status < 400:
         _check_valid(one, response, where)
@@ -206,7 +174,6 @@ def send_odd_request(session: Session, step: Step) -> bool:
         family = "401" if one.status == 401 else f"{one.status} {step['operation']}"
         text = {name: value for name, value in body.items() if name != "request_id"}
         checks.same(session.problems.setdefault(family, text), text, "isolation", rule_id, where)
-    return True
 
 
 def _check_valid(one: OddRequest, response: Response, where: str) -> None:

@@ -9,10 +9,10 @@ from leyden.harness.checks import responses as checks
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.callbacks import Receiver
 from leyden.harness.model.faults import HOLDING, Fault
-from leyden.harness.model.records import Charge, Payment
+from leyden.harness.model.records import Charge, Payment, StaticCharge
 from leyden.harness.model.rules import iso
 from leyden.harness.session.session import Session
-from leyden.harness.steps import Step
+from leyden.harness.steps import Step, StepImpossible
 from leyden.harness.targets.target import PROJECT
 
 
@@ -36,96 +36,77 @@ def _check_payment(payment: Payment, body: Any, where: str) -> None:
     checks.same(expected, observed, "lifecycle", "DECISIONS scripted-payments", where)
 
 
-def pay(session: Session, step: Step) -> bool:
+def pay(session: Session, step: Step) -> None:
     """{"do": "pay", "as": "p1", "charge": "c1", "outcome"?, "amount"?: msat, "delay"?: ms}."""
-    charge = session.model.ledger.charges.get(step["charge"])
-    if charge is None:
-        return False
+    charge = session.charge(step["charge"])
     outcome, amount, delay_ms = step.get("outcome", "settle"), step.get("amount"), step.get("delay", 0)
-    expected_response = session.model.pay(step["as"], charge, outcome, amount, delay_ms)
+    payment = session.model.pay(step["as"], charge, outcome, amount, delay_ms)
     fields: dict[str, Any] = {"request": charge.request, "outcome": outcome, "delay": delay_ms / 1_000}
     if amount is not None:
         fields["amount"] = str(amount)
     body = session.control_ok("POST", "/payments", fields)
-    assert isinstance(expected_response.record, Payment)
-    _check_payment(expected_response.record, body, f"payment {step['as']} of {charge.label}")
-    return True
+    _check_payment(payment, body, f"payment {step['as']} of {charge.label}")
 
 
-def settle(session: Session, step: Step) -> bool:
+def settle(session: Session, step: Step) -> None:
     """{"do": "settle", "payment": "p1"}: settle a held payment."""
-    return _resolve(session, step, "settle", session.model.ledger.settle_held)
+    _resolve(session, step, "settle", session.model.ledger.settle_held)
 
 
-def cancel(session: Session, step: Step) -> bool:
+def cancel(session: Session, step: Step) -> None:
     """{"do": "cancel", "payment": "p1"}: cancel a held payment at the receiver's node."""
-    return _resolve(session, step, "cancel", session.model.ledger.cancel_held)
+    _resolve(session, step, "cancel", session.model.ledger.cancel_held)
 
 
-def _resolve(session: Session, step: Step, how: str, resolve: Callable[[Payment], bool]) -> bool:
-    payment = session.model.ledger.payments.get(step["payment"])
-    if payment is None:
-        return False
+def _resolve(session: Session, step: Step, how: str, resolve: Callable[[Payment], bool]) -> None:
+    payment = session.payment(step["payment"])
     resolved = resolve(payment)
     response = session.control("POST", f"/payments/{payment.id}/{how}")
     where = f"{how} {payment.label}"
     if resolved:
-        if response.status != 200:
-            raise ContractViolation("lifecycle", "DECISIONS charge-error", where, 200, response.body.decode())
+        checks.status(response, 200, "lifecycle", "DECISIONS charge-error", where)
         _check_payment(payment, response.json, where)
     else:
         checks.problem(response, 409, "conflict", "DECISIONS scripted-payments", where)
-    return True
 
 
-def fail(session: Session, step: Step) -> bool:
+def fail(session: Session, step: Step) -> None:
     """{"do": "fail", "charge": "c1"}: the invoice fails at the node."""
-    charge = session.model.ledger.charges.get(step["charge"])
-    if charge is None or charge.project != PROJECT:
-        return False
+    charge = session.charge(step["charge"])
+    if charge.project != PROJECT:
+        raise StepImpossible("the Charge belongs to the second project")
     failed = session.model.ledger.fail(charge)
     response = session.control("POST", f"/charges/{charge.id}/fail", {})
     where = f"fail {charge.label}"
     if failed:
-        if response.status != 200:
-            raise ContractViolation(
-                "lifecycle", "Charge: pending, invoice_failed -> error", where, 200, response.body.decode()
-            )
+        checks.status(response, 200, "lifecycle", "Charge: pending, invoice_failed -> error", where)
         checks.same(charge.resource(), response.json, "lifecycle", "DECISIONS charge-error", where)
     else:
         checks.problem(response, 409, "conflict", "DECISIONS charge-terminal", where)
-    return True
 
 
-def advance(session: Session, step: Step) -> bool:
+def advance(session: Session, step: Step) -> None:
     """{"do": "advance", "by": ms} or {"do": "advance", "to": ["expiry" | "retry", "c1"], "offset": ms}."""
     when = session.model.now + step.get("by", 0)
     if "to" in step:
         kind, label = step["to"]
-        at = scheduled_time(session, kind, label)
-        if at is None:
-            return False
-        when = at + step.get("offset", 0)
+        when = _scheduled_time(session.resource(label), kind) + step.get("offset", 0)
     when = max(when, session.model.now)
     response = session.control_ok("POST", "/clock/advance", {"to": iso(when)})
-    if response["now"] != iso(when):
-        raise ContractViolation("lifecycle", "DECISIONS clock-range", "clock", iso(when), response["now"])
+    checks.same(iso(when), response["now"], "lifecycle", "DECISIONS clock-range", "clock")
     session.model.advance_to(when)
-    return True
 
 
-def scheduled_time(session: Session, kind: str, label: str) -> int | None:
-    """A scheduled time in ms: the expiry of a resource, or the next attempt of a delivery. None if there is none."""
-    ledger = session.model.ledger
-    resource = ledger.charges.get(label) or ledger.static_charges.get(label)
-    if resource is None:
-        return None
-    if kind == "expiry":
-        return resource.expires_at
-    return resource.delivery.due_at if isinstance(resource, Charge) and resource.delivery is not None else None
+def _scheduled_time(resource: Charge | StaticCharge, kind: str) -> int:
+    """A scheduled time in ms: the expiry of a resource, or the next attempt of a delivery."""
+    delivery = resource.delivery if isinstance(resource, Charge) else None
+    at = resource.expires_at if kind == "expiry" else None if delivery is None else delivery.due_at
+    if at is None:
+        raise StepImpossible(f"no {kind} is scheduled")
+    return at
 
 
-def receiver(session: Session, step: Step) -> bool:
+def receiver(session: Session, step: Step) -> None:
     """{"do": "receiver", "host": "r1.inbox", "answers"?: [...], "always"?: ...}."""
     host = step["host"]
     receivers = session.model.outbox.receivers
@@ -134,7 +115,6 @@ def receiver(session: Session, step: Step) -> bool:
     if earlier is not None:
         receivers[host].received = earlier.received
     _script(session, host)
-    return True
 
 
 def _script(session: Session, host: str) -> None:
@@ -142,7 +122,7 @@ def _script(session: Session, host: str) -> None:
     session.control_ok("PUT", f"/inboxes/{host}/script", {"answers": receiver.answers, "always": receiver.always})
 
 
-def fault(session: Session, step: Step) -> bool:
+def fault(session: Session, step: Step) -> None:
     """{"do": "fault", "kind": "drop", "charge"?, "event"?, "attempt"?, "count"?, "operation"?}."""
     kind, count = step["kind"], step.get("count", 1)
     fields: dict[str, Any] = {"kind": kind, "count": count}
@@ -151,21 +131,16 @@ def fault(session: Session, step: Step) -> bool:
         fields["operation"] = step.get("operation")
     else:
         if "charge" in step:
-            ledger = session.model.ledger
-            charge = ledger.charges.get(step["charge"]) or ledger.static_charges.get(step["charge"])
-            if charge is None:
-                return False
-            fields["chargeId"] = charge.id
+            fields["chargeId"] = session.resource(step["charge"]).id
         fields.update({name: step[name] for name in ("event", "attempt") if name in step})
         if kind in HOLDING:
             fields["attempt"] = 1  # a later attempt held cannot be distinguished from a longer backoff
         found = Fault(kind, count, step.get("event"), step.get("charge"), fields.get("attempt"))
         session.model.outbox.faults.injected.append(found)
     session.control_ok("POST", "/faults", {name: value for name, value in fields.items() if value is not None})
-    return True
 
 
-def rotate(session: Session, step: Step) -> bool:
+def rotate(session: Session, step: Step) -> None:
     """{"do": "rotate"}: rotate the webhook secret."""
     found = session.control_ok("POST", "/webhook-secret/rotate")
     known = [secret for secret, _ in session.model.secrets[PROJECT]]
@@ -175,17 +150,11 @@ def rotate(session: Session, step: Step) -> bool:
         )
     session.model.rotate(PROJECT, found["current"])
     observed = [one["secret"] for one in found["secrets"]]
-    checks.same(
-        session.model.signing_secrets(PROJECT),
-        observed,
-        "callback_contract",
-        "DECISIONS callback-signature",
-        "secrets that sign",
-    )
-    return True
+    expected = session.model.signing_secrets(PROJECT)
+    checks.same(expected, observed, "callback_contract", "DECISIONS callback-signature", "secrets that sign")
 
 
-def spare_key(session: Session, step: Step) -> bool:
+def spare_key(session: Session, step: Step) -> None:
     """{"do": "spare_key"}: create a second API key, use it and rotate it; the old one is then invalid."""
     rule_id, where = "DECISIONS api-keys", "the second API key"
     key = session.control_ok("POST", "/api-keys", {})["key"]
@@ -196,29 +165,27 @@ def spare_key(session: Session, step: Step) -> bool:
     )
     checks.success(session.request("getWallet", "/v0/wallet", key=other), rule_id, f"{where}, new")
     session.reached["policy", "keys", "rotated"] = None
-    return True
 
 
-def replay(session: Session, step: Step) -> bool:
+def replay(session: Session, step: Step) -> None:
     """{"do": "replay", "charge": "c1"}: send the delivery about a Charge again."""
-    charge = session.model.ledger.charges.get(step["charge"])
-    if charge is None or charge.delivery is None:
-        return False
+    charge = session.charge(step["charge"])
+    if charge.delivery is None:
+        raise StepImpossible("there is no delivery about the Charge")
     replayed = session.model.outbox.replay(charge.delivery)
     response = session.control("POST", f"/deliveries/{charge.delivery.id}/replay")
     where = f"replay of the delivery about {charge.label}"
-    if not replayed:
+    if replayed:
+        checks.status(response, 200, "callback_contract", "DECISIONS replay", where)
+    else:
         checks.problem(response, 409, "conflict", "DECISIONS replay", where)
-    elif response.status != 200:
-        raise ContractViolation("callback_contract", "DECISIONS replay", where, 200, response.body.decode())
     session.reached["policy", "replay", "sent again" if replayed else "in flight"] = None
-    return True
 
 
-def restart(session: Session, step: Step) -> bool:
+def restart(session: Session, step: Step) -> None:
     """{"do": "restart"}: stop the service and start it on its data."""
     if not session.disk or not session.target.restarts:
-        return False
+        raise StepImpossible("the target cannot be restarted")
     session.model.outbox.restart()
     session.model.ledger.restart()
     receivers = session.model.outbox.receivers
@@ -226,4 +193,3 @@ def restart(session: Session, step: Step) -> bool:
     session.target.restart(scripts)
     session.reached["policy", "restart", "resumed"] = None
     session.model.changed.update(dict.fromkeys(session.model.ledger.resources))
-    return True

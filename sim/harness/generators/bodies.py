@@ -6,6 +6,7 @@ from typing import Any
 
 from leyden.harness.generators.choices import Choices, one_in, pick
 from leyden.harness.model.rules import (
+    FIELDS,
     MAX_DESCRIPTION,
     MAX_EXPIRY_S,
     MAX_INTERNAL_ID,
@@ -138,17 +139,11 @@ _VALID: dict[str, list[Any]] = {
     "callbackUrl": list(VALID_URLS),
 }
 _LENGTHS = {"description": MAX_DESCRIPTION, "internalId": MAX_INTERNAL_ID, "successMessage": MAX_SUCCESS_MESSAGE}
-_FIELDS = {
-    "charge": ("amount", "description", "internalId", "callbackUrl", "expiresIn"),
-    "static": ("minAmount", "maxAmount", "description", "successMessage", "allowedSlots", "internalId", "callbackUrl",
-               "expiresIn", "identifier"),
-    "changes": ("minAmount", "maxAmount", "description", "successMessage", "allowedSlots", "internalId", "callbackUrl"),
-}  # fmt: skip
 
 
 def with_one_error(choices: Choices, body: Json, kind: str) -> Json:
     """The body with one field changed or removed. It may still be valid; the model decides."""
-    name = pick(choices, _FIELDS[kind])
+    name = pick(choices, FIELDS[kind])
     if one_in(choices, 5):
         return {one: value for one, value in body.items() if one != name}
     if one_in(choices, 8) and name in body:
@@ -165,7 +160,7 @@ def invalid_bodies(kind: str) -> list[tuple[str, Json]]:
         "changes": {},
     }
     found: list[tuple[str, Json]] = []
-    for name in _FIELDS[kind]:
+    for name in FIELDS[kind]:
         values: list[Any] = [*_INVALID.get(name, ()), None, ""]
         if name in _LENGTHS:
             most = _LENGTHS[name]

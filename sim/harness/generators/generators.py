@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from leyden.harness.generators import payments, requests, world
 from leyden.harness.generators.choices import Choices, one_in, pick
-from leyden.harness.generators.payments import PAYMENT_GENERATORS
-from leyden.harness.generators.requests import REQUEST_GENERATORS
 from leyden.harness.generators.run_config import RunConfig, StepGenerator
-from leyden.harness.generators.world import WORLD_GENERATORS
 from leyden.harness.model.model import Model
-from leyden.harness.steps import Step
+from leyden.harness.steps import Step, public_functions
 
 START_MS = 1_893_456_000_000  # 2030-01-01T00:00:00Z
 STEPS = 30  # of a run
 
-GENERATORS: Mapping[str, StepGenerator] = {**REQUEST_GENERATORS, **PAYMENT_GENERATORS, **WORLD_GENERATORS}
+GENERATORS: Mapping[str, StepGenerator] = public_functions(requests, payments, world)
 _ALWAYS = ("create_charge", "pay", "advance_to", "advance")
 # The subjects of runs, each with its generators; a generator that is named twice is chosen twice as often.
 SUBJECTS: dict[str, tuple[str, ...]] = {

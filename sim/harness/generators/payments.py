@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from leyden.harness.generators.choices import Choices, one_in, pick
-from leyden.harness.generators.run_config import RunConfig, StepGenerator, random_charge
+from leyden.harness.generators.run_config import RunConfig, random_charge
 from leyden.harness.model.model import Model
 from leyden.harness.model.records import Charge
 from leyden.harness.steps import Step
@@ -18,31 +16,41 @@ def _child(choices: Choices, model: Model) -> Charge | None:
     return pick(choices, among) if among else None
 
 
-def _pay(choices: Choices, model: Model, config: RunConfig) -> Step | None:
-    charge = random_charge(choices, model)
+def _payment(config: RunConfig, charge: Charge | None) -> Step | None:
     return None if charge is None else {"do": "pay", "as": config.label("p"), "charge": charge.label}
 
 
-def _pay_child(choices: Choices, model: Model, config: RunConfig) -> Step | None:
-    charge = _child(choices, model)
-    if charge is None:
-        return None
-    step: Step = {"do": "pay", "as": config.label("p"), "charge": charge.label}
-    return {**step, "delay": 1_000} if one_in(choices, 5) else step
+def _held(step: Step | None) -> Step | None:
+    return None if step is None else {**step, "outcome": "hold"}
 
 
-def _hold_child(choices: Choices, model: Model, config: RunConfig) -> Step | None:
-    charge = _child(choices, model)
-    if charge is None:
-        return None
-    return {"do": "pay", "as": config.label("p"), "charge": charge.label, "outcome": "hold"}
+def pay(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Pay an invoice in full."""
+    return _payment(config, random_charge(choices, model))
 
 
-def _pay_unusually(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def hold(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Pay an invoice; the receiver holds the payment."""
+    return _held(pay(choices, model, config))
+
+
+def pay_child(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Pay an invoice of a Static Charge, sometimes with a delay."""
+    step = _payment(config, _child(choices, model))
+    return {**step, "delay": 1_000} if step is not None and one_in(choices, 5) else step
+
+
+def hold_child(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Pay an invoice of a Static Charge; the receiver holds the payment."""
+    return _held(_payment(config, _child(choices, model)))
+
+
+def pay_unusually(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Pay with another amount, with a delay around the expiry, or so that the payment fails or is held."""
     charge = random_charge(choices, model)
-    if charge is None:
+    step = _payment(config, charge)
+    if charge is None or step is None:
         return None
-    step: Step = {"do": "pay", "as": config.label("p"), "charge": charge.label}
     amount_msat = charge.amount_msat
     match choices.below(5):
         case 0:
@@ -62,31 +70,15 @@ def _pay_unusually(choices: Choices, model: Model, config: RunConfig) -> Step | 
     return step
 
 
-def _hold(choices: Choices, model: Model, config: RunConfig) -> Step | None:
-    charge = random_charge(choices, model)
-    if charge is None:
-        return None
-    return {"do": "pay", "as": config.label("p"), "charge": charge.label, "outcome": "hold"}
-
-
-def _resolve(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def resolve(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Settle or cancel a payment, mostly a held one."""
     held = [one for one in model.ledger.payments.values() if one.status == "held"]
     among = held if held and not one_in(choices, 5) else list(model.ledger.payments.values())
     # A payment that is still in flight can be neither settled nor cancelled: the control plane refuses it.
     return {"do": pick(choices, ("settle", "cancel")), "payment": pick(choices, among).label} if among else None
 
 
-def _fail(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def fail(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Let an invoice fail at the node."""
     charge = random_charge(choices, model)
     return None if charge is None else {"do": "fail", "charge": charge.label}
-
-
-PAYMENT_GENERATORS: Mapping[str, StepGenerator] = {
-    "pay": _pay,
-    "pay_child": _pay_child,
-    "hold_child": _hold_child,
-    "pay_unusually": _pay_unusually,
-    "hold": _hold,
-    "resolve": _resolve,
-    "fail": _fail,
-}

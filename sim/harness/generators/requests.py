@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from leyden.harness.generators import bodies
 from leyden.harness.generators.choices import Choices, one_in, pick
 from leyden.harness.generators.run_config import (
     RunConfig,
-    StepGenerator,
     by_either_project,
     random_charge,
     random_static,
@@ -19,9 +17,10 @@ from leyden.harness.model.rules import iso
 from leyden.harness.steps import Step
 
 
-def _create_charge(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def create_charge(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Create a Charge; one time in eight with an invalid body."""
     if one_in(choices, 8):
-        return _invalid_charge(choices, model, config)
+        return invalid_charge(choices, model, config)
     if len(model.ledger.charges) > 12:
         return None
     return by_either_project(
@@ -29,20 +28,23 @@ def _create_charge(choices: Choices, model: Model, config: RunConfig) -> Step | 
     )
 
 
-def _short_charge(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def short_charge(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Create a Charge with a callback that expires soon."""
     body = {"amount": pick(choices, bodies.AMOUNTS), "description": "tea", "expiresIn": pick(choices, (1, 2, 60))}
     body["callbackUrl"] = bodies.URL.format(n=1 + choices.below(3))
     return {"do": "create_charge", "as": config.label("c"), "body": body} if len(model.ledger.charges) < 12 else None
 
 
-def _invalid_charge(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def invalid_charge(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Create a Charge with one field changed or removed."""
     body = bodies.with_one_error(choices, bodies.charge_body(choices), "charge")
     return {"do": "create_charge", "as": config.label("c"), "body": body}
 
 
-def _create_static(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def create_static(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Create a Static Charge; one time in eight with an invalid body."""
     if one_in(choices, 8):
-        return _invalid_static(choices, model, config)
+        return invalid_static(choices, model, config)
     if len(model.ledger.static_charges) > 5:
         return None
     return by_either_project(
@@ -50,7 +52,8 @@ def _create_static(choices: Choices, model: Model, config: RunConfig) -> Step | 
     )
 
 
-def _create_slots(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def create_slots(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Create a Static Charge with one or two slots."""
     if len(model.ledger.static_charges) > 3:
         return None
     body: dict[str, Any] = {"minAmount": "1000", "maxAmount": "2000", "description": "tickets"}
@@ -60,7 +63,8 @@ def _create_slots(choices: Choices, model: Model, config: RunConfig) -> Step | N
     return {"do": "create_static", "as": config.label("s"), "body": body}
 
 
-def _patch_slots(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def patch_slots(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Change the slots to about the number that is used."""
     static = random_static(choices, model)
     if static is None:
         return None
@@ -68,12 +72,14 @@ def _patch_slots(choices: Choices, model: Model, config: RunConfig) -> Step | No
     return {"do": "patch", "static": static.label, "body": {"allowedSlots": slots}}
 
 
-def _invalid_static(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def invalid_static(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Create a Static Charge with one field changed or removed."""
     body = bodies.with_one_error(choices, bodies.static_body(choices), "static")
     return {"do": "create_static", "as": config.label("s"), "body": body}
 
 
-def _patch(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def patch(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Change a Static Charge."""
     static = random_static(choices, model)
     if static is None:
         return None
@@ -83,12 +89,14 @@ def _patch(choices: Choices, model: Model, config: RunConfig) -> Step | None:
     return by_either_project(choices, {"do": "patch", "static": static.label, "body": body})
 
 
-def _get(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def get(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Read a resource."""
     resource = random_charge(choices, model) if choices.below(2) else random_static(choices, model)
     return None if resource is None else {"do": "get", "what": resource.label, "by": pick(choices, ("own", "second"))}
 
 
-def _list(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def list_(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Read a list, sometimes with filters around existing values."""
     query: dict[str, Any] = {}
     if choices.below(2):
         query["limit"] = 1 + choices.below(3)
@@ -119,16 +127,19 @@ def _list(choices: Choices, model: Model, config: RunConfig) -> Step | None:
     return by_either_project(choices, step)
 
 
-def _wallet(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def wallet(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Read the balance."""
     return by_either_project(choices, {"do": "wallet"})
 
 
-def _terms(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def terms(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Read an LNURL or a Lightning address."""
     static = random_static(choices, model)
     return None if static is None else {"do": "terms", "static": static.label, "address": bool(choices.below(2))}
 
 
-def _invoice(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def invoice(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Request an invoice, mostly with a valid amount."""
     static = random_static(choices, model)
     if static is None or len(model.ledger.charges) > 16:
         return None
@@ -157,7 +168,8 @@ def _invoice(choices: Choices, model: Model, config: RunConfig) -> Step | None:
     return step
 
 
-def _verify(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def verify(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Verify a payment by LNURL."""
     children = [one for one in model.ledger.charges.values() if one.parent or one_in(choices, 4)]
     if not children:
         return None
@@ -166,7 +178,8 @@ def _verify(choices: Choices, model: Model, config: RunConfig) -> Step | None:
     return {**step, "static": static.label} if static is not None and one_in(choices, 4) else step
 
 
-def _idempotent(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def idempotent(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Create a resource with one of a few Idempotency-Keys."""
     kind = "charge" if choices.below(3) else "static"
     tea = [{"amount": "1000", "description": "tea"}, {"description": "tea", "amount": "1000"}]
     tips = [{"minAmount": "1000", "maxAmount": "2000", "description": "tips"}]
@@ -181,7 +194,8 @@ def _idempotent(choices: Choices, model: Model, config: RunConfig) -> Step | Non
     return step
 
 
-def _repeat_idempotent(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def repeat_idempotent(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Repeat a request that had an Idempotency-Key."""
     if not config.idempotent_steps:
         return None
     step = pick(choices, config.idempotent_steps).copy()
@@ -189,23 +203,3 @@ def _repeat_idempotent(choices: Choices, model: Model, config: RunConfig) -> Ste
         step["by"] = "second"
     step["as"] = config.label(step["as"][0])
     return step
-
-
-REQUEST_GENERATORS: Mapping[str, StepGenerator] = {
-    "create_charge": _create_charge,
-    "short_charge": _short_charge,
-    "invalid_charge": _invalid_charge,
-    "create_static": _create_static,
-    "create_slots": _create_slots,
-    "patch_slots": _patch_slots,
-    "invalid_static": _invalid_static,
-    "patch": _patch,
-    "get": _get,
-    "list": _list,
-    "wallet": _wallet,
-    "terms": _terms,
-    "invoice": _invoice,
-    "verify": _verify,
-    "idempotent": _idempotent,
-    "repeat_idempotent": _repeat_idempotent,
-}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from leyden.harness.generators.choices import Choices, pick
-from leyden.harness.generators.run_config import RunConfig, StepGenerator
+from leyden.harness.generators.run_config import RunConfig
 from leyden.harness.model.faults import FAULTS, HOLDING
 from leyden.harness.model.model import Model
 from leyden.harness.model.requests import odd_request_names
@@ -17,12 +16,14 @@ HOSTS = ("r1.inbox", "r2.inbox", "r3.inbox")
 _ODD_REQUESTS = odd_request_names()
 
 
-def _advance(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def advance(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Advance the clock by a fixed span."""
     spans = (1, 999, 1_000, 5_000, 14_999, 15_000, 60_000, 600_000, 86_400_000, sum(BACKOFF_MS) * 13 // 10)
     return {"do": "advance", "by": pick(choices, spans)}
 
 
-def _advance_to(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def advance_to(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Advance the clock to about an expiry or a retry."""
     ahead = [("expiry", one.label) for one in model.ledger.charges.values() if one.expires_at > model.now]
     ahead += [
         ("expiry", one.label) for one in model.ledger.static_charges.values() if (one.expires_at or 0) > model.now
@@ -33,7 +34,8 @@ def _advance_to(choices: Choices, model: Model, config: RunConfig) -> Step | Non
     return {"do": "advance", "to": list(pick(choices, ahead)), "offset": pick(choices, (-1, 0, 0, 1))}
 
 
-def _advance_to_retention_end(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def advance_to_retention_end(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Advance the clock to about the end of the retention of a response or a secret."""
     ends = [at for at in model.retention_ends() if at > model.now]
     if not ends:
         return None
@@ -50,14 +52,16 @@ REPLIES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def _receiver(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def receiver(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Set the script of a receiver."""
     step: Step = {"do": "receiver", "host": pick(choices, HOSTS)}
     if choices.below(2):
         return {**step, "always": pick(choices, REPLIES)}
     return {**step, "answers": [pick(choices, REPLIES) for _ in range(1 + choices.below(3))]}
 
 
-def _fault(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def fault(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Inject a fault of the sender."""
     kind = pick(choices, FAULTS)
     step: Step = {"do": "fault", "kind": kind}
     if kind in HOLDING:
@@ -69,43 +73,34 @@ def _fault(choices: Choices, model: Model, config: RunConfig) -> Step | None:
     return step
 
 
-def _rate_limit(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def rate_limit(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Let requests be refused with 429."""
     operation = pick(choices, ("createCharge", "createStaticCharge", "updateStaticCharge"))
     return {"do": "fault", "kind": "rate_limit", "operation": operation, "count": 1 + choices.below(2)}
 
 
-def _rotate_secret(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def rotate_secret(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Rotate the webhook secret."""
     return {"do": "rotate"}
 
 
-def _rotate_key(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def rotate_key(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Create and rotate a second API key."""
     return {"do": "spare_key"}
 
 
-def _replay(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def replay(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Replay a delivery."""
     charges = [one.charge.label for one in model.outbox.deliveries]
     return {"do": "replay", "charge": pick(choices, charges)} if charges else None
 
 
-def _restart(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def restart(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Restart the service."""
     return {"do": "restart"}
 
 
-def _odd_request(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def odd_request(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+    """Send an odd request."""
     operation, kind = pick(choices, _ODD_REQUESTS)
     return {"do": "odd", "operation": operation, "kind": kind}
-
-
-WORLD_GENERATORS: Mapping[str, StepGenerator] = {
-    "advance": _advance,
-    "advance_to": _advance_to,
-    "advance_to_retention_end": _advance_to_retention_end,
-    "receiver": _receiver,
-    "fault": _fault,
-    "rate_limit": _rate_limit,
-    "rotate_secret": _rotate_secret,
-    "rotate_key": _rotate_key,
-    "replay": _replay,
-    "restart": _restart,
-    "odd_request": _odd_request,
-}

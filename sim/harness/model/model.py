@@ -19,13 +19,10 @@ from leyden.harness.model.rules import (
     MAX_COMMENT,
     RETENTION_MS,
     Interpretation,
-    changes_error,
-    charge_body_error,
+    body_error,
     has_decimal_point,
-    has_lone_surrogate,
     is_idempotency_key,
     number_or_none,
-    static_body_error,
 )
 from leyden.harness.model.timeline import Timeline
 
@@ -37,7 +34,7 @@ class ExpectedResponse:
     """The expected response: its status, the `code` of an error, and the `rule`, an entry of DECISIONS.md.
 
     `pointer` is the JSON pointer of the invalid field, which a 400 must name. `record` is what a 200 shows;
-    `lnurl_error` means the status ERROR of LNURL. `replays` is the exact body of an earlier response; `record_body`
+    `replays` is the exact body of an earlier response; `record_body`
     takes the body of this one.
     """
 
@@ -45,8 +42,7 @@ class ExpectedResponse:
     code: str = ""
     rule: str = ""
     pointer: str = ""
-    record: Charge | StaticCharge | Payment | None = None
-    lnurl_error: bool = False
+    record: Charge | StaticCharge | None = None
     replays: bytes | None = None
     record_body: Callable[[bytes], None] | None = None
 
@@ -90,12 +86,12 @@ class Model:
         return False
 
     def _idempotent(
-        self, project: str, operation: str, key: str | None, body: Body, respond: Callable[[], ExpectedResponse]
+        self, project: str, kind: str, key: str | None, body: Body, respond: Callable[[], ExpectedResponse]
     ) -> ExpectedResponse:
         """The earlier response to the same Idempotency-Key, or a new one, which is kept [idempotency]."""
         if key is None:
             return respond()
-        name, print_ = (project, operation, key), json.dumps(body, sort_keys=True)
+        name, print_ = (project, kind, key), json.dumps(body, sort_keys=True)
         known = self._responses.get(name)
         if known is not None and self.now < known[1] + RETENTION_MS:
             if known[0] != print_:
@@ -109,18 +105,23 @@ class Model:
         expected_response.record_body = record_body
         return expected_response
 
-    # Charges
-
-    def create_charge(self, label: str, project: str, body: Body, key: str | None) -> ExpectedResponse:
-        """POST /v0/charges with a valid API key, media type and JSON body."""
-        if key is not None and not is_idempotency_key(key):
-            return ExpectedResponse(400, "invalid_request", "idempotency")
-        error = ("", "statuses") if has_lone_surrogate(body) else charge_body_error(body, self.interpretation)
+    def _rejected(self, kind: str, body: Body) -> ExpectedResponse | None:
+        """The response to an invalid body, whatever the state is."""
+        error = body_error(kind, body, self.interpretation)
         if error is not None:
             return ExpectedResponse(400, "invalid_request", error[1], error[0] and f"/{error[0]}")
-        if has_decimal_point(body, ("expiresIn", "amount")):
-            return ExpectedResponse(409, "not_possible", "statuses")
-        return self._idempotent(project, "createCharge", key, body, lambda: self._new_charge(label, project, body))
+        return ExpectedResponse(409, "not_possible", "statuses") if has_decimal_point(kind, body) else None
+
+    def create(self, kind: str, label: str, project: str, body: Body, key: str | None) -> ExpectedResponse:
+        """POST /v0/charges (`kind` charge) or /v0/static-charges (static) with a valid API key and a JSON body."""
+        if key is not None and not is_idempotency_key(key):
+            return ExpectedResponse(400, "invalid_request", "idempotency")
+        create = self._new_charge if kind == "charge" else self._new_static
+        return self._rejected(kind, body) or self._idempotent(
+            project, kind, key, body, lambda: create(label, project, body)
+        )
+
+    # Charges
 
     def _new_charge(self, label: str, project: str, body: Body) -> ExpectedResponse:
         created_at = self.now // 1_000 * 1_000
@@ -139,19 +140,6 @@ class Model:
         return ExpectedResponse(200, rule="paths", record=charge)
 
     # Static Charges
-
-    def create_static(self, label: str, project: str, body: Body, key: str | None) -> ExpectedResponse:
-        """POST /v0/static-charges."""
-        if key is not None and not is_idempotency_key(key):
-            return ExpectedResponse(400, "invalid_request", "idempotency")
-        error = ("", "statuses") if has_lone_surrogate(body) else static_body_error(body, self.interpretation)
-        if error is not None:
-            return ExpectedResponse(400, "invalid_request", error[1], error[0] and f"/{error[0]}")
-        if has_decimal_point(body, ("expiresIn", "allowedSlots", "minAmount", "maxAmount")):
-            return ExpectedResponse(409, "not_possible", "statuses")
-        return self._idempotent(
-            project, "createStaticCharge", key, body, lambda: self._new_static(label, project, body)
-        )
 
     def _new_static(self, label: str, project: str, body: Body) -> ExpectedResponse:
         identifier = body.get("identifier") or None
@@ -189,11 +177,9 @@ class Model:
 
     def change_static(self, static: StaticCharge, project: str, body: Body) -> ExpectedResponse:
         """PATCH /v0/static-charges/{id} [static-updates]."""
-        error = ("", "statuses") if has_lone_surrogate(body) else changes_error(body, self.interpretation)
-        if error is not None:
-            return ExpectedResponse(400, "invalid_request", "static-updates", error[0] and f"/{error[0]}")
-        if has_decimal_point(body, ("allowedSlots", "minAmount", "maxAmount")):
-            return ExpectedResponse(409, "not_possible", "statuses")
+        rejected = self._rejected("changes", body)
+        if rejected is not None:
+            return rejected
         if static.project != project:
             return ExpectedResponse(404, "not_found", "statuses")
         if self.ledger.rejects_changes(static):
@@ -214,28 +200,22 @@ class Model:
 
     # LNURL
 
-    def terms(self, static: StaticCharge) -> ExpectedResponse:
-        """A wallet reads the LNURL [lnurl-pay]."""
-        if not self.ledger.can_issue_invoice(static):
-            return ExpectedResponse(200, rule="lnurl-pay", lnurl_error=True)
-        return ExpectedResponse(200, rule="lnurl-pay", record=static)
-
     def request_invoice(
         self, label: str, static: StaticCharge, amount: str | None, comment: str, twice: bool
-    ) -> ExpectedResponse:
-        """A wallet requests an invoice, which creates a Charge [lnurl-pay, child-charges]."""
+    ) -> Charge | None:
+        """A wallet requests an invoice, which creates a Charge [lnurl-pay, child-charges]. None is the status ERROR."""
         if not self.ledger.can_issue_invoice(static):
-            return ExpectedResponse(200, rule="lnurl-pay", lnurl_error=True)
+            return None
         digits = amount is not None and amount.isascii() and amount.isdigit() and amount[0] != "0"
         matches = digits and static.min_msat <= int((amount or "0")[:12]) <= static.max_msat
         if twice or not matches or len(comment) > MAX_COMMENT:
-            return ExpectedResponse(200, rule="lnurl-pay", lnurl_error=True)
+            return None
         created_at = self.now // 1_000 * 1_000
         seconds = LINK_EXPIRY_S
         if static.expires_at is not None:
             seconds = min(seconds, (static.expires_at - created_at) // 1_000)
         if seconds < 1:
-            return ExpectedResponse(200, rule="lnurl-pay", lnurl_error=True)
+            return None
         charge = Charge(
             label=label,
             project=static.project,
@@ -251,18 +231,18 @@ class Model:
         static.children.append(charge)
         self.ledger.open(charge)
         self._mark_changed(charge)
-        return ExpectedResponse(200, rule="child-charges", record=charge)
+        return charge
 
     # Payments, faults, time
 
-    def pay(self, label: str, charge: Charge, outcome: str, amount: int | None, delay_ms: int) -> ExpectedResponse:
+    def pay(self, label: str, charge: Charge, outcome: str, amount: int | None, delay_ms: int) -> Payment:
         """A payment of an invoice with this outcome [scripted-payments]."""
         invoiced = charge.amount_msat
         if amount is None:
             amount = invoiced - 1 if outcome == "underpay" else invoiced
         payment = Payment(label, charge, amount, outcome, self.now)
         self.ledger.send(payment, delay_ms)
-        return ExpectedResponse(200, rule="scripted-payments", record=payment)
+        return payment
 
     def advance_to(self, when_ms: int) -> None:
         """Advance the time; a time in the past changes nothing."""

@@ -138,79 +138,62 @@ def _address(value: Any, strict: bool) -> bool:
     return isinstance(value, str) and bool(_ADDRESS.fullmatch(value))
 
 
-def charge_body_error(body: Mapping[str, Any], interpretation: Interpretation) -> BodyError:
-    """The error in the body of a new Charge, for the status 400."""
-    known = ("amount", "description", "internalId", "callbackUrl", "expiresIn")
-    if interpretation.strict and (extra := next((name for name in body if name not in known), None)) is not None:
-        return extra, "request-bodies"
-    for name in ("amount", "description"):
-        if name not in body:
-            return name, "request-bodies"
-    return _field_error(body, interpretation, static=False, change=False)
-
-
-def static_body_error(body: Mapping[str, Any], interpretation: Interpretation) -> BodyError:
-    """The error in the body of a new Static Charge, for the status 400."""
-    known = (*_CHANGEABLE, "expiresIn", "identifier")
-    if interpretation.strict and (extra := next((name for name in body if name not in known), None)) is not None:
-        return extra, "request-bodies"
-    for name in ("minAmount", "maxAmount", "description"):
-        if name not in body:
-            return name, "request-bodies"
-    return _field_error(body, interpretation, static=True, change=False)
-
-
+# The known fields of each body; those of REQUIRED must be there.
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "charge": ("amount", "description", "internalId", "callbackUrl", "expiresIn"),
+    "static": ("minAmount", "maxAmount", "description", "successMessage", "allowedSlots", "internalId", "callbackUrl",
+               "expiresIn", "identifier"),
+    "changes": ("minAmount", "maxAmount", "description", "successMessage", "allowedSlots", "internalId", "callbackUrl"),
+}  # fmt: skip
+_REQUIRED = {"charge": ("amount", "description"), "static": ("minAmount", "maxAmount", "description"), "changes": ()}
 _CLEARABLE = frozenset({"successMessage", "allowedSlots", "internalId", "callbackUrl"})
-_CHANGEABLE = ("minAmount", "maxAmount", "description", "successMessage", "allowedSlots", "internalId", "callbackUrl")
 
 
-def changes_error(body: Mapping[str, Any], interpretation: Interpretation) -> BodyError:
-    """The error in changes to a Static Charge, for the status 400."""
-    if interpretation.strict and (extra := next((name for name in body if name not in _CHANGEABLE), None)) is not None:
+def body_error(kind: str, body: Mapping[str, Any], interpretation: Interpretation) -> BodyError:
+    """The error for the status 400 in the body of a new Charge (`kind` charge), of a new Static Charge (static), or of
+    changes to one (changes)."""
+    if has_lone_surrogate(body):
+        return "", "statuses"
+    if interpretation.strict and (extra := next((name for name in body if name not in FIELDS[kind]), None)) is not None:
         return extra, "request-bodies"
-    return _field_error(
-        {name: body[name] for name in _CHANGEABLE if name in body}, interpretation, static=True, change=True
-    )
+    for name in _REQUIRED[kind]:
+        if name not in body:
+            return name, "request-bodies"
+    errors = (_field_error(kind, name, body[name], interpretation) for name in body if name in FIELDS[kind])
+    return next(filter(None, errors), None)
 
 
-def _field_error(body: Mapping[str, Any], interpretation: Interpretation, *, static: bool, change: bool) -> BodyError:
-    strict = interpretation.strict
-    for name, value in body.items():
-        # In a change null clears a field, also with `strict`.
-        if change and value is None and name in _CLEARABLE:
-            continue
-        match name:
-            case "amount" if not static:
-                valid, rule = _amount(value, interpretation), "amounts"
-            case "minAmount" | "maxAmount" if static:
-                valid, rule = _amount(value, interpretation), "amounts"
-            case "description":
-                valid, rule = _text(value, MAX_DESCRIPTION), "description"
-            case "internalId":
-                valid, rule = _optional_text(value, MAX_INTERNAL_ID, strict), "text-lengths"
-            case "successMessage" if static:
-                valid, rule = _optional_text(value, MAX_SUCCESS_MESSAGE, strict), "text-lengths"
-            case "callbackUrl":
-                valid, rule = _url(value, strict), "callback-url"
-            case "expiresIn":
-                valid, rule = _optional_number(value, MAX_EXPIRY_S, interpretation), "expires-in"
-            case "allowedSlots" if static and change:
-                digits = isinstance(value, str) and value != "" and _optional_number(value, MAX_SLOTS, interpretation)
-                valid, rule = _number(value, 1 if strict else 0, MAX_SLOTS) or digits, "allowed-slots"
-            case "allowedSlots" if static:
-                valid, rule = _optional_number(value, MAX_SLOTS, interpretation), "allowed-slots"
-            case "identifier" if static:
-                valid, rule = _address(value, strict), "identifier"
-            case _:
-                continue
-        if not valid:
-            return name, rule
-    return None
+def _field_error(kind: str, name: str, value: Any, interpretation: Interpretation) -> BodyError:
+    strict, change = interpretation.strict, kind == "changes"
+    # In a change null clears a field, also with `strict`.
+    if change and value is None and name in _CLEARABLE:
+        return None
+    match name:
+        case "amount" | "minAmount" | "maxAmount":
+            valid, rule = _amount(value, interpretation), "amounts"
+        case "description":
+            valid, rule = _text(value, MAX_DESCRIPTION), "description"
+        case "internalId":
+            valid, rule = _optional_text(value, MAX_INTERNAL_ID, strict), "text-lengths"
+        case "successMessage":
+            valid, rule = _optional_text(value, MAX_SUCCESS_MESSAGE, strict), "text-lengths"
+        case "callbackUrl":
+            valid, rule = _url(value, strict), "callback-url"
+        case "expiresIn":
+            valid, rule = _optional_number(value, MAX_EXPIRY_S, interpretation), "expires-in"
+        case "allowedSlots" if change:
+            digits = isinstance(value, str) and value != "" and _optional_number(value, MAX_SLOTS, interpretation)
+            valid, rule = _number(value, 1 if strict else 0, MAX_SLOTS) or digits, "allowed-slots"
+        case "allowedSlots":
+            valid, rule = _optional_number(value, MAX_SLOTS, interpretation), "allowed-slots"
+        case _:
+            valid, rule = _address(value, strict), "identifier"
+    return None if valid else (name, rule)
 
 
-def has_decimal_point(body: Mapping[str, Any], names: tuple[str, ...]) -> bool:
-    """Whether one of these fields has a decimal point, which is a 409 [statuses]."""
-    return any(type(body.get(name)) is float for name in names)
+def has_decimal_point(kind: str, body: Mapping[str, Any]) -> bool:
+    """Whether a number in a body without errors has a decimal point, which is a 409 [statuses]."""
+    return any(type(body.get(name)) is float for name in FIELDS[kind])
 
 
 def number_or_none(value: Any) -> int | None:

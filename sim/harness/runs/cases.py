@@ -141,7 +141,7 @@ def spec_hash(overlays: Sequence[str]) -> str:
 
 @dataclass(slots=True)
 class CaseResult:
-    """The result of a case.
+    """The result of a case, or of several runs of an engine.
 
     `requests` are those of the steps, without those that only check. `revealed` is the request and the response in
     which the violation was observed. `done` and `skipped` count the steps; a step is skipped if what it refers to does
@@ -149,10 +149,10 @@ class CaseResult:
     """
 
     case: Case
-    violation: ContractViolation | None
-    requests: list[Request]
-    revealed: tuple[Request, Response] | None
-    reached: dict[CoverageItem, None]
+    violation: ContractViolation | None = None
+    requests: list[Request] = field(default_factory=list)
+    revealed: tuple[Request, Response] | None = None
+    reached: dict[CoverageItem, None] = field(default_factory=dict)
     unchecked: dict[str, None] = field(default_factory=dict)
     skipped: int = 0
     done: int = 0
@@ -191,7 +191,7 @@ def start_run(target: Target, *, seed: int, start_ms: int, overlays: Sequence[st
 def result_of(case: Case, run: Run | None, violation: ContractViolation | None, skipped: int = 0) -> CaseResult:
     """The result of a run; `run` is None if the violation was found at its start."""
     if run is None:
-        return CaseResult(case, violation, [], None, {}, skipped=skipped)
+        return CaseResult(case, violation, skipped=skipped)
     revealed = run.last if violation is not None else None
     return CaseResult(case, violation, run.requests, revealed, run.reached, run.unchecked, skipped, run.done)
 

@@ -79,16 +79,13 @@ def _check_deliveries(session: Session) -> None:
             check_deliveries(session, charge)
     inboxes = {one["name"]: one["received"] for one in session.control_ok("GET", "/inboxes")}
     for name, receiver in outbox.receivers.items():
-        if inboxes.get(name, 0) != len(receiver.received):
-            count = len(receiver.received)
-            where = f"number of callbacks to {name}"
-            raise ContractViolation("callback_contract", _DELIVERY, where, count, inboxes.get(name))
+        where = f"number of callbacks to {name}"
+        checks.same(len(receiver.received), inboxes.get(name, 0), "callback_contract", _DELIVERY, where)
 
 
 def _check_clock(session: Session) -> None:
     observed = session.control_ok("GET", "/clock")["now"]
-    if observed != iso(session.model.now):
-        raise ContractViolation("lifecycle", "DECISIONS clock-range", "clock", iso(session.model.now), observed)
+    checks.same(iso(session.model.now), observed, "lifecycle", "DECISIONS clock-range", "clock")
 
 
 def check_wallet(session: Session, project: str) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -13,11 +13,13 @@ from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.callbacks import host_of
 from leyden.harness.model.charges import CoverageItem
 from leyden.harness.model.model import ExpectedResponse, Model
-from leyden.harness.model.records import Charge, Delivery, StaticCharge
+from leyden.harness.model.records import Charge, Delivery, Payment, StaticCharge
 from leyden.harness.model.requests import OPERATIONS
 from leyden.harness.model.rules import Interpretation, instant, iso
+from leyden.harness.steps import StepImpossible
 from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, Response, Target
 
+T = TypeVar("T")
 _JSON = (("Content-Type", "application/json"),)
 _DELIVERY = "DECISIONS callback-delivery"
 
@@ -61,6 +63,24 @@ class Session:
             self.model.outbox.blocked = lambda url: not host_of(url).endswith("inbox")
         if target.controlled:
             self._read_secrets()
+
+    # What steps refer to; each raises `StepImpossible` if there is none of this label
+
+    def charge(self, label: str) -> Charge:
+        """The Charge with this label."""
+        return _labelled(self.model.ledger.charges, label)
+
+    def static(self, label: str) -> StaticCharge:
+        """The Static Charge with this label."""
+        return _labelled(self.model.ledger.static_charges, label)
+
+    def resource(self, label: str) -> Charge | StaticCharge:
+        """The Charge or Static Charge with this label."""
+        return self.model.ledger.charges.get(label) or self.static(label)
+
+    def payment(self, label: str) -> Payment:
+        """The payment with this label."""
+        return _labelled(self.model.ledger.payments, label)
 
     # Requests
 
@@ -108,10 +128,7 @@ class Session:
     def control_ok(self, method: str, path: str, body: Any = None, *, project: str = PROJECT) -> Any:
         """The JSON of the control plane's response, whose status must be 200."""
         response = self.control(method, path, body, project=project)
-        if response.status != 200:
-            raise ContractViolation(
-                "lifecycle", "DECISIONS control-plane", f"{method} {path}", 200, response.body.decode()
-            )
+        checks.status(response, 200, "lifecycle", "DECISIONS control-plane", f"{method} {path}")
         return response.json
 
     def check_response(self, expected: ExpectedResponse, response: Response, where: str) -> Any:
@@ -135,10 +152,9 @@ class Session:
                 raise ContractViolation(
                     "errors_are_problems", "DECISIONS statuses", f"{where}: pointer", expected.pointer, body["errors"]
                 )
-            if expected.record_body is not None:
-                expected.record_body(response.body)
-            return None
-        data = checks.success(response, rule_id, where)
+            data = None
+        else:
+            data = checks.success(response, rule_id, where)
         if expected.record_body is not None:
             expected.record_body(response.body)
         return data
@@ -227,6 +243,12 @@ class Session:
     def projects(self) -> tuple[str, ...]:
         """The projects that a run uses. A served Leyden has a separate sandbox for each API key, so there it is one."""
         return (PROJECT, SECOND_PROJECT) if self.target.shared else (PROJECT,)
+
+
+def _labelled(records: Mapping[str, T], label: str) -> T:
+    if label not in records:
+        raise StepImpossible(label)
+    return records[label]
 
 
 def encoded(body: Any) -> bytes:
