@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from leyden.lightning.topology.generate import normal
 from leyden.lightning.topology.graph import Flags
 from leyden.world.rng import RandomStream
 
@@ -73,9 +74,7 @@ class SampledConditions:
         self._since = start_ms
         self._before = before
         table = np.random.default_rng(int.from_bytes(secret("latency"), "big"))
-        # Box and Muller: a normal distribution from uniform numbers, which stay the same from one numpy to the next.
-        drawn = np.sqrt(-2.0 * np.log(1.0 - table.random(_LATENCIES))) * np.cos(2.0 * np.pi * table.random(_LATENCIES))
-        latencies = parameters.hop_median_ms * np.exp(parameters.hop_sigma_log * drawn)
+        latencies = parameters.hop_median_ms * np.exp(parameters.hop_sigma_log * normal(_LATENCIES, table))
         # A new seed does not change which nodes are slow.
         self._slow: Flags = table.random(nodes) < parameters.slow_share if before is None else before._slow
         fast_ms, slow_ms = (

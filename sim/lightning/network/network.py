@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
-from leyden.errors import GraphError, InterceptError
+from leyden.errors import InterceptError
 from leyden.lightning.failure_codes import FAILURE_NAMES
 from leyden.lightning.network.control_operations import ChannelRow, NetworkOperations
 from leyden.lightning.payer.routed_payments import RoutedPayments
@@ -25,7 +25,7 @@ class Network:
     def __init__(self, payments: RoutedPayments, record_action: RecordAction) -> None:
         self.operations = NetworkOperations(payments)
         self.engine = payments.engine
-        self._record_action = record_action
+        self.record_action = record_action
 
     @property
     def graph(self) -> Any:
@@ -33,7 +33,7 @@ class Network:
         return self.engine.graph
 
     def __getitem__(self, name: str) -> NetworkNode:
-        return NetworkNode(self.operations, name, self._record_action)
+        return NetworkNode(self, name)
 
     def __len__(self) -> int:
         return len(self.graph.names)
@@ -59,44 +59,34 @@ class Network:
         `after` a time, for the time `lasting` (default: until removed), at most so many `times`.
         Raises `InterceptError`.
         """
-        arguments = {
-            "payment": getattr(payment, "id", payment), "hop": hop, "node": node, "channel": channel,
-            "code": code, "delay": None if delay is None else parse_duration(delay) / 1_000,
-            "after": parse_duration(after) / 1_000 or None,
-            "lasting": None if lasting is None else parse_duration(lasting) / 1_000, "times": times,
-        }  # fmt: skip
-        named = {name: value for name, value in arguments.items() if value is not None}
-        with self._record_action(".intercept", [kind], named):
+        delay_ms, after_ms, lasting_ms = _ms(delay), parse_duration(after), _ms(lasting)
+        place = {"payment": getattr(payment, "id", payment), "hop": hop, "node": node, "channel": channel}
+        spans = {"delay": _seconds(delay_ms), "after": _seconds(after_ms or None), "lasting": _seconds(lasting_ms)}
+        with self.record_action(".intercept", [kind], _given(**place, code=code, **spans, times=times)):
             row = self.operations.intercept(
                 kind,
-                payment=arguments["payment"],
-                hop=hop,
-                node=node,
-                channel=channel,
+                **place,
                 code=code_of(code),
-                delay_ms=None if delay is None else parse_duration(delay),
-                after_ms=parse_duration(after),
-                lasting_ms=None if lasting is None else parse_duration(lasting),
+                delay_ms=delay_ms,
+                after_ms=after_ms,
+                lasting_ms=lasting_ms,
                 times=times,
             )
-        return Interceptor(self.operations, row["id"], self._record_action)
+        return Interceptor(self, row["id"])
 
     @property
     def interceptors(self) -> list[Interceptor]:
         """The interceptors that were added and not removed, oldest first."""
-        return [
-            Interceptor(self.operations, row["id"], self._record_action)
-            for row in self.operations.payments.interceptors.rows
-        ]
+        return [Interceptor(self, row["id"]) for row in self.operations.payments.interceptors.rows]
 
     def remove(self, interceptor_id: str) -> None:
         """Remove an interceptor. Raises `InterceptError`."""
-        with self._record_action(".remove", [interceptor_id], {}):
+        with self.record_action(".remove", [interceptor_id], {}):
             self.operations.payments.interceptors.remove(interceptor_id)
 
     def close_channel(self, channel: int) -> None:
         """Close a channel: it takes no new HTLC, and those in flight are resolved first. Raises `GraphError`."""
-        with self._record_action(".close_channel", [channel], {}):
+        with self.record_action(".close_channel", [channel], {}):
             self.operations.close_channel(channel)
 
     def __repr__(self) -> str:
@@ -111,15 +101,14 @@ class Network:
 class Interceptor:
     """One interceptor."""
 
-    def __init__(self, operations: NetworkOperations, interceptor_id: str, record_action: RecordAction) -> None:
-        self._operations = operations
-        self._record_action = record_action
+    def __init__(self, network: Network, interceptor_id: str) -> None:
+        self._network = network
         self.id = interceptor_id
 
     @property
     def row(self) -> dict[str, Any]:
         """The stored row. Raises `InterceptError` when it was removed."""
-        row = self._operations.payments.interceptors.rows.row(self.id)
+        row = self._network.operations.payments.interceptors.rows.row(self.id)
         if row is None:
             raise InterceptError(f"{self.id} was removed")
         return dict(row)
@@ -131,8 +120,7 @@ class Interceptor:
 
     def remove(self) -> None:
         """Remove it. Raises `InterceptError`."""
-        with self._record_action(".remove", [self.id], {}):
-            self._operations.payments.interceptors.remove(self.id)
+        self._network.remove(self.id)
 
     def __repr__(self) -> str:
         row = {name: value for name, value in self.row.items() if value is not None and name not in ("id", "acted")}
@@ -142,14 +130,13 @@ class Interceptor:
 class NetworkNode:
     """One node with its channels as they are now. Amounts are msat."""
 
-    def __init__(self, operations: NetworkOperations, given_name: str, record_action: RecordAction) -> None:
-        self._operations = operations
-        self._engine = operations.engine
-        self._record_action = record_action
+    def __init__(self, network: Network, given_name: str) -> None:
+        self._network = network
+        self._operations = network.operations
         self._call = f'["{given_name}"]'
         self._given_name = given_name
-        self.number = operations.node(given_name)
-        self.name = self._engine.graph.names[self.number]
+        self.number = network.operations.node(given_name)
+        self.name = network.graph.names[self.number]
 
     @property
     def outbound_msat(self) -> int:
@@ -174,7 +161,7 @@ class NetworkNode:
         for share in (inbound, outbound):
             if not 0 <= share <= 1:
                 raise ValueError(f"{share} is not a share: drain(inbound=0.98) moves 98 % of the inbound liquidity")
-        with self._record_action(f"{self._call}.drain", [], {"inbound": inbound, "outbound": outbound}):
+        with self._network.record_action(f"{self._call}.drain", [], {"inbound": inbound, "outbound": outbound}):
             self._operations.drain(self.number, inbound, outbound)
         return self
 
@@ -185,7 +172,7 @@ class NetworkNode:
         Raises `GraphError` if no circle carries it, and `ValueError` for an amount that is not whole.
         """
         _check_whole(amount=amount)
-        with self._record_action(f"{self._call}.rebalance", [amount], _given(out=out, into=into)):
+        with self._network.record_action(f"{self._call}.rebalance", [amount], _given(out=out, into=into)):
             return self._operations.rebalance(self.number, amount, out, into)
 
     def open_channel(
@@ -204,18 +191,17 @@ class NetworkNode:
         """
         _check_whole(capacity=capacity, local=local, base_msat=base_msat)
         named = _given(local=local, base_msat=base_msat, ppm=ppm)
-        with self._record_action(f"{self._call}.open_channel", [peer, capacity], named):
+        with self._network.record_action(f"{self._call}.open_channel", [peer, capacity], named):
             return self._operations.open_channel(
                 self.number, self._operations.node(peer), capacity, local, base_msat, ppm
             )
 
     def offline(self, lasting: Span | None = None) -> Interceptor:
         """Take the node offline for the time `lasting` (default: until the interceptor is removed)."""
-        named = _given(lasting=None if lasting is None else parse_duration(lasting) / 1_000)
-        with self._record_action(f"{self._call}.offline", [], named):
-            lasting_ms = None if lasting is None else parse_duration(lasting)
+        lasting_ms = _ms(lasting)
+        with self._network.record_action(f"{self._call}.offline", [], _given(lasting=_seconds(lasting_ms))):
             row = self._operations.intercept("offline", node=self._given_name, lasting_ms=lasting_ms)
-        return Interceptor(self._operations, row["id"], self._record_action)
+        return Interceptor(self._network, row["id"])
 
     def __repr__(self) -> str:
         whose = "" if self._given_name in (self.name, "shop") else f", the node of the wallet {self._given_name!r},"
@@ -247,4 +233,9 @@ def _given(**named: Any) -> dict[str, Any]:
     return {name: value for name, value in named.items() if value is not None}
 
 
-__all__ = ["GraphError", "InterceptError", "Interceptor", "Network", "NetworkNode", "code_of"]
+def _ms(span: Span | None) -> int | None:
+    return None if span is None else parse_duration(span)
+
+
+def _seconds(span_ms: int | None) -> float | None:
+    return None if span_ms is None else span_ms / 1_000

@@ -105,7 +105,6 @@ class Router:
         spendable_msat: Callable[[int], int],
         bounds: Mapping[int, LiquidityBound],
         fee_limit_msat: int,
-        max_cltv_blocks: int = MAX_CLTV_BLOCKS,
         hint: SearchHint | None = None,
     ) -> tuple[Route | None, SearchHint | None]:
         """The best route by which an amount arrives, or None, and the hint for the next attempt.
@@ -124,14 +123,14 @@ class Router:
             if (
                 cheapest is not None
                 and cheapest.amounts[0] - amount_msat <= fee_limit_msat
-                and cheapest.cltv_offsets[0] <= max_cltv_blocks
+                and cheapest.cltv_offsets[0] <= MAX_CLTV_BLOCKS
                 and len(cheapest.edges) <= MAX_HOPS
             ):
                 return cheapest, hint
         excluded: set[int] = set()
         if rest >= amount_msat:
             edges = [first, *tree.path(tree.far_of[first])]
-            result = self._priced(edges, amount_msat, bounds, fee_limit_msat, max_cltv_blocks)
+            result = self._priced(edges, amount_msat, bounds, fee_limit_msat)
             if isinstance(result, int):
                 excluded.add(result)
             elif rest >= result.amounts[0] and len(edges) <= MAX_HOPS:
@@ -157,7 +156,7 @@ class Router:
                 found = None if found is None else found[::-1]
             if found is None:
                 return None, hint
-            result = self._priced(found, amount_msat, bounds, fee_limit_msat, max_cltv_blocks)
+            result = self._priced(found, amount_msat, bounds, fee_limit_msat)
             if not isinstance(result, int):
                 if spendable_msat(found[0]) >= result.amounts[0]:
                     return result, hint
@@ -192,42 +191,23 @@ class Router:
         return penalty
 
     def _priced(
-        self,
-        edges: list[int],
-        amount_msat: int,
-        bounds: Mapping[int, LiquidityBound],
-        fee_limit_msat: int,
-        max_cltv_blocks: int,
+        self, edges: list[int], amount_msat: int, bounds: Mapping[int, LiquidityBound], fee_limit_msat: int
     ) -> Route | int:
         """The route over these edges with exact fees; or the edge to exclude if a limit is exceeded."""
         policies = self._policies
-        base, ppm, least, most, delta = (
-            policies.base_msat,
-            policies.ppm,
-            policies.htlc_min_msat,
-            policies.htlc_max_msat,
-            policies.cltv_delta,
-        )
-        hop, carried_msat, blocks = len(edges) - 1, amount_msat, 0
-        amounts, cltv_offsets = [carried_msat] * len(edges), [0] * len(edges)
-        while True:
-            edge = edges[hop]
+        least, most, base, ppm = policies.htlc_min_msat, policies.htlc_max_msat, policies.base_msat, policies.ppm
+        _, amounts, cltv_offsets, _ = policies.route(edges, amount_msat)
+        for edge, carried_msat in zip(edges[::-1], amounts[::-1], strict=True):
             if carried_msat > most[edge] or carried_msat < least[edge]:
                 return edge
             if bounds:
                 bound = bounds.get(edge)
                 if bound is not None and bound[1] <= carried_msat:
                     return edge
-            if not hop:
-                break
-            carried_msat += base[edge] + carried_msat * ppm[edge] // 1_000_000
-            blocks += delta[edge]
-            hop -= 1
-            amounts[hop], cltv_offsets[hop] = carried_msat, blocks
-        if carried_msat - amount_msat > fee_limit_msat:
+        if amounts[0] - amount_msat > fee_limit_msat:
             return max(edges[1:], key=lambda edge: hop_fee(amount_msat, base[edge], ppm[edge]))
-        if blocks > max_cltv_blocks:
-            return max(edges[1:], key=lambda edge: delta[edge])
+        if cltv_offsets[0] > MAX_CLTV_BLOCKS:
+            return max(edges[1:], key=policies.cltv_delta.__getitem__)
         return Route(edges, amounts, cltv_offsets, policies)
 
     def _cheapest(

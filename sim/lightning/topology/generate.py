@@ -40,7 +40,8 @@ def generate(what: str, seed: int) -> Graph:
     """The graph that `what` describes: a shape, a colon and the number of nodes. Raises `GraphError`."""
     shape, _, size = what.partition(":")
     if shape not in SHAPES or not (size.isascii() and size.isdigit()):
-        raise GraphError(f"network={what!r} is not a network: give direct, or one of {_examples()}")
+        known = ", ".join(f"{shape}:N" for shape in SHAPES)
+        raise GraphError(f"network={what!r} is not a network: give direct, or one of {known}")
     nodes = int(size)
     least = 10 if shape == "scale-free" else 6 if shape == "hub" else 2
     if not least <= nodes <= MAX_NODES:
@@ -109,10 +110,10 @@ def _with_channels(nodes: int, a: Ints, b: Ints, rng: np.random.Generator, shape
     """A graph of these channels, with random capacities, balances and policies."""
     channels, edges = len(a), 2 * len(a)
     degree = np.bincount(a, minlength=nodes) + np.bincount(b, minlength=nodes)
-    sizes = _CAPACITY_MEDIAN_SAT * np.exp(_CAPACITY_SIGMA * _normal(channels, rng))
+    sizes = _CAPACITY_MEDIAN_SAT * np.exp(_CAPACITY_SIGMA * normal(channels, rng))
     # Small nodes have small channels: the capacities drawn are assigned partly by the degree of the smaller node.
     by_degree = np.argsort(np.argsort(np.minimum(degree[a], degree[b]) + rng.random(channels))) / channels - 0.5
-    score = _BY_DEGREE * by_degree * 12**0.5 + (1 - _BY_DEGREE**2) ** 0.5 * _normal(channels, rng)
+    score = _BY_DEGREE * by_degree * 12**0.5 + (1 - _BY_DEGREE**2) ** 0.5 * normal(channels, rng)
     sizes = np.sort(sizes)[np.argsort(np.argsort(score))]
     capacity = np.clip(sizes, _CAPACITY_LEAST_SAT, _CAPACITY_MOST_SAT).astype(np.int64) * 1_000
     reserve = capacity // 100
@@ -143,11 +144,7 @@ def _picked(drawn: Floats, upto: tuple[float, ...], values: tuple[int, ...]) -> 
     return picked
 
 
-def _normal(count: int, rng: np.random.Generator) -> Floats:
-    # Box and Muller: uniform numbers stay the same from one numpy to the next, normal ones need not.
+def normal(count: int, rng: np.random.Generator) -> Floats:
+    """Normally distributed numbers (Box and Muller): uniform ones stay the same from one numpy to the next."""
     drawn: Floats = np.sqrt(-2.0 * np.log(1.0 - rng.random(count))) * np.cos(2.0 * np.pi * rng.random(count))
     return drawn
-
-
-def _examples() -> str:
-    return ", ".join(f"{shape}:N" for shape in SHAPES)
