@@ -14,6 +14,8 @@ from leyden.lightning.topology.graph import DEFAULT_POLICY, Graph, assemble
 
 # By side: base fee, proportional fee, delta, least and most msat, disabled.
 _Policy = tuple[int, int, int, int, int, int]
+_LND_POLICY = ("fee_base_msat", "fee_rate_milli_msat", "time_lock_delta", "min_htlc", "max_htlc_msat")
+_CLN_POLICY = ("base_fee_millisatoshi", "fee_per_millionth", "delay", "htlc_minimum_msat", "htlc_maximum_msat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,24 +73,9 @@ _Row = tuple[str, str, str, int, _Policy, _Policy]
 
 def _of_lnd(edge: Mapping[str, Any], dropped: Counter[str]) -> _Row | None:
     capacity = _parse_count(edge.get("capacity")) * 1_000
-    sides = []
-    for name in ("node1_policy", "node2_policy"):
-        policy = edge.get(name)
-        sides.append(
-            None
-            if not policy
-            else (
-                _parse_count(policy.get("fee_base_msat")),
-                _parse_count(policy.get("fee_rate_milli_msat")),
-                _parse_count(policy.get("time_lock_delta")) or DEFAULT_POLICY[2],
-                _parse_count(policy.get("min_htlc")),
-                _parse_count(policy.get("max_htlc_msat")) or capacity,
-                int(bool(policy.get("disabled"))),
-            )
-        )
-    return _channel_row(
-        str(edge.get("channel_id", "")), edge.get("node1_pub"), edge.get("node2_pub"), capacity, sides, dropped
-    )
+    sides = [_policy(edge.get(name), _LND_POLICY, capacity) for name in ("node1_policy", "node2_policy")]
+    name = str(edge.get("channel_id", ""))
+    return _channel_row(name, edge.get("node1_pub"), edge.get("node2_pub"), capacity, sides, dropped)
 
 
 def _of_cln(channels: Sequence[Mapping[str, Any]], dropped: Counter[str]) -> list[_Row | None]:
@@ -101,20 +88,17 @@ def _of_cln(channels: Sequence[Mapping[str, Any]], dropped: Counter[str]) -> lis
     for name, halves in pairs.items():
         (a, b), first = next(iter(halves.items()))
         capacity = _parse_count(first.get("amount_msat", _parse_count(first.get("satoshis")) * 1_000))
-        sides = [None if half is None else _cln_policy(half, capacity) for half in (first, halves.get((b, a)))]
+        sides = [_policy(half, _CLN_POLICY, capacity) for half in (first, halves.get((b, a)))]
         rows.append(_channel_row(name, a, b, capacity, sides, dropped))
     return rows
 
 
-def _cln_policy(half: Mapping[str, Any], capacity: int) -> _Policy:
-    return (
-        _parse_count(half.get("base_fee_millisatoshi")),
-        _parse_count(half.get("fee_per_millionth")),
-        _parse_count(half.get("delay")) or DEFAULT_POLICY[2],
-        _parse_count(half.get("htlc_minimum_msat")),
-        _parse_count(half.get("htlc_maximum_msat")) or capacity,
-        int(half.get("active") is False),
-    )
+def _policy(given: Mapping[str, Any] | None, names: tuple[str, ...], capacity: int) -> _Policy | None:
+    if not given:
+        return None
+    base, ppm, delta, least, most = (_parse_count(given.get(name)) for name in names)
+    disabled = given.get("disabled") is True or given.get("active") is False  # LND; Core Lightning
+    return base, ppm, delta or DEFAULT_POLICY[2], least, most or capacity, int(disabled)
 
 
 def _channel_row(
