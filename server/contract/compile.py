@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leyden.server.contract.delivery import compile_callback, is_json, json_schema
+from leyden.server.contract.document.extensions import Extensions
+from leyden.server.contract.document.validate_document import DocumentIndex, validate_document
 from leyden.server.contract.examples import check_examples, media_examples
-from leyden.server.contract.extensions import Extensions
 from leyden.server.contract.json_pointer import child, contract_error
 from leyden.server.contract.lifecycle_rows import compile_lifecycle
 from leyden.server.contract.links import check_links
@@ -22,7 +23,6 @@ from leyden.server.contract.types import (
     Parameter,
     ResponseRule,
 )
-from leyden.server.contract.validate_document import DocumentIndex, validate_document
 
 _METHODS = ("get", "post", "put", "patch", "delete")
 _KINDS = ("string", "integer", "boolean")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from leyden.server.contract.document.validate_document import DocumentIndex
 from leyden.server.contract.json_pointer import child, contract_error, quoted
 from leyden.server.contract.schemas import Schemas
-from leyden.server.contract.validate_document import DocumentIndex
 
 
 def media_examples(holder: dict[str, Any], schemas: Schemas) -> tuple[Any, ...]:

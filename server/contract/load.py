@@ -8,10 +8,10 @@ from typing import Any
 
 import leyden.specs
 from leyden.server.contract.compile import compile_contract
-from leyden.server.contract.extensions import Extensions
+from leyden.server.contract.document.extensions import Extensions
+from leyden.server.contract.document.overlay import Overlay, apply_overlay, copied, read_overlay
+from leyden.server.contract.document.parse_cache import packaged_document
 from leyden.server.contract.json_pointer import contract_error, suggestion
-from leyden.server.contract.overlay import Overlay, apply_overlay, read_overlay
-from leyden.server.contract.parse_cache import packaged_document
 from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError
 
@@ -74,7 +74,7 @@ def load_contract(
                 )
             continue
         if isinstance(spec, Mapping) and not applied:
-            document = _copy(document)
+            document = copied(document)
         apply_overlay(document, overlay)
         applied.append(overlay.name)
     extensions = Extensions.read(_read(_FOLDER / "extensions.schema.json", "schema of the x- keys"))
@@ -99,7 +99,7 @@ def _document(file: Path, noun: str) -> Any:
     data = _read(file, noun)
     if _FOLDER in file.parents:
         return packaged_document(file, data)
-    from leyden.server.contract.yaml_loader import read_yaml
+    from leyden.server.contract.document.yaml_loader import read_yaml
 
     return read_yaml(data, file.name)
 
@@ -109,11 +109,3 @@ def _read(file: Path, noun: str) -> bytes:
         return file.read_bytes()
     except OSError as error:
         raise ContractError(f"{file}: cannot read this {noun} ({error.strerror or error}); check the path") from None
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _copy(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_copy(item) for item in value]
-    return value

@@ -7,8 +7,8 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
+from leyden.server.contract.document.keywords import fields
 from leyden.server.contract.json_pointer import child, contract_error, descendant, quoted, split_pointer
-from leyden.server.contract.keywords import fields
 from leyden.server.contract.types import Path, Rule, Validator
 
 _BELOW = {key: form for key, form in fields("schema").items() if "schema" in form}

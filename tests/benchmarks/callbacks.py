@@ -16,9 +16,9 @@ try:
 except ImportError:  # It is no library of ours: only the goal is set in its terms.
     httpx = None  # type: ignore[assignment]
 
+from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.types import Contract
-from leyden.server.contract.yaml_loader import read_yaml
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
 from leyden.server.system.http_transport import HttpTransport

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, known_overlays
-from leyden.server.contract.yaml_loader import read_yaml
 
 SPECS = Path(__file__).parents[2] / "specs"
 DECISIONS = (SPECS / "DECISIONS.md").read_text()

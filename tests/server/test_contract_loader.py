@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.types import Contract
-from leyden.server.contract.yaml_loader import read_yaml
 from leyden.server.errors import ContractError
 from tests.support.small_spec import SMALL, small
 

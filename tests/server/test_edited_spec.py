@@ -10,8 +10,8 @@ import pytest
 from leyden import Sandbox
 from leyden.callbacks.replies import Reply
 from leyden.errors import ApiError
+from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
-from leyden.server.contract.yaml_loader import read_yaml
 from leyden.server.ports import FailedInvoice
 
 Document = dict[str, Any]

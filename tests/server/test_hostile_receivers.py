@@ -16,9 +16,9 @@ import pytest
 from leyden.callbacks.faults import FaultSpec
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.egress import Egress
+from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.types import Contract
-from leyden.server.contract.yaml_loader import read_yaml
 from leyden.server.store.store import Store
 from leyden.server.system.http_transport import HttpTransport
 from leyden.world.config import world_config

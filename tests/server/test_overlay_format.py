@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leyden.server.contract.document.overlay import apply_overlay, read_overlay
 from leyden.server.contract.load import default_spec, known_overlays, load_contract
-from leyden.server.contract.overlay import apply_overlay, read_overlay
 from leyden.server.errors import ContractError
 from tests.support.small_spec import SMALL, small
 

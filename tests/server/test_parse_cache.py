@@ -28,7 +28,7 @@ def cache_files(file: Path) -> Path:
 
 def test_the_second_load_needs_no_yaml_parser(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept.packaged_document(file, WORDS) == MEANING
-    monkeypatch.setitem(sys.modules, "leyden.server.contract.yaml_loader", None)  # importing it would now fail
+    monkeypatch.setitem(sys.modules, "leyden.server.contract.document.yaml_loader", None)  # importing it would now fail
     assert kept.packaged_document(file, WORDS) == MEANING
     assert list(kept.packaged_document(file, WORDS)) == ["a", "b"]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leyden.server.contract.yaml_loader import read_yaml
+from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.errors import ContractError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from leyden.server.contract.yaml_loader import read_yaml
+from leyden.server.contract.document.yaml_loader import read_yaml
 
 SMALL = """
 openapi: 3.1.0

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from leyden.server.contract.extensions import Extensions
+from leyden.server.contract.document.extensions import Extensions
+from leyden.server.contract.document.keywords import FORMATS, OBJECTS, SECTIONS, TYPES, UNSERVED, fields, required
 from leyden.server.contract.json_pointer import child, contract_error, quoted, suggestion
-from leyden.server.contract.keywords import FORMATS, OBJECTS, SECTIONS, TYPES, UNSERVED, fields, required
 from leyden.server.errors import ContractError
 
 _KINDS = {kind: (fields(kind), required(kind)) for kind in OBJECTS}

@@ -28,7 +28,7 @@ def packaged_document(file: Path, data: bytes) -> Any:
         kept = orjson.loads(cache_file.read_bytes())
         if kept["of"] == name:
             return kept["document"]
-    from leyden.server.contract.yaml_loader import read_yaml
+    from leyden.server.contract.document.yaml_loader import read_yaml
 
     document = read_yaml(data, file.name)
     if not sys.dont_write_bytecode:

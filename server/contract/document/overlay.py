@@ -72,9 +72,8 @@ def apply_overlay(document: dict[str, Any], overlay: Overlay) -> None:
                 holder: Any = node.parent.value
                 del holder[node.location[-1]]
             elif isinstance(node.value, list):
-                node.value.extend(
-                    _own(action["update"]) if isinstance(action["update"], list) else [_own(action["update"])]
-                )
+                update = action["update"]
+                node.value.extend(copied(update if isinstance(update, list) else [update]))
             elif isinstance(node.value, dict) and isinstance(action["update"], dict):
                 _merge(node.value, action["update"], f"{location}: {target}")
             else:
@@ -84,13 +83,13 @@ def apply_overlay(document: dict[str, Any], overlay: Overlay) -> None:
 def _merge(into: dict[str, Any], update: Mapping[str, Any], location: str) -> None:
     for key, value in update.items():
         if key not in into:
-            into[key] = _own(value)
+            into[key] = copied(value)
             continue
         old = into[key]
         if isinstance(old, dict) and isinstance(value, dict):
             _merge(old, value, f"{location}.{key}")
         elif isinstance(old, list) and isinstance(value, list):
-            old.extend(_own(value))
+            old.extend(copied(value))
         elif isinstance(old, (dict, list)) or isinstance(value, (dict, list)):
             raise contract_error(
                 f"{location}.{key}",
@@ -100,12 +99,12 @@ def _merge(into: dict[str, Any], update: Mapping[str, Any], location: str) -> No
             into[key] = value
 
 
-def _own(value: Any) -> Any:
-    """A copy, so that one update given to two targets, or a later action, never changes the overlay."""
-    if isinstance(value, dict):
-        return {key: _own(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_own(item) for item in value]
+def copied(value: Any) -> Any:
+    """A copy that shares no container, so that one update given to two targets never changes the overlay."""
+    if isinstance(value, Mapping):
+        return {key: copied(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [copied(item) for item in value]
     return value
 
 

@@ -1,0 +1,1 @@
+"""Documents as they are written: strict YAML, overlays, and the check of every keyword."""
