@@ -29,6 +29,10 @@ BOUNDED = settings(
 
 service = schemathesis.openapi.from_asgi("/openapi.json", Sandbox(seed=5).app)
 control = schemathesis.openapi.from_asgi("/sandbox/v1/openapi.json", Sandbox(seed=5).app)
+# Schemathesis generates the cases of this phase when pytest collects, in every worker. The default command below sends
+# them, with the same checks.
+for document in (service, control):
+    document.config.phases.coverage.enabled = DEEP
 
 
 @service.parametrize()
