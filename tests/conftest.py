@@ -11,21 +11,29 @@ import yaml  # noqa: F401
 from hypothesis import HealthCheck, Phase, settings
 
 from leyden import Sandbox
+from tests.support.examples import SUITE_EXAMPLES
 
 # The two unused imports: `pytester` removes every module that a run inside this process imports first, and these two
 # have compiled parts, which a process can load only once.
 
 settings.register_profile(
-    "suite", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    "suite",
+    max_examples=SUITE_EXAMPLES,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("deep", settings.get_profile("suite"), derandomize=False, max_examples=2_000, print_blob=True)
 # For mutation testing, which asks whether something fails and not how little it takes.
-settings.register_profile("verdict", settings.get_profile("suite"), phases=[Phase.explicit, Phase.generate])
+settings.register_profile(
+    "verdict", settings.get_profile("suite"), max_examples=100, phases=[Phase.explicit, Phase.generate]
+)
 settings.load_profile(os.environ.get("LEYDEN_PROFILE", "suite"))
 
 
 @pytest.fixture
 def sandbox() -> Iterator[Sandbox]:
     """A sandbox of its own for the test, in memory, at its default start."""
-    with Sandbox(seed=7, start="2030-01-01T09:00:00Z") as made:
-        yield made
+    with Sandbox(seed=7, start="2030-01-01T09:00:00Z") as sandbox:
+        yield sandbox

@@ -14,7 +14,6 @@ from unittest.mock import patch
 
 import orjson
 from freezegun import freeze_time
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from standardwebhooks.webhooks import Webhook
@@ -32,6 +31,7 @@ from leyden.server.contract.types import CallbackRule
 from leyden.server.timestamps import parse_duration, to_iso
 from leyden.world.event_journal import Entry
 from leyden.world.rng import RandomStreams
+from tests.support.examples import examples
 
 START = "2030-01-01T09:00:00Z"
 HOSTS = ("shop", "till")
@@ -291,4 +291,4 @@ def _bytes(headers: Mapping[str, str], body: str) -> Bytes:
 
 
 TestCallbacks = Callbacks.TestCase
-TestCallbacks.settings = settings(max_examples=3 * settings().max_examples // 2, stateful_step_count=30)
+TestCallbacks.settings = examples(75, stateful_step_count=30)

@@ -76,7 +76,7 @@ class Wallets(FreshSandbox, wallets.as_state_machine()):  # type: ignore[misc]
 
 
 TestWallets = Wallets.TestCase
-TestWallets.settings = settings(BOUNDED, max_examples=2_000 if DEEP else 60)
+TestWallets.settings = settings(BOUNDED, max_examples=2_000 if DEEP else 30)
 
 
 @pytest.mark.parametrize("document", ["/openapi.json", "/sandbox/v1/openapi.json"])

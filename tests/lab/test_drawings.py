@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden import Sandbox
@@ -28,6 +28,7 @@ from leyden.lab.drawings.charge_events import charge_events
 from leyden.lab.drawings.networks import compact
 from leyden.lab.drawings.svg import COLOURS, sat
 from leyden.lab.drawings.text_metrics import PLAIN, TextRun, clean, clip, mermaid_text, text_width, wrap_runs
+from tests.support.examples import examples
 
 SVG = "{http://www.w3.org/2000/svg}"
 START = "2030-01-01T09:00:00Z"
@@ -184,7 +185,7 @@ def test_every_drawing_of_every_world_is_safe_and_legible(name: str) -> None:
         assert_legible(drawing)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(description=texts, payer=texts, later=texts)
 def test_no_external_text_breaks_a_drawing(description: str, payer: str, later: str) -> None:
     sandbox = Sandbox(seed=7, start=START)

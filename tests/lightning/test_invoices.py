@@ -7,7 +7,6 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -29,6 +28,7 @@ from leyden.server.store.store import Store
 from leyden.world.clock import VirtualClock
 from leyden.world.event_journal import HashedEventJournal
 from leyden.world.rng import RandomStreams
+from tests.support.examples import examples
 
 START = 1_893_488_400_000
 REFUSED = FailureCode.INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS
@@ -1081,6 +1081,6 @@ class MoneyIsConserved(RuleBasedStateMachine):
 
 
 TestInvoicesAgainstAModel = InvoicesAgainstAModel.TestCase
-TestInvoicesAgainstAModel.settings = settings(max_examples=150, stateful_step_count=60)
+TestInvoicesAgainstAModel.settings = examples(100, stateful_step_count=60)
 TestMoneyIsConserved = MoneyIsConserved.TestCase
-TestMoneyIsConserved.settings = settings(max_examples=150, stateful_step_count=40)
+TestMoneyIsConserved.settings = examples(100, stateful_step_count=40)

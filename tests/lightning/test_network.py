@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -20,6 +20,7 @@ from leyden.lightning.topology.generate import generate
 from leyden.lightning.topology.graph import from_edges
 from leyden.lightning.topology.import_graph import import_graph
 from tests.support.channel_audit import audit
+from tests.support.examples import examples
 from tests.support.set_receiver import fail_incomplete_sets, receive_sets
 
 
@@ -158,7 +159,7 @@ def test_a_file_of_core_lightning_is_read():
     which=st.integers(0, 4),
     amount=st.integers(1_000, 150_000),
 )
-@settings(max_examples=60)
+@examples(60)
 def test_more_capacity_on_a_path_never_lowers_success(capacities, more, which, amount):
     def succeeds(sizes: list[int]) -> bool:
         engine = Engine(from_edges([(f"n{i}", f"n{i + 1}", size) for i, size in enumerate(sizes)]), 0, secret)
@@ -258,7 +259,7 @@ class PaymentsInTheNetwork(RuleBasedStateMachine):
 
 
 TestPaymentsInTheNetwork = PaymentsInTheNetwork.TestCase
-TestPaymentsInTheNetwork.settings = settings(max_examples=40, stateful_step_count=25)
+TestPaymentsInTheNetwork.settings = examples(40, stateful_step_count=25)
 
 
 # In the sandbox

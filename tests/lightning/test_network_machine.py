@@ -12,7 +12,6 @@ from tempfile import mkdtemp
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -21,6 +20,7 @@ from leyden.errors import InterceptError
 from leyden.lightning.engine.htlc import PaymentNotHeld
 from leyden.lightning.network.network_tables import attempts_of, htlcs_of
 from tests.support.channel_audit import audit
+from tests.support.examples import examples
 
 PAYERS = st.sampled_from(["ana", "bob", "cyd"])
 OUTCOMES = st.sampled_from(["settle"] * 6 + ["hold", "hold", "wrong_secret", "underpay", "overpay", "overpay_double"])
@@ -261,4 +261,4 @@ class PaymentsInASandbox(RuleBasedStateMachine):
 
 
 TestPaymentsInASandbox = PaymentsInASandbox.TestCase
-TestPaymentsInASandbox.settings = settings(max_examples=40, stateful_step_count=25)
+TestPaymentsInASandbox.settings = examples(40, stateful_step_count=25)

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError
+from tests.support.examples import examples
 from tests.support.small_spec import SMALL, small
 
 DELETE = object()
@@ -367,7 +368,7 @@ def _places(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 PLACES = _places(small())
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(place=st.sampled_from(PLACES), value=ANYTHING | st.just(DELETE))
 def test_any_error_in_a_spec_is_reported_in_one_line(place, value):
     document = small()

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tinydb import TinyDB, where
 from tinydb.table import Document
@@ -25,6 +25,7 @@ from leyden.server.store import compaction, storage
 from leyden.server.store.journal import load
 from leyden.server.store.store import Store
 from leyden.server.store.table_data import TableData
+from tests.support.examples import examples
 from tests.support.store_helpers import JOURNAL, CommitObserver, loaded_rows, rows
 
 
@@ -480,7 +481,7 @@ def test_no_snapshot_is_taken_inside_a_commit(store: Store) -> None:
                 act()
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(st.tuples(st.integers(0, 9), st.booleans(), st.booleans()), max_size=30))
 def test_a_fork_taken_at_any_moment_stays_as_it_was(steps: list[tuple[int, bool, bool]]) -> None:
     store = Store.memory()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden.server.errors import StorageUnavailable, StoreError
@@ -20,6 +20,7 @@ from leyden.server.store.lock import Lock
 from leyden.server.store.storage import JournalStorage, Policy
 from leyden.server.store.store import Store
 from leyden.server.store.tinydb.table import IndexedTable
+from tests.support.examples import examples
 from tests.support.store_helpers import (
     JOURNAL,
     CommitObserver,
@@ -378,7 +379,7 @@ def do(store: Store, step: list[tuple[str, int, str]]) -> None:
                 store.db.drop_table(name)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(steps=STEPS, rows_a_step=st.integers(1, 3))
 def test_at_every_moment_the_file_holds_what_memory_holds(
     steps: list[list[tuple[str, int, str]]], rows_a_step: int

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tinydb.table import Document
 
@@ -14,6 +14,7 @@ from leyden import Sandbox
 from leyden.server.store.id_order import IdOrder
 from leyden.server.store.index import Index
 from leyden.server.store.store import Store
+from tests.support.examples import examples
 
 COUNT = 60
 LISTED = st.fixed_dictionaries(
@@ -54,7 +55,7 @@ def in_the_order_of_dates(steps: list[Any]) -> list[Any]:
     return [{**step, "created_at": place // 3} if isinstance(step, dict) else step for place, step in enumerate(steps)]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     steps=st.one_of(STEPS, STEPS.map(in_the_order_of_dates)),
     filters=FILTERS,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tinydb import TinyDB, where
 from tinydb.operations import add, delete, increment
@@ -23,6 +23,7 @@ from leyden.server.store.storage import JournalStorage
 from leyden.server.store.store import Database, Store
 from leyden.server.store.table_data import TableData
 from leyden.server.store.tinydb.table import IndexedTable
+from tests.support.examples import examples
 
 
 class TextStorage(Storage):
@@ -171,7 +172,7 @@ def contents(db: TinyDB) -> Any:
     return {name: documents(db.table(name).all()) for name in sorted(db.tables())}
 
 
-@settings(max_examples=100)
+@examples(50)
 @given(operations=st.one_of(st.lists(OPERATIONS, max_size=20), st.lists(OPERATIONS, min_size=60, max_size=200)))
 def test_every_operation_returns_what_stock_tinydb_returns(operations: list[Operation]) -> None:
     stock = TinyDB(storage=TextStorage)
@@ -194,7 +195,7 @@ def test_every_operation_returns_what_stock_tinydb_returns(operations: list[Oper
             assert contents(stock_table_on_our_storage) == expected
 
 
-@settings(max_examples=60)
+@examples(40)
 @given(operations=st.lists(OPERATIONS, max_size=20))
 def test_the_stock_table_works_on_our_storages_too(operations: list[Operation]) -> None:
     stock = TinyDB(storage=TextStorage)
@@ -221,7 +222,7 @@ def do_and_fail(store: Store, *operations: Callable[[TinyDB], Any]) -> None:
         raise Thrown
 
 
-@settings(max_examples=70)
+@examples(50)
 @given(
     batches=st.lists(st.tuples(st.lists(OPERATIONS, min_size=1, max_size=8), st.booleans()), min_size=3, max_size=12)
 )

@@ -6,7 +6,7 @@ import json
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -14,6 +14,7 @@ from leyden.errors import ClockError
 from leyden.server.ports import CALLBACK, EXPIRY, SETTLEMENT, USER
 from leyden.world.clock import LAST_MS, Fired, VirtualClock
 from leyden.world.timers import Timer, Timers
+from tests.support.examples import examples
 
 START = 1_893_488_400_000  # 2030-01-01T09:00:00Z
 
@@ -629,7 +630,7 @@ class TimersAgainstASortedList(RuleBasedStateMachine):
 
 
 TestTimersAgainstASortedList = TimersAgainstASortedList.TestCase
-TestTimersAgainstASortedList.settings = settings(max_examples=150, stateful_step_count=40)
+TestTimersAgainstASortedList.settings = examples(100, stateful_step_count=40)
 
 
 def test_replaced_timers_do_not_accumulate():

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden import Sandbox
@@ -20,6 +20,7 @@ from leyden.lightning.topology.graph import from_edges
 from leyden.server.errors import StoreError
 from leyden.server.store.store import Store
 from tests.support.channel_audit import audit
+from tests.support.examples import examples
 from tests.support.served import ROOT, Client, run_command
 
 START = "2030-01-01T09:00:00Z"
@@ -90,7 +91,7 @@ DEEDS = st.one_of(
 
 
 @given(seed=st.integers(0, 3), actions=st.lists(DEEDS, min_size=3, max_size=14))
-@settings(max_examples=25)
+@examples(25)
 def test_a_network_that_is_reopened_at_any_time_continues_as_an_uninterrupted_one(
     seed: int, actions: list[Any]
 ) -> None:

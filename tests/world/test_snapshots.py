@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden import Sandbox
@@ -17,6 +17,7 @@ from leyden.errors import ApiError, ForkError
 from leyden.server.errors import StoreError
 from leyden.world.snapshots import dump_world
 from tests.support.channel_audit import audit
+from tests.support.examples import examples
 from tests.support.strategies import URL, Action, actions, full_state, perform
 
 some = st.lists(actions, max_size=12)
@@ -324,7 +325,7 @@ def test_a_case_is_opened_in_another_process(tmp_path: Path) -> None:
 # Cost
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(st.integers(1, 40))
 def test_a_fork_shares_what_never_changes(count: int) -> None:
     sandbox = Sandbox(seed=7)
