@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+import freezegun
 import jsonpath_rfc9535  # noqa: F401
 import pytest
 import yaml  # noqa: F401
@@ -15,6 +16,9 @@ from tests.support.examples import SUITE_EXAMPLES
 
 # The two unused imports: `pytester` removes every module that a run inside this process imports first, and these two
 # have compiled parts, which a process can load only once.
+
+# `freeze_time` reads every attribute of every module, and scipy imports a subpackage for each of its own.
+freezegun.configure(extend_ignore_list=["numpy", "scipy"])
 
 settings.register_profile(
     "suite",
