@@ -16,7 +16,7 @@ import pytest
 from tests.support.core_environment import CoreEnvironment
 from tests.support.served import Client, served_leyden
 
-MOST_MB = 110
+MOST_MB = 85
 MOST_TIMES_AN_EMPTY_RUN = 1.15
 
 # What a Sandbox and its objects cannot do with the core alone: the expression, what the message names, package, extra.

@@ -78,16 +78,24 @@ def core_environment(folder: Path) -> CoreEnvironment:
         made = CoreEnvironment(folder)
         if not (folder / "complete").exists():
             wheel = build_wheel(folder)
-            subprocess.run([sys.executable, "-m", "venv", str(folder / "core")], check=True)
+            subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "core")], check=True)
             _pip_install(made, str(wheel))
-            _pip_install(made, "--target", str(folder / "pytest"), "pytest", "pytest-xdist")
+            _pip_install(made, "--no-compile", "--target", str(folder / "pytest"), "pytest", "pytest-xdist")
             (folder / "complete").touch()
         return made
 
 
 def _pip_install(environment: CoreEnvironment, *arguments: str) -> None:
-    pip = ("-m", "pip", "install", "--quiet", "--retries", "1")
-    done = environment.run(*pip, *arguments, cwd=environment.folder, timeout_s=300)
+    options = ("--quiet", "--disable-pip-version-check", "--retries", "1")
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "--python", environment.python, "install", *options, *arguments],
+        cwd=environment.folder,
+        env=environment.variables(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     if done.returncode != 0:
         if _UNREACHABLE.search(done.stderr):
             raise NoRegistry(done.stderr[-2_000:])
