@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from leyden.server.contract import parse_cache as kept
+from leyden.server.contract.document import parse_cache as kept
 from leyden.server.errors import ContractError
 
 WORDS = b"a: 1\nb: [on, 2030-01-01, 0x10, null]\n"
