@@ -16,8 +16,8 @@ from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.reports import coverage
 from leyden.harness.runs.cases import read_case
 from leyden.server.charges.charges import ChargeService
+from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
-from leyden.server.contract.yaml_loader import read_yaml
 
 
 class Ticking:
