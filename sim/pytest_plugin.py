@@ -7,7 +7,9 @@
         assert order.shipped
 
 pytest loads it wherever Leyden is installed; `-p no:leyden` disables it. Options of the configuration file:
-`leyden_seed` (0), `leyden_start` (2030-01-01T00:00:00Z) and `leyden_overlays` (a list).
+`leyden_seed` (0), `leyden_start` (2030-01-01T00:00:00Z), `leyden_overlays` (a list), `leyden_egress` (where callbacks
+may go: by default nowhere from `sandbox`, to this machine from `leyden_server`) and `leyden_egress_allow` (a list of
+networks).
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 class LiveServer(str):
     """The base URL of a server on 127.0.0.1, for any client; `sandbox` is the sandbox that it serves.
 
-    Callbacks go to the built-in receivers: `sandbox.receiver("shop").inbox` holds the exact requests that
+    Callbacks to a receiver of this machine are real requests: `http://127.0.0.1:5000/paid`, for example. Names below
+    `.localhost` are built-in receivers: `sandbox.receiver("shop").inbox` holds the exact requests that
     `http://shop.localhost/` received, which a test can pass to the code under test.
     """
 
@@ -61,6 +64,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the configuration file."""
     parser.addini("leyden_seed", "Leyden: seed of all random choices in `sandbox` and `leyden_server`", default="0")
     parser.addini("leyden_start", "Leyden: the instant at which their clocks start, ISO 8601", default="")
+    parser.addini("leyden_egress", "Leyden: where callbacks may go: none, loopback or public", default="")
+    parser.addini("leyden_egress_allow", "Leyden: networks that callbacks may go to", type="args", default=[])
     parser.addini("leyden_overlays", "Leyden: overlays for the specification", type="args", default=[])
 
 
@@ -90,6 +95,7 @@ def leyden_server(pytestconfig: pytest.Config, _leyden_port: tuple[str, _Switch]
     url, switch = _leyden_port
     with _new_sandbox(pytestconfig) as new:
         new.world.public_url = url
+        new.session.serve_network(url)
         switch.app = RecordingApp(MultiTenantApp({new.api_key: new.world}), new.session, served=True)
         server = LiveServer(url)
         server.sandbox = new
@@ -108,4 +114,9 @@ def _new_sandbox(config: pytest.Config) -> Sandbox:
         raise pytest.UsageError(f"leyden_seed is a whole number, not {seed!r}") from None
     if start:
         options["start"] = start
-    return Sandbox(**options, overlays=config.getini("leyden_overlays"))
+    options["egress"] = config.getini("leyden_egress") or None
+    options["egress_allow"] = config.getini("leyden_egress_allow")
+    try:
+        return Sandbox(**options, overlays=config.getini("leyden_overlays"))
+    except ValueError as error:
+        raise pytest.UsageError(f"Leyden's options: {error}") from None

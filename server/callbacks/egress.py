@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from urllib.parse import urlsplit
 
 from leyden.server.callbacks.ip_addresses import parse_host_address, unmap
 
@@ -11,7 +12,7 @@ Network = IPv4Network | IPv6Network
 
 MODES = ("loopback", "public", "none")
 
-# The names of the rules. A blocked attempt has one of them as its note.
+# The names of the rules. The note of a blocked attempt begins with one of them.
 PORT = "port"
 OWN_LISTENER = "own-listener"
 EGRESS_NONE = "egress-none"
@@ -39,20 +40,35 @@ _NEVER_PUBLIC = tuple(
 )
 
 
+# The networks that `explain` proposes to allow (RFC 1918, RFC 4193).
+_PRIVATE = tuple(
+    ip_network(text) for text in ("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
+)
+
+
 class Egress:
     """The egress policy of one server.
 
     The mode `loopback` allows only this machine, `public` only public addresses, `none` nothing. `allow` lists networks
     that are allowed in every mode. `own` lists the hosts and ports of this server: they are always forbidden. The
-    allowed ports are 80, 443 and 1024 to 65535.
+    allowed ports are 80, 443 and 1024 to 65535. `in_python` is whether `explain` names the arguments of `Sandbox`
+    instead of the options of the command line.
 
     Raises `ValueError` for an unknown mode or an invalid network.
     """
 
-    def __init__(self, mode: str, *, allow: Iterable[str | Network] = (), own: Iterable[tuple[str, int]] = ()) -> None:
+    def __init__(
+        self,
+        mode: str,
+        *,
+        allow: Iterable[str | Network] = (),
+        own: Iterable[tuple[str, int]] = (),
+        in_python: bool = False,
+    ) -> None:
         if mode not in MODES:
             raise ValueError(f"{mode!r} is not an egress mode: choose {', '.join(MODES)}")
         self.mode = mode
+        self._in_python = in_python
         self._allowed = tuple(ip_network(network) for network in allow)
         self._own_names: set[tuple[str, int]] = set()
         self._own_addresses: set[tuple[IPv4Address | IPv6Address, int]] = set()
@@ -92,6 +108,49 @@ class Egress:
         if self.mode == "loopback":
             return None if target.is_loopback else LOOPBACK_ONLY
         return None if is_public(target) else PRIVATE_NETWORK
+
+    def explain(self, rule: str, host: str, port: int, address: str = "") -> str:
+        """The note of an attempt that `rule` forbids: its name, the reason, and what to change to allow the attempt.
+
+        `address` is the address of the host; without it, the one that the host spells, if it spells one.
+        """
+        if rule == PORT:
+            return f"{PORT}: {port} is not an allowed port: give the receiver port 80, 443 or one from 1024 to 65535"
+        if rule == OWN_LISTENER:
+            return f"{OWN_LISTENER}: {host}:{port} is this server itself: give the address of your receiver"
+        target = ip_address(address) if address else _spelled(host)
+        if rule == EGRESS_NONE:
+            return f"{EGRESS_NONE}: nothing may be sent to {host}: {self._mend(target, host)}"
+        place = host if target is None or str(target) == host else f"{host} ({target})"
+        kind = "an address of this machine" if rule == LOOPBACK_ONLY else "a public address"
+        return f"{rule}: {place} is not {kind}: {self._mend(target, host)}"
+
+    def _mend(self, target: IPv4Address | IPv6Address | None, host: str) -> str:
+        mode = "loopback" if _normalise(host) == "localhost" else "public"
+        if target is not None:
+            target = unmap(target)
+            mode = "loopback" if target.is_loopback else mode
+            if not is_public(target) and not (target.is_loopback and self.mode == "none"):
+                own = next((network for network in _PRIVATE if target in network), ip_network(target))
+                return (
+                    f'pass egress_allow=["{own}"] to Sandbox or set_egress'
+                    if self._in_python
+                    else f"add --egress-allow {own}"
+                )
+        return f'pass egress="{mode}" to Sandbox or set_egress' if self._in_python else f"use --egress {mode}"
+
+
+def closed_note(url: str) -> str:
+    """The note of an attempt to send to `url` from a sandbox in process that sends nothing to the network."""
+    host = urlsplit(url).hostname or ""
+    return Egress("none", in_python=True).explain(EGRESS_NONE, host, 0)
+
+
+def _spelled(host: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return parse_host_address(host)
+    except ValueError:
+        return None
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:

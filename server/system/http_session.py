@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -28,11 +28,16 @@ _SLOW_BODY_CHUNKS = 8
 
 AddressCheck = Callable[[str, str, int], str | None]
 HostCheck = Callable[[str, int], str | None]
+Explain = Callable[[str, str, int, str], str]
 Lookup = Callable[[str], Awaitable[list[str]]]
 
 
 class EgressBlocked(Exception):
-    """The egress policy forbids the address; the text is the name of the rule."""
+    """The egress policy forbids the address. `details` are the rule, the URL's host and port, and the address or ""."""
+
+    def __init__(self, *details: Any) -> None:
+        super().__init__(details[0])
+        self.details: tuple[str, str, int, str] = (*details,)
 
 
 class Session:
@@ -43,10 +48,16 @@ class Session:
     """
 
     def __init__(
-        self, check_address: AddressCheck, check_host: HostCheck, lookup: Lookup | None, keep_alive_s: float
+        self,
+        check_address: AddressCheck,
+        check_host: HostCheck,
+        explain: Explain,
+        lookup: Lookup | None,
+        keep_alive_s: float,
     ) -> None:
         self._check_address = check_address
         self._check_host = check_host
+        self._explain = explain
         connector = aiohttp.TCPConnector(
             resolver=_CheckedResolver(check_address, lookup or _system_lookup),
             use_dns_cache=False,
@@ -66,6 +77,9 @@ class Session:
         start = time.perf_counter()
         try:
             return await self._send(request, start)
+        except EgressBlocked as blocked:
+            note = self._explain(*blocked.details)
+            return CallbackResponse(error="blocked", note=note, latency_ms=_elapsed_ms(start))
         except Exception as error:
             code, note = _classify(request, error)
             return CallbackResponse(error=code, note=note, latency_ms=_elapsed_ms(start))
@@ -80,14 +94,14 @@ class Session:
             raise ValueError(target.invalid_reason)
         rule = self._check_host(target.host, target.port)
         if rule is not None:
-            raise EgressBlocked(rule)
+            raise EgressBlocked(rule, target.host, target.port, target.address)
         headers: Mapping[str, str] = request.headers
         if target.unresolved_reason:
             return CallbackResponse(error="unresolved", note=target.unresolved_reason, latency_ms=_elapsed_ms(start))
         if target.address:
             rule = self._check_address(target.host, target.address, target.port)
             if rule is not None:
-                raise EgressBlocked(rule)
+                raise EgressBlocked(rule, target.host, target.port, target.address)
         if target.host_header:
             headers = {**headers, "host": target.host_header}
         body: bytes | AsyncIterator[bytes] = request.body
@@ -146,8 +160,6 @@ def _parse_target(text: str) -> Target:
 def _classify(request: CallbackRequest, error: Exception) -> tuple[str, str]:
     """The error code of a network error, and its explanation. Any other error is raised again."""
     match error:
-        case EgressBlocked():
-            return "blocked", str(error)
         case aiohttp.ConnectionTimeoutError():
             return "timeout", f"no connection within {request.connect_timeout_ms} ms"
         case TimeoutError():
@@ -223,7 +235,7 @@ class _CheckedResolver(AbstractResolver):
         for address in addresses:
             rule = self._check_address(host, str(address), port)
             if rule is not None:
-                raise EgressBlocked(rule)
+                raise EgressBlocked(rule, host, port, str(address))
         return [_resolve_result(host, address, port) for address in addresses]
 
     async def close(self) -> None:

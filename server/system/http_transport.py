@@ -12,7 +12,8 @@ from leyden.server.ports import CallbackRequest, CallbackResponse, OnResponse
 from leyden.server.system.clock import system_time_ms
 
 if TYPE_CHECKING:
-    from leyden.server.system.http_session import AddressCheck, HostCheck, Lookup, Session
+    from leyden.server.callbacks.egress import Egress
+    from leyden.server.system.http_session import AddressCheck, Explain, HostCheck, Lookup, Session
 
 ReportContext = Callable[[], AbstractContextManager[Any]]
 
@@ -22,8 +23,9 @@ class HttpTransport:
 
     `check_host(host, port)` runs before the host's address is looked up, `check_address(host, address, port)` before a
     socket is opened. Each returns the name of the rule that forbids the attempt, or None. By default everything is
-    allowed. `lookup(name)` resolves a name to its addresses; the default is the system's resolver. An idle connection
-    is kept for `keep_alive_s` seconds.
+    allowed. `explain(rule, host, port, address)` gives the note of a forbidden attempt, by default the rule.
+    `lookup(name)` resolves a name to its addresses; the default is the system's resolver. An idle connection is kept
+    for `keep_alive_s` seconds.
     """
 
     def __init__(
@@ -31,11 +33,13 @@ class HttpTransport:
         *,
         check_address: AddressCheck | None = None,
         check_host: HostCheck | None = None,
+        explain: Explain | None = None,
         lookup: Lookup | None = None,
         keep_alive_s: float = 1.0,
     ) -> None:
         self._check_address: AddressCheck = check_address or _allow_address
         self._check_host: HostCheck = check_host or _allow_host
+        self._explain: Explain = explain or _rule_alone
         self._lookup = lookup
         self._keep_alive_s = keep_alive_s
         self._session: Session | None = None
@@ -44,6 +48,11 @@ class HttpTransport:
         self._task_ids = count()
         self._responses: list[tuple[CallbackRequest, CallbackResponse, OnResponse]] = []
         self._idle_waiters: list[asyncio.Future[None]] = []
+
+    @classmethod
+    def within(cls, egress: Egress) -> HttpTransport:
+        """A transport that sends what this egress policy allows."""
+        return cls(check_address=egress.check_address, check_host=egress.check_host, explain=egress.explain)
 
     @property
     def pending_count(self) -> int:
@@ -90,7 +99,9 @@ class HttpTransport:
             # Imported here: the client takes a fifth of a second to import, and many servers never send.
             from leyden.server.system.http_session import Session
 
-            self._session = Session(self._check_address, self._check_host, self._lookup, self._keep_alive_s)
+            self._session = Session(
+                self._check_address, self._check_host, self._explain, self._lookup, self._keep_alive_s
+            )
         try:
             response = await self._session.send(request)
             self._responses.append((request, response, on_response))
@@ -126,6 +137,10 @@ def _log_error(error: Exception) -> None:
     # The outbox could not record a response, and no caller waits for it: the event loop logs the error.
     message = "a callback's response could not be recorded"
     asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
+
+
+def _rule_alone(rule: str, host: str, port: int, address: str) -> str:
+    return rule
 
 
 def _allow_address(host: str, address: str, port: int) -> str | None:

@@ -7,6 +7,7 @@ receivers["shop"].inbox[-1].json["status"]
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
@@ -303,6 +304,12 @@ class Receivers:
         if reply["error"] is None and 200 <= reply["status"] <= 299:
             self._posts.acknowledge(name, post.headers.get("webhook-id", ""))
         answered(post, answer_from(reply, name))
+
+
+@lru_cache(maxsize=256)
+def is_built_in(url: str) -> bool:
+    """Whether the URL's host is a name below `.localhost`, and so one of these receivers; `localhost` itself is not."""
+    return (urlsplit(url).hostname or "").rstrip(".").endswith(".localhost")
 
 
 def _name(host: str) -> str:

@@ -1,19 +1,21 @@
-"""The transport of a world: callbacks to the built-in receivers stay in process, all others go to the real network."""
+"""The transport of a world: callbacks to names below `.localhost` stay in process, all others go to the network."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import lru_cache
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from itertools import count
 from typing import Protocol
-from urllib.parse import urlsplit
 
-from leyden.callbacks.receivers import Receivers, Responded
+from leyden.callbacks.callback_rows import request_id
+from leyden.callbacks.receivers import Receivers, Responded, is_built_in
+from leyden.server.callbacks.deliveries import BLOCKED
+from leyden.server.callbacks.egress import closed_note
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse, CallbackTransport
 
 Pending = tuple[CallbackRequest, CallbackResponse, Responded]
+Observe = Callable[[CallbackRequest, CallbackResponse, int], None]
 
 
 class ExternalTransport(CallbackTransport, Protocol):
@@ -29,39 +31,97 @@ class ExternalTransport(CallbackTransport, Protocol):
         """Close every connection."""
 
 
+class RecordedNetwork:
+    """An `ExternalTransport` that sends nothing: `respond` gives the recorded response to a request.
+
+    `now_s` is the sandbox's time in seconds, with which requests are signed.
+    """
+
+    def __init__(self, now_s: Callable[[], int]) -> None:
+        self._now_s = now_s
+        self._response_time_s: int | None = None
+        self._waiting: dict[str, tuple[CallbackRequest, Responded]] = {}
+        self._around: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    def post(self, request: CallbackRequest, responded: Responded) -> None:
+        """Keep the request until it gets its response."""
+        self._waiting[request_id(request)] = request, responded
+
+    def respond(self, wanted: str, response: CallbackResponse, time_s: int) -> bool:
+        """Report the response to the request with this `request_id`, at `time_s` on the receiver's clock; whether there
+        is such a request."""
+        request, responded = self._waiting.pop(wanted, (None, None))
+        if request is None or responded is None:
+            return False
+        self._response_time_s = time_s
+        try:
+            with self._around():
+                responded(request, response)
+        finally:
+            self._response_time_s = None
+        return True
+
+    def report_within(self, around: Callable[[], AbstractContextManager[None]]) -> None:
+        """As `ExternalTransport`."""
+        self._around = around
+
+    def receiver_time_s(self, url: str) -> int:
+        """The recorded time while a response is reported, else the sandbox's time."""
+        return self._now_s() if self._response_time_s is None else self._response_time_s
+
+    async def wait_idle(self) -> None:
+        """Nothing to wait for: `respond` gives the responses."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
 class TransportRouter:
     """Sends each callback to the built-in receivers or to the real network, by its host.
 
-    Served worlds keep `inbox.localhost` and the names below it for their built-in receivers; every other host is
-    external. Without an external transport every host is a built-in receiver.
+    The names below `.localhost` are built-in receivers; every other host is on the network. `network` is None where
+    nothing may be sent there: each attempt is then blocked.
 
     A request to the real network leaves when the commit that records it is written; a rollback discards it. Responses
     are recorded as they arrive, or in the order of sending inside `responses_in_order`; those that arrive together are
-    recorded in one transaction. What cannot be recorded because the disk is full waits for `flush_responses`.
+    recorded in one transaction. `lock` is held meanwhile. `observe(request, response, time_s)` is called when a
+    response is recorded; `time_s` is the time that the network's receivers have then. What cannot be recorded because
+    the disk is full waits for `flush_responses`.
     """
 
     def __init__(
         self,
         receivers: Receivers,
-        external: ExternalTransport | None,
+        network: ExternalTransport | None,
         exclusive: Callable[[], AbstractContextManager[None]],
+        lock: Callable[[], AbstractContextManager[object]] = nullcontext,
+        observe: Observe | None = None,
     ) -> None:
         self.receivers = receivers
-        self.external = external
         self._exclusive = exclusive
+        self._lock = lock
+        self._observe = observe
+        self._response_time_s: int | None = None  # while a response is recorded
         self._to_send: list[tuple[CallbackRequest, Responded]] = []
         self._pending: list[Pending] = []
         self._sent: dict[int, Pending | None] = {}  # by number, in the order of sending
         self._numbers = count(1)
         self._in_order = 0
         self._collecting = False
-        if external is not None:
-            external.report_within(self._collect)
+        self.connect(network)
+
+    def connect(self, network: ExternalTransport | None) -> None:
+        """From now on send through `network`."""
+        self._network = network
+        if network is not None:
+            network.report_within(self._collect)
 
     def post(self, post: CallbackRequest, responded: Responded) -> None:
         """Send the request to the receiver of its URL."""
-        if self._is_built_in(post.url):
+        if is_built_in(post.url):
             self.receivers.post(post, responded)
+        elif self._network is None:
+            responded(post, CallbackResponse(error=BLOCKED, note=closed_note(post.url)))
         else:
             self._to_send.append((post, responded))
 
@@ -76,16 +136,25 @@ class TransportRouter:
             return
         to_send, self._to_send = self._to_send, []
         for post, responded in to_send:
-            assert self.external is not None, "without an external transport every host is built in"
+            assert self._network is not None
             number = next(self._numbers)
             self._sent[number] = None
-            self.external.post(post, self._recorder(responded, number))
+            self._network.post(post, self._recorder(responded, number))
 
     def rollback(self, error: BaseException) -> None:
         """Discard what would have been sent: the outbox tries it again."""
         self._to_send.clear()
 
     # Responses
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request to the network has no response yet."""
+        return bool(self._sent)
+
+    def abandon(self) -> None:
+        """Wait no more for the requests that were sent and have no response: their transport was closed."""
+        self._sent = {number: pending for number, pending in self._sent.items() if pending is not None}
 
     @property
     def has_pending_responses(self) -> bool:
@@ -104,9 +173,7 @@ class TransportRouter:
             group = self._pending[:group_size]
             del self._pending[:group_size]
             try:
-                with self._exclusive():
-                    for post, response, responded in group:
-                        responded(post, response)
+                times_s = self._record(group)
             except StorageUnavailable:
                 self._pending[:0] = group
                 raise
@@ -115,8 +182,26 @@ class TransportRouter:
                     raise
                 self._pending[:0] = group  # all of them were rolled back
                 group_size, defect = 1, error
+            else:
+                for (post, response, _), time_s in zip(group, times_s, strict=True):
+                    if self._observe is not None:
+                        self._observe(post, response, time_s)
         if defect is not None:
             raise defect  # none of them fails alone
+
+    def _record(self, group: list[Pending]) -> list[int]:
+        """Record responses in one transaction; the time of the receivers at each."""
+        times_s = []
+        try:
+            with self._exclusive():
+                for post, response, responded in group:
+                    self._response_time_s = self.receiver_time_s(post.url)
+                    times_s.append(self._response_time_s)
+                    responded(post, response)
+                    self._response_time_s = None
+        finally:
+            self._response_time_s = None
+        return times_s
 
     @contextmanager
     def responses_in_order(self) -> Iterator[None]:
@@ -125,27 +210,29 @@ class TransportRouter:
         try:
             yield
         finally:
-            self._in_order -= 1
-            if not self._in_order:
-                self._pending.extend(pending for pending in self._sent.values() if pending is not None)
-                self._sent = {number: pending for number, pending in self._sent.items() if pending is None}
+            with self._lock():
+                self._in_order -= 1
+                if not self._in_order:
+                    self._pending.extend(pending for pending in self._sent.values() if pending is not None)
+                    self._sent = {number: pending for number, pending in self._sent.items() if pending is None}
 
     def receiver_time_s(self, url: str) -> int:
         """The time that this URL's receiver compares signatures with, in seconds since 1970."""
-        if self._is_built_in(url):
+        if self._network is None or is_built_in(url):
             return self.receivers.receiver_time_s(url)
-        assert self.external is not None
-        return self.external.receiver_time_s(url)
+        if self._response_time_s is not None:
+            return self._response_time_s
+        return self._network.receiver_time_s(url)
 
     def _recorder(self, responded: Responded, number: int) -> Responded:
         def record(post: CallbackRequest, response: CallbackResponse) -> None:
-            if self._in_order:
+            if self._in_order and number in self._sent:
                 self._sent[number] = (post, response, responded)
                 while self._sent and (pending := self._sent[first := next(iter(self._sent))]) is not None:
                     del self._sent[first]
                     self._pending.append(pending)
             else:
-                del self._sent[number]
+                self._sent.pop(number, None)
                 self._pending.append((post, response, responded))
             if not self._collecting:
                 self._flush()
@@ -154,22 +241,14 @@ class TransportRouter:
 
     @contextmanager
     def _collect(self) -> Iterator[None]:
-        self._collecting = True
-        try:
-            yield
-        finally:
-            self._collecting = False
-            self._flush()
+        with self._lock():
+            self._collecting = True
+            try:
+                yield
+            finally:
+                self._collecting = False
+                self._flush()
 
     def _flush(self) -> None:
         with suppress(StorageUnavailable):
             self.flush_responses()
-
-    def _is_built_in(self, url: str) -> bool:
-        return self.external is None or _is_inbox(url)
-
-
-@lru_cache(maxsize=256)
-def _is_inbox(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    return host == "inbox.localhost" or host.endswith(".inbox.localhost")

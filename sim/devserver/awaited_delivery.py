@@ -9,14 +9,18 @@ from leyden.server.ports import CallbackRequest, CallbackResponse, CallbackTrans
 
 
 async def deliver(transport: CallbackTransport, request: CallbackRequest) -> CallbackResponse:
-    """Send one request and return its response. Must run in the transport's event loop."""
-    result: asyncio.Future[CallbackResponse] = asyncio.get_running_loop().create_future()
+    """Send one request and return its response. The transport may report it in another thread."""
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[CallbackResponse] = loop.create_future()
 
-    def complete(_: CallbackRequest, response: CallbackResponse) -> None:
+    def complete(response: CallbackResponse) -> None:
         if not result.done():  # the waiting task may have been cancelled
             result.set_result(response)
 
-    transport.post(request, complete)
+    def report(_: CallbackRequest, response: CallbackResponse) -> None:
+        loop.call_soon_threadsafe(complete, response)
+
+    transport.post(request, report)
     return await result
 
 

@@ -74,7 +74,7 @@ def listen(options: argparse.Namespace) -> int:
 async def _listen(options: argparse.Namespace) -> None:
     client = ControlClient(options.server, options.api_key)
     egress = Egress(options.egress, allow=options.egress_allow)
-    transport = HttpTransport(check_address=egress.check_address, check_host=egress.check_host)
+    transport = HttpTransport.within(egress)
     try:
         seen = {inbox["name"]: inbox["received"] for inbox in await client.ask("GET", "/inboxes")}
         print(f"Listening to {options.server}: forwarding http://inbox.localhost to {options.url}", flush=True)

@@ -79,17 +79,20 @@ class MultiTenantApp:
             self._ignored.add(seen)
             log.warning("%s %s: %s", operation.method.upper(), operation.path, field.in_words())
 
+    def runs_here(self) -> bool:
+        """Whether the caller runs in the server's event loop."""
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+
     async def until(self, done: Callable[[], bool], timeout_s: float) -> None:
         """Wait until `done()` returns true, for at most `timeout_s` real seconds.
 
         Returns at once outside the server's event loop, as in a notebook that serves its sandbox in a thread: nothing
         could happen there during the wait.
         """
-        try:
-            waits = asyncio.get_running_loop() is self._loop
-        except RuntimeError:
-            waits = False
-        if not waits:
+        if not self.runs_here():
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
@@ -104,6 +107,9 @@ class MultiTenantApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             return await self._lifespan(receive, send)
+        if self._loop is None:  # a server that had started before; a request in process has no loop
+            with contextlib.suppress(RuntimeError):
+                self._loop = asyncio.get_running_loop()
         if scope["path"] == CONSOLE_PATH and self._console is not None:
             return await self._console(scope, receive, send)
         world = self._world_of(scope)

@@ -133,7 +133,7 @@ def _open_world(
         given_seed=given_seed,
         given_start_ms=given_start_ms,
     )
-    transport = HttpTransport(check_address=egress.check_address, check_host=egress.check_host)
+    transport = HttpTransport.within(egress)
     if options.durability != "always" or not store.is_durable:
         return World(
             config, store, control_handlers=control_handlers, external_transport=transport, public_url=public_url

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 from leyden.errors import ActionLogError
+from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.timestamps import parse_duration
 from leyden.world.clock import Fired
 from leyden.world.world import World
@@ -64,6 +65,30 @@ class ActionLog:
         The context's value is `facts`; what the action adds to them is recorded too.
         """
         return ActionRecorder(self, world, kind, facts)
+
+    def note_network(self, is_open: bool) -> None:
+        """Append whether callbacks may leave the process from now on, if that has changed."""
+        last = next((action for action in reversed(self.actions) if action.kind in ("network", "reseed")), None)
+        if is_open != (last is not None and last.facts.get("open", False)):
+            self.add("network", {"open": is_open})
+
+    def responded(self, world: World, request: CallbackRequest, response: CallbackResponse, time_s: int) -> None:
+        """Append the response of a receiver on the network, which came at `time_s` on the receiver's clock."""
+        if world.clock.rate:
+            self.discard("a receiver on the network answered while its clock followed the process")
+        facts: dict[str, Any] = {
+            "delivery": request.delivery_id,
+            "attempt": request.attempt,
+            "copy": None if request.copied_by is None else list(request.copied_by),
+            "status": response.status,
+            "headers": dict(response.headers),
+            "body": response.body.decode("latin-1"),
+            "error": response.error,
+            "note": response.note,
+            "latency_ms": response.latency_ms,
+            "time_s": time_s,
+        }
+        self.add("response", facts)
 
     def catch_up(self, world: World) -> list[Fired]:
         """Run what is due on a live clock, and record its instant: no other action says how far it moved."""
@@ -123,15 +148,29 @@ def _current_names(kind: str, facts: dict[str, Any]) -> dict[str, Any]:
 
 
 class ActionRecorder:
-    """The context of one action: it holds the world's lock, so no other action interleaves."""
+    """The context of one action: it holds the world's lock, so no other action interleaves.
 
-    __slots__ = ("_entries_before", "_log", "_world", "facts", "kind")
+    An action that moves time calls `split` before it releases the lock for a while: other actions follow what it has
+    done by then.
+    """
+
+    __slots__ = ("_entries_before", "_is_split", "_log", "_world", "facts", "kind")
 
     def __init__(self, log: ActionLog, world: World, kind: str, facts: dict[str, Any]) -> None:
         self._log = log
         self._world = world
         self.kind = kind
         self.facts = facts
+        self._is_split = False
+
+    def split(self) -> None:
+        """Record what was done so far: every event by now has run, or the one of a step."""
+        if self.kind == "step":
+            if not self._is_split:
+                self._log.add("step", {})
+        else:
+            self._log.add("advance_to", {"to_ms": self._world.clock.now()})
+        self._is_split = True
 
     def __enter__(self) -> dict[str, Any]:
         world = self._world
@@ -146,7 +185,10 @@ class ActionRecorder:
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
         try:
-            if kind is None or len(self._world.journal) != self._entries_before:
+            if self._is_split:
+                if self.kind != "step":
+                    self._log.add("advance_to", {"to_ms": self._world.clock.now()}, raised=kind is not None)
+            elif kind is None or len(self._world.journal) != self._entries_before:
                 self._log.add(self.kind, self.facts, raised=kind is not None)
         finally:
             self._world.lock.release()

@@ -99,15 +99,23 @@ class _Writer:
             "step": lambda facts: "sb.step()",
             "call": lambda facts: call_text(f"sb.{facts['call']}", *facts["args"], **facts["named"]),
             "fault": self._fault,
+            "network": self._network,
+            "response": self._response,
             "stop": self._stop,
         }
 
     def program(self, arguments: Mapping[str, Any]) -> str:
         named = self._label != "main" and not any(action.kind == "reseed" for action in self._actions)
         label = {"label": self._label} if named else {}
-        creation = call_text("Sandbox", **arguments, **label)
+        recorded: dict[str, Any] = {}
+        actions = self._actions
+        if not any(action.kind == "response" for action in actions):
+            actions = [action for action in actions if action.kind != "network"]
+        elif actions[0].kind == "network":
+            recorded, actions = {"egress": "recorded"}, actions[1:]
+        creation = call_text("Sandbox", **arguments, **label, **recorded)
         lines: list[tuple[str, str, bool]] = []  # the variable or "", the expression, whether it raised
-        for action in self._actions:
+        for action in actions:
             text = self._write[action.kind](action.facts)
             lines.append((self._assign(action, text), text, action.raised))
         body = ["", f"sb = {creation}"]
@@ -227,6 +235,13 @@ class _Writer:
     def _fault(self, facts: dict[str, Any]) -> str:
         named = {name: self._id(value) if name == "charge" else value for name, value in facts["named"].items()}
         return call_text(f"sb.faults.{facts['method']}", *facts["args"], **named)
+
+    def _network(self, facts: dict[str, Any]) -> str:
+        return call_text("sb.set_egress", "recorded" if facts["open"] else "none")
+
+    def _response(self, facts: dict[str, Any]) -> str:
+        named = {name: value for name, value in facts.items() if name not in ("delivery", "attempt") and value}
+        return call_text("sb.session.respond", facts["delivery"], facts["attempt"], **named)
 
     def _stop(self, facts: dict[str, Any]) -> str:
         name = self._name(f"traffic {facts['traffic']}")

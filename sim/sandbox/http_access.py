@@ -110,6 +110,7 @@ class HttpAccess:
             app = RecordingApp(MultiTenantApp({session.api_key: session.world}), session, served=True)
             self._thread = ServerThread(app, listener)
             session.world.public_url = self._thread.url
+            session.serve_network(self._thread.url)
         return self._thread.url
 
     def close(self) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import StoreError
 from leyden.lab.action_log import ActionLog
-from leyden.sandbox.session import Session
+from leyden.sandbox.session import RECORDED, Session
 from leyden.sandbox.time_control import Instant, instant_ms
+from leyden.server.callbacks.egress import Egress
 from leyden.server.contract.types import Contract
 from leyden.server.store.store import Store
 from leyden.server.timestamps import to_iso
@@ -32,10 +33,16 @@ def open_session(
     api_key: str,
     clock: str,
     label: str,
+    egress: str | None,
+    egress_allow: Sequence[str],
 ) -> Session:
     """The session for the arguments of `Sandbox`. Raises what `Sandbox` raises; the store is then closed."""
-    if isinstance(overlays, str):
-        raise TypeError(f"overlays={overlays!r} is one name: write overlays=[{overlays!r}]")
+    for name, given_list in (("overlays", overlays), ("egress_allow", egress_allow)):
+        if isinstance(given_list, str):
+            raise TypeError(f"{name}={given_list!r} is one text: write {name}=[{given_list!r}]")
+    Egress(
+        "none" if egress in (None, RECORDED) else egress, allow=egress_allow
+    )  # raises for what is not valid, before a store is opened
     start_ms = None if start is None else instant_ms(start)
     real_clock = process_clock(clock, start)
     store = Store.memory() if data is None else Store.open(Path(data))
@@ -72,7 +79,7 @@ def open_session(
         action_log.discard("it was reopened from a directory, which does not keep the actions before")
     elif isinstance(spec, Contract) or not isinstance(config.network, str):
         action_log.discard("it was created with an object: give the spec as a path and the network as a text")
-    return Session(world, action_log)
+    return Session(world, action_log, egress, egress_allow)
 
 
 def _check_saved(saved: Mapping[str, Any], data: str | Path | None, seed: int | None, start_ms: int | None) -> None:

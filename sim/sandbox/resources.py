@@ -96,7 +96,14 @@ class Resource:
     def _repr_html_(self) -> str:
         data = self.data
         rows = [(name, value) for name, value in data.items() if name != "invoice"]
-        return html_table([*rows, ("invoice", data["invoice"]["request"])], caption=type(self).__name__)
+        note = self._session.callback_note(data["callbackUrl"])
+        rows += [("invoice", data["invoice"]["request"])] + [("callbacks", f"blocked: {note}")] * bool(note)
+        return html_table(rows, caption=type(self).__name__)
+
+    def _blocked(self, data: Mapping[str, Any]) -> str:
+        """What a repr says of callbacks that cannot leave the sandbox."""
+        note = self._session.callback_note(data["callbackUrl"])
+        return note and f", callbacks blocked: {note}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Resource) and other.id == self.id
@@ -153,7 +160,8 @@ class Charge(Resource):
             time = f", {status} {data['confirmedAt']}"
         elif status in states_entered(table, EXPIRY_REACHED):
             time = f", {status} {data['expiresAt']}"
-        return f"Charge({data['amount']} msat, {status}, {plain(data['description'])!r}, {self.id}{time})"
+        words = plain(data["description"])
+        return f"Charge({data['amount']} msat, {status}, {words!r}, {self.id}{time}{self._blocked(data)})"
 
 
 class StaticCharge(Resource):
@@ -183,7 +191,8 @@ class StaticCharge(Resource):
         data = self.data
         allowed = "" if data["allowedSlots"] is None else f" of {data['allowedSlots']}"
         words = plain(data["description"])
-        return f"StaticCharge({data['slots']}{allowed} paid, {data['status']}, {words!r}, {self.id})"
+        paid = f"{data['slots']}{allowed} paid"
+        return f"StaticCharge({paid}, {data['status']}, {words!r}, {self.id}{self._blocked(data)})"
 
 
 class Payment:

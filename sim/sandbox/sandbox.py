@@ -15,7 +15,6 @@ from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import ForkError
 from leyden.extras import require
 from leyden.lab.action_log import ActionLog, as_json
-from leyden.lab.kpi import Kpi
 from leyden.lab.traffic import Traffic, traffic
 from leyden.repr_tables import html_table
 from leyden.sandbox.collections import Collection, FaultList, RecordedReceiver, RecordedTraffic, recorded_network
@@ -24,7 +23,7 @@ from leyden.sandbox.opening import open_session
 from leyden.sandbox.resources import Charge, StaticCharge
 from leyden.sandbox.session import Headers, Session
 from leyden.sandbox.time_control import FiredEvents, Instant, Span, instant_ms
-from leyden.sandbox.views import card, diff, table
+from leyden.sandbox.views import Views, card
 from leyden.sandbox.wallet import Wallet
 from leyden.server.contract.types import Contract
 from leyden.server.timestamps import parse_duration, to_iso
@@ -36,14 +35,12 @@ from leyden.world.world import World
 
 if TYPE_CHECKING:
     import httpx2
-    from pandas import DataFrame
 
-    from leyden.lab.drawings import Drawing
     from leyden.lightning.network.network import Network
     from leyden.lightning.topology.graph import Graph
 
 
-class Sandbox:
+class Sandbox(Views):
     """A charge service with its Lightning node, payers, receivers and clock.
 
     Time moves only by `run`, `advance`, `advance_to` and `step`. `seed` (default 0), `start` and the actions on the
@@ -54,7 +51,11 @@ class Sandbox:
     `spec` is a path to another `charges.openapi.yaml`, `overlays` are names from `specs/overlays` or paths. `network`
     is the depth of the Lightning network: `direct` (the default) puts every payer one hop from the node;
     `scale-free:400`, `hub:50`, `line:4`, `star:12` or a `leyden.lightning.topology.graph.Graph` route every payment
-    over channels, and need the extra `network`. `label` is the column `world` of every table. `clock="process"` follows
+    over channels, and need the extra `network`. `egress` says where callbacks may go besides the built-in receivers at
+    `<name>.localhost`: `none` (the default) nowhere, `loopback` to this machine (the default of a served sandbox),
+    `public` to public addresses; `egress_allow` lists networks, such as `10.0.0.0/8`, that are allowed besides. An
+    attempt that is not allowed ends as `blocked`; an allowed one is a real POST, and time waits for its response.
+    `label` is the column `world` of every table. `clock="process"` follows
     the process's clock, which freezegun may freeze and move: see `leyden.world.process_clock`.
 
     `charges` and `static_charges` are the collections of the service's resources, `faults` the injected faults.
@@ -72,8 +73,12 @@ class Sandbox:
         api_key: str = "leyden",
         clock: str = "virtual",
         label: str = "main",
+        egress: str | None = None,
+        egress_allow: Sequence[str] = (),
     ) -> None:
-        self._attach(open_session(seed, start, data, spec, overlays, network, api_key, clock, label))
+        self._attach(
+            open_session(seed, start, data, spec, overlays, network, api_key, clock, label, egress, egress_allow)
+        )
 
     def _attach(self, session: Session) -> None:
         self.session = session
@@ -87,11 +92,6 @@ class Sandbox:
         new = cls.__new__(cls)
         new._attach(Session(world, action_log))
         return new
-
-    @property
-    def world(self) -> World:
-        """The simulation behind the sandbox, for code that needs more than the sandbox offers."""
-        return self.session.world
 
     @property
     def action_log(self) -> ActionLog:
@@ -119,13 +119,18 @@ class Sandbox:
         return RecordedTraffic(self.session, facts["id"])
 
     def receiver(self, name: str) -> Receiver:
-        """The callback receiver at `http://<name>.localhost/...`, or at a whole host name."""
+        """The built-in callback receiver at `http://<name>.localhost/...`."""
         return RecordedReceiver(self.session, name)
 
     @property
     def network(self) -> Network:
         """The Lightning network. Raises `ValueError` when payments are direct."""
         return recorded_network(self.session)
+
+    def set_egress(self, egress: str, egress_allow: Sequence[str] = ()) -> Self:
+        """From now on callbacks may go where this mode and these networks say; both as for `Sandbox`."""
+        self.session.set_egress(egress, egress_allow)
+        return self
 
     # Requests
 
@@ -172,13 +177,15 @@ class Sandbox:
     def serve(self, host: str = "127.0.0.1", port: int = 0) -> str:
         """Serve HTTP on a thread beside this program and return the base URL; port 0 takes a free port.
 
-        Callbacks still go to the built-in receivers. Raises `ListenError` when the port is in use.
+        From now on callbacks also go to the receivers of this machine, unless `egress` was given. Raises `ListenError`
+        when the port is in use.
         """
         return self._http.serve(host, port)
 
     def close(self) -> None:
-        """Stop the server and close the store."""
+        """Stop the server, cancel callbacks in flight and close the store."""
         self._http.close()
+        self.session.close_network()
         self.world.store.close()
 
     def __enter__(self) -> Self:
@@ -204,7 +211,9 @@ class Sandbox:
         """
         session = self.session
         if until == "idle" and self.world.clock.rate:
-            return FiredEvents(session.action_log.catch_up(self.world))
+            fired = session.action_log.catch_up(self.world)
+            self.world.wait_for_network()
+            return FiredEvents(fired)
         if until == "idle":
             return FiredEvents(session.move("idle", lambda clock: clock.run_until_idle()))
         if until == "next_event":
@@ -225,97 +234,13 @@ class Sandbox:
         """Run the next event, whenever it is, and return it; None when nothing is scheduled."""
         return self.session.move("step", lambda clock: clock.step())
 
-    # Tables and figures: every DataFrame is new; `leyden.lab.tables` describes the columns. They need pandas.
-
-    @property
-    def payments(self) -> DataFrame:
-        """All payments of all wallets, oldest first."""
-        return self.table("payments")
-
-    @property
-    def attempts(self) -> DataFrame:
-        """All attempts to send a part of a payment: the route, the failure and what the payer learned from it."""
-        return self.table("attempts")
-
-    @property
-    def htlcs(self) -> DataFrame:
-        """All HTLCs on all hops."""
-        return self.table("htlcs")
-
-    @property
-    def deliveries(self) -> DataFrame:
-        """All messages for receivers; their attempts are in `callbacks`."""
-        return self.table("deliveries")
-
-    @property
-    def callbacks(self) -> DataFrame:
-        """All attempts to deliver a message, with their responses."""
-        return self.table("callbacks")
-
-    @property
-    def balances(self) -> DataFrame:
-        """The present balances: of projects, of the shop's node, and of each side of each channel."""
-        return self.table("balances")
-
-    @property
-    def journal(self) -> DataFrame:
-        """All events, in order."""
-        return self.table("journal")
-
-    @property
-    def journal_hash(self) -> str:
-        """64 hex digits that depend on all events: equal hashes mean equal runs."""
-        with self.world.exclusive():
-            return self.world.journal.hash
-
-    def table(self, name: str) -> DataFrame:
-        """One of the tables, by its name. Raises `ValueError` with the names for an unknown one."""
-        return table(self.world, name, f"sb.{name}")
-
-    def diff(self, other: Sandbox) -> DataFrame:
-        """The rows and fields that differ: `table`, `id`, `field`, and the values `here` and `there`."""
-        return diff(self.world, other.world)
-
-    @property
-    def kpi(self) -> Kpi:
-        """The shop's figures over everything so far: `kpi.conversion`, `kpi.settle_s(.95)`, ..."""
-        return self.kpis()
-
-    def kpis(self, since: Instant | None = None, until: Instant | None = None) -> Kpi:
-        """The same for the Charges created from `since` (included) to `until` (excluded)."""
-        since_ms, until_ms = (None if when is None else instant_ms(when) for when in (since, until))
-        with self.world.exclusive():
-            return Kpi(self.world, since_ms=since_ms, until_ms=until_ms)
-
-    # Drawings
-
-    def lifecycle(self, resource: str) -> Drawing:
-        """The state diagram of `Charge` or `StaticCharge`, with the number of times each transition was taken."""
-        from leyden.lab.drawings import lifecycle
-
-        with self.world.exclusive():
-            return lifecycle(self.world, resource)
-
-    def schedule(self) -> Drawing:
-        """The scheduled events, and the remaining retries of each pending message."""
-        from leyden.lab.drawings import schedule
-
-        with self.world.exclusive():
-            return schedule(self.world)
-
-    def liquidity(self) -> Drawing:
-        """The network around the shop, with the balances of each channel."""
-        from leyden.lab.drawings import network
-
-        with self.world.exclusive():
-            return network(self.world)
-
     # Forks, snapshots and scripts
 
     def fork(self, label: str | None = None, *, reseed: int | None = None) -> Sandbox:
         """An independent copy, kept in memory: the same random numbers, for a different action.
 
-        With `reseed` it has the same past and other random numbers. A Charge or Payment object belongs to the sandbox
+        With `reseed` it has the same past and other random numbers. It has the responses of the callbacks that were
+        sent, and sends nothing to the network before `set_egress`. A Charge or Payment object belongs to the sandbox
         that created it; its id is found in both: `fork.charges[charge.id]`.
         """
         if label is None:
@@ -332,14 +257,18 @@ class Sandbox:
 
     @classmethod
     def from_snapshot(cls, snapshot: Mapping[str, Any], *, label: str | None = None) -> Sandbox:
-        """A new sandbox in the state of a snapshot. Raises `ForkError` for one of an unknown format."""
+        """A new sandbox in the state of a snapshot; it sends nothing to the network before `set_egress`.
+
+        Raises `ForkError` for a snapshot of an unknown format.
+        """
         world = restore_world(snapshot, control_handlers=control_handlers, label=label)
         return cls._of(world, ActionLog.from_snapshot(snapshot))
 
     def restore(self, snapshot: Mapping[str, Any]) -> Sandbox:
         """Return this sandbox to the state of a snapshot; objects created after it are not found any more.
 
-        Raises `ForkError` for a sandbox that is served or kept in a directory: its users rely on its time.
+        The sandbox keeps its egress policy: what it does again after that, it also posts again. Raises `ForkError` for
+        a sandbox that is served or kept in a directory: its users rely on its time.
         """
         if self._http.is_serving or self.world.store.is_durable:
             raise ForkError(
@@ -348,7 +277,7 @@ class Sandbox:
             )
         world = restore_world(snapshot, control_handlers=control_handlers, label=self.label)
         self.world.store.close()
-        self.session.world, self.session.action_log = world, ActionLog.from_snapshot(snapshot)
+        self.session.replace(world, ActionLog.from_snapshot(snapshot))
         return self
 
     def save(self, path: str | Path) -> Path:
@@ -358,7 +287,7 @@ class Sandbox:
 
     @classmethod
     def load(cls, path: str | Path, *, label: str | None = None) -> Sandbox:
-        """A new sandbox, in memory, from a file that `save` wrote. Raises `ForkError` for any other file."""
+        """`from_snapshot` of a file that `save` wrote. Raises `ForkError` for any other file."""
         try:
             saved = json.loads(Path(path).read_text(encoding="utf-8"))
         except ValueError as error:

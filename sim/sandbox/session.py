@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import orjson
 
+from leyden.callbacks.receivers import is_built_in
+from leyden.callbacks.transport import RecordedNetwork
 from leyden.errors import ApiError, Problem
 from leyden.lab.action_log import ActionLog, ActionRecorder
+from leyden.server.callbacks.egress import Egress, closed_note
 from leyden.server.http.request import Request
+from leyden.server.ports import CallbackRequest, CallbackResponse
+from leyden.server.system.background_transport import BackgroundTransport
 from leyden.world.clock import VirtualClock
 from leyden.world.loopback import Header, LoopbackResponse, send_request
 from leyden.world.world import World
@@ -18,19 +24,125 @@ from leyden.world.world import World
 Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 T = TypeVar("T")
 
+RECORDED = "recorded"  # the egress mode of a script: nothing is sent, and `respond` gives the responses
+
 # No response depends on these.
 _HEADERS_LEFT_OUT = frozenset({b"host", b"user-agent", b"accept-encoding", b"connection", b"content-length"})
 _FIRST_ID = re.compile(rb'"id":"([^"]{1,64})"')
 
 
 class Session:
-    """What the parts of a sandbox share. `Sandbox.restore` replaces `world` and `action_log`: do not keep them."""
+    """What the parts of a sandbox share. `Sandbox.restore` replaces `world` and `action_log`: do not keep them.
 
-    __slots__ = ("action_log", "world")
+    `egress` is the mode of the egress policy, None for the default; `egress_allow` are networks that are allowed in
+    every mode. Raises `ValueError` for an unknown mode or an invalid network.
+    """
 
-    def __init__(self, world: World, action_log: ActionLog) -> None:
-        self.world = world
-        self.action_log = action_log
+    __slots__ = ("_egress", "_egress_allow", "_network", "_own", "action_log", "world")
+
+    world: World
+    action_log: ActionLog
+
+    def __init__(
+        self, world: World, action_log: ActionLog, egress: str | None = None, egress_allow: Sequence[str] = ()
+    ) -> None:
+        self._egress = egress
+        self._egress_allow = tuple(egress_allow)
+        self._network: BackgroundTransport | RecordedNetwork | None = None
+        self._own: tuple[str, ...] = ()
+        self.replace(world, action_log)
+
+    def replace(self, world: World, action_log: ActionLog) -> None:
+        """Continue with another world, under the same egress policy."""
+        self.world, self.action_log = world, action_log
+        world.network_log = self
+        self.connect_network(self._egress or "none")
+
+    def set_egress(self, egress: str, allow: Sequence[str] = ()) -> None:
+        """Replace the egress policy. Raises `ValueError` as the constructor."""
+        self._egress, self._egress_allow = egress, tuple(allow)
+        self.connect_network(egress, *self._own)
+
+    def serve_network(self, url: str) -> None:
+        """The sandbox is served at `url`: callbacks go to this machine unless another mode was given, and never to that
+        URL."""
+        self._own = (url,)
+        self.connect_network(self._egress or "loopback", url)
+
+    def connect_network(self, mode: str, *own: str) -> None:
+        """Let callbacks leave the process as the egress mode and the allowed networks say. They never go to the servers
+        at the URLs `own`. In the mode `recorded` they wait for `respond`."""
+        if mode == RECORDED:
+            world = self.world
+            self._network = RecordedNetwork(lambda: world.clock.now() // 1_000)
+        else:
+            listeners = [(parts.hostname or "", parts.port or 80) for parts in map(urlsplit, own)]
+            egress = Egress(mode, allow=self._egress_allow, own=listeners, in_python=True)
+            if mode == "none" and not self._egress_allow:
+                self._network = None
+            elif isinstance(self._network, BackgroundTransport):
+                self._network.egress = egress
+            else:
+                self._network = BackgroundTransport(egress)
+        self.world.connect_network(self._network)
+        self.action_log.note_network(self._network is not None)
+
+    def respond(
+        self,
+        delivery_id: str,
+        attempt: int,
+        *,
+        status: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: str = "",
+        error: str | None = None,
+        note: str = "",
+        latency_ms: int = 0,
+        time_s: int = 0,
+        copy: Sequence[Any] | None = None,
+    ) -> None:
+        """Give an attempt to the network the response that it once had: for scripts, whose egress mode is `recorded`.
+
+        `status` or `error` is the result, `time_s` the receiver's clock in seconds since 1970, `copy` the fault that
+        sent a copy. Raises `LookupError` when no such attempt waits for a response.
+        """
+        network, world = self._network, self.world
+        wanted = "#".join(map(str, (delivery_id, attempt, *(copy or ()))))
+        response = CallbackResponse(
+            status=status,
+            headers=headers or {},
+            body=body.encode("latin-1"),
+            error=error,
+            note=note,
+            latency_ms=latency_ms,
+        )
+        with world.lock:
+            for _ in range(2):
+                if isinstance(network, RecordedNetwork) and network.respond(wanted, response, time_s):
+                    return
+                world.catch_up()  # it may be due now
+        raise LookupError(f"no attempt {attempt} of the delivery {delivery_id} waits for a recorded response")
+
+    # `leyden.world.world.NetworkLog`
+
+    def responded(self, request: CallbackRequest, response: CallbackResponse, time_s: int) -> None:
+        """Record the response of a receiver on the network."""
+        self.action_log.responded(self.world, request, response, time_s)
+
+    def waits(self) -> None:
+        """A request moves time and waits for receivers: other actions come between, and it cannot be divided."""
+        self.action_log.discard("its clock was moved by a request while receivers on the network answered")
+
+    def callback_note(self, url: str | None) -> str:
+        """Why callbacks to this URL cannot leave the sandbox, and what to change; empty when they may."""
+        if not url or self._network is not None or is_built_in(url):
+            return ""
+        return closed_note(url)
+
+    def close_network(self) -> None:
+        """Cancel the callbacks that are in flight on the network."""
+        if isinstance(self._network, BackgroundTransport):
+            self._network.stop()
 
     def record(self, kind: str, **facts: Any) -> ActionRecorder:
         """The context of one action: see `leyden.lab.action_log.ActionLog.record`."""
@@ -38,8 +150,9 @@ class Session:
 
     def move(self, kind: str, step: Callable[[VirtualClock], T], **facts: Any) -> T:
         """Record an action that moves the clock by `step`, and return what `step` returns."""
-        with self.record(kind, **facts):
-            return self.world.move(step)
+        recorder = self.record(kind, **facts)
+        with recorder:
+            return self.world.move(step, recorder.split)
 
     @property
     def api_key(self) -> str:

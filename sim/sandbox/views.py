@@ -6,13 +6,114 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from leyden.extras import require
+from leyden.lab.kpi import Kpi
+from leyden.sandbox.session import Session
+from leyden.sandbox.time_control import Instant, instant_ms
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from leyden.lab.drawings import Drawing
+
 _EVENTS_SHOWN = 3
+
+
+class Views:
+    """What a sandbox shows of its world: tables, figures and drawings."""
+
+    session: Session
+
+    @property
+    def world(self) -> World:
+        """The simulation behind the sandbox, for code that needs more than the sandbox offers."""
+        return self.session.world
+
+    # Tables and figures: every DataFrame is new; `leyden.lab.tables` describes the columns. They need pandas.
+
+    @property
+    def payments(self) -> DataFrame:
+        """All payments of all wallets, oldest first."""
+        return self.table("payments")
+
+    @property
+    def attempts(self) -> DataFrame:
+        """All attempts to send a part of a payment: the route, the failure and what the payer learned from it."""
+        return self.table("attempts")
+
+    @property
+    def htlcs(self) -> DataFrame:
+        """All HTLCs on all hops."""
+        return self.table("htlcs")
+
+    @property
+    def deliveries(self) -> DataFrame:
+        """All messages for receivers; their attempts are in `callbacks`."""
+        return self.table("deliveries")
+
+    @property
+    def callbacks(self) -> DataFrame:
+        """All attempts to deliver a message, with their responses."""
+        return self.table("callbacks")
+
+    @property
+    def balances(self) -> DataFrame:
+        """The present balances: of projects, of the shop's node, and of each side of each channel."""
+        return self.table("balances")
+
+    @property
+    def journal(self) -> DataFrame:
+        """All events, in order."""
+        return self.table("journal")
+
+    @property
+    def journal_hash(self) -> str:
+        """64 hex digits that depend on all events: equal hashes mean equal runs."""
+        with self.world.exclusive():
+            return self.world.journal.hash
+
+    def table(self, name: str) -> DataFrame:
+        """One of the tables, by its name. Raises `ValueError` with the names for an unknown one."""
+        return table(self.world, name, f"sb.{name}")
+
+    def diff(self, other: Views) -> DataFrame:
+        """The rows and fields that differ: `table`, `id`, `field`, and the values `here` and `there`."""
+        return diff(self.world, other.world)
+
+    @property
+    def kpi(self) -> Kpi:
+        """The shop's figures over everything so far: `kpi.conversion`, `kpi.settle_s(.95)`, ..."""
+        return self.kpis()
+
+    def kpis(self, since: Instant | None = None, until: Instant | None = None) -> Kpi:
+        """The same for the Charges created from `since` (included) to `until` (excluded)."""
+        since_ms, until_ms = (None if when is None else instant_ms(when) for when in (since, until))
+        with self.world.exclusive():
+            return Kpi(self.world, since_ms=since_ms, until_ms=until_ms)
+
+    # Drawings
+
+    def lifecycle(self, resource: str) -> Drawing:
+        """The state diagram of `Charge` or `StaticCharge`, with the number of times each transition was taken."""
+        from leyden.lab.drawings import lifecycle
+
+        with self.world.exclusive():
+            return lifecycle(self.world, resource)
+
+    def schedule(self) -> Drawing:
+        """The scheduled events, and the remaining retries of each pending message."""
+        from leyden.lab.drawings import schedule
+
+        with self.world.exclusive():
+            return schedule(self.world)
+
+    def liquidity(self) -> Drawing:
+        """The network around the shop, with the balances of each channel."""
+        from leyden.lab.drawings import network
+
+        with self.world.exclusive():
+            return network(self.world)
 
 
 def table(world: World, name: str, what: str) -> DataFrame:

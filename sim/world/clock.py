@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from leyden.errors import ClockError
 from leyden.world.timers import Entry, Timer, Timers
@@ -13,6 +13,16 @@ from leyden.world.timers import Entry, Timer, Timers
 LAST_MS = 32_503_679_999_000
 
 Around = Callable[[], AbstractContextManager[Any]]
+
+
+class Hold(Protocol):
+    """What can keep a clock at its instant: requests to the real network that have no response yet."""
+
+    def holds_time(self) -> bool:
+        """Whether time must stay where it is."""
+
+    def wait_for_network(self) -> None:
+        """Block until time may move on. Called outside of every event and commit."""
 
 
 class Fired(NamedTuple):
@@ -32,7 +42,8 @@ class VirtualClock:
 
     `rate` makes the clock live: sandbox seconds per real second, read from `real_clock` (milliseconds, injected). A
     live clock never shows an instant past an event that has not run yet: `catch_up()` runs what is due.
-    `event_context` may be set to what is entered for each event, for example to make its writes one commit.
+    `event_context` may be set to what is entered for each event, for example to make its writes one commit. `hold` may
+    be set to what keeps time at an instant until it is over.
     `instant_limit` bounds the events of a single instant, so that one which re-schedules itself cannot hang the run.
     """
 
@@ -56,6 +67,7 @@ class VirtualClock:
         self._flows = False  # whether `now` reads the real clock
         self._instant_limit = instant_limit
         self.event_context: Around | None = None
+        self.hold: Hold | None = None
         self.set_rate(rate)
 
     def __repr__(self) -> str:
@@ -138,7 +150,7 @@ class VirtualClock:
         when_ms = min(_whole(when_ms, "when_ms"), LAST_MS)
         if when_ms >= self.now():
             self._sweep(when_ms, fired.append)
-            self._set_now(when_ms)
+            self._set_now(max(when_ms, self._now))  # another thread may have moved time during a hold
         return fired
 
     def run_to(self, when_ms: int) -> int:
@@ -147,7 +159,7 @@ class VirtualClock:
         if when_ms < self.now():
             return 0
         count = self._sweep(when_ms, None)
-        self._set_now(when_ms)
+        self._set_now(max(when_ms, self._now))
         return count
 
     def run_until_next_event(self) -> list[Fired]:
@@ -317,16 +329,30 @@ class VirtualClock:
             self._real_base = self._real_clock()
 
     def _sweep(self, until_ms: int, report: Callable[[Fired], None] | None, at_most: int | None = None) -> int:
-        """Run what is due by `until_ms`, in order, at most so many events; the number that ran."""
+        """Run what is due by `until_ms`, in order, at most so many events, and wait for what holds the clock at each
+        instant; the number that ran."""
+        count = self._run_due(until_ms, report, at_most)
+        while (hold := self.hold) is not None and hold.holds_time():
+            hold.wait_for_network()
+            if at_most is None or count < at_most:
+                count += self._run_due(until_ms, report, None if at_most is None else at_most - count)
+        return count
+
+    def _run_due(self, until_ms: int, report: Callable[[Fired], None] | None, at_most: int | None) -> int:
+        """Run what is due by `until_ms`, in order, at most so many events, but nothing past an instant at which the
+        clock is held; the number that ran."""
         if self._running:
             raise ClockError("an event cannot move the clock while it runs: let it schedule another with call_at()")
-        timers, runners, context = self._timers, self._runners, self.event_context
+        timers, runners, context, hold = self._timers, self._runners, self.event_context, self.hold
         count = of_this_instant = 0
         self._running, self._flows = True, False
         try:
             for timer in timers.due(until_ms):
                 due_ms, _, _, kind, key = timer
                 if due_ms > self._now:
+                    if hold is not None and hold.holds_time():
+                        timers.put_back(timer)
+                        break
                     self._now = due_ms
                     of_this_instant = 0
                 of_this_instant += 1

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 
 from leyden.callbacks.faults import Faults
 from leyden.callbacks.receivers import Receivers
-from leyden.callbacks.transport import ExternalTransport, TransportRouter
+from leyden.callbacks.transport import ExternalTransport, Observe, TransportRouter
 from leyden.extras import require
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.node import DirectNode
@@ -49,6 +49,7 @@ CONTROL_BODY_BYTES = 65_536  # as the control document has it
 class Environment:
     """What a world's parts need of what surrounds them; it outlasts a reset.
 
+    `recording` is entered around the recording of responses from the network, and `observe` is called for each.
     `control_handlers()` makes the handlers of the control plane; None: there is none. `wait_durable` is awaited before
     a response leaves. `name_taken` says whether a lightning address is in use on this server. `report_ignored` is
     called with each ignored field of a request once.
@@ -60,6 +61,8 @@ class Environment:
     name_taken: Callable[[str], bool]
     report_ignored: Callable[[Operation, IgnoredField], None]
     external_transport: ExternalTransport | None
+    recording: Callable[[], AbstractContextManager[object]]
+    observe: Observe
     wait_durable: Callable[[], Awaitable[None]] | None
     control_handlers: Callable[[], Iterable[object]] | None
 
@@ -210,7 +213,9 @@ def _service(
 
     rules = {rule.name: rule for operation in contract.operations.values() for rule in operation.callbacks}
     receivers = Receivers(store, clock, journal, rules=rules)
-    transport = TransportRouter(receivers, environment.external_transport, exclusive)
+    transport = TransportRouter(
+        receivers, environment.external_transport, exclusive, environment.recording, environment.observe
+    )
     faults = Faults(contract, store, clock, journal, streams.stream("faults"), transport, exclusive=exclusive)
     ids = streams.stream("ids")
     service = Service(

@@ -10,12 +10,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from leyden.callbacks.transport import RecordedNetwork
 from leyden.errors import ForkError
 from leyden.server.contract.load import known_overlays, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.gc_pause import gc_paused
 from leyden.server.store.store import Store
 from leyden.server.store.table_data import TableSnapshot
+from leyden.server.system.background_transport import BackgroundTransport
 from leyden.world.config import WorldConfig, chosen_network, packaged_contract
 from leyden.world.persistence.former_formats import upgraded_snapshot
 from leyden.world.world import World
@@ -32,14 +34,16 @@ def fork_world(world: World, label: str, *, reseed: int | None = None) -> World:
     """A second world in the same state: same rows, instant, timers, inboxes and positions of the random streams.
 
     With `reseed` every random stream continues differently from here. Rows, journal entries and received callbacks are
-    shared, because none of them ever changes. Raises `ForkError` for a world whose callbacks leave the process, and
-    `StoreError` inside a commit.
+    shared, because none of them ever changes. The fork has no transport to the network. Callbacks that are in flight
+    there are waited for. Raises `ForkError` for a world whose callbacks an event loop sends, and `StoreError` inside a
+    commit.
     """
-    if world.external_transport is not None:
+    if not isinstance(world.external_transport, BackgroundTransport | RecordedNetwork | None):
         raise ForkError(
             "this world sends its callbacks to the network, and a response returns to one world only: fork a Sandbox"
         )
     with world.lock, gc_paused():  # the copies of the tables stay
+        world.wait_for_network()
         tables = {name: table for name, table in world.store.snapshot().items() if name not in _OWN_TABLES}
         fork = World(
             replace(world.config, rate=world.clock.rate),
@@ -63,8 +67,9 @@ def fork_world(world: World, label: str, *, reseed: int | None = None) -> World:
 
 
 def dump_world(world: World) -> dict[str, Any]:
-    """The whole state of a world as JSON values, for `restore_world`."""
+    """The whole state of a world as JSON values, for `restore_world`. Callbacks in flight are waited for."""
     with world.lock:
+        world.wait_for_network()
         return {
             "format": FORMAT,
             "label": world.label,

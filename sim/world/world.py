@@ -3,42 +3,31 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from leyden.callbacks.transport import ExternalTransport
 from leyden.server.contract.types import Operation
 from leyden.server.errors import StorageUnavailable
 from leyden.server.gc_pause import gc_paused
 from leyden.server.http.ignored_fields import IgnoredField
+from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
+from leyden.server.system.background_transport import BackgroundTransport
 from leyden.world.clock import Fired, VirtualClock
 from leyden.world.components import Components, Environment, build
 from leyden.world.config import WorldConfig
+from leyden.world.environs import HostServer, NetworkLog
 from leyden.world.persistence.former_formats import upgrade
 from leyden.world.persistence.world_state import WorldState
 
 LOCAL_URL = "http://localhost"
 
+_RECHECK_S = 0.5  # the longest time until a transport that was closed is noticed
+
 Moved = TypeVar("Moved")
-
-
-class HostServer(Protocol):
-    """The server that a world is attached to, with the other worlds on it."""
-
-    def name_taken(self, user: str) -> bool:
-        """Whether any world of the server uses this lightning address."""
-
-    def key_taken(self, key: str) -> bool:
-        """Whether this API key was ever issued to a world of the server."""
-
-    def report_ignored(self, operation: Operation, field: IgnoredField) -> None:
-        """Show that the requests of an operation have a field that is ignored."""
-
-    def until(self, done: Callable[[], bool], timeout_s: float) -> Awaitable[object]:
-        """Wait until `done()`, for at most so many real seconds."""
 
 
 class World:
@@ -49,9 +38,9 @@ class World:
     the meantime.
 
     `control_handlers` makes the handlers of `config.control` for this world. `external_transport` sends callbacks to
-    the real network; without one every callback stays in process. `wait_durable` is awaited before a response leaves:
-    the wait for the disk, if the store's policy asks for one. `label` names the world in tables. `fork_of` is the world
-    whose network map this one shares.
+    the real network; without one every callback to an address outside the process is blocked. `wait_durable` is awaited
+    before a response leaves: the wait for the disk, if the store's policy asks for one. `label` names the world in
+    tables. `fork_of` is the world whose network map this one shares.
     """
 
     config: WorldConfig
@@ -70,6 +59,11 @@ class World:
     ) -> None:
         self.label = label
         self.lock = threading.RLock()
+        self._responded = threading.Condition(self.lock)  # notified when a response from the network was recorded
+        self._movers: dict[
+            int, Callable[[], None] | None
+        ] = {}  # what each thread that moves time calls before it waits
+        self.network_log: NetworkLog | None = None
         self.public_url = public_url
         self.external_transport = external_transport
         self.store = store
@@ -83,6 +77,8 @@ class World:
             name_taken=self.name_taken,
             report_ignored=self._report_ignored,
             external_transport=external_transport,
+            recording=self._recording,
+            observe=self._observe,
             wait_durable=wait_durable,
             control_handlers=None if control_handlers is None else lambda: control_handlers(self),
         )
@@ -115,6 +111,7 @@ class World:
         self.app = components.app
         self.traffic = components.traffic
         self.request = components.request
+        self.clock.hold = self
 
     def _resume(self) -> None:
         """Continue from what the store has: the clock's instant, every timer, and the time that a live clock missed;
@@ -163,6 +160,13 @@ class World:
         """From now on share the names and keys of this server. A sandbox may be served after it was made."""
         self.server = server
 
+    def connect_network(self, transport: ExternalTransport | None) -> None:
+        """From now on send callbacks to addresses outside the process through `transport`; None: block them."""
+        with self.lock:
+            self.external_transport = transport
+            self._environment = replace(self._environment, external_transport=transport)
+            self.transport.connect(transport)
+
     def name_taken(self, user: str) -> bool:
         """Whether a lightning address's user part is in use, in this world or on its server."""
         if self.server is not None:
@@ -210,15 +214,66 @@ class World:
                 return None
             return 0.0 if wait_ms <= 0 else wait_ms / 1_000 / clock.rate
 
-    def move(self, move: Callable[[VirtualClock], Moved]) -> Moved:
+    def move(self, move: Callable[[VirtualClock], Moved], before_wait: Callable[[], None] | None = None) -> Moved:
         """Move the clock and write its new instant: time passes even when nothing happens in it.
+
+        Callbacks that a `BackgroundTransport` sent are waited for, as in `advance_to_async`; `before_wait` is called
+        before each wait.
 
         Raises `StorageUnavailable` when it cannot be written; a frozen clock then returns to the last written instant.
         """
-        with self.lock:
-            moved = move(self.clock)
+        with self.lock, self.transport.responses_in_order():
+            mover = threading.get_ident()
+            self._movers[mover] = before_wait
+            try:
+                moved = move(self.clock)
+            finally:
+                del self._movers[mover]
+            self.transport.flush_responses()
             self.keep_time()
             return moved
+
+    # What holds the clock (`leyden.world.clock.Hold`): time does not pass a callback that is in flight
+
+    def holds_time(self) -> bool:
+        """Whether this thread moves time and has to wait for responses from the network."""
+        return self.transport.is_waiting and self._blocks and threading.get_ident() in self._movers
+
+    def wait_for_network(self) -> None:
+        """Block until every callback that was sent to the network was answered.
+
+        Meanwhile other threads may use the world: a receiver may send requests to it before it answers. Returns at once
+        inside a commit, and for a world whose callbacks are sent by an event loop.
+        """
+        network = self.external_transport
+        with self.lock:
+            before_wait = self._movers.get(threading.get_ident())
+            if before_wait is not None and self._blocks and self.transport.is_waiting:
+                before_wait()
+            while self._blocks and self.transport.is_waiting:
+                assert isinstance(network, BackgroundTransport)
+                if network.is_idle:
+                    self.transport.abandon()
+                else:
+                    self._responded.wait(_RECHECK_S)
+            self.transport.flush_responses()
+
+    @property
+    def _blocks(self) -> bool:
+        return isinstance(self.external_transport, BackgroundTransport) and not self.store.depth
+
+    def _observe(self, request: CallbackRequest, response: CallbackResponse, time_s: int) -> None:
+        if self.network_log is not None:
+            self.network_log.responded(request, response, time_s)
+
+    @contextmanager
+    def _recording(self) -> Iterator[None]:
+        """The context in which responses from the network are recorded."""
+        with self._responded:
+            try:
+                yield
+            finally:
+                self._responded.notify_all()
 
     def keep_time(self) -> None:
         """Write the clock's instant. Raises `StorageUnavailable` as `move` does."""
@@ -285,7 +340,13 @@ class World:
 
     async def wait_for_responses(self) -> None:
         """Wait until every callback sent to the real network was answered."""
-        if self.external_transport is not None:
+        if self.external_transport is None:
+            return
+        if self.network_log is not None and self.transport.is_waiting:
+            self.network_log.waits()
+        if self._blocks and not (self.server is not None and self.server.runs_here()):
+            self.wait_for_network()  # a request in process: there is no event loop to wait in
+        else:
             await self.external_transport.wait_idle()
 
     async def close_external_transport(self) -> None:

@@ -213,7 +213,8 @@ def delivery_to(client: Any, url: str) -> dict[str, Any]:
 
 
 def outcome_of(delivery: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
-    return delivery["status"], [(attempt["error"], attempt["note"]) for attempt in delivery["attempts"]]
+    attempts = [(attempt["error"], attempt["note"].partition(":")[0]) for attempt in delivery["attempts"]]
+    return delivery["status"], attempts
 
 
 def blocked(rule: str) -> tuple[str, list[tuple[str, str]]]:
@@ -238,11 +239,53 @@ def test_a_loopback_server_posts_only_to_loopback_and_never_to_itself() -> None:
         (("--egress", "none", "--egress-allow", "10.0.0.0/8"), "egress-none"),
     ],
 )
-def test_a_blocked_attempt_has_the_name_of_its_rule(options: tuple[str, ...], rule: str) -> None:
+def test_the_note_of_a_blocked_attempt_begins_with_its_rule(options: tuple[str, ...], rule: str) -> None:
     with listening_receiver() as (hook, inbox), served_leyden("--rate", "0", *options) as client:
         client.url = client.url.replace("0.0.0.0", "127.0.0.1")
         assert outcome_of(delivery_to(client, hook)) == blocked(rule)
         assert inbox.empty()
+
+
+@pytest.mark.parametrize(
+    ("mode", "host", "told", "mend", "in_python"),
+    [
+        ("loopback", "10.1.2.3", "not an address of this machine", "--egress-allow 10.0.0.0/8", '"10.0.0.0/8"'),
+        ("loopback", "172.31.9.9", "not an address of this machine", "--egress-allow 172.16.0.0/12", '"172.16.0.0/12"'),
+        ("loopback", "192.0.2.1", "not an address of this machine", "--egress-allow 192.0.2.1/32", '"192.0.2.1/32"'),
+        ("loopback", "8.8.8.8", "not an address of this machine", "--egress public", 'egress="public"'),
+        ("none", "127.0.0.1", "nothing may be sent", "--egress loopback", 'egress="loopback"'),
+        ("none", "localhost", "nothing may be sent", "--egress loopback", 'egress="loopback"'),
+        ("none", "0x7f.1", "nothing may be sent", "--egress loopback", 'egress="loopback"'),
+        ("none", "shop.example", "nothing may be sent", "--egress public", 'egress="public"'),
+        ("none", "192.168.1.9", "nothing may be sent", "--egress-allow 192.168.0.0/16", '"192.168.0.0/16"'),
+        ("public", "127.0.0.1", "is not a public address", "--egress-allow 127.0.0.0/8", '"127.0.0.0/8"'),
+        ("public", "fd00::1", "is not a public address", "--egress-allow fc00::/7", '"fc00::/7"'),
+    ],
+)  # fmt: skip
+def test_a_blocked_attempt_says_what_to_change(mode: str, host: str, told: str, mend: str, in_python: str) -> None:
+    for egress, change in ((Egress(mode), mend), (Egress(mode, in_python=True), in_python)):
+
+        async def scenario(egress: Egress = egress) -> CallbackResponse:
+            async with http_transport(
+                check_address=egress.check_address, check_host=egress.check_host, explain=egress.explain
+            ) as transport:
+                return await send(transport, url_of(host))
+
+        answer = asyncio.run(scenario())
+        rule, _, words = answer.note.partition(": ")
+        assert answer.error == "blocked"
+        assert rule in {"loopback-only", "egress-none", "private-network"}
+        assert told in words
+        assert (
+            words.endswith(change)
+            or f"{change}] to Sandbox or set_egress" in words
+            or f"{change} to Sandbox or set_egress" in words
+        )
+
+
+def test_a_blocked_port_is_told_the_allowed_ports() -> None:
+    note = Egress("loopback").explain("port", "127.0.0.1", 25)
+    assert note == "port: 25 is not an allowed port: give the receiver port 80, 443 or one from 1024 to 65535"
 
 
 def test_a_network_can_be_allowed_and_the_server_itself_stays_forbidden() -> None:

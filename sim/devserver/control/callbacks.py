@@ -96,7 +96,7 @@ class CallbackControl:
     async def check_receiver(self, call: Request) -> dict[str, Any]:
         """Check an endpoint on the real network and grade it."""
         world, body = self._world, call.body
-        if world.external_transport is None:
+        if world.external_transport is None or world.server is None or not world.server.runs_here():
             raise SemanticConflict(
                 "a sandbox that is not served cannot reach an endpoint: use `leyden receiver-check` or `leyden serve`"
             )

@@ -126,7 +126,7 @@ def _silence(url: str, exchange: Exchange) -> tuple[str, str]:
     note, parts = exchange.answer.note, urlsplit(url)
     match exchange.answer.error:
         case _ if exchange.answer.error == BLOCKED:
-            return _blocked(url, note)
+            return _blocked(url, note.partition(":")[0])
         case "timeout" if note.startswith("no connection"):
             tls = ", whether the port speaks TLS" if parts.scheme == "https" else ""
             return f"it accepts no connection: {note}", (

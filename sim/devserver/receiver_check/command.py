@@ -41,7 +41,7 @@ def receiver_check(options: argparse.Namespace) -> int:
 
 async def _run_check(options: argparse.Namespace) -> Report:
     egress = Egress(options.egress, allow=options.egress_allow)
-    transport = HttpTransport(check_address=egress.check_address, check_host=egress.check_host)
+    transport = HttpTransport.within(egress)
     try:
         return await check_receiver(
             options.url,

@@ -1,0 +1,39 @@
+"""What a world needs of its surroundings: the server that it is attached to, and the log of the network's responses."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from leyden.server.contract.types import Operation
+from leyden.server.http.ignored_fields import IgnoredField
+from leyden.server.ports import CallbackRequest, CallbackResponse
+
+
+class HostServer(Protocol):
+    """The server that a world is attached to, with the other worlds on it."""
+
+    def name_taken(self, user: str) -> bool:
+        """Whether any world of the server uses this lightning address."""
+
+    def key_taken(self, key: str) -> bool:
+        """Whether this API key was ever issued to a world of the server."""
+
+    def report_ignored(self, operation: Operation, field: IgnoredField) -> None:
+        """Show that the requests of an operation have a field that is ignored."""
+
+    def runs_here(self) -> bool:
+        """Whether the caller runs in the server's event loop."""
+
+    def until(self, done: Callable[[], bool], timeout_s: float) -> Awaitable[object]:
+        """Wait until `done()`, for at most so many real seconds."""
+
+
+class NetworkLog(Protocol):
+    """What is informed of responses from the real network."""
+
+    def responded(self, request: CallbackRequest, response: CallbackResponse, time_s: int) -> None:
+        """A response was recorded, at `time_s` on the receiver's clock."""
+
+    def waits(self) -> None:
+        """A request that moves time waits for responses."""

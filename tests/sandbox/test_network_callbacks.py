@@ -1,0 +1,414 @@
+"""Callbacks to addresses outside the sandbox: they are sent for real where the egress policy allows it, or blocked."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+from freezegun import freeze_time
+from standardwebhooks.webhooks import Webhook
+
+from leyden import Sandbox
+from leyden.errors import ActionLogError
+from leyden.pytest_plugin import LiveServer
+from leyden.sandbox.resources import Charge
+from tests.support.receivers import RECEIVERS, Got, Hook, on_fastapi, threaded
+from tests.support.transport_helpers import sockets_watched
+
+NOBODY = "http://127.0.0.1:9/hook"
+
+
+def paid(sandbox: Sandbox, url: str) -> Charge:
+    """A Charge with this callback URL whose payment is scheduled."""
+    charge: Charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=url)
+    sandbox.wallet("ana").pay(charge)
+    return charge
+
+
+def deliveries(sandbox: Sandbox) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = sandbox.ask("GET", "/sandbox/v1/deliveries")
+    return found
+
+
+def results(sandbox: Sandbox) -> list[tuple[str, list[Any]]]:
+    """The status of each delivery, and the status or the error of each attempt."""
+    return [
+        (one["status"], [attempt["status"] or attempt["error"] for attempt in one["attempts"]])
+        for one in deliveries(sandbox)
+    ]
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    with threaded() as one:
+        yield one
+
+
+# What is called delivered was received
+
+
+@pytest.mark.parametrize("make", RECEIVERS)
+def test_a_real_receiver_of_any_make_gets_the_callback_once_and_can_verify_it(make: str) -> None:
+    with RECEIVERS[make]() as hook, Sandbox(egress="loopback") as sandbox:
+        charge = paid(sandbox, hook.url)
+        sandbox.run()
+        assert results(sandbox)[0][0] == "delivered"
+        assert [got.json["id"] for got in hook.inbox] == [charge.id]
+        [got] = hook.inbox
+        secret = sandbox.ask("GET", "/sandbox/v1/webhook-secret")["current"]
+        Webhook(secret).verify(got.body, got.headers)  # compares the timestamp with this machine's clock
+
+
+@pytest.mark.parametrize("make", RECEIVERS)
+def test_the_fixture_leyden_server_posts_to_a_receiver_of_this_machine(make: str, leyden_server: LiveServer) -> None:
+    with RECEIVERS[make]() as hook:
+        charge = paid(leyden_server.sandbox, hook.url)
+        leyden_server.sandbox.run()
+        assert [got.json["id"] for got in hook.inbox] == [charge.id]
+        assert results(leyden_server.sandbox)[0][0] == "delivered"
+
+
+def test_a_served_sandbox_posts_to_this_machine_and_never_to_itself(hook: Hook) -> None:
+    with Sandbox() as sandbox:
+        url = sandbox.serve()
+        for target in (hook.url, f"{url}/v0/charges", "http://10.1.2.3/hook"):
+            paid(sandbox, target)
+        sandbox.run()
+        assert len(hook.inbox) == 1
+        assert results(sandbox) == [("delivered", [200]), ("blocked", ["blocked"]), ("blocked", ["blocked"])]
+        notes = [one["attempts"][0]["note"].partition(":")[0] for one in deliveries(sandbox)]
+        assert notes == ["", "own-listener", "loopback-only"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:9", "localhost:9", "shop.example", "10.0.0.1", "localhost.example"])
+def test_an_in_process_sandbox_sends_nothing_and_says_so(host: str) -> None:
+    with Sandbox() as sandbox, sockets_watched() as seen:
+        charge = paid(sandbox, f"http://{host}/hook")
+        assert "callbacks blocked: egress-none" in repr(charge)
+        assert "callbacks" in charge._repr_html_()
+        sandbox.run()
+        [delivery] = deliveries(sandbox)
+        [attempt] = delivery["attempts"]
+        assert (delivery["status"], attempt["error"]) == ("blocked", "blocked")
+        assert attempt["note"].startswith("egress-none: nothing may be sent to ")
+        assert attempt["note"].endswith("to Sandbox or set_egress")
+        assert seen == []
+
+
+@pytest.mark.parametrize("name", ["shop", "a.b", "SHOP", "inbox"])
+def test_names_below_localhost_are_built_in_receivers_whatever_is_allowed(name: str) -> None:
+    with Sandbox(egress="loopback") as sandbox, sockets_watched() as seen:
+        charge = paid(sandbox, f"http://{name}.localhost:3000/hook")
+        assert "blocked" not in repr(charge)
+        sandbox.run()
+        assert results(sandbox) == [("delivered", [200])]
+        assert len(sandbox.receiver(name).inbox) == 1
+        assert seen == []
+
+
+def test_egress_none_holds_for_a_served_sandbox_too(hook: Hook) -> None:
+    with Sandbox(egress="none") as sandbox:
+        sandbox.serve()
+        paid(sandbox, hook.url)
+        sandbox.run()
+        assert (results(sandbox), hook.inbox) == ([("blocked", ["blocked"])], [])
+
+
+def test_a_network_can_be_allowed_besides_the_mode(hook: Hook) -> None:
+    with Sandbox(egress="none", egress_allow=["127.0.0.0/8"]) as sandbox:
+        paid(sandbox, hook.url)
+        sandbox.run()
+        assert (results(sandbox), len(hook.inbox)) == ([("delivered", [200])], 1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "told"),
+    [
+        ({"egress": "lan"}, ValueError, "loopback, public, none"),
+        ({"egress_allow": ["10.0.0.0/99"]}, ValueError, "10.0.0.0/99"),
+        ({"egress_allow": "10.0.0.0/8"}, TypeError, r'write egress_allow=\["10.0.0.0/8"\]|write egress_allow='),
+    ],
+)
+def test_a_wrong_policy_is_refused(wrong: dict[str, Any], error: type[Exception], told: str) -> None:
+    with pytest.raises(error, match=told):
+        Sandbox(**wrong)
+
+
+# Time
+
+
+def test_a_retry_is_posted_at_its_instant_of_virtual_time() -> None:
+    statuses = [500, 500, 200]
+    with threaded(lambda got: statuses.pop(0)) as hook, Sandbox(egress="loopback") as sandbox:
+        paid(sandbox, hook.url)
+        sandbox.run("3s")
+        assert (results(sandbox), len(hook.inbox)) == ([("pending", [500])], 1)
+        sandbox.run()
+        assert results(sandbox) == [("delivered", [500, 500, 200])]
+        assert len({got.headers["webhook-id"] for got in hook.inbox}) == 1
+        assert [got.headers["leyden-attempt"] for got in hook.inbox] == ["1", "2", "3"]
+        [first, second, third] = [got.headers["leyden-time"] for got in hook.inbox]
+        assert first == "2030-01-01T00:00:00.000Z"
+        assert "2030-01-01T00:00:04" <= second <= "2030-01-01T00:00:06.001"
+        assert "2030-01-01T00:04" <= third <= "2030-01-01T00:06:07"
+
+
+def test_both_times_of_an_attempt_are_recorded(hook: Hook) -> None:
+    with Sandbox(egress="loopback", start="2030-01-01T09:00Z") as sandbox:
+        for url in (hook.url, "http://shop.localhost/hook"):
+            paid(sandbox, url)
+        sandbox.run()
+        [real], [virtual] = [one["attempts"] for one in deliveries(sandbox)]
+        virtual_s = int(datetime(2030, 1, 1, 9, tzinfo=UTC).timestamp())
+        assert real["at"] == virtual["at"] == "2030-01-01T09:00:00.000Z"
+        assert int(virtual["headers"]["webhook-timestamp"]) == virtual_s
+        assert abs(int(real["headers"]["webhook-timestamp"]) - datetime.now(UTC).timestamp()) < 300
+
+
+def test_one_step_includes_the_response(hook: Hook) -> None:
+    with Sandbox(egress="loopback") as sandbox:
+        paid(sandbox, hook.url)
+        while not hook.inbox:
+            assert sandbox.step() is not None
+        assert results(sandbox) == [("delivered", [200])]
+
+
+def test_callbacks_of_one_instant_are_in_flight_together_and_recorded_in_order() -> None:
+    meeting = threading.Barrier(4, timeout=20)
+
+    def together(got: Got) -> int:
+        meeting.wait()
+        return 200
+
+    def answered(sandbox: Sandbox) -> list[str]:
+        return [entry.subject for entry in sandbox.world.journal.entries(kind="callback_answered")]
+
+    with threaded(together) as hook, Sandbox(egress="loopback") as sandbox:
+        for _ in range(4):
+            paid(sandbox, hook.url)
+        sandbox.run()
+        assert results(sandbox) == [("delivered", [200])] * 4
+        assert answered(sandbox) == [one["id"] for one in deliveries(sandbox)]
+
+
+def test_a_receiver_may_read_the_charge_before_it_answers(leyden_server: LiveServer) -> None:
+    seen: list[str] = []
+
+    def reading(got: Got) -> int:
+        request = Request(f"{leyden_server}/v0/charges/{got.json['id']}", headers={"apikey": leyden_server.api_key})
+        with urlopen(request, timeout=10) as answer:
+            seen.append(json.load(answer)["data"]["status"])
+        return 200
+
+    with threaded(reading) as hook:
+        paid(leyden_server.sandbox, hook.url)
+        leyden_server.sandbox.run()
+    assert seen == ["completed"]
+    assert results(leyden_server.sandbox) == [("delivered", [200])]
+
+
+@pytest.mark.parametrize("over_http", [False, True])
+def test_time_that_is_moved_by_a_request_waits_for_the_response(over_http: bool, leyden_server: LiveServer) -> None:
+    sandbox = leyden_server.sandbox
+    with on_fastapi() as hook:
+        paid(sandbox, hook.url)
+        if over_http:
+            headers = {"apikey": leyden_server.api_key, "content-type": "application/json"}
+            request = Request(f"{leyden_server}/sandbox/v1/clock/advance", b'{"by": "10s"}', headers)
+            with urlopen(request, timeout=10) as answer:
+                assert answer.status == 200
+        else:
+            sandbox.ask("POST", "/sandbox/v1/clock/advance", {"by": "10s"})
+        assert (results(sandbox), len(hook.inbox)) == ([("delivered", [204])], 1)
+
+
+def test_a_payment_over_http_is_followed_by_its_callback_without_moving_time(leyden_server: LiveServer) -> None:
+    with threaded() as hook:
+        charge = leyden_server.sandbox.charges.create(amount="1000", description="tea", callbackUrl=hook.url)
+        headers = {"apikey": leyden_server.api_key, "content-type": "application/json"}
+        body = json.dumps({"request": charge.request}).encode()
+        with urlopen(Request(f"{leyden_server}/sandbox/v1/payments", body, headers), timeout=10) as answer:
+            assert answer.status == 200
+        wait = json.dumps({"count": 1, "chargeId": charge.id, "status": "delivered", "timeout": 5}).encode()
+        with urlopen(Request(f"{leyden_server}/sandbox/v1/deliveries/wait", wait, headers), timeout=10) as answer:
+            assert json.load(answer)["reached"]
+        assert len(hook.inbox) == 1
+
+
+def test_a_sandbox_on_the_process_clock_posts_too(hook: Hook) -> None:
+    with freeze_time("2030-01-01 09:00") as frozen, Sandbox(clock="process", egress="loopback") as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=hook.url, expiresIn=60)
+        frozen.tick(60)
+        sandbox.run()
+        assert charge.status == "expired"
+        assert [got.json["status"] for got in hook.inbox] == ["expired"]
+        assert results(sandbox) == [("delivered", [200])]
+
+
+def test_a_sandbox_that_is_closed_leaves_a_receiver_that_hangs() -> None:
+    arrived, released = threading.Event(), threading.Event()
+
+    def hanging(got: Got) -> int:
+        arrived.set()
+        released.wait(30)
+        return 200
+
+    with threaded(hanging) as hook:
+        sandbox = Sandbox(egress="loopback")
+        paid(sandbox, hook.url)
+        running = threading.Thread(target=sandbox.run, daemon=True)
+        running.start()
+        assert arrived.wait(10)
+        sandbox.close()
+        running.join(10)
+        ended = not running.is_alive()
+        released.set()
+        assert ended
+
+
+# Forks, snapshots and scripts
+
+
+def after_one_failure(sandbox: Sandbox, hook: Hook) -> None:
+    paid(sandbox, hook.url)
+    sandbox.run("1s")
+    assert results(sandbox) == [("pending", [500])]
+    assert len(hook.inbox) == 1
+
+
+Copy = Callable[[Sandbox, Path], Sandbox]
+COPIES: dict[str, Copy] = {
+    "fork": lambda sandbox, path: sandbox.fork(),
+    "snapshot": lambda sandbox, path: Sandbox.from_snapshot(sandbox.snapshot()),
+    "file": lambda sandbox, path: Sandbox.load(sandbox.save(path / "saved.json")),
+}
+
+
+@pytest.mark.parametrize("how", COPIES)
+def test_a_copy_has_the_recorded_responses_and_posts_nothing(how: str, tmp_path: Path) -> None:
+    statuses = [500, 200]
+    with threaded(lambda got: statuses.pop(0)) as hook, Sandbox(egress="loopback") as sandbox:
+        after_one_failure(sandbox, hook)
+        with COPIES[how](sandbox, tmp_path) as copy:
+            assert copy.journal_hash == sandbox.journal_hash
+            assert results(copy) == [("pending", [500])]
+            copy.run()
+            assert results(copy) == [("blocked", [500, "blocked"])]
+            assert len(hook.inbox) == 1
+        sandbox.run()
+        assert (results(sandbox), len(hook.inbox)) == ([("delivered", [500, 200])], 2)
+
+
+def test_a_fork_posts_what_is_due_later_when_it_is_asked_to() -> None:
+    statuses = [500, 200]
+    with threaded(lambda got: statuses.pop(0)) as hook, Sandbox(egress="loopback") as sandbox:
+        after_one_failure(sandbox, hook)
+        with sandbox.fork().set_egress("loopback") as fork:
+            fork.run()
+            assert (results(fork), len(hook.inbox)) == ([("delivered", [500, 200])], 2)
+
+
+def test_a_restored_sandbox_posts_again_what_it_does_again(hook: Hook) -> None:
+    with Sandbox(egress="loopback") as sandbox:
+        before = sandbox.snapshot()
+        ids = []
+        for _ in range(2):
+            ids.append(paid(sandbox, hook.url).id)
+            sandbox.run()
+            sandbox.restore(before)
+        assert [got.json["id"] for got in hook.inbox] == ids
+        assert ids[0] == ids[1]
+
+
+def test_a_reset_sandbox_still_posts(hook: Hook) -> None:
+    with Sandbox(egress="loopback") as sandbox:
+        sandbox.ask("POST", "/sandbox/v1/reset", {})
+        paid(sandbox, hook.url)
+        sandbox.run()
+        assert (results(sandbox), len(hook.inbox)) == ([("delivered", [200])], 1)
+
+
+def test_a_receivers_speed_changes_nothing() -> None:
+    hashes = set()
+    pauses = [0, 0, 0.05, 0.05]
+
+    def answer(got: Got) -> int:
+        time.sleep(pauses.pop(0))
+        return 500 if got.headers["leyden-attempt"] == "1" else 200
+
+    with threaded(answer) as hook:
+        for _ in range(2):
+            with Sandbox(egress="loopback") as sandbox:
+                paid(sandbox, hook.url)
+                sandbox.run()
+                hashes.add(sandbox.journal_hash)
+    assert len(hashes) == 1
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_a_script_repeats_the_responses_and_posts_nothing(served: bool) -> None:
+    statuses = [500, 410, 200, 500, 200]
+
+    def answer(got: Got) -> int:
+        if served and len(statuses) > 3:
+            with urlopen(Request(f"{url[0]}/v0/charges", headers={"apikey": "leyden"}), timeout=10) as response:
+                assert response.status == 200
+        return statuses.pop(0)
+
+    url: list[str] = []
+    with threaded(answer) as hook, Sandbox(egress="loopback") as sandbox:
+        if served:
+            url.append(sandbox.serve())
+        paid(sandbox, hook.url)
+        sandbox.step()
+        sandbox.step()
+        sandbox.run()
+        paid(sandbox, hook.url)
+        sandbox.run("1h")
+        paid(sandbox, hook.url)
+        paid(sandbox, "http://10.0.0.1/hook")
+        sandbox.run("next_event")
+        sandbox.run()
+        count = len(hook.inbox)
+        program = sandbox.script()
+        assert 'egress="recorded"' in program
+        names: dict[str, Any] = {}
+        exec(program, names)
+        again: Sandbox = names["sb"]
+        assert again.journal_hash == sandbox.journal_hash
+        assert again.now == sandbox.now
+        assert results(again) == results(sandbox)
+        assert (count, len(hook.inbox)) == (5, 5)
+
+
+def test_the_script_of_a_reseeded_fork_repeats_its_responses(hook: Hook) -> None:
+    with Sandbox(egress="loopback") as sandbox:
+        paid(sandbox, hook.url)
+        sandbox.run()
+        with sandbox.fork(reseed=3).set_egress("loopback") as fork:
+            paid(fork, hook.url)
+            fork.run()
+            names: dict[str, Any] = {}
+            exec(fork.script(), names)
+            assert names["sb"].journal_hash == fork.journal_hash
+            assert len(hook.inbox) == 2
+
+
+def test_a_run_whose_clock_is_moved_over_http_between_responses_has_no_script(leyden_server: LiveServer) -> None:
+    with threaded() as hook:
+        paid(leyden_server.sandbox, hook.url)
+        leyden_server.sandbox.ask("POST", "/sandbox/v1/clock/advance", {"by": "10s"})
+    with pytest.raises(ActionLogError, match="moved by a request"):
+        leyden_server.sandbox.script()
+
+
+def test_a_recorded_response_belongs_to_an_attempt() -> None:
+    with Sandbox(egress="recorded") as sandbox, pytest.raises(LookupError, match="no attempt 1"):
+        sandbox.session.respond("00000000-0000-4000-8000-000000000000", 1, status=200)
