@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Set
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
 from leyden.extras import require
 from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED, states_entered
+from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import DELIVERED, PENDING
 from leyden.server.callbacks.delivery_row import DeliveryRow
+from leyden.server.charges.rows import ChargeRow
 from leyden.server.contract.types import LifecycleTable
 from leyden.server.timestamps import parse_duration, to_iso
 
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from leyden.world.world import World
-
-Row = Mapping[str, Any]
 
 FIGURES = (
     "created", "pending", "completed", "expired", "errors", "conversion", "received_msat",
@@ -96,8 +96,12 @@ class Kpi:
         It is interpolated between two values. The creation is rounded down to whole seconds, as in invoices, so a
         figure may be up to a second too long. NaN when no Charge was paid; `ValueError` for `q` outside 0 to 1.
         """
-        paid = [row for row in self._charges() if row["confirmed_at"] is not None]
-        return quantile([(row["confirmed_at"] - row["created_at"]) / 1_000 for row in paid], q)
+        waits = [
+            (row["confirmed_at"] - row["created_at"]) / 1_000
+            for row in self._charges()
+            if row["confirmed_at"] is not None
+        ]
+        return quantile(waits, q)
 
     # Payments
 
@@ -202,7 +206,7 @@ class Kpi:
 
     # Private
 
-    def _charges(self) -> list[Row]:
+    def _charges(self) -> list[ChargeRow]:
         since, until = self._since_ms, self._until_ms
         return [
             row
@@ -218,10 +222,10 @@ class Kpi:
     def _paid_states(self) -> Set[str]:
         return states_entered(self._table, PAYMENT_SETTLED)
 
-    def _count(self, states: Set[str], charges: list[Row] | None = None) -> int:
+    def _count(self, states: Set[str], charges: list[ChargeRow] | None = None) -> int:
         return sum(row["status"] in states for row in (self._charges() if charges is None else charges))
 
-    def _payments(self) -> Iterator[Row]:
+    def _payments(self) -> Iterator[PaymentRow]:
         rows = self._world.payments.rows
         if self._since_ms is None and self._until_ms is None:
             return iter(rows)

@@ -64,7 +64,7 @@ def _payments(world: World) -> Iterator[Row]:
         settled = [attempt for attempt in row["attempts"] if attempt["status"] == "settled"]
         yield {
             **row,
-            "charge_id": charges.get(row["payment_hash"]),
+            "charge_id": charges.get(row["payment_hash"] or ""),
             "script": None if row["script"] is None else row["script"]["outcome"],
             "attempts": len(row["attempts"]),
             "fees_msat": sum(attempt.get("fee_msat", 0) for attempt in settled),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from leyden.lab.charge_states import EXPIRY_REACHED, states_entered
 from leyden.lightning.bolt11.codec import Bolt11, decode
+from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.repr_tables import html_table, plain
 from leyden.sandbox.session import Session
 from leyden.server.spelling import closest
@@ -203,7 +204,7 @@ class Payment:
         self.id = payment_id
 
     @property
-    def row(self) -> Mapping[str, Any]:
+    def row(self) -> PaymentRow:
         """The row of the payment in the simulation's store."""
         with self._session.world.exclusive():
             return self._session.world.payments.rows.existing(self.id)
@@ -211,19 +212,17 @@ class Payment:
     @property
     def status(self) -> str:
         """`in_flight`, `held`, `succeeded` or `failed`."""
-        return str(self.row["status"])
+        return self.row["status"]
 
     @property
     def outcome(self) -> str | None:
         """`SUCCEEDED`, or the failure that the payer sees (`INCORRECT_PAYMENT_DETAILS`, ...); None before the end."""
-        outcome: str | None = self.row["outcome"]
-        return outcome
+        return self.row["outcome"]
 
     @property
     def reason(self) -> str | None:
         """The cause of the failure, which only the simulation knows and the payer does not; None without a failure."""
-        reason: str | None = self.row["reason"]
-        return reason
+        return self.row["reason"]
 
     def settle(self) -> Payment:
         """Let the node settle a held payment. Raises `ApiError` 409 when it is not held."""
@@ -241,7 +240,7 @@ class Payment:
         return f"Payment({row['amount_msat']} msat from {plain(row['payer'])}, {row['status']}{why})"
 
     def _repr_html_(self) -> str:
-        row = self.row
+        row: Mapping[str, Any] = self.row
         shown = ("id", "payer", "amount_msat", "received_msat", "status", "outcome", "reason", "request")
         return html_table([(name, row[name]) for name in shown], caption="Payment")
 

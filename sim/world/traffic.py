@@ -6,13 +6,14 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from itertools import accumulate
 from math import ceil
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import orjson
 
 from leyden.lightning.payer.payments import Payments
 from leyden.server.ports import USER, Clock, EventJournal
 from leyden.server.store.store import Store
+from leyden.server.store.typed_table import TypedTable
 from leyden.world.loopback import LoopbackResponse
 from leyden.world.rng import RandomStream, RandomStreams
 
@@ -95,7 +96,7 @@ class TrafficGenerator:
         journal: EventJournal,
         create_charge: Callable[[bytes], LoopbackResponse],
     ) -> None:
-        self.rows = store.table("traffic", key="id")
+        self.rows = cast(TypedTable[TrafficRow], store.table("traffic", key="id"))
         self._clock = clock
         self._streams = streams
         self._payments = payments
@@ -103,16 +104,18 @@ class TrafficGenerator:
         self._create_charge = create_charge
         clock.on(TIMER, self._arrive)
 
-    def start(self, settings: TrafficSettings, *, ends_at: int | None, limit: int | None) -> dict[str, Any]:
+    def start(self, settings: TrafficSettings, *, ends_at: int | None, limit: int | None) -> TrafficRow:
         """Let customers come from now until `ends_at` (not at it), at most `limit` of them; None: no end."""
         now = self._clock.now()
         number = str(len(self.rows) + 1)
-        row = {"id": number, "settings": dict(settings), "started_at": now, "ends_at": ends_at, "limit": limit}
-        row |= {"arrived": 0, "refused": 0, "due": float(now), "next_at": None}
+        row: TrafficRow = {
+            "id": number, "settings": settings, "started_at": now, "ends_at": ends_at, "limit": limit,
+            "arrived": 0, "refused": 0, "due": float(now), "next_at": None,
+        }  # fmt: skip
         self._journal.note("traffic_started", number, ends_at=ends_at, limit=limit)
         return self._schedule_next(row, self._streams.stream(f"traffic/{number}"))
 
-    def stop(self, traffic_id: str) -> dict[str, Any]:
+    def stop(self, traffic_id: str) -> TrafficRow:
         """Let no more come. No effect on a stream of customers that has ended."""
         row = self.rows.existing(traffic_id)
         if row["next_at"] is None:
@@ -127,7 +130,7 @@ class TrafficGenerator:
                 self._clock.call_at(row["next_at"], USER, TIMER, row["id"])
 
     def _arrive(self, traffic_id: str) -> None:
-        row = dict(self.rows.existing(traffic_id))
+        row = self.rows.existing(traffic_id).copy()
         settings, rng = row["settings"], self._streams.stream(f"traffic/{traffic_id}")
         row["arrived"] += 1
         amount_msat = max(0, round(sample(settings["amount"], rng)))
@@ -168,16 +171,17 @@ class TrafficGenerator:
             )
         self._schedule_next(row, rng)
 
-    def _schedule_next(self, row: dict[str, Any], rng: RandomStream) -> dict[str, Any]:
+    def _schedule_next(self, row: TrafficRow, rng: RandomStream) -> TrafficRow:
         due = next_arrival(row["settings"]["arrivals"], rng, row["due"], row["arrived"])
         if (row["ends_at"] is not None and due >= row["ends_at"]) or row["arrived"] == row["limit"]:
             return self._end(row)
-        row = {**row, "due": due, "next_at": ceil(due)}
+        next_at = ceil(due)
+        row = {**row, "due": due, "next_at": next_at}
         self.rows.put(row)
-        self._clock.call_at(row["next_at"], USER, TIMER, row["id"])
+        self._clock.call_at(next_at, USER, TIMER, row["id"])
         return row
 
-    def _end(self, row: dict[str, Any]) -> dict[str, Any]:
+    def _end(self, row: TrafficRow) -> TrafficRow:
         row = {**row, "next_at": None}
         self.rows.put(row)
         self._journal.note("traffic_ended", row["id"], arrived=row["arrived"], refused=row["refused"])

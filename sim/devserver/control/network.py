@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,9 @@ from leyden.server.timestamps import parse_duration, to_iso
 from leyden.world.world import World
 
 if TYPE_CHECKING:
+    from leyden.lightning.engine.interceptors import InterceptorRow
     from leyden.lightning.network.control_operations import NetworkOperations
+    from leyden.lightning.payer.payment_rows import AttemptRow
 
 _DIRECT = "payments are direct here: serve the sandbox with --network scale-free:400"
 
@@ -136,7 +138,7 @@ class NetworkControl:
 _SPANS = ("after", "lasting", "delay")
 
 
-def _attempt(row: Mapping[str, Any]) -> dict[str, Any]:
+def _attempt(row: AttemptRow) -> dict[str, Any]:
     return {
         "attempt": row["part"],
         "at": to_iso(row["at"]),
@@ -177,7 +179,7 @@ def _node(operations: NetworkOperations, name: str) -> dict[str, Any]:
     }
 
 
-def _interceptor(operations: NetworkOperations, row: Mapping[str, Any]) -> dict[str, Any]:
+def _interceptor(operations: NetworkOperations, row: InterceptorRow) -> dict[str, Any]:
     plain = {name: row[name] for name in ("id", "kind", "payment", "hop", "channel", "code", "times", "acted")}
     return {
         **plain,

@@ -12,6 +12,7 @@ import orjson
 from leyden.errors import ClockError, PayerError
 from leyden.lightning.engine.htlc import PaymentNotHeld
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind, strip_scheme
+from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.server.charges.wire_model import charge_resource
 from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
@@ -222,7 +223,7 @@ class ControlPlane:
         answer: Mapping[str, Any] = orjson.loads(self._world.request("GET", url.removeprefix(base)).body)
         return answer
 
-    def _resolve(self, call: Request, resolve: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+    def _resolve(self, call: Request, resolve: Callable[[str], PaymentRow]) -> dict[str, Any]:
         payment = find_payment(self._world, call)
         if payment["status"] != "held":
             raise Conflict(f"this payment is {payment['status']}: only a held one can be settled or cancelled")
@@ -236,7 +237,7 @@ def _fired(event: Fired) -> dict[str, Any]:
     return {"at": to_iso(event.at_ms), "kind": event.kind, "id": event.key}
 
 
-def _payment(row: Mapping[str, Any]) -> dict[str, Any]:
+def _payment(row: PaymentRow) -> dict[str, Any]:
     return {
         "id": row["id"],
         "status": row["status"],
@@ -250,9 +251,9 @@ def _payment(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def find_payment(world: World, call: Request) -> dict[str, Any]:
+def find_payment(world: World, call: Request) -> PaymentRow:
     """The payment named in the path. Raises `NotFound` when there is none."""
-    row: dict[str, Any] | None = world.payments.rows.row(call.path["id"])
+    row = world.payments.rows.row(call.path["id"])
     if row is None:
         raise NotFound("this sandbox has no payment with this id: list the payments")
     return row

@@ -6,7 +6,7 @@ A world that is reopened from a directory has the same rows, so it draws the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -21,15 +21,17 @@ from leyden.lab.drawings.payment_events import (
     PAYER,
     SERVICE,
     Event,
-    Row,
     payment_events,
     short_name,
 )
 from leyden.lab.drawings.svg import BAD, GOOD, OPEN, OTHER, WAIT, clock_time, sat
+from leyden.lightning.payer.payment_rows import PaymentRow
+from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.server.callbacks.attempts import Attempt, AttemptLog
 from leyden.server.callbacks.deliveries import EXHAUSTED, PENDING
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.charges.lifecycle import CREATION
+from leyden.server.charges.rows import ChargeRow
 from leyden.server.contract.types import LifecycleTable
 from leyden.server.docs.tables import span_in_words
 from leyden.world.world import World
@@ -46,7 +48,7 @@ class ChargeEvents:
     `omitted` is the number of events left out in the middle, after the first `EVENTS_BEFORE_GAP` ones.
     """
 
-    charge: Row
+    charge: ChargeRow
     tone: str
     events: list[Event]
     scheduled: list[Event]
@@ -97,7 +99,7 @@ def state_tone(table: LifecycleTable, status: str) -> str:
     return next((tone for trigger, tone in _STATE_TONES.items() if status in states_entered(table, trigger)), OPEN)
 
 
-def transitions_of(world: World, resource: str, resource_id: str, row: Row) -> list[Transition]:
+def transitions_of(world: World, resource: str, resource_id: str, row: Mapping[str, Any]) -> list[Transition]:
     """The transitions of a resource, oldest first, with the refused ones in between.
 
     They are read from the journal. When the journal does not reach back to the creation, the list is empty; only for a
@@ -123,15 +125,16 @@ def transitions_of(world: World, resource: str, resource_id: str, row: Row) -> l
     created = Transition(row["created_at"], "created", CREATION, table.initial)
     if row["status"] == table.initial:
         return [created]
-    invoice = world.node.invoices.row(row["payment_hash"]) or {}
-    ended = row["confirmed_at"] or invoice.get("closed_at") or row["expires_at"]
+    invoice = world.node.invoices.row(row["payment_hash"])
+    closed_at = None if invoice is None else invoice["closed_at"]
+    ended = row["confirmed_at"] or closed_at or row["expires_at"]
     return [created, Transition(ended, rules[0].trigger, table.initial, row["status"])]
 
 
-def _payment_events(world: World, row: Row, place: int, invoice: Row | None) -> Iterator[Event]:
+def _payment_events(world: World, row: PaymentRow, place: int, invoice: InvoiceRow | None) -> Iterator[Event]:
     """The events of a payment. A payment that starts in the instant in which the invoice closed comes after that; the
     journal has the order."""
-    events = payment_events(row, place, invoice or {})
+    events = payment_events(row, place, invoice)
     if invoice is None or invoice["closed_at"] is None or invoice["closed_at"] != row["created_at"]:
         return events
     started = [entry.sequence for entry in world.journal.entries(kind="payment_started", subject=row["id"])]
@@ -141,7 +144,7 @@ def _payment_events(world: World, row: Row, place: int, invoice: Row | None) -> 
     return (event._replace(rank=(10 + event.rank[0], *event.rank[1:])) for event in events)
 
 
-def _charge_events(world: World, charge: Row, invoice: Row | None) -> Iterator[Event]:
+def _charge_events(world: World, charge: ChargeRow, invoice: InvoiceRow | None) -> Iterator[Event]:
     at = charge["created_at"] if invoice is None else invoice["opened_at"]
     table = world.service.contract.lifecycles["Charge"]
     key = (SERVICE, charge["id"])
@@ -158,7 +161,7 @@ def _charge_events(world: World, charge: Row, invoice: Row | None) -> Iterator[E
             yield Event(at, (5,), SERVICE, SERVICE, to, f"by {trigger}", state_tone(table, to), closes=closes)
 
 
-def _invoice_events(invoice: Row) -> Iterator[Event]:
+def _invoice_events(invoice: InvoiceRow) -> Iterator[Event]:
     key = (NODE, invoice["payment_hash"])
     request = f"{invoice['request'][:17]}…"
     yield Event(invoice["opened_at"], (0.5,), SERVICE, NODE, "issues the invoice", request, OPEN, opens=key)
@@ -168,7 +171,7 @@ def _invoice_events(invoice: Row) -> Iterator[Event]:
         got = f"received {sat(invoice['received_msat'])}"
         yield Event(invoice["settled_at"], (4,), NODE, SERVICE, "invoice settled", got, GOOD, closes=key)
     if invoice["closed_at"] is not None:
-        why = invoice["closed_because"]
+        why = invoice["closed_because"] or ""
         yield Event(invoice["closed_at"], (4,), NODE, NODE, "invoice closed", why, WAIT, closes=key)
 
 
@@ -218,7 +221,11 @@ def _journal_events(world: World, deliveries: list[DeliveryRow]) -> Iterator[Eve
 
 
 def _scheduled_events(
-    world: World, charge: Row, invoice: Row | None, payments: list[dict[str, Any]], deliveries: list[DeliveryRow]
+    world: World,
+    charge: ChargeRow,
+    invoice: InvoiceRow | None,
+    payments: list[PaymentRow],
+    deliveries: list[DeliveryRow],
 ) -> Iterator[Event]:
     """Scheduled events, including those that another event may cancel."""
     if charge["status"] not in world.service.contract.lifecycles["Charge"].terminal:
@@ -229,9 +236,9 @@ def _scheduled_events(
     for place, row in enumerate(payments):
         if row["outcome"] is not None:
             continue
-        payer, sent = short_name(row["payer"]), len(row["attempts"])
+        payer, sent, script = short_name(row["payer"]), len(row["attempts"]), row["script"]
         if row["next_part_at"] is not None:
-            more = f"{sent} of {row['script']['sent_parts']} parts were sent" if sent else ""
+            more = f"{sent} of {script['sent_parts']} parts were sent" if sent and script is not None else ""
             words = f"{payer} sends the next part" if sent else f"{payer}'s payment starts"
             yield Event(row["next_part_at"], (2, place), PAYER, PAYER, words, more, OPEN, payer)
         if row["gives_up_at"] is not None and row["gave_up_at"] is None:

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from leyden.lab.drawings.svg import BAD, GOOD, OPEN, WAIT, sat
 from leyden.lab.drawings.text_metrics import PLAIN, clean
+from leyden.lightning.payer.payment_rows import AttemptRow, PaymentRow
+from leyden.lightning.receiver.invoice_row import InvoiceRow
 from leyden.server.docs.tables import span_in_words
 
 # The lanes. The client is the merchant's own program; it has no lane in a timeline.
@@ -14,7 +16,6 @@ CLIENT, PAYER, HOPS, NODE, SERVICE, CALLBACK = "client", "payer", "hops", "node"
 
 _LONGEST_NAME = 24
 
-Row = Mapping[str, Any]
 Key = tuple[str, str]
 
 
@@ -41,7 +42,7 @@ class Event(NamedTuple):
     short_text: str = ""
 
 
-def payment_events(row: Row, place: int, invoice: Row) -> Iterator[Event]:
+def payment_events(row: PaymentRow, place: int, invoice: InvoiceRow | None) -> Iterator[Event]:
     """The events of one payment. `place` orders payments with events in the same instant."""
     payer, key = short_name(row["payer"]), (PAYER, row["id"])
 
@@ -58,13 +59,14 @@ def payment_events(row: Row, place: int, invoice: Row) -> Iterator[Event]:
     )
     pays = f"pays {sat(row['amount_msat'] or 0)}"
     yield event(row["created_at"], 1, f"{payer} {pays}", ", ".join(filter(None, details)), OPEN, pays, opens=key)
-    arrivals = {part["id"]: part["arrived_at"] for part in invoice.get("parts", ())}
+    parts = [] if invoice is None else invoice.get("parts", [])
+    arrivals = {part["id"]: part["arrived_at"] for part in parts}
     for attempt in row["attempts"]:
         yield from _attempt_events(row, attempt, payer, place, arrivals)
     if row["gave_up_at"] is not None:
         more = "sends no more parts; those in flight still count"
         yield event(row["gave_up_at"], 9.5, f"{payer} gives up", more, WAIT, "gives up", within=(key,))
-    if row["outcome"] is not None:
+    if row["outcome"] is not None and row["resolved_at"] is not None:
         good = row["status"] == "succeeded"
         reasons = {attempt["reason"] for attempt in row["attempts"]}  # an event above already shows these
         more = f"paid {sat(row['received_msat'])}" if good else "" if row["reason"] in reasons else row["reason"] or ""
@@ -72,7 +74,9 @@ def payment_events(row: Row, place: int, invoice: Row) -> Iterator[Event]:
         yield event(row["resolved_at"], 9, ended, more, GOOD if good else BAD, row["outcome"], closes=key)
 
 
-def _attempt_events(row: Row, attempt: Row, payer: str, place: int, arrivals: Mapping[str, int]) -> Iterator[Event]:
+def _attempt_events(
+    row: PaymentRow, attempt: AttemptRow, payer: str, place: int, arrivals: Mapping[str, int]
+) -> Iterator[Event]:
     at, back, number, routed = attempt["at"], attempt["resolved_at"], attempt["part"], "route" in attempt
     # In a network every attempt is a shard of its own; direct payments come in parts.
     part = "HTLC" if len(row["attempts"]) == 1 else f"{'attempt' if routed else 'part'} {number + 1}"

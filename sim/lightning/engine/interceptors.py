@@ -8,8 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, TypedDict, cast
+from typing import TypedDict, cast
 
 from leyden.errors import InterceptError
 from leyden.lightning.engine.engine import Engine
@@ -17,6 +16,7 @@ from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import FAILURE_NAMES, FINAL_NODE_CODES, FORWARDING_NODE_CODES, FailureCode
 from leyden.server.ports import Clock, EventJournal
 from leyden.server.store.store import Store
+from leyden.server.store.typed_table import TypedTable
 
 KINDS = ("delay", "fail", "drop", "offline")
 _MAX_DELAY_MS = 14 * 86_400_000
@@ -47,7 +47,7 @@ class Interceptors:
     """
 
     def __init__(self, store: Store, clock: Clock, journal: EventJournal, engine: Engine) -> None:
-        self.rows = store.table("interceptors", key="id")
+        self.rows = cast(TypedTable[InterceptorRow], store.table("interceptors", key="id"))
         self._clock = clock
         self._journal = journal
         self._engine = engine
@@ -101,7 +101,7 @@ class Interceptors:
             "channel": channel, "code": code, "delay_ms": delay_ms, "from_ms": from_ms, "until_ms": until_ms,
             "times": times, "acted": 0,
         }  # fmt: skip
-        self.rows.put(cast("dict[str, Any]", row))
+        self.rows.put(row)
         facts = {name: value for name, value in row.items() if value is not None and name not in ("id", "acted")}
         facts["what"] = facts.pop("kind")
         self._journal.note("interceptor_added", row["id"], **facts)
@@ -119,9 +119,9 @@ class Interceptors:
         if not len(self.rows):
             return None
         now = self._clock.now()
-        for row in cast("Iterable[InterceptorRow]", self.rows):
+        for row in self.rows:
             if self._matches(row, shard, hop, now):
-                self.rows.put({**cast("dict[str, Any]", row), "acted": row["acted"] + 1})
+                self.rows.put({**row, "acted": row["acted"] + 1})
                 self._journal.note("intercepted", shard.owner.id, by=row["id"], what=row["kind"], hop=hop)
                 return self._action(row, shard, hop)
         return None

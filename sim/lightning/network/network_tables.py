@@ -7,8 +7,10 @@ but no channels.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from leyden.lightning.payer.payment_rows import AttemptRow, PaymentRow
 from leyden.lightning.payer.payments import Payments
 
 Row = dict[str, Any]
@@ -107,10 +109,11 @@ def balances_of(payments: Payments, node: str | None = None) -> list[Row]:
     ]
 
 
-def _routed_htlcs(payments: Payments, payment: Row, attempt: Row) -> list[Row]:
+def _routed_htlcs(payments: Payments, payment: PaymentRow, attempt: AttemptRow) -> list[Row]:
     """The HTLCs of one attempt: `hops` in its row are `[channel, source, target, amount, expiry]` each, `times` the
     times at which each hop that was reached was locked and unlocked."""
-    times, settled = attempt["times"], attempt["status"] == "settled"
+    times: Iterable[Sequence[Any]] | None = attempt["times"]
+    settled = attempt["status"] == "settled"
     if times is None:  # in flight
         from leyden.lightning.payer.routed_payments import RoutedPayments
 
@@ -141,8 +144,9 @@ def _routed_htlcs(payments: Payments, payment: Row, attempt: Row) -> list[Row]:
     return rows
 
 
-def _direct_htlc(payment: Row, attempt: Row) -> Row:
-    status = attempt["status"]
+def _direct_htlc(payment: PaymentRow, attempt: AttemptRow) -> Row:
+    status, script = attempt["status"], payment["script"]
+    assert script is not None
     return {
         "at": attempt["at"],
         "payment": payment["id"],
@@ -153,7 +157,7 @@ def _direct_htlc(payment: Row, attempt: Row) -> Row:
         "target": "shop",
         "amount_msat": attempt["amount_msat"],
         "fee_msat": 0,
-        "cltv_expiry": payment["script"]["cltv_expiry"],
+        "cltv_expiry": script["cltv_expiry"],
         "status": status if status in ("settled", "failed") else "in_flight",
         "resolved_at": attempt["resolved_at"],
     }

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from leyden.errors import PaymentError
+from leyden.lightning.payer.payment_rows import PaymentScript
 
 OUTCOMES = ("settle", "hold", "incomplete", "wrong_secret", "underpay", "overpay", "overpay_double", "fail")
 MAX_PARTS = 16
@@ -20,7 +19,7 @@ FAILURES = {
 
 def build_script(
     outcome: str, failure: str, sent_msat: int, parts: int, gap_ms: int, payment_secret: bytes
-) -> dict[str, Any]:
+) -> PaymentScript:
     """The script as JSON values, with the number of parts and the payment secret. Raises `PaymentError`."""
     if outcome == "incomplete":
         parts = max(parts, 2)

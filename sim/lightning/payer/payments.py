@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack, cast
 
 from leyden.errors import PaymentError
 from leyden.lightning.bolt11.codec import decode
@@ -16,18 +16,18 @@ from leyden.lightning.engine.htlc import (
     PaymentNotHeld,
 )
 from leyden.lightning.failure_codes import FAILURE_NAMES, FailureCode
+from leyden.lightning.payer.payment_rows import AttemptRow, PaymentRow, RouteFields
 from leyden.lightning.payer.payment_scripts import FAILURES, amount_to_send, build_script, part_amount
 from leyden.lightning.receiver.node import DirectNode
 from leyden.server.ports import SETTLEMENT, USER, Clock, EventJournal, RandomSource
 from leyden.server.store.store import Store
+from leyden.server.store.typed_table import TypedTable
 from leyden.world.rng import uuid4_from
 
 TIMER = "payment"
 PATIENCE_TIMER = "payment_patience"
 
 _IN_FLIGHT, _SUCCEEDED = "in_flight", "succeeded"
-
-Row = dict[str, Any]
 
 
 class Payments:
@@ -41,7 +41,8 @@ class Payments:
     def __init__(
         self, store: Store, clock: Clock, node: DirectNode, chance: RandomSource, journal: EventJournal
     ) -> None:
-        self.rows = store.table("payments", key="id", indexes=("payment_hash", "status", "payer"))
+        indexes = ("payment_hash", "status", "payer")
+        self.rows = cast(TypedTable[PaymentRow], store.table("payments", key="id", indexes=indexes))
         self._clock = clock
         self._node = node
         self._chance = chance
@@ -65,7 +66,7 @@ class Payments:
         cltv_blocks: int | None = None,
         patience_ms: int | None = 60_000,
         scheduled: bool = False,
-    ) -> Row:
+    ) -> PaymentRow:
         """Pay a BOLT11 request and return the payment's row.
 
         `outcome` is the script: `settle`; `hold` (the receiver withholds the preimage until `settle` or `cancel`);
@@ -105,21 +106,24 @@ class Payments:
             self._clock.call_at(row["gives_up_at"], USER, PATIENCE_TIMER, row["id"])
         return row
 
-    def record_refusal(self, request: str, amount_msat: int | None, reason: str, *, payer: str = "wallet") -> Row:
+    def record_refusal(
+        self, request: str, amount_msat: int | None, reason: str, *, payer: str = "wallet"
+    ) -> PaymentRow:
         """Record a payment that the wallet refused to start, with the reason."""
         now = self._clock.now()
         row = self._new_row(request, payer, amount_msat, now)
         return self._end(row, FAILED, "ERROR", reason)
 
-    def settle(self, payment_id: str) -> Row:
+    def settle(self, payment_id: str) -> PaymentRow:
         """Let the receiver settle a held payment. Raises `PaymentNotHeld`: not held, or too late."""
         row = self._existing_row(payment_id)
         if row["status"] != HELD:
             raise PaymentNotHeld(f"payment {payment_id} is {row['status']}: only a held one can be settled")
+        assert row["payment_hash"] is not None
         self._node.invoices.settle(row["payment_hash"])
         return self._existing_row(payment_id)
 
-    def cancel(self, payment_id: str) -> Row:
+    def cancel(self, payment_id: str) -> PaymentRow:
         """Cancel a payment that has not ended. Raises `PaymentNotHeld` for one that has.
 
         The receiver's node fails a held payment and reports its invoice as failed. A payment that was not sent yet is
@@ -127,6 +131,7 @@ class Payments:
         """
         row = self._existing_row(payment_id)
         if row["status"] == HELD:
+            assert row["payment_hash"] is not None
             self._node.fail_invoice(row["payment_hash"], "the node failed the payment it held")
         elif row["status"] != _IN_FLIGHT:
             raise PaymentNotHeld(f"payment {payment_id} has already {row['status']}: nothing is left to cancel")
@@ -154,6 +159,8 @@ class Payments:
             script, number = row["script"], len(row["attempts"])
             if row["next_part_at"] is None:
                 return
+            assert script is not None
+            assert row["amount_msat"] is not None
             if script["outcome"] == "fail":
                 self._end(row, FAILED, script["failure"], FAILURES[script["failure"]])
                 return
@@ -177,19 +184,16 @@ class Payments:
             return  # the HTLC is not one of ours
         now = self._clock.now()
         attempts = list(found["attempts"])
-        attempt = attempts[int(number)] = {**attempts[int(number)], "status": resolution.status}
+        attempt: AttemptRow = {**attempts[int(number)], "status": resolution.status}
+        attempts[int(number)] = attempt
         if resolution.status in {SETTLED, FAILED}:
             attempt["resolved_at"] = now
-        row = {**found, "attempts": attempts}
+        row: PaymentRow = {**found, "attempts": attempts}
         if resolution.status == FAILED:
             # BOLT 4: only the final node sends these two codes, so the route is known to be good.
-            attempt.update(
-                source="final",
-                code=resolution.code,
-                name=FAILURE_NAMES.get(resolution.code or 0),
-                learned="route was good",
-            )
-            attempt.update(why=resolution.why, reason=resolution.reason)
+            attempt["source"], attempt["learned"] = "final", "route was good"
+            attempt["code"], attempt["name"] = resolution.code, FAILURE_NAMES.get(resolution.code or 0)
+            attempt["why"], attempt["reason"] = resolution.why, resolution.reason
             row["next_part_at"] = None  # after a refusal by the receiver no part can help
             row["reason"] = row["reason"] or resolution.reason
         elif resolution.status == SETTLED:
@@ -198,7 +202,7 @@ class Payments:
             row["next_part_at"] = None  # with the preimage the payment has succeeded
         self._update_status(row, resolution)
 
-    def _update_status(self, row: Row, resolution: HtlcResolution) -> None:
+    def _update_status(self, row: PaymentRow, resolution: HtlcResolution) -> None:
         """Store the status that follows from those of the parts."""
         kinds = {attempt["status"] for attempt in row["attempts"]}
         if kinds & {_IN_FLIGHT, WAITING, HELD} or row["next_part_at"] is not None:
@@ -221,8 +225,8 @@ class Payments:
         self._clock.cancel(TIMER, payment_id)
         self._journal.note("payment_given_up", payment_id)
 
-    def _end(self, row: Row, status: str, outcome: str, reason: str | None) -> Row:
-        ended = {
+    def _end(self, row: PaymentRow, status: str, outcome: str, reason: str | None) -> PaymentRow:
+        ended: PaymentRow = {
             **row,
             "status": status,
             "outcome": outcome,
@@ -237,7 +241,7 @@ class Payments:
         self._journal.note(f"payment_{status}", row["id"], outcome=outcome, **facts)
         return ended
 
-    def _new_row(self, request: str, payer: str, amount_msat: int | None, now: int) -> Row:
+    def _new_row(self, request: str, payer: str, amount_msat: int | None, now: int) -> PaymentRow:
         return {
             "id": uuid4_from(self._chance),
             "payer": payer,
@@ -258,7 +262,7 @@ class Payments:
             "attempts": [],
         }
 
-    def _new_attempt(self, number: int, amount_msat: int, **routed: Any) -> Row:
+    def _new_attempt(self, number: int, amount_msat: int, **routed: Unpack[RouteFields]) -> AttemptRow:
         """The attempt of a part that is sent now; `routed` are the facts that only a routed one has."""
         return {
             "part": number,
@@ -276,23 +280,28 @@ class Payments:
             "resolved_at": None,
         }
 
-    def _htlc(self, row: Row, number: int, amount_msat: int, cltv_expiry: int) -> Htlc:
+    def _htlc(self, row: PaymentRow, number: int, amount_msat: int, cltv_expiry: int) -> Htlc:
         """The HTLC of part `number` at the receiver."""
+        script = row["script"]
+        assert row["payment_hash"] is not None
+        assert row["amount_msat"] is not None
+        assert script is not None
         return Htlc(
             id=f"{row['id']}:{number}",
             payment_hash=row["payment_hash"],
-            payment_secret=row["script"]["payment_secret"],
+            payment_secret=script["payment_secret"],
             amount_msat=amount_msat,
             total_msat=row["amount_msat"],
             cltv_expiry=cltv_expiry,
-            hold=row["script"]["outcome"] == "hold",
+            hold=script["outcome"] == "hold",
         )
 
-    def _fail_waiting_parts(self, row: Row) -> None:
+    def _fail_waiting_parts(self, row: PaymentRow) -> None:
         reason = "the payment was cancelled before all its parts arrived"
+        assert row["payment_hash"] is not None
         self._node.invoices.fail_waiting_parts(row["payment_hash"], reason)
 
-    def _existing_row(self, payment_id: str) -> Row:
+    def _existing_row(self, payment_id: str) -> PaymentRow:
         row = self.rows.row(payment_id)
         if row is None:
             raise PaymentError(f"there is no payment {payment_id}: list the payments to see which there are")

@@ -12,6 +12,7 @@ from leyden.lightning.engine.interceptors import Interceptors
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import FAILURE_NAMES
 from leyden.lightning.network.network_snapshot import dump_network, restore_network
+from leyden.lightning.payer.payment_rows import AttemptResult, PaymentRow
 from leyden.lightning.payer.payment_scripts import FAILURES, part_amount
 from leyden.lightning.payer.payment_session import EXTRA_CLTV_BLOCKS, PaymentSession, PaymentSessions
 from leyden.lightning.payer.payments import Payments
@@ -25,8 +26,6 @@ NETWORK_TIMER = "network"
 # Wallets run on nodes that can pay: with at least a million sat in their channels, if there are such nodes.
 _WALLET_MSAT = 1_000_000_000
 _IN_FLIGHT, _SUCCEEDED = "in_flight", "succeeded"
-
-Row = dict[str, Any]
 
 
 class RoutedPayments(Payments):
@@ -79,7 +78,7 @@ class RoutedPayments(Payments):
         shards = self.engine.shards.values()
         return next(shard for shard in shards if shard.owner.id == payment_id and shard.number == number)
 
-    def cancel(self, payment_id: str) -> Row:
+    def cancel(self, payment_id: str) -> PaymentRow:
         """As for direct payments. The parts in flight still decide; no more are sent."""
         session = self.open_sessions.get(payment_id)
         row = self._existing_row(payment_id)
@@ -88,6 +87,7 @@ class RoutedPayments(Payments):
         self.synchronize_time()
         self.engine.record_object(session)
         session.pending_outcome = session.pending_outcome or "CANCELED"
+        assert row["payment_hash"] is not None
         waiting = self._node.invoices.row(row["payment_hash"])
         if waiting is not None and any(part["state"] == HELD for part in waiting["parts"]):
             self._fail_waiting_parts(row)
@@ -144,6 +144,8 @@ class RoutedPayments(Payments):
         """Start the payment."""
         row = self._existing_row(payment_id)
         script, amount_msat = row["script"], row["amount_msat"]
+        assert script is not None
+        assert amount_msat is not None
         if script["outcome"] == "fail":
             self._end(row, FAILED, script["failure"], FAILURES[script["failure"]])
             return
@@ -191,7 +193,7 @@ class RoutedPayments(Payments):
         htlc = self._htlc(row, shard.number, shard.amounts[-1], shard.final_expiry)
         resolution = self._node.invoices.receive_htlc(htlc)
         if resolution.status not in (SETTLED, FAILED):
-            self._update_attempt(row["id"], shard.number, status=resolution.status)
+            self._update_attempt(row["id"], shard.number, {"status": resolution.status})
             self._hold_if_complete(row["id"])
         return resolution.status, resolution.code or 0, resolution.reason
 
@@ -201,7 +203,7 @@ class RoutedPayments(Payments):
         if payment_id not in self.open_sessions:
             return  # the HTLC is not one of ours
         if resolution.status == HELD:
-            self._update_attempt(payment_id, int(number), status=HELD)
+            self._update_attempt(payment_id, int(number), {"status": HELD})
             self._hold_if_complete(payment_id)
             return
         shard = self.shard(payment_id, int(number))
@@ -212,12 +214,13 @@ class RoutedPayments(Payments):
     def _record_attempt_end(self, shard: Shard, interpretation: FailureInterpretation | None) -> None:
         """The result of a part is back at the payer."""
         times = [list(hop) for hop in shard.times]
-        facts: dict[str, Any] = {"resolved_at": self._clock.now(), "hop": shard.reporter_hop, "times": times}
+        facts: AttemptResult = {"resolved_at": self._clock.now(), "hop": shard.reporter_hop, "times": times}
         row = self._existing_row(shard.owner.id)
         if interpretation is None:
+            assert row["payment_hash"] is not None
             invoice = self._node.invoices.row(row["payment_hash"])
             assert invoice is not None  # it was settled
-            self._update_attempt(row["id"], shard.number, status=SETTLED, learned=GOOD, **facts)
+            self._update_attempt(row["id"], shard.number, {**facts, "status": SETTLED, "learned": GOOD})
             row = self._existing_row(row["id"])
             received = row["received_msat"] + shard.amounts[-1]
             self.rows.put({**row, "received_msat": received, "preimage": invoice["preimage"]})
@@ -227,7 +230,7 @@ class RoutedPayments(Payments):
         reporter = "final" if final else names[policies.source[shard.edges[shard.reporter_hop]]]
         facts |= {"source": reporter, "code": shard.code, "name": FAILURE_NAMES.get(shard.code), "reason": shard.reason}
         facts |= {"retried": interpretation.retried, "learned": interpretation.learned}
-        self._update_attempt(row["id"], shard.number, status=FAILED, **facts)
+        self._update_attempt(row["id"], shard.number, {**facts, "status": FAILED})
         self._journal.note(
             "attempt_failed", row["id"], part=shard.number, source=reporter, code=shard.code, why=shard.reason
         )
@@ -247,7 +250,7 @@ class RoutedPayments(Payments):
             reason = f"{FAILURES['NO_ROUTE']}; at last {reasons[-1]}"
         self._end(row, FAILED, outcome, reason)
 
-    def _update_attempt(self, payment_id: str, number: int, **facts: Any) -> None:
+    def _update_attempt(self, payment_id: str, number: int, facts: AttemptResult) -> None:
         row = self._existing_row(payment_id)
         attempts = list(row["attempts"])
         attempts[number] = {**attempts[number], **facts}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 from leyden.lightning.engine.htlc import (
     FAILED,
@@ -24,8 +24,10 @@ from leyden.lightning.engine.htlc import (
     explain,
 )
 from leyden.lightning.failure_codes import FailureCode
+from leyden.lightning.receiver.invoice_row import InvoiceRow, PartRow
 from leyden.server.ports import EXPIRY, Clock, EventJournal, InvoiceParams, SettledInvoice
 from leyden.server.store.store import Store
+from leyden.server.store.typed_table import TypedTable
 
 MPP_TIMER = "mpp_timeout"
 
@@ -34,8 +36,6 @@ _REFUSED = FailureCode.INCORRECT_OR_UNKNOWN_PAYMENT_DETAILS
 
 # BOLT 2 and BOLT 11 give a final delta of 18; nodes today require at least 19.
 _MIN_FINAL_CLTV = 19
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,8 @@ class Invoices:
         self.height = height
         self._clock = clock
         self._journal = journal
-        self._table = store.table("invoices", key="payment_hash", indexes=("state",))
+        table = store.table("invoices", key="payment_hash", indexes=("state",))
+        self._table = cast(TypedTable[InvoiceRow], table)
         self._settlement_listeners: list[Callable[[SettledInvoice], None]] = []
         self._resolution_listeners: list[Callable[[HtlcResolution], None]] = []
         clock.on(MPP_TIMER, self._mpp_timed_out)
@@ -88,14 +89,16 @@ class Invoices:
         """Register a listener for the HTLCs that waited or were held; it ignores ids that it does not know."""
         self._resolution_listeners.append(listener)
 
-    def row(self, payment_hash: str) -> Row | None:
+    def row(self, payment_hash: str) -> InvoiceRow | None:
         """The stored invoice, or None."""
         stored = self._table.row(payment_hash)
         return None if stored is None else {**stored, "parts": _parts(stored)}
 
-    def open(self, params: InvoiceParams, payment_hash: str, preimage: str, payment_secret: str, request: str) -> Row:
+    def open(
+        self, params: InvoiceParams, payment_hash: str, preimage: str, payment_secret: str, request: str
+    ) -> InvoiceRow:
         """Store a new invoice: it can be paid from now until `params.payable_until_ms`, that instant included."""
-        row = {
+        row: InvoiceRow = {
             "payment_hash": payment_hash,
             "payment_secret": payment_secret,
             "preimage": preimage,
@@ -128,7 +131,7 @@ class Invoices:
         if stored is None or why is not None:
             return self._refuse(stored, htlc, why or "unknown")
         now = self._clock.now()
-        part = {
+        part: PartRow = {
             "id": htlc.id,
             "amount_msat": htlc.amount_msat,
             "total_msat": htlc.total_msat,
@@ -138,7 +141,7 @@ class Invoices:
             "state": HELD,
         }
         waiting = _held(stored)
-        row: Row = {**stored, "parts": [*_parts(stored), part]}
+        row: InvoiceRow = {**stored, "parts": [*_parts(stored), part]}
         # BOLT 4: a set is complete when its parts add up to the announced total, or to more.
         if sum(held["amount_msat"] for held in waiting) + htlc.amount_msat < htlc.total_msat:
             if row["mpp_due_at"] is None:
@@ -203,14 +206,14 @@ class Invoices:
         """The lowest block height at which an HTLC that arrives now may expire."""
         return self.height() + max(_MIN_FINAL_CLTV, self.policy.min_final_cltv)
 
-    def _refusal(self, row: Row | None, htlc: Htlc) -> str | None:
+    def _refusal(self, row: InvoiceRow | None, htlc: Htlc) -> str | None:
         """The first check that fails, as a word that `explain` knows; None if none does. Tests observe the order."""
         if row is None or htlc.payment_secret is None:
             return "unknown"
         if row["state"] != "OPEN":
             # An expired invoice is also canceled; the analyst wants to read that it expired.
-            late = row["state"] == "CANCELED" and row["closed_at"] >= row["expires_at"]
-            return "expired" if late else str(row["state"]).lower()
+            late = row["state"] == "CANCELED" and (row["closed_at"] or 0) >= row["expires_at"]
+            return "expired" if late else row["state"].lower()
         if self._clock.now() > row["payable_until_ms"]:
             return "expired"
         if htlc.payment_secret != row["payment_secret"]:
@@ -230,7 +233,7 @@ class Invoices:
             return "cltv"
         return None
 
-    def _refuse(self, row: Row | None, htlc: Htlc, why: str) -> HtlcResolution:
+    def _refuse(self, row: InvoiceRow | None, htlc: Htlc, why: str) -> HtlcResolution:
         reason = explain(why, row, htlc, self._clock.now(), min_cltv=self.min_cltv_expiry())
         self._journal.note("htlc_refused", htlc.payment_hash, htlc=htlc.id, why=why, code=_REFUSED)
         if why == "underpaid" and row is not None and _held(row):
@@ -238,9 +241,9 @@ class Invoices:
             self._fail_set(row, why, reason)
         return HtlcResolution(htlc.id, htlc.payment_hash, FAILED, _REFUSED, why, reason)
 
-    def _settle(self, row: Row, now: int, earlier: Sequence[Row]) -> None:
+    def _settle(self, row: InvoiceRow, now: int, earlier: Sequence[PartRow]) -> None:
         """Store the settlement and report it; `earlier` are the parts that waited or were held."""
-        parts = [{**part, "state": SETTLED} if part["state"] == HELD else part for part in _parts(row)]
+        parts: list[PartRow] = [{**part, "state": SETTLED} if part["state"] == HELD else part for part in _parts(row)]
         amounts = [part["amount_msat"] for part in parts if part["state"] == SETTLED]
         received_msat = sum(amounts)
         payment_hash, preimage = row["payment_hash"], row["preimage"]
@@ -251,7 +254,7 @@ class Invoices:
             listener(settled)
         self._notify(earlier, payment_hash, SETTLED, preimage=preimage)
 
-    def _fail_set(self, row: Row, why: str, reason: str, code: int = _REFUSED) -> None:
+    def _fail_set(self, row: InvoiceRow, why: str, reason: str, code: int = _REFUSED) -> None:
         """Store the row with its held parts failed, and report these."""
         held = _held(row)
         row = {**row, "mpp_due_at": None}
@@ -272,7 +275,7 @@ class Invoices:
 
     def _notify(
         self,
-        parts: Sequence[Row],
+        parts: Sequence[PartRow],
         payment_hash: str,
         kind: str,
         *,
@@ -286,18 +289,17 @@ class Invoices:
             for listener in self._resolution_listeners:
                 listener(resolution)
 
-    def _existing_row(self, payment_hash: str) -> Row:
+    def _existing_row(self, payment_hash: str) -> InvoiceRow:
         row = self._table.row(payment_hash)
         if row is None:
             raise UnknownInvoice(f"this node never issued an invoice with payment hash {payment_hash}")
         return row
 
 
-def _parts(row: Row) -> list[Row]:
+def _parts(row: InvoiceRow) -> list[PartRow]:
     # Absent while none has arrived: the garbage collector does not track a row without containers.
-    parts: list[Row] = row.get("parts", [])
-    return parts
+    return row.get("parts", [])
 
 
-def _held(row: Row) -> list[Row]:
+def _held(row: InvoiceRow) -> list[PartRow]:
     return [part for part in _parts(row) if part["state"] == HELD]
