@@ -59,8 +59,8 @@ _INBOX = "http://shop.inbox.localhost"
 def merged(service: Mapping[str, Any], sandbox: Mapping[str, Any]) -> Json:
     """One OpenAPI document of two, with the operations of `CONTROL_OPERATIONS`.
 
-    Components of the control plane get the prefix `Sandbox`. What is valid by this document is valid by the two; it
-    does not have everything that the control operations accept.
+    Components of the control plane get the prefix `Sandbox`; components that no operation uses are left out. What is
+    valid by this document is valid by the two; it does not have everything that the control operations accept.
     """
     theirs = _renamed(sandbox)
     components: Json = {}
@@ -87,7 +87,38 @@ def merged(service: Mapping[str, Any], sandbox: Mapping[str, Any]) -> Json:
                 responses = {**operation["responses"], "200": {**answer, "links": links}}
                 linked[method] = {**operation, "responses": responses}
         paths[path] = {**item, **linked}
-    return {**service, "paths": paths, "components": components, "tags": [*service.get("tags", ()), *theirs["tags"]]}
+    tags = [*service.get("tags", ()), *theirs["tags"]]
+    return _without_unused({**service, "paths": paths, "components": components, "tags": tags})
+
+
+def _without_unused(document: Json) -> Json:
+    """The document with the tags and components alone that its operations use."""
+    operations = [operation for item in document["paths"].values() for operation in _operations(item).values()]
+    tags = {tag for operation in operations for tag in operation.get("tags", ())}
+    components = document["components"]
+    used: set[tuple[str, str]] = set()
+    waiting: list[Any] = [document["paths"]]
+    while waiting:
+        for kind, name in _referenced(waiting.pop()) - used:
+            used.add((kind, name))
+            waiting.append(components[kind][name])
+    kept = {
+        kind: {name: part for name, part in parts.items() if kind == "securitySchemes" or (kind, name) in used}
+        for kind, parts in components.items()
+    }
+    return {**document, "components": kept, "tags": [tag for tag in document["tags"] if tag["name"] in tags]}
+
+
+def _referenced(value: Any) -> set[tuple[str, str]]:
+    """Kind and name of each component to which the value refers."""
+    found: set[tuple[str, str]] = set()
+    if isinstance(value, Mapping):
+        parts = str(value.get("$ref", "")).split("/")
+        if len(parts) >= 4 and parts[:2] == ["#", "components"]:
+            found.add((parts[2], parts[3]))
+    for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
+        found |= _referenced(inner)
+    return found
 
 
 def _control_paths(paths: Json, schemas: Json) -> Json:
@@ -102,12 +133,15 @@ def _control_paths(paths: Json, schemas: Json) -> Json:
     texts = {"description": request["description"], "anyOf": either}
     ends = {"type": "string", "enum": ["settle", "hold"], "default": "settle"}
     steps = {"until": {"type": "string", "enum": ["next_event"]}}
-    for path, schema in (
-        ("/sandbox/v1/payments", {**order, "properties": {"request": texts, "outcome": ends}}),
-        ("/sandbox/v1/clock/advance", {**advance, "properties": steps}),
+    plain = {"plain": {"$ref": "#/components/examples/SandboxPaymentOrderPlain"}}
+    step = {"step": {"summary": "To the next event", "value": {"until": "next_event"}}}
+    for path, schema, examples in (
+        ("/sandbox/v1/payments", {**order, "properties": {"request": texts, "outcome": ends}}, plain),
+        ("/sandbox/v1/clock/advance", {**advance, "properties": steps}, step),
     ):
         operation = found[path]["post"]
-        body = {**operation["requestBody"], "content": {"application/json": {"schema": schema}}}
+        content = {"application/json": {"schema": schema, "examples": examples}}
+        body = {**operation["requestBody"], "content": content}
         found[path] = {**found[path], "post": {**operation, "requestBody": body}}
     return found
 

@@ -289,9 +289,8 @@ def test_a_spec_that_cannot_be_served_is_refused_with_the_location_and_the_corre
     ("overlays", "place", "missing"),
     [
         ([], "/components/schemas/ChargeUpdate/properties/status", "refunded"),
-        ([], "/components/schemas/ChargeUpdate/oneOf", "refunded"),
         ([], "/components/parameters/LeydenEvent/schema", "charge.refunded"),
-        (["callback-envelope"], "/components/schemas/ChargeUpdate/oneOf", "refunded"),
+        (["callback-envelope"], "/components/schemas/ChargeUpdate/properties/status", "refunded"),
         (["callback-envelope"], "/components/schemas/ChargeUpdateEnvelope/properties/type", "charge.refunded"),
     ],
 )
@@ -309,12 +308,10 @@ def test_a_new_state_that_a_callback_cannot_report_is_named_with_the_place(overl
     edited(document, f"{callback}/x-delivery/events/refunded", "charge.refunded")
     for pointer, value in {
         "/components/schemas/ChargeUpdate/properties/status": "refunded",
-        "/components/schemas/ChargeUpdate/oneOf": "refunded",
         "/components/parameters/LeydenEvent/schema": "charge.refunded",
     }.items():
         if pointer != place:
-            branch = "/1/properties/status" if pointer.endswith("oneOf") else ""
-            edited(document, f"{pointer}{branch}/enum/-", value)
+            edited(document, f"{pointer}/enum/-", value)
     with pytest.raises(ContractError) as error:
         load_contract(document, overlays=overlays, known_as="charges.openapi.yaml")
     assert str(error.value).startswith(f"charges.openapi.yaml#{callback}/x-delivery/events: {missing!r} is ")
