@@ -1,6 +1,6 @@
 """The runner: measures the parts asked for and prints one table.
 
-python -m tests.benchmarks [--only PART]... [--short] [--repeats N] [--json FILE]
+python -m tests.benchmarks [--only PART]... [--short] [--repeats N] [--json FILE] [--into FILE]
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from leyden.server.docs.tables import MarkerError
 from tests.benchmarks import callbacks, invoices, lifecycles, network, over_http, reopening, starting, stores
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.measuring import BenchmarkError, Row, Scale
+from tests.benchmarks.readme_table import refreshed
 from tests.benchmarks.table import markdown
 
 Part = Callable[[Bench], Iterable[Row]]
@@ -27,7 +29,10 @@ PARTS: dict[str, Part] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run and print; 0 when every part asked for was measured."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.into is not None and (options.only or options.short):
+        parser.error("--into writes the figures of one complete run: leave out --only and --short")
     parts = options.only or list(PARTS)
     scale = Scale(options.short, options.repeats or (1 if options.short else 5))
     rows: list[Row] = []
@@ -47,6 +52,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except OSError as error:
             print(f"{options.json} could not be written: {error.strerror}", file=sys.stderr)
             failed = True
+    if options.into is not None and not failed:
+        file = Path(options.into)
+        try:
+            file.write_text(refreshed(file.read_text(), rows))
+        except (BenchmarkError, MarkerError) as error:
+            print(f"{options.into}: {error}", file=sys.stderr)
+            failed = True
+        except OSError as error:
+            print(f"{options.into} could not be written: {error.strerror}", file=sys.stderr)
+            failed = True
     return int(failed)
 
 
@@ -57,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", action="append", choices=list(PARTS), help="measure this part; repeatable")
     parser.add_argument("--short", action="store_true", help="show that it works, in seconds; the figures mean nothing")
     parser.add_argument("--repeats", type=_count, metavar="N", help="rounds to take the medians of (default: 5)")
+    parser.add_argument("--into", metavar="FILE", help="write the figures into the table in tests/README.md as well")
     parser.add_argument("--json", metavar="FILE", help="write the rows there as well, unrounded")
     return parser
 

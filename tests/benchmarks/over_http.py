@@ -1,4 +1,4 @@
-"""Creating and reading charges over HTTP, beside an application that only echoes JSON."""
+"""Creating and reading charges over HTTP, beside applications that only echo JSON, or only do what none can spare."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.benchmarks.bench import Bench, charge_body, charge_requests
 from tests.benchmarks.measuring import COST, RATE, Goal, Row, compared
-from tests.benchmarks.serving import Load, Served, echo, leyden, load, request
+from tests.benchmarks.serving import Load, Served, echo, floor, leyden, load, request
 
 PART = "http"
 CONNECTIONS = (1, 16, 64)
@@ -16,15 +16,16 @@ SHORT = (2,)
 def rows(bench: Bench) -> Iterator[Row]:
     """The server's CPU for a request, and requests a second; then the same with many charges stored."""
     cases = SHORT if bench.scale.short else CONNECTIONS
-    names = ("echo", "echoed charge", "named", "create", "get")
+    names = ("echo", "echoed charge", "named", "floor", "create", "get")
     loads: dict[str, list[list[Load]]] = {name: [[] for _ in cases] for name in names}
     for _ in range(bench.scale.repeats):
-        with echo() as ceiling, leyden("--data", str(bench.folder())) as served:
+        with echo() as ceiling, floor() as least, leyden("--data", str(bench.folder())) as served:
             answers = [served.ask("POST", "/v0/charges", charge_body()) for _ in range(20)]
             made = [answer["data"]["id"] for answer in answers]
             sends = {
                 "echo": (ceiling, [request("POST", "/echo", charge_body())]),
                 "echoed charge": (ceiling, [request("POST", "/echo", answer) for answer in answers]),
+                "floor": (least, [request("POST", "/floor", charge_body(number)) for number in range(100)]),
                 "create": (served, charge_requests()),
                 "get": (served, [request("GET", f"/v0/charges/{charge_id}") for charge_id in made]),
                 "named": (ceiling, [request("GET", f"/echo/{charge_id}") for charge_id in made]),
@@ -44,16 +45,13 @@ def rows(bench: Bench) -> Iterator[Row]:
 
     at = f"at {', '.join(map(str, cases))} connections"
     ceiling_name, create, get = "bare JSON echo", "POST /v0/charges", "GET /v0/charges/{id}"
+    least_name = "only parse, sign, append and answer"
     yield compared(
-        PART,
-        f"{create}, CPU a request {at}",
-        COST,
-        cpu("create"),
-        ceiling_name,
-        cpu("echo"),
-        goal=Goal("at most", 2.5),
+        PART, f"{create}, CPU a request {at}", COST, cpu("create"), least_name, cpu("floor"), goal=Goal("at most", 1.6)
     )
-    # Not the goal's ceiling, but the one that answers as much as is answered here.
+    yield compared(PART, f"{create}, CPU a request {at}", COST, cpu("create"), ceiling_name, cpu("echo"))
+    yield compared(PART, f"{least_name}, CPU a request {at}", COST, cpu("floor"), ceiling_name, cpu("echo"))
+    # The echo that answers as much as is answered here.
     same = "echo of the charge answered"
     yield compared(PART, f"{create}, CPU a request {at}", COST, cpu("create"), same, cpu("echoed charge"))
     yield compared(PART, f"{create}, requests {at}", RATE, rate("create"), ceiling_name, rate("echo"))

@@ -91,6 +91,13 @@ def echo() -> Iterator[Served]:
 
 
 @contextmanager
+def floor() -> Iterator[Served]:
+    """The floor of a create: an application that parses, signs, appends a line and answers, under the same server."""
+    with _serving("tests.benchmarks.floor", first="/ready") as served:
+        yield served
+
+
+@contextmanager
 def leyden(*options: str) -> Iterator[Served]:
     """`leyden serve` on a free port."""
     with _serving("leyden", "serve", "--port", "0", "--api-key", KEY, *options, first="/v0/wallet") as served:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from typing import Any
 
-from tests.benchmarks.bench import FROZEN, Bench
-from tests.benchmarks.measuring import COST, SIZE, Goal, Row, Samples, alone, compared
-from tests.benchmarks.serving import Served, echo, leyden
+from tests.benchmarks.bench import FROZEN, Bench, charge_body
+from tests.benchmarks.measuring import COST, SIZE, BenchmarkError, Goal, Row, Samples, alone, compared
+from tests.benchmarks.serving import Served, echo, leyden, load, receiver, request
 
 PART = "start"
 
@@ -40,4 +41,40 @@ def rows(bench: Bench) -> Iterator[Row]:
     few, many = stock.counts
     yield alone(PART, f"memory after {few:,}, {many:,} charges", SIZE, stock.memory_bytes)
     each = [(stock.memory_bytes[0] - stock.idle_bytes) / few, (stock.memory_bytes[1] - stock.idle_bytes) / many]
-    yield alone(PART, f"memory for each of {few:,}, {many:,} charges", SIZE, each)
+    yield alone(PART, f"memory of each of {few:,}, {many:,} pending charges with journal entries", SIZE, each)
+    yield _completed(bench)
+
+
+def _completed(bench: Bench) -> Row:
+    """What a charge takes when it has been paid and its callback has been delivered to a program outside."""
+    count, first = bench.scale.of(10_000, 40), 20
+    with receiver() as url, leyden(*FROZEN) as served:
+        body = {**charge_body(99), "callbackUrl": f"{url}/hook"}
+        _complete(served, body, first)  # what is loaded on first use is loaded now
+        before = served.memory_bytes
+        _complete(served, body, count)
+        each = (served.memory_bytes - before) / count
+        found = served.ask("GET", "/sandbox/v1")["charges"]
+        delivered = len(served.ask("GET", "/sandbox/v1/deliveries?status=delivered"))
+        if not found.get("completed") == delivered == first + count:
+            raise BenchmarkError(f"of {first + count} charges, these are completed: {found}; {delivered} callbacks")
+    what = f"memory of each of {count:,} completed charges with payment, callback and journal entries"
+    return alone(PART, what, SIZE, [each])
+
+
+def _complete(served: Served, body: dict[str, object], count: int) -> None:
+    load(served, [request("POST", "/v0/charges", body)], connections=16, count=count)
+    payments = [
+        request("POST", "/sandbox/v1/payments", {"request": charge["invoice"]["request"]})
+        for charge in _pending(served)
+    ]
+    load(served, payments, connections=16, count=count)
+    served.ask("POST", "/sandbox/v1/clock/advance", {"by": "1m"})
+
+
+def _pending(served: Served) -> Iterator[dict[str, Any]]:
+    after = ""
+    while after is not None:
+        page = served.ask("GET", f"/v0/charges?limit=100&status=pending{after and f'&after={after}'}")
+        yield from page["data"]
+        after = page.get("next")

@@ -12,27 +12,45 @@ _SIZES = ((1 << 20, "MB"), (1 << 10, "kB"), (1, "B"))
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """All rows, in one table."""
-    lines = [_cells(row) for row in rows]
-    widths = [max(len(line[at]) for line in [_COLUMNS, *lines]) for at in range(len(_COLUMNS))]
+    """All rows, in one table, with the measured values."""
+    return table(_COLUMNS, [_cells(row) for row in rows])
+
+
+def table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A Markdown table with aligned columns."""
+    widths = [max(len(line[at]) for line in [columns, *lines]) for at in range(len(columns))]
 
     def line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + " |"
 
     rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
-    return "\n".join([line(_COLUMNS), rule, *map(line, lines)])
+    return "\n".join([line(columns), rule, *map(line, lines)])
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     beside = ""
     if row.beside_what:
         beside = f"{row.beside_what}: {_series(row.beside, row.unit)}"
-    goal = ""
-    if row.goal is not None:
-        bound = _quantity(row.goal.bound, row.unit) if row.goal.absolute else _ratio(row.goal.bound)
-        goal = f"{row.goal.word} {bound}: {'met' if row.met else 'missed'}"
+    goal = "" if row.goal is None else f"{wanted(row)}: {'met' if row.met else 'missed'}"
+    return row.what, quantities(row), beside, ratios_of(row), goal
+
+
+def quantities(row: Row) -> str:
+    """The measured values of all cases."""
+    return _series(row.measured, row.unit)
+
+
+def ratios_of(row: Row) -> str:
+    """The ratios of all cases."""
     ratios = " / ".join("-" if ratio is None else _ratio(ratio) for ratio in row.ratios)
-    return row.what, _series(row.measured, row.unit), beside, ratios + (" less" if row.times_less else ""), goal
+    return ratios + (" less" if row.times_less else "")
+
+
+def wanted(row: Row) -> str:
+    """The goal, or nothing."""
+    if row.goal is None:
+        return ""
+    return f"{row.goal.word} {_quantity(row.goal.bound, row.unit) if row.goal.absolute else _ratio(row.goal.bound)}"
 
 
 def _series(values: Sequence[float | None], unit: str) -> str:

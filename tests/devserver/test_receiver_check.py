@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook
 
 from leyden import Sandbox
-from leyden.__main__ import EXAMPLE_SECRET, main
+from leyden.__main__ import COMMANDS, EXAMPLE_SECRET, main
 from leyden.devserver.receiver_check.cases import CASES, CRITICAL, FORGED, MINOR, SERIOUS
 from leyden.devserver.receiver_check.check import Report, check_receiver
 from leyden.devserver.receiver_check.report import report_resource, report_text
@@ -537,6 +537,15 @@ def test_the_json_carries_the_other_forms_when_asked() -> None:
     assert resource["text"] == report_text(report)
     assert resource["html"] == report_html(report)
     assert report_resource(report)["html"] is None
+
+
+@pytest.mark.parametrize("file", ["README.md", "sim/devserver/README.md", "specs/sandbox.openapi.yaml"])
+def test_the_documents_state_the_number_of_checks(file: str) -> None:
+    assert f"{len(CASES)} difficult callbacks" in (Path(__file__).parents[2] / file).read_text()
+
+
+def test_the_help_states_the_number_of_checks() -> None:
+    assert f"{len(CASES)} difficult callbacks" in COMMANDS["receiver-check"][0]
 
 
 def test_every_check_has_its_own_id_and_a_correction() -> None:

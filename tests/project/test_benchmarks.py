@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -11,7 +15,12 @@ import pytest
 from tests.benchmarks.__main__ import PARTS, main
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.measuring import COST, Goal, Row, Scale, alone, compared
+from tests.benchmarks.readme_table import PACKAGES, cells, readme_rows, without_sizes
 from tests.benchmarks.table import markdown
+
+README = Path(__file__).parents[1] / "README.md"
+ENCODE = compared("bolt11", "encode", COST, [[3.0]], "sign", [[2.0]], goal=Goal("at most", 2.0))
+DECODE = compared("bolt11", "decode", COST, [[3.0]], "recover", [[2.0]])
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +30,15 @@ def bench() -> Iterator[Bench]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def rows_of(bench: Bench) -> Callable[[str], list[Row]]:
+    """The rows of a part, measured once."""
+    return cache(lambda part: list(PARTS[part](bench)))
+
+
 @pytest.mark.parametrize("part", PARTS)
-def test_every_part_of_the_table_can_be_measured(bench: Bench, part: str) -> None:
-    rows = list(PARTS[part](bench))
+def test_every_part_of_the_table_can_be_measured(rows_of: Callable[[str], list[Row]], part: str) -> None:
+    rows = rows_of(part)
     assert rows
     for row in rows:
         assert row.part == part
@@ -31,6 +46,66 @@ def test_every_part_of_the_table_can_be_measured(bench: Bench, part: str) -> Non
         assert all(value is not None and value > 0 for value in (*row.measured, *row.beside, *row.ratios)), row
         assert len(row.ratios) in {0, len(row.measured)}
     assert len({(row.what, row.beside_what) for row in rows}) == len(rows)
+
+
+def test_every_row_of_the_readme_names_a_measurement_with_its_ceiling_unit_and_goal(
+    rows_of: Callable[[str], list[Row]],
+) -> None:
+    """Names, units, ceilings and goals; the figures are those of a quiet machine."""
+    measured = {
+        (without_sizes(row.what), without_sizes(row.beside_what)): cells(row) for part in PARTS for row in rows_of(part)
+    }
+    shown = list(readme_rows(README.read_text()))
+    assert len(shown) > 20
+    for what, beside, figure, wanted in shown:
+        key = (without_sizes(what), without_sizes(beside))
+        assert key in measured, what
+        *_, short_figure, short_wanted = measured[key]
+        assert wanted == short_wanted, what
+        assert units(figure) == units(short_figure), what
+
+
+def units(figure: str) -> set[str]:
+    """The units in a cell, without their scale: `1.47x (45.2 MB)` has `x` and `B`, `2.04x less` has `x` and `less`."""
+    return set(re.findall(r"\d ?[kMmun]?(x|B|s|/s)\b", figure)) | set(re.findall("less", figure))
+
+
+def test_the_figures_are_written_into_the_rows_that_the_readme_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tests.benchmarks.__main__.PARTS", {"bolt11": lambda bench: [ENCODE, DECODE]})
+    file = tmp_path / "README.md"
+    lines = ["Before.", "", "<!-- leyden:table benchmarks -->", "| a | b | c | d |", "|---|---|---|---|"]
+    after = ["<!-- leyden:end -->", "", "After."]
+    file.write_text("\n".join([*lines, "| encode | sign | 9.99x | |", *after]))
+    assert main(["--repeats", "1", "--into", str(file)]) == 0
+    text = file.read_text()
+    assert "| encode | sign                    | 1.50x          | at most 2.00x |" in text
+    assert "9.99x" not in text
+    assert "decode" not in text
+    assert f"aiohttp {version('aiohttp')}, httpx2 {version('httpx2')}" in text
+    assert (text.startswith("Before."), text.endswith("After.")) == (True, True)
+    capsys.readouterr()
+    file.write_text("\n".join([*lines, "| unknown | sign | | |", *after]))
+    assert main(["--repeats", "1", "--into", str(file)]) == 1
+    assert "no part measures 'unknown' beside 'sign'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("partial", ["--short", "--only=bolt11"])
+def test_the_readme_gets_the_figures_of_one_complete_run(partial: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([partial, "--into", str(README)])
+    assert "leave out --only and --short" in capsys.readouterr().err
+
+
+def test_every_compared_package_is_a_declared_dependency() -> None:
+    declared = tomllib.loads((README.parents[1] / "pyproject.toml").read_text())["project"]
+    requirements = [
+        *declared["dependencies"],
+        *(one for extra in declared["optional-dependencies"].values() for one in extra),
+    ]
+    names = {re.split("[^A-Za-z0-9-]", one)[0] for one in requirements}
+    assert set(PACKAGES) <= names
 
 
 def test_the_runner_prints_a_table_and_writes_the_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
