@@ -59,7 +59,7 @@ class Invariants:
         """Check a response, and then all known Charges. Raises `ContractViolation`."""
         self.reached["response", operation, str(response.status)] = None
         if response.status >= 400:
-            checks.problem(response, response.status, "", "DECISIONS errors", operation)
+            checks.problem(response, response.status, "", "errors", operation)
             return
         body = response.json
         if response.status != 200 or not isinstance(body, dict):
@@ -81,13 +81,13 @@ class Invariants:
         record = expected_one.record
         if not isinstance(record, Charge | StaticCharge):
             expected = f"{expected_one.status} {expected_one.code}"
-            raise ContractViolation("echo", f"DECISIONS {expected_one.rule}", operation, expected, f"200 for {body}")
+            raise ContractViolation("echo", expected_one.rule, operation, expected, f"200 for {body}")
         record.id = data["id"]
         if isinstance(record, Charge):
             record.request = data["invoice"]["request"]
         else:
             record.link = data["invoice"]["request"]
-        checks.same(record.resource(), data, "echo", "DECISIONS client-fields", operation)
+        checks.same(record.resource(), data, "echo", "client-fields", operation)
         resource = "Charge" if operation == "createCharge" else "StaticCharge"
         self.reached["row", resource, "(creation)", "created", "", record.status] = None
 
@@ -107,7 +107,7 @@ class Invariants:
             if (status == "completed") != (resource["confirmedAt"] is not None):
                 raise ContractViolation(
                     "lifecycle",
-                    "DECISIONS client-fields",
+                    "client-fields",
                     f"{where}: confirmedAt",
                     f"a value that agrees with {status}",
                     resource,
@@ -116,9 +116,7 @@ class Invariants:
         elif resource["allowedSlots"] is not None and not self._interpretation.count_on_settle:
             free = resource["slots"] < resource["allowedSlots"]
             if resource["slots"] > resource["allowedSlots"] or (status == "active" and not free):
-                raise ContractViolation(
-                    "lifecycle", "DECISIONS last-slot", f"{where}: slots", "no more than allowed", resource
-                )
+                raise ContractViolation("lifecycle", "last-slot", f"{where}: slots", "no more than allowed", resource)
             if status == "disabled":
                 self.reached["row", "StaticCharge", "active", "slots_filled", "", "disabled"] = None
 
@@ -137,45 +135,43 @@ class Invariants:
             if "confirmedAt" not in one_line:
                 continue
             response = self._read(f"/v0/charges/{name}", self._key)
-            now = checks.success(response, "DECISIONS paths", name)
+            now = checks.success(response, "paths", name)
             self._resource(now, name)
             if self._controlled:
                 self._callbacks(now)
             other = self._read(f"/v0/charges/{name}", self._second_api_key)
             if other.status not in {401, 404}:
-                raise ContractViolation(
-                    "isolation", "DECISIONS statuses", f"{name} with the second API key", 404, other.status
-                )
+                raise ContractViolation("isolation", "statuses", f"{name} with the second API key", 404, other.status)
 
     def _callbacks(self, charge: dict[str, Any]) -> None:
         """The callbacks about a Charge: one in a final state, none before, and each attempt at a valid time."""
         rows = self._read(f"/sandbox/v1/deliveries?chargeId={charge['id']}", self._key).json
         own = charge["staticChargeId"] is None
         notified = charge["status"] in (("completed", "expired", "error") if own else ("completed",))
-        where, rule_id = f"callbacks of {charge['id']}", "DECISIONS callback-delivery"
+        where, rule = f"callbacks of {charge['id']}", "callback-delivery"
         wanted = [f"charge.{charge['status']}"] if notified and charge["callbackUrl"] else []
         if [row["event"] for row in rows] != wanted:
-            raise ContractViolation("callback_contract", rule_id, where, wanted, [row["event"] for row in rows])
+            raise ContractViolation("callback_contract", rule, where, wanted, [row["event"] for row in rows])
         for row in rows:
             body = json.loads(row["body"])
             body = body.get("data", body)
             echoed = {name: charge[name] for name in ("id", "unit", "amount", "status", "description", "internalId",
                       "callbackUrl", "createdAt", "expiresAt")}  # fmt: skip
-            checks.same(echoed, {name: body.get(name) for name in echoed}, "callback_contract", rule_id, where)
+            checks.same(echoed, {name: body.get(name) for name in echoed}, "callback_contract", rule, where)
             self._attempts(row, where)
             if row["status"] != "pending":
                 self.reached["delivery", row["event"], row["status"]] = None
 
     def _attempts(self, row: dict[str, Any], where: str) -> None:
         backoff = BACKOFF_MS[:1] if self._interpretation.no_retries else BACKOFF_MS
-        rule_id = "DECISIONS callback-delivery"
+        rule = "callback-delivery"
         attempts = row["attempts"]
         if row["replayedFrom"] is not None or any(one["fault"] for one in attempts):
             return
         for place, one in enumerate(attempts):
             if one["number"] != place + 1 or place >= len(backoff):
                 raise ContractViolation(
-                    "callback_contract", rule_id, where, f"at most {len(backoff)} attempts with increasing numbers", one
+                    "callback_contract", rule, where, f"at most {len(backoff)} attempts with increasing numbers", one
                 )
             if place:
                 before = attempts[place - 1]
@@ -184,7 +180,7 @@ class Invariants:
                 ended = before["status"] is not None and 200 <= before["status"] <= 299
                 if not round(low) <= waited <= high or ended or before["status"] == 410:
                     raise ContractViolation(
-                        "callback_contract", rule_id, where, f"a delay of {backoff[place]} ms", f"{waited} ms"
+                        "callback_contract", rule, where, f"a delay of {backoff[place]} ms", f"{waited} ms"
                     )
             if one["latencyMs"] > ATTEMPT_TIMEOUT_MS:
-                raise ContractViolation("callback_contract", rule_id, where, "a latency of at most 15 s", one)
+                raise ContractViolation("callback_contract", rule, where, "a latency of at most 15 s", one)

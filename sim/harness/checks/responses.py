@@ -27,11 +27,11 @@ FEATURES = frozenset({8, 14, 17})
 FINAL_CLTV = 80
 
 
-def status(response: Response, wanted: int, check: str, rule_id: str, where: str) -> None:
+def status(response: Response, wanted: int, check: str, rule: str, where: str) -> None:
     """The status of a response is `wanted`; otherwise the beginning of its body is reported."""
     if response.status != wanted:
         observed = f"{response.status} {response.body[:300].decode('utf-8', 'replace')}"
-        raise ContractViolation(check, rule_id, f"{where}: status", wanted, observed)
+        raise ContractViolation(check, rule, f"{where}: status", wanted, observed)
 
 
 def media(response: Response, wanted: str, where: str) -> None:
@@ -39,16 +39,16 @@ def media(response: Response, wanted: str, where: str) -> None:
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != wanted:
         check = "errors_are_problems" if "problem" in wanted else "lifecycle"
-        raise ContractViolation(check, "DECISIONS errors", f"{where}: content-type", wanted, kind)
+        raise ContractViolation(check, "errors", f"{where}: content-type", wanted, kind)
 
 
-def problem(response: Response, wanted: int, code: str, rule_id: str, where: str) -> dict[str, Any]:
+def problem(response: Response, wanted: int, code: str, rule: str, where: str) -> dict[str, Any]:
     """An error response: its status, and a problem document that agrees with it [errors]. Returns the document."""
-    status(response, wanted, "errors_are_problems", rule_id, where)
+    status(response, wanted, "errors_are_problems", rule, where)
     media(response, "application/problem+json", where)
     body = response.json
     if not isinstance(body, dict) or set(body) != set(_PROBLEM):
-        raise ContractViolation("errors_are_problems", "DECISIONS errors", f"{where}: members", sorted(_PROBLEM), body)
+        raise ContractViolation("errors_are_problems", "errors", f"{where}: members", sorted(_PROBLEM), body)
     expected: dict[str, Any] = {
         "type": f"urn:leyden:problem:{body['code']}",
         "status": wanted,
@@ -56,7 +56,7 @@ def problem(response: Response, wanted: int, code: str, rule_id: str, where: str
         "message": body["detail"],
         "code": code or body["code"],
     }
-    same(expected, {name: body[name] for name in expected}, "errors_are_problems", rule_id, f"{where}: problem")
+    same(expected, {name: body[name] for name in expected}, "errors_are_problems", rule, f"{where}: problem")
     texts_valid = all(isinstance(body[name], str) and body[name] for name in ("title", "detail", "code", "request_id"))
     errors_valid = isinstance(body["errors"], list) and all(
         isinstance(one, dict)
@@ -66,51 +66,49 @@ def problem(response: Response, wanted: int, code: str, rule_id: str, where: str
     )
     if not texts_valid or not errors_valid or (wanted == 400 and not body["errors"]):
         expected_members = "texts and a list of errors with pointers"
-        raise ContractViolation("errors_are_problems", "DECISIONS errors", f"{where}: members", expected_members, body)
+        raise ContractViolation("errors_are_problems", "errors", f"{where}: members", expected_members, body)
     if (wanted == 401 and not response.headers.get("www-authenticate")) or (
         wanted == 429 and not response.headers.get("retry-after", "").isdigit()
     ):
         name = "WWW-Authenticate, a challenge" if wanted == 401 else "Retry-After, in seconds"
-        raise ContractViolation(
-            "errors_are_problems", "DECISIONS statuses", f"{where}: headers", name, response.headers
-        )
+        raise ContractViolation("errors_are_problems", "statuses", f"{where}: headers", name, response.headers)
     return body
 
 
-def success(response: Response, rule_id: str, where: str) -> Any:
+def success(response: Response, rule: str, where: str) -> Any:
     """A 200 with the envelope [envelope]. Returns its `data`."""
-    status(response, 200, "lifecycle", rule_id, where)
+    status(response, 200, "lifecycle", rule, where)
     media(response, "application/json", where)
     body = response.json
     members = {"success", "message", "data"} | ({"next"} if where.startswith("list") else set())
     if not isinstance(body, dict) or set(body) != members or body["success"] is not True:
-        raise ContractViolation("echo", "DECISIONS envelope", where, "success: true, message and data", body)
+        raise ContractViolation("echo", "envelope", where, "success: true, message and data", body)
     if not isinstance(body["message"], str) or not body["message"]:
-        raise ContractViolation("echo", "DECISIONS envelope", f"{where}: message", "a non-empty text", body["message"])
+        raise ContractViolation("echo", "envelope", f"{where}: message", "a non-empty text", body["message"])
     return body["data"]
 
 
 def wallet_response(response: Response, error: bool, where: str) -> dict[str, Any] | None:
     """A response of LNURL: its status is always 200. Returns its body, or None for a status ERROR that is expected."""
-    rule_id = "DECISIONS lnurl-pay"
-    status(response, 200, "errors_are_problems", rule_id, where)
+    rule = "lnurl-pay"
+    status(response, 200, "errors_are_problems", rule, where)
     media(response, "application/json", where)
     body = response.json
     observed = isinstance(body, dict) and body.get("status") == "ERROR"
     if observed != error:
-        raise ContractViolation("lifecycle", rule_id, where, "status ERROR" if error else "no status ERROR", body)
+        raise ContractViolation("lifecycle", rule, where, "status ERROR" if error else "no status ERROR", body)
     if error and (set(body) != {"status", "reason"} or not isinstance(body["reason"], str) or not body["reason"]):
-        raise ContractViolation("errors_are_problems", rule_id, where, "the members status and reason", body)
+        raise ContractViolation("errors_are_problems", rule, where, "the members status and reason", body)
     return None if error else body
 
 
-def same(expected: Any, observed: Any, check: str, rule_id: str, where: str) -> None:
+def same(expected: Any, observed: Any, check: str, rule: str, where: str) -> None:
     """Two JSON values are equal, including the types of numbers."""
     if expected == observed and _types(expected) == _types(observed):
         return
     if isinstance(expected, Mapping):
         expected, observed = difference(expected, observed)
-    raise ContractViolation(check, rule_id, where, expected, observed)
+    raise ContractViolation(check, rule, where, expected, observed)
 
 
 def _types(value: Any) -> Any:
@@ -123,22 +121,22 @@ def _types(value: Any) -> Any:
 def identifier(value: Any, known: Mapping[str, object], where: str) -> str:
     """A new id is a version 4 UUID that no other resource has [ids]. Returns it."""
     if not isinstance(value, str) or not UUID4.fullmatch(value):
-        raise ContractViolation("echo", "DECISIONS ids", f"{where}: id", "a version 4 UUID in lower case", value)
+        raise ContractViolation("echo", "ids", f"{where}: id", "a version 4 UUID in lower case", value)
     if value in known:
         raise ContractViolation(
-            "isolation", "DECISIONS ids", f"{where}: id", "a unique id", f"{value}, which another resource has"
+            "isolation", "ids", f"{where}: id", "a unique id", f"{value}, which another resource has"
         )
     return value
 
 
 def invoice(charge: Charge, request: Any, node: bytes | None, hashes: Mapping[str, object], where: str) -> Bolt11:
     """The invoice agrees with its Charge [invoices, timestamps, description]. Returns it decoded."""
-    rule_id = "DECISIONS invoices"
+    rule = "invoices"
     try:
         found = decode(request)
     except (ValueError, TypeError, AttributeError) as error:
         raise ContractViolation(
-            "invoice_agrees", rule_id, f"{where}: invoice", "a BOLT11 text", f"{request}: {error}"
+            "invoice_agrees", rule, f"{where}: invoice", "a BOLT11 text", f"{request}: {error}"
         ) from None
     text = charge.description
     hashed = None
@@ -168,12 +166,12 @@ def invoice(charge: Charge, request: Any, node: bytes | None, hashes: Mapping[st
         "features": found.features,
         "payee": found.payee,
     }
-    same(expected, observed, "invoice_agrees", rule_id, f"{where}: invoice")
+    same(expected, observed, "invoice_agrees", rule, f"{where}: invoice")
     if request != request.lower() or not request.startswith("lnbcrt"):
-        raise ContractViolation("invoice_agrees", rule_id, f"{where}: invoice", "lnbcrt in lower case", request)
+        raise ContractViolation("invoice_agrees", rule, f"{where}: invoice", "lnbcrt in lower case", request)
     if found.payment_hash.hex() in hashes:
         raise ContractViolation(
-            "invoice_agrees", rule_id, f"{where}: payment hash", "a unique payment hash", found.payment_hash.hex()
+            "invoice_agrees", rule, f"{where}: payment hash", "a unique payment hash", found.payment_hash.hex()
         )
     return found
 
@@ -183,7 +181,7 @@ def lnurl(static: StaticCharge, request: Any, base_url: str, where: str) -> None
     wanted = f"{base_url}/lnurlp/{static.id}"
     observed = bech32_text(request) if isinstance(request, str) else None
     if observed != wanted or request != request.lower():
-        raise ContractViolation("invoice_agrees", "DECISIONS lnurl-pay", f"{where}: LNURL", wanted, observed or request)
+        raise ContractViolation("invoice_agrees", "lnurl-pay", f"{where}: LNURL", wanted, observed or request)
 
 
 def bech32_text(text: str) -> str | None:
@@ -213,7 +211,7 @@ def metadata(text: Any, static: StaticCharge, where: str) -> None:
     except (TypeError, ValueError):
         observed = text
     if not isinstance(text, str) or sorted(map(str, observed)) != sorted(map(str, wanted)):
-        raise ContractViolation("invoice_agrees", "DECISIONS lnurl-pay", f"{where}: metadata", wanted, text)
+        raise ContractViolation("invoice_agrees", "lnurl-pay", f"{where}: metadata", wanted, text)
 
 
 # Callbacks
@@ -244,7 +242,7 @@ def headers(observed: Mapping[str, str], delivery: Delivery, attempt: Attempt, b
     }
     lower = {name.lower(): value for name, value in observed.items()}
     found = {name: lower.get(name) for name in wanted}
-    same(wanted, found, "callback_contract", "DECISIONS callback-signature", where)
+    same(wanted, found, "callback_contract", "callback-signature", where)
 
 
 def received_request(request: Mapping[str, Any], wanted: ReceivedRequest, where: str) -> None:
@@ -253,15 +251,15 @@ def received_request(request: Mapping[str, Any], wanted: ReceivedRequest, where:
     attempt = delivery.attempts[wanted.number - 1]
     expected = {"at": iso(wanted.at), "url": delivery.url}
     observed = {"at": request["at"], "url": request["url"]}
-    same(expected, observed, "callback_contract", "DECISIONS callback-delivery", where)
+    same(expected, observed, "callback_contract", "callback-delivery", where)
     if wanted.fault is not None and wanted.fault not in COPYING:
         return
-    same(delivery.text, request["body"], "callback_contract", "DECISIONS callback-body", f"{where}: body")
+    same(delivery.text, request["body"], "callback_contract", "callback-body", f"{where}: body")
     if wanted.copy:
         other = request["headers"].get("webhook-id") != delivery.id
         if other != wanted.new_id:
             raise ContractViolation(
-                "callback_contract", "DECISIONS faults", f"{where}: webhook-id", "the webhook-id of a copy", request
+                "callback_contract", "faults", f"{where}: webhook-id", "the webhook-id of a copy", request
             )
         return
     headers(request["headers"], delivery, attempt, request["body"], where)
@@ -272,7 +270,7 @@ def proof(preimage: Any, payment_hash: str | None, where: str) -> None:
     good = isinstance(preimage, str) and len(preimage) == 64
     if not good or hashlib.sha256(bytes.fromhex(preimage)).hexdigest() != payment_hash:
         raise ContractViolation(
-            "invoice_agrees", "DECISIONS lnurl-pay", f"{where}: preimage", f"the preimage of {payment_hash}", preimage
+            "invoice_agrees", "lnurl-pay", f"{where}: preimage", f"the preimage of {payment_hash}", preimage
         )
 
 

@@ -21,13 +21,13 @@ CHECKS = {
 class ContractViolation(LeydenError):
     """The service did something else than its contract says.
 
-    `check` is one of `CHECKS`; `rule_id` names an entry of DECISIONS.md or a row of a lifecycle table; `where` says
-    what was checked: a request, a resource, a delivery.
+    `check` is one of `CHECKS`; `rule` is the name of an entry of DECISIONS.md, or other words, such as a row of a
+    lifecycle table; `where` says what was checked: a request, a resource, a delivery.
     """
 
-    def __init__(self, check: str, rule_id: str, where: str, expected: Any, observed: Any) -> None:
+    def __init__(self, check: str, rule: str, where: str, expected: Any, observed: Any) -> None:
         self.check = check
-        self.rule_id = rule_id
+        self.rule_id = rule_id = rule if " " in rule else f"DECISIONS {rule}"
         self.where = where
         self.expected = expected
         self.observed = observed

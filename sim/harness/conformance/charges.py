@@ -17,7 +17,7 @@ from leyden.harness.conformance.scenario import (
     to,
 )
 from leyden.harness.generators.bodies import COMMENTS, invalid_bodies
-from leyden.harness.model.requests import odd_request_names
+from leyden.harness.model.requests import ODD_REQUESTS
 from leyden.harness.model.rules import BODY_LIMIT, DEPTH_LIMIT
 from leyden.harness.session.session import encoded
 from leyden.harness.steps import Step
@@ -48,7 +48,7 @@ def request_scenarios() -> Scenarios:
         {"do": "create_charge", "as": "c2", "body": full},
         static("s1", x=deep),
     ]
-    found["odd requests"] = [{"do": "odd", "operation": one, "kind": kind} for one, kind in odd_request_names()]
+    found["odd requests"] = [{"do": "odd", "operation": one, "kind": kind} for one, kind in ODD_REQUESTS]
     return found
 
 

@@ -27,7 +27,7 @@ def _terms(session: Session, static: StaticCharge, operation: str, path: str, wh
     if static.metadata is None:
         checks.metadata(body.get("metadata"), static, where)
         expected["metadata"] = static.metadata = body["metadata"]
-    checks.same(expected, body, "echo", "DECISIONS lnurl-pay", where)
+    checks.same(expected, body, "echo", "lnurl-pay", where)
 
 
 def terms(session: Session, step: Step) -> None:
@@ -67,7 +67,7 @@ def invoice(session: Session, step: Step) -> None:
     }
     if static.success_message:
         expected["successAction"] = {"tag": "message", "message": static.success_message}
-    checks.same(expected, body, "invoice_agrees", "DECISIONS lnurl-pay", where)
+    checks.same(expected, body, "invoice_agrees", "lnurl-pay", where)
 
 
 def _bind_child(session: Session, charge: Charge, where: str) -> None:
@@ -75,9 +75,7 @@ def _bind_child(session: Session, charge: Charge, where: str) -> None:
     static = charge.parent
     assert static is not None
     path = f"/v0/static-charges/{static.id}/charges?limit=1"
-    data = checks.success(
-        session.request("listStaticChargeCharges", path, key=static.project), "DECISIONS child-charges", "list"
-    )
+    data = checks.success(session.request("listStaticChargeCharges", path, key=static.project), "child-charges", "list")
     session.bind_charge(charge, data[0] if isinstance(data, list) and data else None, where)
 
 
@@ -102,4 +100,4 @@ def verify(session: Session, step: Step) -> None:
         "preimage": charge.preimage if settled else None,
         "pr": charge.request,
     }
-    checks.same(expected, body, "lifecycle", "DECISIONS lnurl-pay", where)
+    checks.same(expected, body, "lifecycle", "lnurl-pay", where)

@@ -13,7 +13,7 @@ from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.executors.world import restart
 from leyden.harness.model.model import ExpectedResponse
 from leyden.harness.model.records import Charge
-from leyden.harness.model.requests import ELSEWHERE, OddRequest, odd_request
+from leyden.harness.model.requests import ELSEWHERE, ODD_REQUESTS, OddRequest
 from leyden.harness.model.rules import instant
 from leyden.harness.session.observe import check_wallet
 from leyden.harness.session.session import Session, read_operation
@@ -58,7 +58,7 @@ def patch(session: Session, step: Step) -> None:
     response = session.request("updateStaticCharge", f"/v0/static-charges/{static.id}", key=project, body=step["body"])
     data = session.check_response(expected_response, response, f"change {static.label}")
     if expected_response.record is not None:
-        checks.same(static.resource(), data, "echo", "DECISIONS static-updates", f"change {static.label}")
+        checks.same(static.resource(), data, "echo", "static-updates", f"change {static.label}")
 
 
 def get(session: Session, step: Step) -> None:
@@ -69,14 +69,14 @@ def get(session: Session, step: Step) -> None:
         return
     operation, path = read_operation(resource)
     response = session.request(operation, path, key=_project(step))
-    rule_id, where = "DECISIONS statuses", f"{resource.label} with the other API key"
-    checks.status(response, 404, "isolation", rule_id, where)
-    hidden = checks.problem(response, 404, "not_found", rule_id, where)
+    rule, where = "statuses", f"{resource.label} with the other API key"
+    checks.status(response, 404, "isolation", rule, where)
+    hidden = checks.problem(response, 404, "not_found", rule, where)
     unknown = session.request(operation, path[:-1] + ("0" if path[-1] != "0" else "1"), key=_project(step))
-    missing = checks.problem(unknown, 404, "not_found", rule_id, f"an unknown id ({operation})")
+    missing = checks.problem(unknown, 404, "not_found", rule, f"an unknown id ({operation})")
     for body in (hidden, missing):
         body.pop("request_id")
-    checks.same(missing, hidden, "isolation", rule_id, f"{where}, compared with an unknown id")
+    checks.same(missing, hidden, "isolation", rule, f"{where}, compared with an unknown id")
     session.reached["policy", "isolation", operation] = None
 
 
@@ -112,18 +112,16 @@ def list_(session: Session, step: Step) -> None:
     where = f"list {operation}"
     for first in range(0, max(1, len(expected)), limit):
         response = session.request(operation, f"{path}?{urlencode({**query, **after})}", key=project)
-        data = checks.success(response, "DECISIONS lists", where)
+        data = checks.success(response, "lists", where)
         page = expected[first : first + limit]
         if data != page:
             ids = [one["id"] for one in page]
             observed = [one.get("id") if isinstance(one, dict) else one for one in data]
             promised_page = ids if ids != observed else page
-            raise ContractViolation("lifecycle", "DECISIONS lists", f"{where} {dict(query)}", promised_page, observed)
+            raise ContractViolation("lifecycle", "lists", f"{where} {dict(query)}", promised_page, observed)
         last, following = first + limit >= len(expected), response.json["next"]
         if (following is None) != last or not (following is None or isinstance(following, str)):
-            raise ContractViolation(
-                "lifecycle", "DECISIONS lists", f"{where}: next", None if last else "a cursor", following
-            )
+            raise ContractViolation("lifecycle", "lists", f"{where}: next", None if last else "a cursor", following)
         after = {"after": following}
         if first == 0 and "between" in step:
             # A new Charge comes before the first page and changes no other page; a cursor survives a restart.
@@ -139,7 +137,7 @@ def wallet(session: Session, step: Step) -> None:
 
 def odd(session: Session, step: Step) -> None:
     """{"do": "odd", "operation": "createCharge", "kind": "body-array"}: an invalid or unusual request."""
-    one = odd_request(step["operation"], step["kind"])
+    one = ODD_REQUESTS[step["operation"], step["kind"]]
     if step["kind"] == "too-many":
         if not session.target.controlled:
             session.unchecked["429: only the control plane can cause it"] = None
@@ -155,34 +153,34 @@ def odd(session: Session, step: Step) -> None:
         headers.append(("APIKEY", session.target.keys[PROJECT]))
     response = session.send(one.method, one.path, headers, one.body)
     where = f"{step['operation']}, {step['kind']}"
-    rule_id = "DECISIONS statuses"
+    rule = "statuses"
     session.reached["response", step["operation"], str(response.status)] = None
     session.reached["odd", step["operation"], step["kind"]] = None
     if one.wallet_error:
         checks.wallet_response(response, True, where)
         return
-    body = {} if one.status < 400 else checks.problem(response, one.status, one.code, rule_id, where)
+    body = {} if one.status < 400 else checks.problem(response, one.status, one.code, rule, where)
     if one.status < 400:
         _check_valid(one, response, where)
     for name, value in one.response_headers:
         if name not in response.headers or (value and response.headers[name] != value):
             raise ContractViolation(
-                "errors_are_problems", rule_id, f"{where}: {name}", value or "present", response.headers.get(name)
+                "errors_are_problems", rule, f"{where}: {name}", value or "present", response.headers.get(name)
             )
     if one.status in {401, 404}:
         # A missing and a wrong API key, an unknown and an invalid id have equal responses, so that they reveal nothing.
         family = "401" if one.status == 401 else f"{one.status} {step['operation']}"
         text = {name: value for name, value in body.items() if name != "request_id"}
-        checks.same(session.problems.setdefault(family, text), text, "isolation", rule_id, where)
+        checks.same(session.problems.setdefault(family, text), text, "isolation", rule, where)
 
 
 def _check_valid(one: OddRequest, response: Response, where: str) -> None:
     """A valid request succeeds; only the response to GET has a body (RFC 9110, 9.3.2 and 9.3.7)."""
     if one.method == "GET":
-        checks.success(response, "DECISIONS statuses", f"{'list ' if 'list' in where else ''}{where}")
+        checks.success(response, "statuses", f"{'list ' if 'list' in where else ''}{where}")
     elif response.status != one.status or response.body:
         observed = f"{response.status} {response.body[:200].decode('utf-8', 'replace')}"
-        raise ContractViolation("lifecycle", "DECISIONS statuses", where, f"{one.status} without a body", observed)
+        raise ContractViolation("lifecycle", "statuses", where, f"{one.status} without a body", observed)
 
 
 def _too_many() -> ExpectedResponse:

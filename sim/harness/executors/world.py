@@ -33,7 +33,7 @@ def _check_payment(payment: Payment, body: Any, where: str) -> None:
         "preimage": charge.preimage if payment.status == "succeeded" else None,
     }
     observed = {name: body.get(name) for name in expected} if isinstance(body, dict) else body
-    checks.same(expected, observed, "lifecycle", "DECISIONS scripted-payments", where)
+    checks.same(expected, observed, "lifecycle", "scripted-payments", where)
 
 
 def pay(session: Session, step: Step) -> None:
@@ -64,10 +64,10 @@ def _resolve(session: Session, step: Step, how: str, resolve: Callable[[Payment]
     response = session.control("POST", f"/payments/{payment.id}/{how}")
     where = f"{how} {payment.label}"
     if resolved:
-        checks.status(response, 200, "lifecycle", "DECISIONS charge-error", where)
+        checks.status(response, 200, "lifecycle", "charge-error", where)
         _check_payment(payment, response.json, where)
     else:
-        checks.problem(response, 409, "conflict", "DECISIONS scripted-payments", where)
+        checks.problem(response, 409, "conflict", "scripted-payments", where)
 
 
 def fail(session: Session, step: Step) -> None:
@@ -80,9 +80,9 @@ def fail(session: Session, step: Step) -> None:
     where = f"fail {charge.label}"
     if failed:
         checks.status(response, 200, "lifecycle", "Charge: pending, invoice_failed -> error", where)
-        checks.same(charge.resource(), response.json, "lifecycle", "DECISIONS charge-error", where)
+        checks.same(charge.resource(), response.json, "lifecycle", "charge-error", where)
     else:
-        checks.problem(response, 409, "conflict", "DECISIONS charge-terminal", where)
+        checks.problem(response, 409, "conflict", "charge-terminal", where)
 
 
 def advance(session: Session, step: Step) -> None:
@@ -93,7 +93,7 @@ def advance(session: Session, step: Step) -> None:
         when = _scheduled_time(session.resource(label), kind) + step.get("offset", 0)
     when = max(when, session.model.now)
     response = session.control_ok("POST", "/clock/advance", {"to": iso(when)})
-    checks.same(iso(when), response["now"], "lifecycle", "DECISIONS clock-range", "clock")
+    checks.same(iso(when), response["now"], "lifecycle", "clock-range", "clock")
     session.model.advance_to(when)
 
 
@@ -145,25 +145,21 @@ def rotate(session: Session, step: Step) -> None:
     found = session.control_ok("POST", "/webhook-secret/rotate")
     known = [secret for secret, _ in session.model.secrets[PROJECT]]
     if found["current"] in known or not checks.is_valid_secret(found["current"]):
-        raise ContractViolation(
-            "callback_contract", "DECISIONS callback-signature", "rotation", "a new secret", found["current"]
-        )
+        raise ContractViolation("callback_contract", "callback-signature", "rotation", "a new secret", found["current"])
     session.model.rotate(PROJECT, found["current"])
     observed = [one["secret"] for one in found["secrets"]]
     expected = session.model.signing_secrets(PROJECT)
-    checks.same(expected, observed, "callback_contract", "DECISIONS callback-signature", "secrets that sign")
+    checks.same(expected, observed, "callback_contract", "callback-signature", "secrets that sign")
 
 
 def spare_key(session: Session, step: Step) -> None:
     """{"do": "spare_key"}: create a second API key, use it and rotate it; the old one is then invalid."""
-    rule_id, where = "DECISIONS api-keys", "the second API key"
+    rule, where = "api-keys", "the second API key"
     key = session.control_ok("POST", "/api-keys", {})["key"]
-    checks.success(session.request("getWallet", "/v0/wallet", key=key), rule_id, where)
+    checks.success(session.request("getWallet", "/v0/wallet", key=key), rule, where)
     other = session.control_ok("POST", "/api-keys/rotate", {"replaces": key})["key"]
-    checks.problem(
-        session.request("getWallet", "/v0/wallet", key=key), 401, "unauthorized", rule_id, f"{where}, rotated"
-    )
-    checks.success(session.request("getWallet", "/v0/wallet", key=other), rule_id, f"{where}, new")
+    checks.problem(session.request("getWallet", "/v0/wallet", key=key), 401, "unauthorized", rule, f"{where}, rotated")
+    checks.success(session.request("getWallet", "/v0/wallet", key=other), rule, f"{where}, new")
     session.reached["policy", "keys", "rotated"] = None
 
 
@@ -176,9 +172,9 @@ def replay(session: Session, step: Step) -> None:
     response = session.control("POST", f"/deliveries/{charge.delivery.id}/replay")
     where = f"replay of the delivery about {charge.label}"
     if replayed:
-        checks.status(response, 200, "callback_contract", "DECISIONS replay", where)
+        checks.status(response, 200, "callback_contract", "replay", where)
     else:
-        checks.problem(response, 409, "conflict", "DECISIONS replay", where)
+        checks.problem(response, 409, "conflict", "replay", where)
     session.reached["policy", "replay", "sent again" if replayed else "in flight"] = None
 
 

@@ -8,12 +8,12 @@ from leyden.harness.generators.choices import Choices, pick
 from leyden.harness.generators.run_config import RunConfig
 from leyden.harness.model.faults import FAULTS, HOLDING
 from leyden.harness.model.model import Model
-from leyden.harness.model.requests import odd_request_names
+from leyden.harness.model.requests import ODD_REQUESTS
 from leyden.harness.model.rules import BACKOFF_MS
 from leyden.harness.steps import Step
 
 HOSTS = ("r1.inbox", "r2.inbox", "r3.inbox")
-_ODD_REQUESTS = odd_request_names()
+_ODD_REQUESTS = tuple(ODD_REQUESTS)
 
 
 def advance(choices: Choices, model: Model, config: RunConfig) -> Step | None:

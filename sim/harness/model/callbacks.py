@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from leyden.harness.model.faults import COPYING, HOLDING, SENDING, Fault, Faults
@@ -39,6 +39,16 @@ FAILURE_REPLIES = {
     "huge": (200, True),
     "commit_then_500": (500, True),
 }
+
+
+class Reply(NamedTuple):
+    """What the sender sees of a request: a status or an error, after how long, and the header Retry-After."""
+
+    status: int | None
+    error: str | None
+    latency_ms: int = 0
+    retry_after: str | None = None
+
 
 # (delivery, attempt number, earliest and latest time in ms) -> the time of the attempt in ms
 DueTimeObserver = Callable[[Delivery, int, int, int], int]
@@ -173,19 +183,15 @@ class Outbox:
         injected = fault or held
         attempt.fault = None if injected is None else injected.kind
         if fault is not None and fault.kind == "drop":
-            self._complete_later(delivery, attempt, ATTEMPT_TIMEOUT_MS, None, "timeout", None)
+            self._await(delivery, attempt, Reply(None, "timeout", ATTEMPT_TIMEOUT_MS))
         elif self.blocked(delivery.url):
-            self._complete(delivery, attempt, None, "blocked", None)
+            self._complete(delivery, attempt, Reply(None, "blocked"))
         else:
             self._send(delivery, attempt, fault)
 
     def _send(self, delivery: Delivery, attempt: Attempt, fault: Fault | None) -> None:
         kind = None if fault is None else fault.kind
-        status, error, latency_ms, retry_after = self._reply(delivery, attempt.number, kind)
-        if latency_ms:
-            self._complete_later(delivery, attempt, latency_ms, status, error, retry_after)
-        else:
-            self._complete(delivery, attempt, status, error, retry_after)
+        self._await(delivery, attempt, self._reply(delivery, attempt.number, kind))
         if fault is not None and fault.kind in COPYING:
             number, new_id = attempt.number, fault.kind == "duplicate_new_id"
 
@@ -208,37 +214,31 @@ class Outbox:
 
     def _reply(
         self, delivery: Delivery, number: int, fault: str | None, *, new_id: bool = False, copy: bool = False
-    ) -> tuple[int | None, str | None, int, str | None]:
-        """The receiver's reply to a request: status or error, latency in ms, and Retry-After."""
+    ) -> Reply:
+        """The receiver's reply to a request."""
         host = host_of(delivery.url)
         receiver = self.receivers.setdefault(host, Receiver())
         reply = receiver.answers.pop(0) if receiver.answers else receiver.always
-        status, error, latency_ms, retry_after, is_received = interpret_reply(reply)
+        seen, is_received = interpret_reply(reply)
         if is_received:
             receiver.received.append(ReceivedRequest(self._timeline.now, delivery, number, fault, new_id, copy))
             self.receivers_reached[host] = None
-        return status, error, latency_ms, retry_after
+        return seen
 
-    def _complete_later(
-        self,
-        delivery: Delivery,
-        attempt: Attempt,
-        latency_ms: int,
-        status: int | None,
-        error: str | None,
-        retry_after: str | None,
-    ) -> None:
-        attempt.latency_ms = latency_ms
+    def _await(self, delivery: Delivery, attempt: Attempt, reply: Reply) -> None:
+        attempt.latency_ms = reply.latency_ms
 
         def complete() -> None:
             if attempt.ended_at is None:
-                self._complete(delivery, attempt, status, error, retry_after)
+                self._complete(delivery, attempt, reply)
 
-        self._timeline.schedule(self._timeline.now + latency_ms, CALLBACK, complete)
+        if reply.latency_ms:
+            self._timeline.schedule(self._timeline.now + reply.latency_ms, CALLBACK, complete)
+        else:
+            complete()
 
-    def _complete(
-        self, delivery: Delivery, attempt: Attempt, status: int | None, error: str | None, retry_after: str | None
-    ) -> None:
+    def _complete(self, delivery: Delivery, attempt: Attempt, reply: Reply) -> None:
+        status, error, _, retry_after = reply
         self._in_flight -= 1
         now = self._timeline.now
         attempt.ended_at, attempt.status, attempt.error = now, status, error
@@ -299,9 +299,8 @@ def retry_after_ms(text: str, now_ms: int) -> int | None:
     return 1_000 * max(0, until_s - now_ms // 1_000)
 
 
-def interpret_reply(reply: Any) -> tuple[int | None, str | None, int, str | None, bool]:
-    """A scripted reply as the sender sees it: status, error, latency in ms, Retry-After, and whether the receiver gets
-    the request."""
+def interpret_reply(reply: Any) -> tuple[Reply, bool]:
+    """A scripted reply as the sender sees it, and whether the receiver gets the request."""
     retry_after = None
     latency_ms = 0
     if isinstance(reply, Mapping):
@@ -312,5 +311,5 @@ def interpret_reply(reply: Any) -> tuple[int | None, str | None, int, str | None
     result, is_received = FAILURE_REPLIES.get(reply, (reply, True))
     status, error = (result, None) if isinstance(result, int) else (None, result)
     if error == "timeout" or latency_ms >= ATTEMPT_TIMEOUT_MS:
-        return None, "timeout", ATTEMPT_TIMEOUT_MS, None, is_received
-    return status, error, latency_ms, retry_after, is_received
+        return Reply(None, "timeout", ATTEMPT_TIMEOUT_MS), is_received
+    return Reply(status, error, latency_ms, retry_after), is_received

@@ -105,20 +105,10 @@ class Charge:
 
     def update(self) -> dict[str, Any]:
         """The body of a callback about the Charge in its present state [callback-body]."""
-        body: dict[str, Any] = {
-            "id": self.id,
-            "unit": "msats",
-            "amount": str(self.amount_msat),
-            "status": self.status,
-            "description": self.description,
-            "internalId": self.internal_id,
-            "callbackUrl": self.callback_url,
-            "createdAt": iso(self.created_at),
-            "expiresAt": iso(self.expires_at),
-            "invoice": {"request": self.request},
-        }
-        if self.confirmed_at is not None:
-            body["confirmedAt"] = iso(self.confirmed_at)
+        body = {**self.resource(), "invoice": {"request": self.request}}
+        del body["staticChargeId"]
+        if self.confirmed_at is None:
+            del body["confirmedAt"]
         if self.parent is not None:
             body.update(staticChargeId=self.parent.id, slots=self.parent.slots, allowedSlots=self.parent.allowed)
         return body

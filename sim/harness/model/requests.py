@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from leyden.harness.model.rules import BODY_LIMIT, DEPTH_LIMIT
 
+Headers = tuple[tuple[str, str], ...]
 UNKNOWN_ID = "00000000-0000-4000-8000-000000000000"
 JSON_TYPE = "application/json"
 
@@ -62,9 +63,9 @@ class OddRequest:
     status: int
     code: str = ""
     key: str = "own"
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: Headers = ()
     body: bytes = b""
-    response_headers: tuple[tuple[str, str], ...] = ()
+    response_headers: Headers = ()
     wallet_error: bool = False
 
 
@@ -84,7 +85,7 @@ _BODIES = {
     "body-too-deep": b'{"amount":"1000","description":"odd","x":' + b"[" * DEPTH_LIMIT + b"]" * DEPTH_LIMIT + b"}",
     "body-trailing": b'{"amount":"1000","description":"odd"} x',
 }
-_TYPES = {
+_TYPES: dict[str, Headers] = {
     "type-missing": (),
     "type-text": (("Content-Type", "text/plain"),),
     "type-form": (("Content-Type", "application/x-www-form-urlencoded"),),
@@ -95,7 +96,7 @@ _ACCEPTS = {
     "accept-nothing": "application/json;q=0",
     "accept-images": "image/*, text/plain;q=0.5",
 }
-_VALID = {
+_VALID: dict[str, Headers] = {
     "accept-anything": (("Accept", "*/*"),),
     "accept-application": (("Accept", "text/html;q=0.9, application/*;q=0.1"),),
     "accept-json-only": (("Accept", "*/*;q=0, Application/JSON"),),
@@ -127,71 +128,58 @@ _ALLOWED = {
 }
 
 
-def odd_request_names() -> list[tuple[str, str]]:
-    """All odd requests as (operation, kind)."""
-    found = []
-    for name, one in OPERATIONS.items():
-        if one.secured:
-            found += [(name, "no-key"), (name, "wrong-key"), (name, "empty-key"), (name, "too-many")]
-            found += [(name, "no-key-and-no-json")] if one.body is not None else []
-        if name in {"listCharges", "getWallet"}:
-            found += [(name, kind) for kind in (*_VALID, "head")]
-        if one.path in _ALLOWED and one.method == "GET":
-            found.append((name, "options"))
-        found += [(name, kind) for kind in (*_ACCEPTS, "too-large")]
+def _allow(one: Operation) -> Headers:
+    return (("allow", _ALLOWED[one.path]),)
+
+
+def _odd_requests(one: Operation) -> dict[str, OddRequest]:
+    """The odd requests of an operation by their kinds."""
+    name, method, path = one.name, one.method, one.plain_path
+    body = b"" if one.body is None else one.body.encode()
+    typed: Headers = () if one.body is None else (("Content-Type", JSON_TYPE),)
+    challenge: Headers = (("www-authenticate", ""),)
+    found: dict[str, OddRequest] = {}
+    if one.secured:
+        for key in ("no", "wrong", "empty"):
+            found[f"{key}-key"] = OddRequest(method, path, 401, "unauthorized", key, typed, body, challenge)
+        # A valid request that the fault `rate_limit` refuses.
+        found["too-many"] = OddRequest(method, path, 429, "too_many_requests", headers=typed, body=body)
         if one.body is not None:
-            found += [(name, kind) for kind in (*_BODIES, *_TYPES)]
-        if "{" in one.path:
-            found += [(name, "unknown-id")] if one.wallet else [(name, "unknown-id"), (name, "no-id")]
-        if name.startswith("list"):
-            found += [(name, kind) for kind in _QUERIES]
-        elif one.secured and one.method == "GET":
-            found.append((name, "query-unknown"))
-    found += [("listCharges", kind) for kind in ELSEWHERE]
-    found += [(name, "method") for name in ("listCharges", "updateStaticCharge", "getWallet", "getPayRequest")]
+            # A missing key is reported before anything else about the request.
+            found["no-key-and-no-json"] = OddRequest(method, path, 401, "unauthorized", "no", typed, b"{", challenge)
+    if name in {"listCharges", "getWallet"}:
+        for kind, headers in _VALID.items():
+            key = "capitals" if kind == "key-in-capitals" else "own"
+            found[kind] = OddRequest(method, path, 200, headers=headers, key=key)
+        found["head"] = OddRequest("HEAD", path, 200)
+    if one.path in _ALLOWED and method == "GET":
+        found["options"] = OddRequest("OPTIONS", path, 204, key="no", response_headers=_allow(one))
+    for kind, accepted in _ACCEPTS.items():
+        found[kind] = OddRequest(method, path, 406, "not_acceptable", headers=(*typed, ("Accept", accepted)), body=body)
+    found["too-large"] = OddRequest(method, path, 413, "payload_too_large", headers=typed, body=b" " * (BODY_LIMIT + 1))
+    if one.body is not None:
+        for kind, wrong in _BODIES.items():
+            found[kind] = OddRequest(method, path, 400, "invalid_request", headers=typed, body=wrong)
+        for kind, headers in _TYPES.items():
+            found[kind] = OddRequest(method, path, 415, "unsupported_media_type", headers=headers, body=body)
+    if one.wallet:
+        found["unknown-id"] = OddRequest(method, path, 200, wallet_error=True)
+    elif "{" in one.path:
+        for kind, where in (("unknown-id", path), ("no-id", path.replace(UNKNOWN_ID, "17"))):
+            found[kind] = OddRequest(method, where, 404, "not_found", headers=typed, body=body)
+    if one.secured and method == "GET":
+        for kind in _QUERIES if name.startswith("list") else ("query-unknown",):
+            found[kind] = OddRequest(method, f"{path}?{_QUERIES[kind]}", 400, "invalid_request")
     return found
 
 
-def odd_request(operation: str, kind: str) -> OddRequest:
-    """The odd request of this kind. Raises `KeyError` for a kind that the operation does not have."""
-    one = OPERATIONS[operation]
-    method, path = one.method, one.plain_path
-    body = b"" if one.body is None else one.body.encode()
-    typed: tuple[tuple[str, str], ...] = () if one.body is None else (("Content-Type", JSON_TYPE),)
-    if kind in {"no-key", "wrong-key", "empty-key"}:
-        challenge = (("www-authenticate", ""),)
-        return OddRequest(method, path, 401, "unauthorized", kind[:-4], typed, body, challenge)
-    if kind == "no-key-and-no-json":
-        # A missing key is reported before anything else about the request.
-        return OddRequest(method, path, 401, "unauthorized", "no", typed, b"{", (("www-authenticate", ""),))
-    if kind in _VALID:
-        return OddRequest(
-            method, path, 200, headers=_VALID[kind], key="own" if kind != "key-in-capitals" else "capitals"
-        )
-    if kind == "head":
-        return OddRequest("HEAD", path, 200)
-    if kind == "options":
-        return OddRequest("OPTIONS", path, 204, key="no", response_headers=(("allow", _ALLOWED[one.path]),))
-    if kind == "too-many":  # a valid request that the fault `rate_limit` refuses
-        return OddRequest(method, path, 429, "too_many_requests", headers=typed, body=body)
-    if kind in _ACCEPTS:
-        return OddRequest(method, path, 406, "not_acceptable", headers=(*typed, ("Accept", _ACCEPTS[kind])), body=body)
-    if kind == "too-large":
-        return OddRequest(method, path, 413, "payload_too_large", headers=typed, body=b" " * (BODY_LIMIT + 1))
-    if kind in _BODIES and one.body is not None:
-        return OddRequest(method, path, 400, "invalid_request", headers=typed, body=_BODIES[kind])
-    if kind in _TYPES and one.body is not None:
-        return OddRequest(method, path, 415, "unsupported_media_type", headers=_TYPES[kind], body=body)
-    if kind in _QUERIES:
-        return OddRequest(method, f"{path}?{_QUERIES[kind]}", 400, "invalid_request")
-    if kind == "unknown-id" and one.wallet:
-        return OddRequest(method, path, 200, wallet_error=True)
-    if kind == "unknown-id":
-        return OddRequest(method, path, 404, "not_found", headers=typed, body=body)
-    if kind == "no-id":
-        return OddRequest(method, path.replace(UNKNOWN_ID, "17"), 404, "not_found", headers=typed, body=body)
-    if kind in ELSEWHERE:
-        return OddRequest(*ELSEWHERE[kind], 404, "not_found")
-    if kind == "method":
-        return OddRequest("DELETE", path, 405, "method_not_allowed", response_headers=(("allow", _ALLOWED[one.path]),))
-    raise KeyError(kind)
+# The odd requests by operation and kind.
+ODD_REQUESTS = {
+    **{(name, kind): odd for name, one in OPERATIONS.items() for kind, odd in _odd_requests(one).items()},
+    **{("listCharges", kind): OddRequest(*elsewhere, 404, "not_found") for kind, elsewhere in ELSEWHERE.items()},
+    **{
+        (name, "method"): OddRequest("DELETE", one.plain_path, 405, "method_not_allowed", response_headers=_allow(one))
+        for name, one in OPERATIONS.items()
+        if name in {"listCharges", "updateStaticCharge", "getWallet", "getPayRequest"}
+    },
+}

@@ -48,7 +48,7 @@ class ExternalRun(Run):
     def _service_time(self) -> int:
         """The time of the service, in ms: that of a Charge which is created for this purpose."""
         response = self.request("createCharge", "/v0/charges", body={"amount": "1000", "description": "time check"})
-        data = checks.success(response, "DECISIONS timestamps", "the first Charge")
+        data = checks.success(response, "timestamps", "the first Charge")
         return max(self._created_at(data, "the first Charge"), self.target.now_ms or 0)
 
     def do(self, step: Step) -> bool:
@@ -126,7 +126,7 @@ class ExternalRun(Run):
             at = -1
         if at < 0 or text != iso(at) or (now is not None and abs(at - now) > _CLOCK_TOLERANCE_MS):
             expected = "the present time" if now is None else f"about {iso(now)}"
-            raise ContractViolation("echo", "DECISIONS timestamps", f"{where}: createdAt", expected, text)
+            raise ContractViolation("echo", "timestamps", f"{where}: createdAt", expected, text)
         return at
 
     def check_resource(self, resource: Charge | StaticCharge) -> None:
@@ -167,7 +167,7 @@ class ExternalRun(Run):
         observed = [parsed(body) for body in bodies]
         if expected not in observed:
             where = f"callbacks of {charge.label}"
-            raise ContractViolation("callback_contract", "DECISIONS callback-body", where, expected, observed or "none")
+            raise ContractViolation("callback_contract", "callback-body", where, expected, observed or "none")
 
     def final_checks(self) -> None:
         """Compare every resource of this run. Raises `ContractViolation`."""

@@ -50,9 +50,7 @@ class Run(Session):
             if not self._is_from_service(error):
                 raise
             text = f"{type(error).__name__}: {error}"
-            raise ContractViolation(
-                "errors_are_problems", "DECISIONS statuses", step["do"], "a response", text
-            ) from error
+            raise ContractViolation("errors_are_problems", "statuses", step["do"], "a response", text) from error
         return True
 
     @staticmethod

@@ -12,7 +12,7 @@ from leyden.harness.model.records import Attempt, Charge, Delivery, StaticCharge
 from leyden.harness.model.rules import iso
 from leyden.harness.session.session import Session
 
-_DELIVERY = "DECISIONS callback-delivery"
+_DELIVERY = "callback-delivery"
 _PAGE = 1_000
 
 
@@ -48,18 +48,18 @@ def _check_lists(session: Session, project: str) -> None:
         # Stop after the expected number of resources: the list of a defective service may have no end.
         while after is not None and len(data) <= len(expected):
             response = session.request(operation, f"{path}?limit={_PAGE}{after and f'&after={after}'}", key=project)
-            page = checks.success(response, "DECISIONS lists", f"list {operation} of {project}")
+            page = checks.success(response, "lists", f"list {operation} of {project}")
             if not isinstance(page, list):
-                raise ContractViolation("lifecycle", "DECISIONS lists", f"{operation} of {project}", "a list", page)
+                raise ContractViolation("lifecycle", "lists", f"{operation} of {project}", "a list", page)
             data += page
             after = response.json.get("next") if page else None
         if data != expected:
             observed = [one.get("id") if isinstance(one, dict) else one for one in data]
             ids = [one["id"] for one in expected]
             if observed != ids:
-                raise ContractViolation("isolation", "DECISIONS lists", f"{operation} of {project}", ids, observed)
+                raise ContractViolation("isolation", "lists", f"{operation} of {project}", ids, observed)
             for one, other in zip(expected, data, strict=True):
-                checks.same(one, other, "echo", "DECISIONS lists", f"{operation} of {project}")
+                checks.same(one, other, "echo", "lists", f"{operation} of {project}")
 
 
 def _check_deliveries(session: Session) -> None:
@@ -85,14 +85,14 @@ def _check_deliveries(session: Session) -> None:
 
 def _check_clock(session: Session) -> None:
     observed = session.control_ok("GET", "/clock")["now"]
-    checks.same(iso(session.model.now), observed, "lifecycle", "DECISIONS clock-range", "clock")
+    checks.same(iso(session.model.now), observed, "lifecycle", "clock-range", "clock")
 
 
 def check_wallet(session: Session, project: str) -> None:
     """The balance of a project is the sum of its settled payments [wallet]."""
-    data = checks.success(session.request("getWallet", "/v0/wallet", key=project), "DECISIONS wallet", "wallet")
+    data = checks.success(session.request("getWallet", "/v0/wallet", key=project), "wallet", "wallet")
     expected = {"unit": "msats", "balance": str(session.model.ledger.balances.get(project, 0))}
-    checks.same(expected, data, "lifecycle", "DECISIONS wallet", f"wallet of {project}")
+    checks.same(expected, data, "lifecycle", "wallet", f"wallet of {project}")
 
 
 def check_deliveries(session: Session, charge: Charge) -> None:
@@ -112,7 +112,7 @@ def check_deliveries(session: Session, charge: Charge) -> None:
     row = rows[0]
     if delivery.id is None:
         delivery.id, delivery.text = row["id"], row["body"]
-        checks.same(delivery.body, parsed(row["body"]), "callback_contract", "DECISIONS callback-body", where)
+        checks.same(delivery.body, parsed(row["body"]), "callback_contract", "callback-body", where)
     expected = {
         "id": delivery.id,
         "chargeId": charge.id,

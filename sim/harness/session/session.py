@@ -21,7 +21,7 @@ from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, Response, Tar
 
 T = TypeVar("T")
 _JSON = (("Content-Type", "application/json"),)
-_DELIVERY = "DECISIONS callback-delivery"
+_DELIVERY = "callback-delivery"
 
 
 class Request(NamedTuple):
@@ -105,9 +105,7 @@ class Session:
         response = self.send(one.method, path, sent, raw)
         self.reached[("response", operation, str(response.status))] = None
         if one.wallet and response.headers.get("access-control-allow-origin") != "*":
-            raise ContractViolation(
-                "lifecycle", "DECISIONS lnurl-pay", f"{operation}: CORS", "*", dict(response.headers)
-            )
+            raise ContractViolation("lifecycle", "lnurl-pay", f"{operation}: CORS", "*", dict(response.headers))
         return response
 
     def control(self, method: str, path: str, body: Any = None, *, project: str = PROJECT) -> Response:
@@ -128,33 +126,33 @@ class Session:
     def control_ok(self, method: str, path: str, body: Any = None, *, project: str = PROJECT) -> Any:
         """The JSON of the control plane's response, whose status must be 200."""
         response = self.control(method, path, body, project=project)
-        checks.status(response, 200, "lifecycle", "DECISIONS control-plane", f"{method} {path}")
+        checks.status(response, 200, "lifecycle", "control-plane", f"{method} {path}")
         return response.json
 
     def check_response(self, expected: ExpectedResponse, response: Response, where: str) -> Any:
         """Compare a response with the expected one. Returns the `data` of a success, else None."""
-        rule_id = f"DECISIONS {expected.rule}"
+        rule = expected.rule
         replayed = response.headers.get("idempotent-replayed")
         if expected.replays is not None:
             if replayed != "true" or response.body != expected.replays:
                 first = expected.replays.decode("utf-8", "replace")
                 again = f"{response.body.decode('utf-8', 'replace')} (Idempotent-Replayed: {replayed})"
-                raise ContractViolation("echo", rule_id, f"{where}: replay", first, again)
+                raise ContractViolation("echo", rule, f"{where}: replay", first, again)
             self.reached[("policy", "idempotency", "replayed")] = None
             return None
         if replayed is not None:
             raise ContractViolation(
-                "echo", rule_id, f"{where}: Idempotent-Replayed", "(absent on a first response)", replayed
+                "echo", rule, f"{where}: Idempotent-Replayed", "(absent on a first response)", replayed
             )
         if expected.status >= 400:
-            body = checks.problem(response, expected.status, expected.code, rule_id, where)
+            body = checks.problem(response, expected.status, expected.code, rule, where)
             if expected.pointer and expected.pointer not in [one["pointer"] for one in body["errors"]]:
                 raise ContractViolation(
-                    "errors_are_problems", "DECISIONS statuses", f"{where}: pointer", expected.pointer, body["errors"]
+                    "errors_are_problems", "statuses", f"{where}: pointer", expected.pointer, body["errors"]
                 )
             data = None
         else:
-            data = checks.success(response, rule_id, where)
+            data = checks.success(response, rule, where)
         if expected.record_body is not None:
             expected.record_body(response.body)
         return data
@@ -163,33 +161,30 @@ class Session:
 
     def bind_charge(self, charge: Charge, data: Any, where: str) -> None:
         """Take the id and the invoice of a new Charge from its first response, and check the rest."""
-        if not isinstance(data, dict) or not isinstance(data.get("invoice"), dict):
-            raise ContractViolation("echo", "DECISIONS client-fields", where, "a Charge", data)
-        charge.id = checks.identifier(data.get("id"), self.ids, where)
-        self.ids[charge.id] = charge
-        charge.request = data["invoice"].get("request")
-        checks.same(charge.resource(), data, "echo", "DECISIONS client-fields", where)
+        charge.request = self._bind(charge, data, where)
+        checks.same(charge.resource(), data, "echo", "client-fields", where)
         found = checks.invoice(charge, charge.request, self.node, self.hashes, where)
         self.node, charge.payment_hash = found.payee, found.payment_hash.hex()
         self.hashes[charge.payment_hash] = charge
 
     def bind_static(self, static: StaticCharge, data: Any, where: str) -> None:
         """Take the id and the LNURL of a new Static Charge from its first response, and check the rest."""
-        if not isinstance(data, dict) or not isinstance(data.get("invoice"), dict):
-            raise ContractViolation("echo", "DECISIONS paths", where, "a Static Charge", data)
-        static.id = checks.identifier(data.get("id"), self.ids, where)
-        self.ids[static.id] = static
-        static.link = data["invoice"].get("request")
-        checks.same(static.resource(), data, "echo", "DECISIONS client-fields", where)
+        static.link = self._bind(static, data, where)
+        checks.same(static.resource(), data, "echo", "client-fields", where)
         checks.lnurl(static, static.link, self.target.base_url, where)
+
+    def _bind(self, resource: Charge | StaticCharge, data: Any, where: str) -> Any:
+        if not isinstance(data, dict) or not isinstance(data.get("invoice"), dict):
+            raise ContractViolation("echo", "client-fields", where, "a resource with an invoice", data)
+        resource.id = checks.identifier(data.get("id"), self.ids, where)
+        self.ids[resource.id] = resource
+        return data["invoice"].get("request")
 
     def _read_secrets(self) -> None:
         for project in self.projects:
             found = self.control_ok("GET", "/webhook-secret", project=project)
             if not checks.is_valid_secret(found["current"]):
-                raise ContractViolation(
-                    "callback_contract", "DECISIONS callback-signature", "secret", "24 to 64 bytes", found
-                )
+                raise ContractViolation("callback_contract", "callback-signature", "secret", "24 to 64 bytes", found)
             self.model.secrets[project] = [(found["current"], None)]
 
     def observe_due_time(self, delivery: Delivery, number: int, low: int, high: int) -> int:
@@ -204,7 +199,7 @@ class Session:
         due_at = None if text is None else instant(text)
         if due_at is None or not low <= due_at <= high:
             raise ContractViolation(
-                "callback_contract", "DECISIONS callback-delivery", where, bounds, text or "no further attempt"
+                "callback_contract", "callback-delivery", where, bounds, text or "no further attempt"
             )
         return due_at
 
@@ -219,8 +214,8 @@ class Session:
         expected = resource.resource()
         if data != expected:
             status_differs = isinstance(data, dict) and data.get("status") != expected["status"]
-            rule_id = _last_row(self.model, resource) if status_differs else "DECISIONS client-fields"
-            checks.same(expected, data, "lifecycle" if status_differs else "echo", rule_id, where)
+            rule = _last_row(self.model, resource) if status_differs else "client-fields"
+            checks.same(expected, data, "lifecycle" if status_differs else "echo", rule, where)
 
     def delivery_rows(self, charge: Charge) -> list[Any]:
         """The deliveries about a Charge as the control plane shows them, read once in a step."""

@@ -19,24 +19,47 @@ class TargetError(LeydenError):
     """A target that cannot be used with these options; the text says what to do."""
 
 
-class ServedLeyden:
-    """A `leyden serve` with its control plane and a paused clock (`--rate 0`).
-
-    Each run resets the sandbox of `key`, a project's API key, so its data is lost. `second_api_key` is that of another
-    project, if there is one.
-    """
+class HttpTarget:
+    """A target over HTTP, by its base URL. `second_api_key` is that of another project, if there is one."""
 
     shared = False
-    controlled = True
     restarts = False
     network = True
 
     def __init__(self, base_url: str, key: str = API_KEY, second_api_key: str = NO_KEY) -> None:
         self.name = base_url
-        self._url = base_url.rstrip("/")
+        self.url = self.base_url = base_url.rstrip("/")
         self.keys: Mapping[str, str] = {PROJECT: key, SECOND_PROJECT: second_api_key}
         self._client: httpx2.Client | None = None
-        self.base_url = self._url
+
+    def send(self, method: str, target: str, headers: Headers, body: bytes) -> Response:
+        """Send a request over HTTP. Raises `TargetError` if there is no response."""
+        self._client = self._client or httpx2.Client(timeout=30, trust_env=False)
+        try:
+            response = self._client.request(method, self.url + target, headers=[*headers], content=body)
+        except httpx2.HTTPError as error:
+            raise TargetError(f"{self.url}{target} does not respond: {error}") from None
+        names_and_values = {name.lower(): value for name, value in response.headers.items()}
+        return Response(response.status_code, names_and_values, response.content)
+
+    def restart(self, scripts: Mapping[str, Any]) -> None:
+        """Not possible. Raises `TargetError`."""
+        raise TargetError(f"{self.name} cannot be restarted from here: use a sandbox in process")
+
+    def end(self) -> None:
+        """Close the connection."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+class ServedLeyden(HttpTarget):
+    """A `leyden serve` with its control plane and a paused clock (`--rate 0`).
+
+    Each run resets the sandbox of `key`, a project's API key, so its data is lost.
+    """
+
+    controlled = True
 
     def begin(self, seed: int, start_ms: int, overlays: Sequence[str], *, disk: bool = False) -> None:
         """Reset the sandbox. Raises `TargetError` if its overlays or its clock are not as required."""
@@ -46,36 +69,21 @@ class ServedLeyden:
         state = response.json
         if response.status != 200 or not isinstance(state, dict):
             raise TargetError(
-                f"{self._url} cannot be reset ({response.status}): give the URL of a served Leyden and its API key"
+                f"{self.url} cannot be reset ({response.status}): give the URL of a served Leyden and its API key"
             )
         if sorted(state["overlays"]) != sorted(overlays):
             needed, actual = ", ".join(overlays) or "none", ", ".join(state["overlays"]) or "none"
             raise TargetError(
-                f"{self._url} is served with the overlays {actual}, this run needs {needed}: give them with --overlay"
+                f"{self.url} is served with the overlays {actual}, this run needs {needed}: give them with --overlay"
             )
         if state["rate"]:
-            raise TargetError(f"the clock of {self._url} is not paused: serve it with --rate 0")
+            raise TargetError(f"the clock of {self.url} is not paused: serve it with --rate 0")
         self.base_url = state["publicUrl"]
-
-    def send(self, method: str, target: str, headers: Headers, body: bytes) -> Response:
-        """Send a request over HTTP."""
-        self._client = self._client or _client()
-        return _send(self._client, method, self._url + target, headers, body)
-
-    def restart(self, scripts: Mapping[str, Any]) -> None:
-        """Not possible. Raises `TargetError`."""
-        raise TargetError("a served Leyden cannot be restarted from here: use a sandbox in process")
 
     def journal_hash(self) -> str | None:
         """The hash of the journal, read from the control plane."""
         state = self.send("GET", "/sandbox/v1", [("apikey", self.keys[PROJECT])], b"").json
         return str(state["journalHash"])
-
-    def end(self) -> None:
-        """Close the connection. The next run resets the sandbox."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
 
 
 class Adapter(Protocol):
@@ -94,26 +102,20 @@ class Adapter(Protocol):
         """The callbacks to this URL so far, as (headers, body), oldest first."""
 
 
-class ExternalService:
+class ExternalService(HttpTarget):
     """Another implementation, by its base URL. What cannot be controlled is not checked, and the report says so.
 
     `adapter` is an object with any of the methods of `Adapter`. The service's time is that of its `Date` header.
     """
 
-    shared = False
     controlled = False
-    restarts = False
-    network = True
 
     def __init__(self, base_url: str, key: str, second_api_key: str = NO_KEY, *, adapter: object | None = None) -> None:
-        self.name = base_url
-        self.base_url = base_url.rstrip("/")
-        self.keys: Mapping[str, str] = {PROJECT: key, SECOND_PROJECT: second_api_key}
+        super().__init__(base_url, key, second_api_key)
         self.adapter = adapter
         self.now_ms: int | None = None
         self._nonce = f"{random_seed():x}"
         self._runs = 0
-        self._client: httpx2.Client | None = None
 
     def nonce(self) -> str:
         """A text that no run has used before, for Idempotency-Keys."""
@@ -124,37 +126,12 @@ class ExternalService:
         """Nothing: the service keeps its state."""
 
     def send(self, method: str, target: str, headers: Headers, body: bytes) -> Response:
-        """Send a request over HTTP."""
-        self._client = self._client or _client()
-        response = _send(self._client, method, self.base_url + target, headers, body)
+        """Send a request over HTTP, and read the time of the service."""
+        response = super().send(method, target, headers, body)
         if "date" in response.headers:
             self.now_ms = round(parsedate_to_datetime(response.headers["date"]).timestamp() * 1_000)
         return response
 
-    def restart(self, scripts: Mapping[str, Any]) -> None:
-        """Not possible. Raises `TargetError`."""
-        raise TargetError("this service cannot be restarted from here")
-
     def journal_hash(self) -> str | None:
         """None: there is no journal."""
         return None
-
-    def end(self) -> None:
-        """Close the connection."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-
-
-def _client() -> httpx2.Client:
-    return httpx2.Client(timeout=30, trust_env=False)
-
-
-def _send(client: httpx2.Client, method: str, url: str, headers: Headers, body: bytes) -> Response:
-    try:
-        response = client.request(method, url, headers=[*headers], content=body)
-    except httpx2.HTTPError as error:
-        raise TargetError(f"{url} does not respond: {error}") from None
-    return Response(
-        response.status_code, {name.lower(): value for name, value in response.headers.items()}, response.content
-    )
