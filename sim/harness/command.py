@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -14,7 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from leyden.extras import require
-from leyden.harness.constants import DEFAULT_SECONDS
+from leyden.harness.constants import DEFAULT_SECONDS, EXPORT_FORMATS
 from leyden.harness.engines.campaign import run_campaign, split
 from leyden.harness.engines.results import CampaignConfig, CampaignReport, FoundViolation
 from leyden.harness.reports.coverage import TITLES, Coverage, item_name
@@ -25,8 +25,6 @@ from leyden.harness.targets.target import InProcess, Target
 from leyden.server.docs.tables import replace_between_markers
 from leyden.server.errors import LeydenError
 from leyden.server.system.clock import system_time_ms
-
-_ENDINGS = {"pytest": ".py", "curl": ".sh", "notebook": ".ipynb"}
 
 
 class HarnessError(LeydenError):
@@ -43,7 +41,7 @@ def fuzz(options: argparse.Namespace) -> int:
         seed=options.seed,
         seconds=seconds,
         examples=options.examples,
-        overlays=_overlays(options),
+        overlays=options.overlay and tuple(options.overlay),
         stop_early=not options.keep_going,
         make=_target_factory(options),
     )
@@ -62,7 +60,8 @@ def conformance(options: argparse.Namespace) -> int:
 
     Returns 0 if there is no violation, 1 otherwise; with `--require-full-coverage` 1 also for an item not reached.
     """
-    config = CampaignConfig(engines=("conformance",), overlays=_overlays(options), make=_target_factory(options))
+    overlays = options.overlay and tuple(options.overlay)
+    config = CampaignConfig(engines=("conformance",), overlays=overlays, make=_target_factory(options))
     return _print_report(
         _run_here(config), options, names_missing=options.overlay is None or options.require_full_coverage
     )
@@ -81,10 +80,6 @@ def replay_case(options: argparse.Namespace) -> int:
         print(case.describe() if case.expectation is None else "The violation does not occur any more.")
     print(f"journal {replayed.journal_hash}: {'the same' if replayed.same_journal else f'was {case.journal_hash}'}")
     return 0 if replayed.result.violation is None else 1
-
-
-def _overlays(options: argparse.Namespace) -> tuple[str, ...] | None:
-    return None if options.overlay is None else tuple(options.overlay)
 
 
 def _run_here(config: CampaignConfig) -> CampaignReport:
@@ -112,15 +107,9 @@ def _run_in_processes(config: CampaignConfig, workers: int, cluster: str | None)
             workers = max(workers, sum(client.ncores().values()))
         stack.enter_context(executor)
         report = CampaignReport()
-        futures: list[Future[CampaignReport]] = [executor.submit(run_part, part) for part in split(config, workers)]
-        for future in wait(futures).done:
+        for future in [executor.submit(run_campaign, part, system_time_ms) for part in split(config, workers)]:
             report.merge(future.result())
         return report
-
-
-def run_part(config: CampaignConfig) -> CampaignReport:
-    """The part of a campaign that one process runs."""
-    return run_campaign(config, system_time_ms)
 
 
 def _target_factory(options: argparse.Namespace) -> Callable[[], Target]:
@@ -214,7 +203,7 @@ def _write_case(folder: Path, number: int, found: FoundViolation) -> Path:
     path = folder / f"{number:02d}-{check}.case.json"
     folder.mkdir(parents=True, exist_ok=True)
     _write(path, found.case.dumps())
-    for form, ending in _ENDINGS.items():
+    for form, ending in EXPORT_FORMATS.items():
         try:
             text = EXPORTS[form](found.case)
         except CaseError:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
+from leyden.harness.model.rules import Interpretation
+
 API_KEY = "leyden"
 NO_KEY = "nobody"  # in the place of an API key that was not given: no target accepts it
 ENGINES = ("conformance", "random-walk", "state-machine", "schemathesis")
 DEFAULT_ENGINES = ("conformance", "random-walk", "state-machine")
 DEFAULT_SECONDS = 10.0
-OVERLAYS = (
-    "strict",
-    "lenient",
-    "payable-at-expiry",
-    "no-retries",
-    "callback-envelope",
-    "reserve-on-issue",
-    "count-on-settle",
-)
-EXPORT_FORMATS = ("pytest", "curl", "notebook")
+OVERLAYS = tuple(switch.name.replace("_", "-") for switch in fields(Interpretation))
+EXPORT_FORMATS = {"pytest": ".py", "curl": ".sh", "notebook": ".ipynb"}  # with the endings of the files

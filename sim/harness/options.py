@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from importlib import import_module
 
 from leyden.harness.constants import (
     API_KEY,
@@ -36,18 +37,18 @@ def _describe_fuzz(fuzz: argparse.ArgumentParser) -> None:
         "--cluster", metavar="ADDRESS", help="the scheduler of a Dask cluster that runs the engines (extra `cluster`)"
     )
     fuzz.add_argument("--keep-going", action="store_true", help="continue after the first violation")
-    fuzz.set_defaults(run=_fuzz)
+    fuzz.set_defaults(run=_run("fuzz"))
 
 
 def _describe_conformance(conformance: argparse.ArgumentParser) -> None:
     _add_target(conformance)
-    conformance.set_defaults(run=_conformance)
+    conformance.set_defaults(run=_run("conformance"))
 
 
 def _describe_replay(again: argparse.ArgumentParser) -> None:
     again.add_argument("case", metavar="CASE", help="a case file, as written by `leyden fuzz --cases`")
     again.add_argument("--export", choices=EXPORT_FORMATS, help="print the case in this format and do not run it")
-    again.set_defaults(run=_replay)
+    again.set_defaults(run=_run("replay_case"))
 
 
 def _add_target(command: argparse.ArgumentParser) -> None:
@@ -83,22 +84,9 @@ def _add_target(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _fuzz(options: argparse.Namespace) -> int:
-    from leyden.harness.command import fuzz
-
-    return fuzz(options)
-
-
-def _conformance(options: argparse.Namespace) -> int:
-    from leyden.harness.command import conformance
-
-    return conformance(options)
-
-
-def _replay(options: argparse.Namespace) -> int:
-    from leyden.harness.command import replay_case
-
-    return replay_case(options)
+def _run(name: str) -> Callable[[argparse.Namespace], int]:
+    """A function of `leyden.harness.command`, which is imported when the command runs."""
+    return lambda options: int(getattr(import_module("leyden.harness.command"), name)(options))
 
 
 def seed(text: str) -> int:

@@ -274,6 +274,8 @@ def proof(preimage: Any, payment_hash: str | None, where: str) -> None:
         )
 
 
-def is_valid_secret(text: str) -> bool:
-    """Whether this is a secret of Standard Webhooks: `whsec_` and 24 to 64 bytes."""
-    return text.startswith("whsec_") and 24 <= len(base64.b64decode(text[6:])) <= 64
+def new_secret(text: str, known: Sequence[str]) -> None:
+    """A new secret of Standard Webhooks: `whsec_` and 24 to 64 bytes [callback-signature]."""
+    if text in known or not text.startswith("whsec_") or not 24 <= len(base64.b64decode(text[6:])) <= 64:
+        expected = "another secret of 24 to 64 bytes"
+        raise ContractViolation("callback_contract", "callback-signature", "webhook secret", expected, text)

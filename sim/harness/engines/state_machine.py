@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -46,6 +46,16 @@ def state_machine(
     """
     recorded = result if result is not None else CaseResult(Case(()))
 
+    @contextmanager
+    def recording() -> Iterator[None]:
+        try:
+            yield
+        except ContractViolation as error:
+            recorded.violation = error
+            if stop_early:
+                raise SearchStopped from error
+            raise
+
     class Machine(RuleBasedStateMachine):
         """One run."""
 
@@ -59,57 +69,38 @@ def state_machine(
         @initialize(number=_NUMBERS, overlay=st.sampled_from((None, None, None, *OVERLAYS)))
         def begin(self, number: int, overlay: str | None) -> None:
             names = overlays if overlays is not None else () if overlay is None else (overlay,)
-            config = self.config = random_run_config(
-                HashedChoices(number),
-                overlays=names,
-                controlled=self.target.controlled,
-                disks=self.target.restarts,
-            )
-
-            def start() -> None:
-                self.run = start_run(
-                    self.target, seed=1, start_ms=config.start_ms, overlays=config.overlays, disk=config.disk
-                )
-
-            self._record(start)
+            controlled, disks = self.target.controlled, self.target.restarts
+            config = random_run_config(HashedChoices(number), overlays=names, controlled=controlled, disks=disks)
+            self.config = config
+            recorded.case = Case((), 1, config.start_ms, config.overlays, config.disk, name=recorded.case.name)
+            with recording():
+                self.run = start_run(self.target, recorded.case)
 
         def do(self, generator: StepGenerator, number: int) -> None:
             assert self.run is not None
             assert self.config is not None
-            run = self.run
-            step = generator(HashedChoices(number), run.model, self.config)
+            step = generator(HashedChoices(number), self.run.model, self.config)
             if step is not None:
                 self.steps.append(step)
-                self._record(lambda: run.do(step))
-
-        def _record(self, action: Callable[[], object]) -> None:
-            try:
-                action()
-            except ContractViolation as error:
-                recorded.violation = error
-                if stop_early:
-                    raise SearchStopped from error
-                raise
+                with recording():
+                    self.run.do(step)
 
         def teardown(self) -> None:
-            config, run = self.config, self.run
-            if config is None:
+            run = self.run
+            if self.config is None:
                 return
-            recorded.case = replace(
-                recorded.case,
-                steps=tuple(self.steps), seed=1, start_ms=config.start_ms, overlays=config.overlays, disk=config.disk,
-            )  # fmt: skip
+            recorded.case = replace(recorded.case, steps=tuple(self.steps))
             recorded.done += 0 if run is None else run.done
-            if run is None or (stop_early and recorded.violation is not None):
-                self.target.end()
-                return
             try:
-                self._record(run.final_checks)
-                maximize(float(len(run.reached)), label="coverage items")
-                maximize(float(sum(item[-1] in _RARE for item in run.reached)), label="rare states")
+                if run is not None and not (stop_early and recorded.violation is not None):
+                    with recording():
+                        run.final_checks()
+                    maximize(float(len(run.reached)), label="coverage items")
+                    maximize(float(sum(item[-1] in _RARE for item in run.reached)), label="rare states")
             finally:
-                recorded.reached.update(run.reached)
-                recorded.unchecked.update(run.unchecked)
+                if run is not None:
+                    recorded.reached.update(run.reached)
+                    recorded.unchecked.update(run.unchecked)
                 self.target.end()
 
     for name, generator in GENERATORS.items():

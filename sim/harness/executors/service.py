@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlencode
 
 from leyden.harness.checks import responses as checks
 from leyden.harness.checks.violations import ContractViolation
@@ -15,7 +13,7 @@ from leyden.harness.model.model import ExpectedResponse
 from leyden.harness.model.records import Charge
 from leyden.harness.model.requests import ELSEWHERE, ODD_REQUESTS, OddRequest
 from leyden.harness.model.rules import instant
-from leyden.harness.session.observe import check_wallet
+from leyden.harness.session.observe import check_list, check_wallet
 from leyden.harness.session.session import Session, read_operation
 from leyden.harness.steps import Step, StepImpossible
 from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, Response
@@ -83,18 +81,16 @@ def get(session: Session, step: Step) -> None:
 def list_(session: Session, step: Step) -> None:
     """{"do": "list", "of": "charges" | "statics" | "children", "static"?, "query": {...}, "by"?, "between"?}: read all
     pages. `between` is a step after the first page: it creates a Charge or restarts the service."""
-    ledger, project = session.model.ledger, _project(step)
-    query: Mapping[str, Any] = step.get("query", {})
-    operation, path = ("listCharges", "/v0/charges")
-    resources: list[Any] = [one for one in ledger.charges.values() if one.project == project]
+    project, query = _project(step), step.get("query", {})
+    operation, path = "listCharges", "/v0/charges"
+    resources: list[Any] = session.charges_of(project)
     if step["of"] == "statics":
-        operation, path = ("listStaticCharges", "/v0/static-charges")
-        resources = [one for one in ledger.static_charges.values() if one.project == project]
+        operation, path, resources = "listStaticCharges", "/v0/static-charges", session.statics_of(project)
     elif step["of"] == "children":
         static = session.static(step.get("static", ""))
         if static.project != project:
             raise StepImpossible("the Static Charge belongs to the other project")
-        operation, path = ("listStaticChargeCharges", f"/v0/static-charges/{static.id}/charges")
+        operation, path = "listStaticChargeCharges", f"/v0/static-charges/{static.id}/charges"
         resources = [one for one in resources if one.parent is static]
     for name, value in query.items():
         match name:
@@ -106,27 +102,14 @@ def list_(session: Session, step: Step) -> None:
                 resources = [one for one in resources if one.created_at >= instant(value)]
             case "createdBefore":
                 resources = [one for one in resources if one.created_at < instant(value)]
-    expected = [one.resource() for one in reversed(resources)]
-    limit = query.get("limit", 100)
-    after: dict[str, Any] = {}
-    where = f"list {operation}"
-    for first in range(0, max(1, len(expected)), limit):
-        response = session.request(operation, f"{path}?{urlencode({**query, **after})}", key=project)
-        data = checks.success(response, "lists", where)
-        page = expected[first : first + limit]
-        if data != page:
-            ids = [one["id"] for one in page]
-            observed = [one.get("id") if isinstance(one, dict) else one for one in data]
-            promised_page = ids if ids != observed else page
-            raise ContractViolation("lifecycle", "lists", f"{where} {dict(query)}", promised_page, observed)
-        last, following = first + limit >= len(expected), response.json["next"]
-        if (following is None) != last or not (following is None or isinstance(following, str)):
-            raise ContractViolation("lifecycle", "lists", f"{where}: next", None if last else "a cursor", following)
-        after = {"after": following}
-        if first == 0 and "between" in step:
-            # A new Charge comes before the first page and changes no other page; a cursor survives a restart.
+
+    def between() -> None:
+        # A new Charge comes before the first page and changes no other page; a cursor survives a restart.
+        if "between" in step:
             with suppress(StepImpossible):
                 (restart if step["between"]["do"] == "restart" else create_charge)(session, step["between"])
+
+    check_list(session, operation, path, resources, query, project=project, check="lifecycle", between=between)
     session.reached["policy", "lists", operation] = None
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from leyden.harness.checks import responses as checks
-from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.callbacks import Receiver
 from leyden.harness.model.faults import HOLDING, Fault
 from leyden.harness.model.records import Charge, Payment, StaticCharge
@@ -143,9 +142,7 @@ def fault(session: Session, step: Step) -> None:
 def rotate(session: Session, step: Step) -> None:
     """{"do": "rotate"}: rotate the webhook secret."""
     found = session.control_ok("POST", "/webhook-secret/rotate")
-    known = [secret for secret, _ in session.model.secrets[PROJECT]]
-    if found["current"] in known or not checks.is_valid_secret(found["current"]):
-        raise ContractViolation("callback_contract", "callback-signature", "rotation", "a new secret", found["current"])
+    checks.new_secret(found["current"], [secret for secret, _ in session.model.secrets[PROJECT]])
     session.model.rotate(PROJECT, found["current"])
     observed = [one["secret"] for one in found["secrets"]]
     expected = session.model.signing_secrets(PROJECT)

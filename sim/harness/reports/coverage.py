@@ -6,9 +6,8 @@ deliveries, the replies of receivers, the faults, and some policies.
 
 from __future__ import annotations
 
-import html
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +16,7 @@ from leyden.harness.model.callbacks import FAILURE_REPLIES
 from leyden.harness.model.charges import CoverageItem
 from leyden.harness.model.faults import FAULTS
 from leyden.server.docs.tables import markdown
+from leyden.server.html import tag
 from leyden.world.config import packaged_contract
 
 TITLES = {
@@ -34,6 +34,7 @@ OUT_OF_REACH: Mapping[CoverageItem, str] = {
         "a Static Charge without a free slot is disabled at the same time, so none is active and full"
     ),
 }
+_NOT_REACHED, _OUT_OF_REACH = "not reached", "out of reach"
 _FAILURES = {"500": "a defect of the service", "507": "a disk that refuses to write"}
 
 
@@ -156,19 +157,16 @@ class Coverage:
         """The coverage as JSON text."""
         return json.dumps(self.document(), indent=1) + "\n"
 
-    def _lines(self) -> Iterable[tuple[str, list[tuple[str, list[str]]]]]:
+    def _tables(self) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
+        """For each kind its title and a row for each item: its name, and the first case of each engine."""
         for kind, title in TITLES.items():
             rows = []
             for item in declared():
-                if item[0] != kind:
-                    continue
-                engines = self.reached.get(item, {})
-                reason = out_of_reach(item)
-                texts = [
-                    engines.get(name) or (f"out of reach: {reason}" if reason else "not reached")
-                    for name in self.engines
-                ]
-                rows.append((item_name(item), texts))
+                if item[0] == kind:
+                    reason = out_of_reach(item)
+                    absent = f"{_OUT_OF_REACH}: {reason}" if reason else _NOT_REACHED
+                    cases = self.reached.get(item, {})
+                    rows.append((item_name(item), *(cases.get(engine, absent) for engine in self.engines)))
             yield title, rows
 
     def summary(self) -> str:
@@ -188,13 +186,8 @@ class Coverage:
         lines = [f"{reached} of {within} coverage items reached"]
         lines += [f"  {name}: {self.runs[name]} runs, {self.steps[name]} steps" for name in self.engines]
         lines += [f"  not checked: {what}" for what in self.unchecked]
-        for title, rows in self._lines():
-            lines += ["", title]
-            width = max(len(name) for name, _ in rows)
-            for name, texts in rows:
-                pairs = zip(self.engines, texts, strict=True)
-                by = "; ".join(f"{engine}: {text.removeprefix(engine + ': ')}" for engine, text in pairs)
-                lines.append(f"  {name:<{width}}  {_first(texts) if len(set(texts)) == 1 else by}")
+        for title, rows in self._tables():
+            lines += ["", title, "", markdown(("what", *self.engines), rows)]
         return "\n".join(lines) + "\n"
 
     def html(self) -> str:
@@ -207,15 +200,15 @@ class Coverage:
             "td.missing{background:#fde2e1}td.out{color:#777}caption{font-weight:600;text-align:left;padding:.5rem 0}"
             "@media(prefers-color-scheme:dark){body{background:#161616;color:#eee}td.missing{background:#5b1f1d}"
             "th,td{border-color:#444}}</style>",
-            f"<h1>{reached} of {within} coverage items reached</h1>",
+            tag("h1", f"{reached} of {within} coverage items reached"),
         ]
-        for title, rows in self._lines():
-            heads = "".join(f"<th scope=col>{html.escape(name)}</th>" for name in self.engines)
-            parts.append(f"<table><caption>{title}</caption><tr><th scope=col>what</th>{heads}</tr>")
-            for name, texts in rows:
-                items = "".join(f"<td{_kind(text)}>{html.escape(text)}</td>" for text in texts)
-                parts.append(f"<tr><th scope=row>{html.escape(name)}</th>{items}</tr>")
-            parts.append("</table>")
+        for title, rows in self._tables():
+            head = tag("tr", *(tag("th", name, scope="col") for name in ("what", *self.engines)))
+            body = [
+                tag("tr", tag("th", name, scope="row"), *(tag("td", text, class_=_class(text)) for text in texts))
+                for name, *texts in rows
+            ]
+            parts.append(tag("table", tag("caption", title), head, *body))
         return "\n".join(parts) + "\n"
 
 
@@ -227,9 +220,5 @@ def item_name(item: CoverageItem) -> str:
     return " ".join(item[1:])
 
 
-def _first(texts: Sequence[str]) -> str:
-    return texts[0] if texts else "not reached"
-
-
-def _kind(text: str) -> str:
-    return ' class="missing"' if text == "not reached" else ' class="out"' if text.startswith("out of reach") else ""
+def _class(text: str) -> str | None:
+    return "missing" if text == _NOT_REACHED else "out" if text.startswith(_OUT_OF_REACH) else None

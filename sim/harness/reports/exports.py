@@ -59,7 +59,8 @@ def as_curl(case: Case) -> str:
     for request in requests:
         lines += [_curl(request), "echo"]
     if case.expectation is None:
-        lines += ["", "# The hash of the journal must be " + str(case.journal_hash), _curl(_hash_request()), "echo"]
+        reads_hash = Request("GET", "/sandbox/v1", (("apikey", API_KEY),), b"")
+        lines += ["", f"# The hash of the journal must be {case.journal_hash}", _curl(reads_hash), "echo"]
     return "\n".join(lines) + "\n"
 
 
@@ -106,32 +107,18 @@ def _one_line(case: Case) -> str:
 
 
 def _curl(request: Request) -> str:
-    parts = ["curl -sS", f"-X {request.method}" if request.method != "GET" else ""]
-    if request.method == "HEAD":
-        parts = ["curl -sS --head"]
-    parts += [f"-H {shlex.quote(_header(name, value))}" for name, value in request.headers]
-    target = '"$LEYDEN"' + shlex.quote(request.path)
-    if not request.body:
-        return " ".join(part for part in (*parts, target) if part)
-    try:
-        text = request.body.decode("utf-8")
-        plain = "\x00" not in text and len(text) < 4_000
-    except UnicodeDecodeError:
-        plain = False
-    if plain:
-        parts.append(f"--data-binary {shlex.quote(text)}")
-        return " ".join(part for part in (*parts, target) if part)
-    # A body that cannot be an argument is read from a pipe.
-    packed = base64.b64encode(request.body).decode()
-    return f"echo {packed} | base64 -d | " + " ".join(part for part in (*parts, "--data-binary @-", target) if part)
-
-
-def _header(name: str, value: str) -> str:
-    return f"{name}: {value}" if value else f"{name};"  # the way to send an empty header with curl
-
-
-def _hash_request() -> Request:
-    return Request("GET", "/sandbox/v1", (("apikey", API_KEY),), b"")
+    words = ["curl", "-sS", *{"HEAD": ["--head"], "GET": []}.get(request.method, ["-X", request.method])]
+    for name, value in request.headers:
+        words += ["-H", f"{name}: {value}" if value else f"{name};"]  # the way to send an empty header with curl
+    source = ""
+    if request.body:
+        text = request.body.decode("utf-8", "replace")
+        if text.encode() == request.body and "\x00" not in text and len(text) < 4_000:
+            words += ["--data-binary", text]
+        else:  # a body that cannot be an argument is read from a pipe
+            source = f"echo {base64.b64encode(request.body).decode()} | base64 -d | "
+            words += ["--data-binary", "@-"]
+    return f'{source}{shlex.join(words)} "$LEYDEN"{shlex.quote(request.path)}'
 
 
 def _python(request: Request) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -163,37 +163,37 @@ class CaseResult:
         return None if self.violation is None else self.violation.as_dict()
 
 
-def play(case: Case, target: Target | None = None) -> CaseResult:
-    """Do the steps of a case with all checks, up to the first violation."""
+def play(case: Case, target: Target | None = None, choose: Callable[[Run], Iterable[Step]] | None = None) -> CaseResult:
+    """Do the steps of a case with all checks, up to the first violation. With `choose` its steps are those that it
+    yields for the started run."""
     target = target or InProcess()
+    result = CaseResult(case)
+    steps: list[Step] = []
     run: Run | None = None
-    skipped = 0
-    violation = None
     try:
-        run = start_run(target, seed=case.seed, start_ms=case.start_ms, overlays=case.overlays, disk=case.disk)
-        for step in case.steps:
-            skipped += not run.do(step)
+        run = start_run(target, case)
+        for step in case.steps if choose is None else choose(run):
+            steps.append(step)
+            result.skipped += not run.do(step)
         run.final_checks()
     except ContractViolation as error:
-        violation = error
+        result.violation = error
+        result.revealed = None if run is None else run.last
     finally:
         target.end()
-    return result_of(case, run, violation, skipped)
+    if choose is not None:
+        result.case = replace(case, steps=tuple(steps))
+    if run is not None:  # without a run, the violation was found at its start
+        result.requests, result.reached, result.unchecked, result.done = (
+            run.requests, run.reached, run.unchecked, run.done,
+        )  # fmt: skip
+    return result
 
 
-def start_run(target: Target, *, seed: int, start_ms: int, overlays: Sequence[str] = (), disk: bool = False) -> Run:
-    """Start a run: an `ExternalRun` for an `ExternalService`. Raises `ContractViolation` like `Run`."""
-    if isinstance(target, ExternalService):
-        return ExternalRun(target, seed=seed, start_ms=start_ms, overlays=overlays, disk=disk)
-    return Run(target, seed=seed, start_ms=start_ms, overlays=overlays, disk=disk)
-
-
-def result_of(case: Case, run: Run | None, violation: ContractViolation | None, skipped: int = 0) -> CaseResult:
-    """The result of a run; `run` is None if the violation was found at its start."""
-    if run is None:
-        return CaseResult(case, violation, skipped=skipped)
-    revealed = run.last if violation is not None else None
-    return CaseResult(case, violation, run.requests, revealed, run.reached, run.unchecked, skipped, run.done)
+def start_run(target: Target, case: Case) -> Run:
+    """Start a run of a case: an `ExternalRun` for an `ExternalService`. Raises `ContractViolation` like `Run`."""
+    start: Any = {"seed": case.seed, "start_ms": case.start_ms, "overlays": case.overlays, "disk": case.disk}
+    return ExternalRun(target, **start) if isinstance(target, ExternalService) else Run(target, **start)
 
 
 def journal_hash_of(case: Case, requests: Sequence[Request]) -> str | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
+from urllib.parse import urlencode
 
 import orjson
 
@@ -26,40 +29,47 @@ def check_everything(session: Session) -> None:
         _check_deliveries(session)
         _check_clock(session)
     for project in session.projects:
-        _check_lists(session, project)
+        for operation, path, resources in (
+            ("listCharges", "/v0/charges", session.charges_of(project)),
+            ("listStaticCharges", "/v0/static-charges", session.statics_of(project)),
+        ):
+            check_list(session, operation, path, resources, {"limit": _PAGE}, project=project, check="isolation")
         check_wallet(session, project)
 
 
-def _check_lists(session: Session, project: str) -> None:
-    """The lists of a project have its resources, newest first, and no others [lists]."""
-    ledger = session.model.ledger
-    kinds: tuple[tuple[str, str, list[Charge] | list[StaticCharge]], ...] = (
-        ("listCharges", "/v0/charges", [one for one in ledger.charges.values() if one.project == project]),
-        (
-            "listStaticCharges",
-            "/v0/static-charges",
-            [one for one in ledger.static_charges.values() if one.project == project],
-        ),
-    )
-    for operation, path, resources in kinds:
-        expected = [one.resource() for one in resources[::-1]]
-        data: list[Any] = []
-        after: str | None = ""
-        # Stop after the expected number of resources: the list of a defective service may have no end.
-        while after is not None and len(data) <= len(expected):
-            response = session.request(operation, f"{path}?limit={_PAGE}{after and f'&after={after}'}", key=project)
-            page = checks.success(response, "lists", f"list {operation} of {project}")
-            if not isinstance(page, list):
-                raise ContractViolation("lifecycle", "lists", f"{operation} of {project}", "a list", page)
-            data += page
-            after = response.json.get("next") if page else None
-        if data != expected:
-            observed = [one.get("id") if isinstance(one, dict) else one for one in data]
-            ids = [one["id"] for one in expected]
-            if observed != ids:
-                raise ContractViolation("isolation", "lists", f"{operation} of {project}", ids, observed)
-            for one, other in zip(expected, data, strict=True):
-                checks.same(one, other, "echo", "lists", f"{operation} of {project}")
+def check_list(
+    session: Session,
+    operation: str,
+    path: str,
+    resources: Sequence[Charge | StaticCharge],
+    query: Mapping[str, Any],
+    *,
+    project: str,
+    check: str,
+    between: Callable[[], None] = lambda: None,
+) -> None:
+    """Read all pages: the list has these resources (oldest first) in the reverse order, and no others [lists].
+
+    Other resources violate `check`. `between` is called after the first page.
+    """
+    expected = [one.resource() for one in reversed(resources)]
+    limit = query.get("limit", 100)
+    after: dict[str, Any] = {}
+    where = f"list {operation} of {project}, {dict(query)}"
+    for first in range(0, max(1, len(expected)), limit):
+        response = session.request(operation, f"{path}?{urlencode({**query, **after})}", key=project)
+        data, page = checks.success(response, "lists", where), expected[first : first + limit]
+        if data != page:
+            observed = [one.get("id") if isinstance(one, dict) else one for one in data] if data else data
+            checks.same([one["id"] for one in page], observed, check, "lists", where)
+            for one, other in zip(page, data, strict=True):
+                checks.same(one, other, "echo", "lists", where)
+        last, following = first + limit >= len(expected), response.json["next"]
+        if (following is None) != last or not isinstance(following, str | None):
+            raise ContractViolation("lifecycle", "lists", f"{where}: next", None if last else "a cursor", following)
+        after = {"after": following}
+        if first == 0:
+            between()
 
 
 def _check_deliveries(session: Session) -> None:
@@ -130,15 +140,10 @@ def check_deliveries(session: Session, charge: Charge) -> None:
 
 
 def _check_attempts(delivery: Delivery, observed: list[dict[str, Any]], where: str) -> None:
-    for number in range(max(len(observed), len(delivery.attempts))):
-        if number >= len(observed) or number >= len(delivery.attempts):
-            none = "no attempt"
-            expected: Any = none if number >= len(delivery.attempts) else _attempt(delivery.attempts[number])
-            found = none if number >= len(observed) else observed[number]
-            raise ContractViolation("callback_contract", _DELIVERY, f"{where}, attempt {number + 1}", expected, found)
-        attempt = _attempt(delivery.attempts[number])
-        found = {name: observed[number].get(name) for name in attempt}
-        checks.same(attempt, found, "callback_contract", _DELIVERY, f"{where}, attempt {number + 1}")
+    for number, (one, row) in enumerate(zip_longest(delivery.attempts, observed), 1):
+        expected = None if one is None else _attempt(one)
+        found = row if row is None or expected is None else {name: row.get(name) for name in expected}
+        checks.same(expected, found, "callback_contract", _DELIVERY, f"{where}, attempt {number}")
 
 
 def _attempt(one: Attempt) -> dict[str, Any]:

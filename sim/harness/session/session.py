@@ -78,6 +78,14 @@ class Session:
         """The Charge or Static Charge with this label."""
         return self.model.ledger.charges.get(label) or self.static(label)
 
+    def charges_of(self, project: str) -> list[Charge]:
+        """The Charges of a project, oldest first."""
+        return [one for one in self.model.ledger.charges.values() if one.project == project]
+
+    def statics_of(self, project: str) -> list[StaticCharge]:
+        """The Static Charges of a project, oldest first."""
+        return [one for one in self.model.ledger.static_charges.values() if one.project == project]
+
     def payment(self, label: str) -> Payment:
         """The payment with this label."""
         return _labelled(self.model.ledger.payments, label)
@@ -183,8 +191,7 @@ class Session:
     def _read_secrets(self) -> None:
         for project in self.projects:
             found = self.control_ok("GET", "/webhook-secret", project=project)
-            if not checks.is_valid_secret(found["current"]):
-                raise ContractViolation("callback_contract", "callback-signature", "secret", "24 to 64 bytes", found)
+            checks.new_secret(found["current"], ())
             self.model.secrets[project] = [(found["current"], None)]
 
     def observe_due_time(self, delivery: Delivery, number: int, low: int, high: int) -> int:
