@@ -19,7 +19,7 @@ from leyden.harness.engines.campaign import run_campaign, split
 from leyden.harness.engines.results import CampaignConfig, CampaignReport, FoundViolation
 from leyden.harness.reports.coverage import TITLES, Coverage, item_name
 from leyden.harness.reports.exports import EXPORTS
-from leyden.harness.runs.cases import CaseError, read_case, replay
+from leyden.harness.runs.cases import read_case, replay
 from leyden.harness.targets.served import ExternalService, ServedLeyden
 from leyden.harness.targets.target import InProcess, Target
 from leyden.server.docs.tables import replace_between_markers
@@ -32,7 +32,11 @@ class HarnessError(LeydenError):
 
 
 def fuzz(options: argparse.Namespace) -> int:
-    """Run a campaign and print its report. Returns 0 if there is no violation, 1 otherwise."""
+    """Run a campaign, or with the engine `conformance` alone the conformance run, and print its report.
+
+    Returns 0 if there is no violation, 1 otherwise; with `--require-full-coverage` 1 also for an item not reached. The
+    items not reached are listed then, and after a conformance run without `--overlay`.
+    """
     seconds = options.seconds
     if seconds is None and options.examples is None and set(options.engines) != {"conformance"}:
         seconds = DEFAULT_SECONDS
@@ -49,22 +53,9 @@ def fuzz(options: argparse.Namespace) -> int:
         raise HarnessError("several processes cannot share one served sandbox: leave --workers and --cluster out")
     if options.workers > 1 or options.cluster:
         report = _run_in_processes(config, options.workers, options.cluster)
-        Progress(config).done(report)
     else:
-        report = _run_here(config)
-    return _print_report(report, options, names_missing=options.require_full_coverage)
-
-
-def conformance(options: argparse.Namespace) -> int:
-    """Run the conformance cases once and print the report. Without `--overlay` it lists the items not reached.
-
-    Returns 0 if there is no violation, 1 otherwise; with `--require-full-coverage` 1 also for an item not reached.
-    """
-    overlays = options.overlay and tuple(options.overlay)
-    config = CampaignConfig(engines=("conformance",), overlays=overlays, make=_target_factory(options))
-    return _print_report(
-        _run_here(config), options, names_missing=options.overlay is None or options.require_full_coverage
-    )
+        report = run_campaign(config, system_time_ms, Progress(config))
+    return _print_report(config, report, options)
 
 
 def replay_case(options: argparse.Namespace) -> int:
@@ -80,13 +71,6 @@ def replay_case(options: argparse.Namespace) -> int:
         print(case.describe() if case.expectation is None else "The violation does not occur any more.")
     print(f"journal {replayed.journal_hash}: {'the same' if replayed.same_journal else f'was {case.journal_hash}'}")
     return 0 if replayed.result.violation is None else 1
-
-
-def _run_here(config: CampaignConfig) -> CampaignReport:
-    progress = Progress(config)
-    report = run_campaign(config, system_time_ms, progress)
-    progress.done(report)
-    return report
 
 
 def _run_in_processes(config: CampaignConfig, workers: int, cluster: str | None) -> CampaignReport:
@@ -168,7 +152,8 @@ def _totals(report: CampaignReport) -> str:
     return f"{reached} of {declared} coverage items, {count or 'no'} violation{'' if count == 1 else 's'}"
 
 
-def _print_report(report: CampaignReport, options: argparse.Namespace, *, names_missing: bool) -> int:
+def _print_report(config: CampaignConfig, report: CampaignReport, options: argparse.Namespace) -> int:
+    Progress(config).done(report)
     for file in options.report:
         _write(Path(file), _coverage_as(report.coverage, Path(file)))
     folder = None if options.cases is None else Path(options.cases)
@@ -179,7 +164,8 @@ def _print_report(report: CampaignReport, options: argparse.Namespace, *, names_
     missing = report.coverage.missing()
     for what in report.coverage.unchecked:
         print(f"not checked: {what}")
-    if names_missing and missing:
+    whole_conformance = set(config.engines) == {"conformance"} and config.overlays is None
+    if missing and (whole_conformance or options.require_full_coverage):
         print(f"\nDeclared coverage items that were not reached: {len(missing)}")
         print(*(f"  {TITLES[item[0]]}: {item_name(item)}" for item in missing), sep="\n")
     if not report.violations:
@@ -206,8 +192,6 @@ def _write_case(folder: Path, number: int, found: FoundViolation) -> Path:
     for form, ending in EXPORT_FORMATS.items():
         try:
             text = EXPORTS[form](found.case)
-        except CaseError:
-            continue
         except LeydenError as error:  # curl cannot restart a service, for example
             print(f"no {form} file for {path.name}: {error}", file=sys.stderr)
             continue

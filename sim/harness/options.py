@@ -42,7 +42,10 @@ def _describe_fuzz(fuzz: argparse.ArgumentParser) -> None:
 
 def _describe_conformance(conformance: argparse.ArgumentParser) -> None:
     _add_target(conformance)
-    conformance.set_defaults(run=_run("conformance"))
+    conformance.set_defaults(
+        run=_run("fuzz"), engines=("conformance",), seed=0, seconds=None, examples=None, workers=1, cluster=None,
+        keep_going=True,
+    )  # fmt: skip
 
 
 def _describe_replay(again: argparse.ArgumentParser) -> None:

@@ -26,17 +26,11 @@ def callback_scenarios() -> Scenarios:
     """The scenarios for callbacks, without overlays."""
     found: Scenarios = {}
     for index, reply in enumerate(REPLIES):
-        steps = [charge("c1"), receiver(answers=[reply, reply]), pay("p1", "c1"), advance(15_000)]
+        steps = [charge("c1"), receiver(answers=[reply, reply]), pay("c1"), advance(15_000)]
         steps += [to("retry", "c1", -1), to("retry", "c1"), to("retry", "c1", 1), advance(WEEK_MS)]
         found[f"receiver replies {reply if not isinstance(reply, dict) else index}"] = steps
     retry_after = {"status": 500, "headers": {"Retry-After": "60"}}
-    steps = [
-        charge("c1"),
-        receiver(answers=[retry_after, retry_after]),
-        pay("p1", "c1"),
-        to("retry", "c1"),
-        advance(WEEK_MS),
-    ]
+    steps = [charge("c1"), receiver(answers=[retry_after, retry_after]), pay("c1"), to("retry", "c1"), advance(WEEK_MS)]
     found["Retry-After counts with 429 and 503 only"] = steps
     for attempt in range(1, 11):
         steps = [charge("c1"), receiver(answers=[500] * (attempt - 1)), fail("c1")]
@@ -46,7 +40,7 @@ def callback_scenarios() -> Scenarios:
     found["every attempt fails, then it is replayed"] = [
         charge("c1"),
         receiver(always=500),
-        pay("p1", "c1"),
+        pay("c1"),
         advance(WEEK_MS),
         {"do": "replay", "charge": "c1"},
         advance(WEEK_MS),
@@ -72,41 +66,41 @@ def callback_scenarios() -> Scenarios:
     found["410 stops the callbacks of one Static Charge"] = [
         static("s1", allowedSlots=3),
         static("s2"),
-        *(invoice("s1", f"c{n}") for n in (1, 2, 3)),
-        invoice("s2", "c4"),
+        *(invoice(f"c{n}") for n in (1, 2, 3)),
+        invoice("c4", of="s2"),
         receiver(answers=[500, 410]),
-        pay("p1", "c1"),
-        pay("p2", "c2"),
-        pay("p3", "c3"),
-        pay("p4", "c4"),
+        pay("c1"),
+        pay("c2"),
+        pay("c3"),
+        pay("c4"),
         advance(WEEK_MS),
         {"do": "replay", "charge": "c3"},
     ]
     found["410 stops the callbacks to one URL"] = [
         static("s1"),
-        invoice("s1", "c1"),
+        invoice("c1"),
         receiver(answers=[410]),
-        pay("p1", "c1"),
-        change("s1", {"callbackUrl": "http://r2.inbox.localhost/other"}),
-        invoice("s1", "c2"),
-        pay("p2", "c2"),
-        change("s1", {"callbackUrl": URL}),
-        invoice("s1", "c3"),
-        pay("p3", "c3"),
+        pay("c1"),
+        change({"callbackUrl": "http://r2.inbox.localhost/other"}),
+        invoice("c2"),
+        pay("c2"),
+        change({"callbackUrl": URL}),
+        invoice("c3"),
+        pay("c3"),
     ]
     found["410 while another attempt is in flight"] = [
         static("s1"),
-        *(invoice("s1", f"c{n}") for n in (1, 2, 3)),
+        *(invoice(f"c{n}") for n in (1, 2, 3)),
         receiver(answers=[{"status": 410, "delay": 2}, {"status": 500, "delay": 3}, {"status": 200, "delay": 4}]),
-        *(pay(f"p{n}", f"c{n}") for n in (1, 2, 3)),
+        *(pay(f"c{n}") for n in (1, 2, 3)),
         advance(WEEK_MS),
     ]
     other = "http://r2.inbox.localhost/other"
     found["each Charge has its own URL"] = [
         charge("c1"),
         charge("c2", callbackUrl=other),
-        pay("p1", "c1"),
-        pay("p2", "c2"),
+        pay("c1"),
+        pay("c2"),
         advance(1),
     ]
     found["at most eight attempts in flight"] = [
@@ -118,30 +112,30 @@ def callback_scenarios() -> Scenarios:
         advance(3_000),
         advance(WEEK_MS),
     ]
-    for event, cause in (("completed", pay("p1", "c1")), ("expired", to("expiry", "c1")), ("error", fail("c1"))):
+    for event, cause in (("completed", pay("c1")), ("expired", to("expiry", "c1")), ("error", fail("c1"))):
         for reply in (200, 410, "reset"):
             steps = [receiver(always=reply), charge("c1"), charge("c2"), cause, advance(WEEK_MS)]
             found[f"{event}, reply {reply}"] = steps
     found["payments of a Static Charge, attempts fail"] = [
         receiver(answers=[500]),
         static("s1"),
-        invoice("s1", "c1"),
-        pay("p1", "c1"),
+        invoice("c1"),
+        pay("c1"),
         advance(WEEK_MS),
         receiver(always="refused"),
-        invoice("s1", "c2"),
-        pay("p2", "c2"),
+        invoice("c2"),
+        pay("c2"),
         advance(WEEK_MS),
     ]
     for kind in FAULTS:
         steps = [Step({"do": "fault", "kind": kind, "attempt": 1}), charge("c1"), receiver(answers=[200, 500])]
-        steps += [pay("p1", "c1"), advance(1_000), advance(15_000), advance(3_600_000), advance(2 * DAY_MS)]
+        steps += [pay("c1"), advance(1_000), advance(15_000), advance(3_600_000), advance(2 * DAY_MS)]
         found[f"fault {kind}"] = steps
     found |= _fault_scenarios()
     for operation, again in (
         ("createCharge", charge("c1")),
         ("createStaticCharge", static("s1")),
-        ("updateStaticCharge", change("s1", {})),
+        ("updateStaticCharge", change({})),
     ):
         limit: Step = {"do": "fault", "kind": "rate_limit", "operation": operation}
         before = [static("s1")] if operation.startswith("update") else []
@@ -149,7 +143,7 @@ def callback_scenarios() -> Scenarios:
     found["the secret is rotated between attempts"] = [
         receiver(answers=[500] * 9),
         charge("c1"),
-        pay("p1", "c1"),
+        pay("c1"),
         {"do": "rotate"},
         to("retry", "c1"),
         {"do": "rotate"},
@@ -162,11 +156,11 @@ def callback_scenarios() -> Scenarios:
         {"do": "rotate"},
         *(charge(f"c{n}", expiresIn=2_592_000) for n in (1, 2, 3)),
         advance(DAY_MS - 1),
-        pay("p1", "c1"),
+        pay("c1"),
         advance(1),
-        pay("p2", "c2"),
+        pay("c2"),
         advance(1),
-        pay("p3", "c3"),
+        pay("c3"),
     ]
     return found
 
@@ -175,7 +169,7 @@ def _fault_scenarios() -> Scenarios:
     """Faults that concern several deliveries: reorder and burst."""
     found: Scenarios = {}
     three = [charge(f"c{n}", expiresIn=7_200) for n in (1, 2, 3)]
-    first, second, third = (pay(f"p{n}", f"c{n}") for n in (1, 2, 3))
+    first, second, third = (pay(f"c{n}") for n in (1, 2, 3))
     reorder: Step = {"do": "fault", "kind": "reorder"}
     found["reorder: the next delivery is sent first"] = [
         *three,

@@ -35,7 +35,7 @@ def request_scenarios() -> Scenarios:
             ]
     bodies = invalid_bodies("changes")
     steps: list[Step] = [static("s1")]
-    steps += [change("s1", body) for _, body in bodies]
+    steps += [change(body) for _, body in bodies]
     found["bodies of a change"] = steps
     found["unknown fields"] = [charge("c1", colour="blue", id="mine", status="completed"), static("s1", slots=7)]
     deep: list[Any] = []
@@ -57,15 +57,15 @@ def charge_scenarios() -> Scenarios:
     found: Scenarios = {}
     for offset in (-1, 0, 1):
         for outcome in ("settle", "hold"):
-            steps: list[Step] = [charge("c1", expiresIn=1), pay("p1", "c1", delay=500 + offset, outcome=outcome)]
+            steps: list[Step] = [charge("c1", expiresIn=1), pay("c1", delay=500 + offset, outcome=outcome)]
             found[f"{outcome} {offset:+} ms from expiry"] = [*steps, to("expiry", "c1", -1), advance(1), advance(1_000)]
     found["before, at and after the expiry"] = [
         charge("c1"),
         charge("c2", expiresIn="-"),
         to("expiry", "c1", -1),
-        pay("p1", "c2"),
+        pay("c2", label="p1"),
         to("expiry", "c1"),
-        pay("p2", "c1"),
+        pay("c1", label="p2"),
         fail("c1"),
         to("expiry", "c1", 1),
         to("expiry", "c2", 1),
@@ -73,55 +73,43 @@ def charge_scenarios() -> Scenarios:
     ]
     found["paid, then every other event"] = [
         charge("c1"),
-        pay("p1", "c1"),
-        pay("p2", "c1"),
+        pay("c1"),
+        pay("c1", label="p2"),
         fail("c1"),
         to("expiry", "c1", 1),
         {"do": "wallet"},
         {"do": "get", "what": "c1"},
     ]
-    found["failed, then every other event"] = [
-        charge("c1"),
-        fail("c1"),
-        fail("c1"),
-        pay("p1", "c1"),
-        to("expiry", "c1", 1),
-    ]
-    found["paid 1 ms before the expiry"] = [
-        charge("c1"),
-        to("expiry", "c1", -1),
-        pay("p1", "c1"),
-        advance(1),
-        advance(1),
-    ]
+    found["failed, then every other event"] = [charge("c1"), fail("c1"), fail("c1"), pay("c1"), to("expiry", "c1", 1)]
+    found["paid 1 ms before the expiry"] = [charge("c1"), to("expiry", "c1", -1), pay("c1"), advance(1), advance(1)]
     for amount_text in ("1000", "1001", "500000000"):
         invoiced = int(amount_text)
         for amount in (invoiced - 1, invoiced, invoiced + 1, 2 * invoiced - 1, 2 * invoiced, 2 * invoiced + 1):
             found[f"{amount} for {amount_text}"] = [
                 charge("c1", amount=amount_text),
-                pay("p1", "c1", amount=amount),
+                pay("c1", amount=amount),
                 {"do": "wallet"},
             ]
     for outcome in ("wrong_secret", "underpay", "fail"):
-        found[outcome] = [charge("c1"), pay("p1", "c1", outcome=outcome), pay("p2", "c1")]
+        found[outcome] = [charge("c1"), pay("c1", outcome=outcome), pay("c1", label="p2")]
     found["API key rotation"] = [{"do": "spare_key"}]
-    hold = pay("p1", "c1", outcome="hold")
+    hold = pay("c1", outcome="hold")
     settle: Step = {"do": "settle", "payment": "p1"}
     cancel: Step = {"do": "cancel", "payment": "p1"}
     for name, then in (
         ("settled", [settle, settle, cancel]),
-        ("cancelled", [cancel, settle, cancel, pay("p2", "c1")]),
+        ("cancelled", [cancel, settle, cancel, pay("c1", label="p2")]),
         ("failed by its Charge", [fail("c1"), settle, cancel]),
         ("expired", [to("expiry", "c1", -1), to("expiry", "c1"), settle, cancel]),
         ("settled 1 ms before the expiry", [to("expiry", "c1", -1), settle, advance(1)]),
-        ("paid by another payment", [pay("p2", "c1"), settle]),
+        ("paid by another payment", [pay("c1", label="p2"), settle]),
     ):
         found[f"held and {name}"] = [charge("c1"), hold, *then, advance(DAY_MS)]
-    found["in flight"] = [charge("c1"), pay("p1", "c1", delay=5_000), settle, cancel, advance(5_000), settle]
+    found["in flight"] = [charge("c1"), pay("c1", delay=5_000), settle, cancel, advance(5_000), settle]
     found["two payments at one time"] = [
         charge("c1"),
-        pay("p1", "c1", delay=1_000),
-        pay("p2", "c1", delay=1_000),
+        pay("c1", delay=1_000),
+        pay("c1", label="p2", delay=1_000),
         advance(1_000),
         {"do": "wallet"},
     ]
@@ -136,114 +124,108 @@ def static_scenarios() -> Scenarios:
             static("s1", allowedSlots=slots, successMessage="thank you"),
             {"do": "terms", "static": "s1"},
         ]
-        steps += [invoice("s1", f"c{n}") for n in range(1, slots + 3)]
+        steps += [invoice(f"c{n}") for n in range(1, slots + 3)]
         for n in range(1, slots + 3):
-            steps += [pay(f"p{n}", f"c{n}"), {"do": "get", "what": "s1"}, {"do": "terms", "static": "s1"}]
-            steps += [invoice("s1", f"c1{n}"), {"do": "verify", "charge": f"c{n}"}]
+            steps += [pay(f"c{n}"), {"do": "get", "what": "s1"}, {"do": "terms", "static": "s1"}]
+            steps += [invoice(f"c1{n}"), {"do": "verify", "charge": f"c{n}"}]
         found[f"{slots} slots"] = [*steps, advance(300_000), {"do": "verify", "charge": f"c{slots + 2}"}]
     found["disabled and reopened by a change"] = [
         static("s1", allowedSlots=2),
         {"do": "terms", "static": "s1"},
-        change("s1", {"description": "new"}),
-        invoice("s1", "c1"),
-        invoice("s1", "c2"),
-        pay("p1", "c1"),
-        change("s1", {"allowedSlots": 1}),
-        pay("p2", "c2"),
-        change("s1", {"allowedSlots": 0}),
-        invoice("s1", "c3"),
-        pay("p3", "c3"),
-        change("s1", {"allowedSlots": 1}),
-        change("s1", {"allowedSlots": 2}),
-        change("s1", {"allowedSlots": 2}),
-        change("s1", {"internalId": "x"}),
-        change("s1", {"allowedSlots": 3}),
-        change("s1", {"allowedSlots": None}),
-        change("s1", {"minAmount": "2001"}),
-        change("s1", {"maxAmount": "999"}),
-        change("s1", {"minAmount": "2000", "maxAmount": "2000"}),
+        change({"description": "new"}),
+        invoice("c1"),
+        invoice("c2"),
+        pay("c1"),
+        change({"allowedSlots": 1}),
+        pay("c2"),
+        change({"allowedSlots": 0}),
+        invoice("c3"),
+        pay("c3"),
+        change({"allowedSlots": 1}),
+        change({"allowedSlots": 2}),
+        change({"allowedSlots": 2}),
+        change({"internalId": "x"}),
+        change({"allowedSlots": 3}),
+        change({"allowedSlots": None}),
+        change({"minAmount": "2001"}),
+        change({"maxAmount": "999"}),
+        change({"minAmount": "2000", "maxAmount": "2000"}),
         {"do": "terms", "static": "s1"},
-        invoice("s1", "c4", "2000"),
-        change("s1", {"callbackUrl": None, "successMessage": "", "internalId": None}),
-        invoice("s1", "c5", "2000"),
-        pay("p5", "c5"),
-        pay("p4", "c4"),
+        invoice("c4", "2000"),
+        change({"callbackUrl": None, "successMessage": "", "internalId": None}),
+        invoice("c5", "2000"),
+        pay("c5"),
+        pay("c4"),
     ]
     ending = static("s1", expiresIn=2, allowedSlots=1)
     for offset in (-1, 0, 1):
         found[f"{offset:+} ms from the expiry of a Static Charge"] = [
             ending,
-            invoice("s1", "c1"),
+            invoice("c1"),
             to("expiry", "s1", offset),
             {"do": "terms", "static": "s1"},
-            invoice("s1", "c2"),
-            pay("p1", "c1"),
-            change("s1", {"allowedSlots": 5}),
-            change("s1", {}),
-            {**change("s1", {}), "by": "second"},
+            invoice("c2"),
+            pay("c1"),
+            change({"allowedSlots": 5}),
+            change({}),
+            {**change({}), "by": "second"},
             advance(5_000),
         ]
     found["the last seconds of a Static Charge"] = [
         ending,
-        *(one for n, left in enumerate((501, 500, 2)) for one in (to("expiry", "s1", -left), invoice("s1", f"c{n}"))),
+        *(one for n, left in enumerate((501, 500, 2)) for one in (to("expiry", "s1", -left), invoice(f"c{n}"))),
     ]
-    found["all slots used, then the expiry"] = [
-        ending,
-        invoice("s1", "c1"),
-        pay("p1", "c1"),
-        to("expiry", "s1"),
-        advance(DAY_MS),
-    ]
+    found["all slots used, then the expiry"] = [ending, invoice("c1"), pay("c1"), to("expiry", "s1"), advance(DAY_MS)]
     found["held while the last slot is used"] = [
         static("s1", allowedSlots=1),
-        invoice("s1", "c1"),
-        invoice("s1", "c2"),
-        pay("p1", "c1", outcome="hold"),
-        pay("p2", "c2", outcome="hold"),
+        invoice("c1"),
+        invoice("c2"),
+        pay("c1", outcome="hold"),
+        pay("c2", outcome="hold"),
         {"do": "settle", "payment": "p1"},
         {"do": "settle", "payment": "p2"},
         advance(300_000),
     ]
     found["fail after the invoice is cancelled"] = [
         static("s1", allowedSlots=1),
-        *(invoice("s1", f"c{n}") for n in (1, 2)),
-        pay("p2", "c2"),
+        *(invoice(f"c{n}") for n in (1, 2)),
+        pay("c2"),
         fail("c1"),
         to("expiry", "c1"),
         fail("c1"),
     ]
     found["held at the expiry of a Static Charge"] = [
         ending,
-        invoice("s1", "c1"),
-        pay("p1", "c1", outcome="hold"),
+        invoice("c1"),
+        pay("c1", outcome="hold"),
         to("expiry", "s1"),
     ]
     found["a Charge of a Static Charge fails"] = [
         static("s1", allowedSlots=1),
-        invoice("s1", "c1"),
+        invoice("c1"),
         fail("c1"),
-        invoice("s1", "c2"),
-        pay("p1", "c2"),
+        invoice("c2"),
+        pay("c2", label="p1"),
     ]
     found["two payments for the last slot"] = [
         static("s1", allowedSlots=1),
-        invoice("s1", "c1"),
-        invoice("s1", "c2"),
-        pay("p1", "c1", delay=1_000),
-        pay("p2", "c2", delay=1_000),
+        invoice("c1"),
+        invoice("c2"),
+        pay("c1", delay=1_000),
+        pay("c2", delay=1_000),
         advance(1_000),
     ]
     amounts: list[Any] = ["999", "1000", "1001", "1999", "2000", "2001", "0", "-1000", "1000.0", "1e3", "tip", "", None,
                         "01000", "+1000", " 1000", "1_000", "١٠٠٠"]  # fmt: skip
     found["amounts requested of a Static Charge"] = [
         static("s1"),
-        *(invoice("s1", f"c{n}", one) for n, one in enumerate(amounts)),
+        *(invoice(f"c{n}", one) for n, one in enumerate(amounts)),
     ]
     found["comments"] = [
         static("s1"),
-        *(invoice("s1", f"c{n}", comment=comment) for n, comment in enumerate(COMMENTS)),
-        invoice("s1", "c8", twice=True),
-        invoice("s1", "c9", extra=True),
+        *(invoice(f"c{n}", comment=comment) for n, comment in enumerate(COMMENTS)),
+        invoice("c8", twice=True),
+        invoice("c9", extra=True),
     ]
     found["addresses"] = [
         static("s1", identifier="ana@shop.example", description='"quoted" é\n'),
@@ -251,16 +233,16 @@ def static_scenarios() -> Scenarios:
         static("s2", identifier="ana@other.example"),
         static("s3", identifier="ben@shop.example"),
         {**static("s4", identifier="ben@shop.example"), "by": "second"},
-        invoice("s1", "c1"),
-        change("s1", {"description": "other"}),
+        invoice("c1"),
+        change({"description": "other"}),
         {"do": "terms", "static": "s1"},
-        invoice("s1", "c2"),
-        pay("p1", "c1"),
+        invoice("c2"),
+        pay("c1"),
         {"do": "verify", "charge": "c1"},
         {"do": "verify", "charge": "c1", "static": "s3"},
         static("s5", allowedSlots=1, identifier="eve@shop.example"),
-        invoice("s5", "c5"),
-        pay("p5", "c5"),
+        invoice("c5", of="s5"),
+        pay("c5"),
         {"do": "terms", "static": "s5", "address": True},
         {"do": "verify", "charge": "c2", "static": "s5"},
     ]

@@ -71,7 +71,7 @@ _RESTARTS: Scenarios = {
     "restart: a cursor stays valid": [
         *(charge(f"c{n}") for n in range(1, 4)),
         *(static(f"s{n}") for n in range(1, 4)),
-        *(invoice("s1", f"c{n}") for n in range(4, 7)),
+        *(invoice(f"c{n}") for n in range(4, 7)),
         {**_PAGE, "of": "charges"},
         {**_PAGE, "of": "charges", "query": {"limit": 2, "status": "pending"}},
         {**_PAGE, "of": "statics"},
@@ -82,13 +82,13 @@ _RESTARTS: Scenarios = {
         {**charge("c1"), "idempotency_key": "k1"},
         charge("c2"),
         static("s1", allowedSlots=2, expiresIn=600),
-        invoice("s1", "c3"),
-        invoice("s1", "c4"),
-        pay("p1", "c1"),
+        invoice("c3"),
+        invoice("c4"),
+        pay("c1"),
         _AGAIN,
         {**charge("c1"), "idempotency_key": "k1"},
-        pay("p2", "c3", outcome="hold"),
-        pay("p3", "c2", delay=60_000),
+        pay("c3", label="p2", outcome="hold"),
+        pay("c2", label="p3", delay=60_000),
         to("retry", "c1"),
         _AGAIN,
         {"do": "settle", "payment": "p2"},
@@ -107,7 +107,7 @@ _RESTARTS: Scenarios = {
     "restart: a lost attempt does not count": [
         receiver(always="timeout"),
         charge("c1"),
-        pay("p1", "c1"),
+        pay("c1"),
         _AGAIN,
         advance(20_000),
         to("retry", "c1"),
@@ -116,8 +116,8 @@ _RESTARTS: Scenarios = {
     ],
     "restart: a disabled Static Charge expires": [
         static("s1", allowedSlots=1, expiresIn=600),
-        invoice("s1", "c1"),
-        pay("p1", "c1"),
+        invoice("c1"),
+        pay("c1"),
         _AGAIN,
         to("expiry", "s1", -1),
         to("expiry", "s1"),
@@ -125,11 +125,11 @@ _RESTARTS: Scenarios = {
     "restart: 410, secrets and failures are kept": [
         receiver(answers=[410]),
         static("s1"),
-        *(invoice("s1", f"c{n}") for n in (1, 2)),
-        pay("p1", "c1"),
+        *(invoice(f"c{n}") for n in (1, 2)),
+        pay("c1"),
         {"do": "rotate"},
         _AGAIN,
-        pay("p2", "c2"),
+        pay("c2"),
         charge("c3"),
         fail("c3"),
         _AGAIN,
@@ -152,7 +152,7 @@ _OVERLAY_SCENARIOS: Mapping[str, Scenarios] = {
             *(static(f"u{n}", successMessage=value, identifier="-") for n, value in enumerate((None, "", "x"))),
             static("s"),
             *(
-                change("s", body)
+                change(body, of="s")
                 for body in (
                     {"colour": 1},
                     {"allowedSlots": 0},
@@ -161,7 +161,7 @@ _OVERLAY_SCENARIOS: Mapping[str, Scenarios] = {
                     {"internalId": None},
                 )
             ),
-        ],
+        ]
     },
     "lenient": {
         "lenient: numbers and digit strings": [
@@ -173,14 +173,14 @@ _OVERLAY_SCENARIOS: Mapping[str, Scenarios] = {
             ),
             *(static(f"t{n}", allowedSlots=one) for n, one in enumerate(("1", "2147483647", "2147483648", "01", "x"))),
             static("s", allowedSlots="1"),
-            change("s", {"allowedSlots": "2", "minAmount": 1500}),
-            change("s", {"allowedSlots": ""}),
-        ],
+            change({"allowedSlots": "2", "minAmount": 1500}, of="s"),
+            change({"allowedSlots": ""}, of="s"),
+        ]
     },
     "payable-at-expiry": {
         f"payable at expiry: {outcome} {offset:+} ms": [
             charge("c1", expiresIn=1),
-            pay("p1", "c1", delay=500 + offset, outcome=outcome),
+            pay("c1", delay=500 + offset, outcome=outcome),
             to("expiry", "c1", -1),
             to("expiry", "c1"),
             advance(1_000),
@@ -189,7 +189,7 @@ _OVERLAY_SCENARIOS: Mapping[str, Scenarios] = {
         for outcome in ("settle", "hold")
     },
     "no-retries": {
-        f"no retries: {reply}": [receiver(always=reply), charge("c1"), pay("p1", "c1"), advance(WEEK_MS)]
+        f"no retries: {reply}": [receiver(always=reply), charge("c1"), pay("c1"), advance(WEEK_MS)]
         for reply in (500, "timeout", 200, {"status": 503, "headers": {"Retry-After": "6"}})
     },
     "callback-envelope": {
@@ -199,52 +199,52 @@ _OVERLAY_SCENARIOS: Mapping[str, Scenarios] = {
             charge("c2"),
             charge("c3"),
             static("s1", allowedSlots=1),
-            invoice("s1", "c4"),
-            pay("p1", "c1"),
+            invoice("c4"),
+            pay("c1"),
             fail("c2"),
-            pay("p4", "c4"),
+            pay("c4"),
             to("expiry", "c3"),
             advance(WEEK_MS),
-        ],
+        ]
     },
     "reserve-on-issue": {
         "reserve on issue": [
             static("s1", allowedSlots=2),
-            *(invoice("s1", f"c{n}") for n in (1, 2, 3)),
-            pay("p1", "c1"),
-            invoice("s1", "c4"),
+            *(invoice(f"c{n}") for n in (1, 2, 3)),
+            pay("c1"),
+            invoice("c4"),
             to("expiry", "c2", -1),
-            invoice("s1", "c5"),
+            invoice("c5"),
             to("expiry", "c2"),
-            invoice("s1", "c6"),
+            invoice("c6"),
             fail("c6"),
-            invoice("s1", "c7"),
-            pay("p7", "c7"),
-            invoice("s1", "c8"),
+            invoice("c7"),
+            pay("c7"),
+            invoice("c8"),
         ],
         "reserve on issue: a cancelled invoice reserves nothing": [
             static("s1", allowedSlots=2),
-            *(invoice("s1", f"c{n}") for n in (1, 2)),
-            change("s1", {"allowedSlots": 1}),
-            pay("p1", "c1"),
-            change("s1", {"allowedSlots": 2}),
-            invoice("s1", "c3"),
-            pay("p2", "c2"),
-            pay("p3", "c3"),
+            *(invoice(f"c{n}") for n in (1, 2)),
+            change({"allowedSlots": 1}),
+            pay("c1"),
+            change({"allowedSlots": 2}),
+            invoice("c3"),
+            pay("c2"),
+            pay("c3"),
         ],
     },
     "count-on-settle": {
         "count on settle": [
             static("s1", allowedSlots=1),
-            *(invoice("s1", f"c{n}") for n in (1, 2, 3)),
-            pay("p1", "c1"),
-            invoice("s1", "c4"),
-            pay("p2", "c2"),
-            change("s1", {"description": "sold out"}),
-            change("s1", {"allowedSlots": 1}),
-            change("s1", {"allowedSlots": 3}),
-            pay("p3", "c3"),
+            *(invoice(f"c{n}") for n in (1, 2, 3)),
+            pay("c1"),
+            invoice("c4"),
+            pay("c2"),
+            change({"description": "sold out"}),
+            change({"allowedSlots": 1}),
+            change({"allowedSlots": 3}),
+            pay("c3"),
             {"do": "terms", "static": "s1"},
-        ],
+        ]
     },
 }

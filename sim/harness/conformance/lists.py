@@ -14,7 +14,7 @@ def list_scenarios() -> Scenarios:
     for n, (amount, internal_id) in enumerate(zip(AMOUNTS[:6], ("a", "a", "b", None, "", "b"), strict=True), 1):
         created += [charge(f"c{n}", amount=amount, internalId=internal_id), advance(700)]
     created += [charge("c9", internalId="B"), charge("c10", internalId="a+b c&é"), advance(1)]
-    created += [static("s1", internalId="a"), static("s2"), invoice("s1", "c7"), invoice("s1", "c8"), pay("p1", "c7")]
+    created += [static("s1", internalId="a"), static("s2"), invoice("c7"), invoice("c8"), pay("c7", label="p1")]
     reads: list[Step] = []
     for query in (
         {}, {"limit": 1}, {"limit": 2}, {"limit": 8}, {"limit": 7}, {"limit": 1000}, {"internalId": "a"},
@@ -38,9 +38,9 @@ def list_scenarios() -> Scenarios:
         static("s1"),
         {**static("s2"), **by_second},
         *(Step({"do": "get", "what": what, "by": by}) for what in ("c1", "c2", "s1", "s2") for by in ("own", "second")),
-        {**change("s1", {"description": "mine"}), **by_second},
-        change("s2", {"description": "mine"}),
-        pay("p1", "c2"),
+        {**change({"description": "mine"}), **by_second},
+        change({"description": "mine"}, of="s2"),
+        pay("c2", label="p1"),
         {"do": "wallet"},
         {"do": "wallet", **by_second},
         {"do": "list", "of": "charges", "query": {}},

@@ -29,9 +29,9 @@ def _without_omitted(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value != "-"}
 
 
-def pay(label: str, charge_label: str, **options: Any) -> Step:
-    """Pay a Charge."""
-    return cast("Step", {"do": "pay", "as": label, "charge": charge_label, **options})
+def pay(charge_label: str, *, label: str = "", **options: Any) -> Step:
+    """Pay a Charge. The label of the payment of c1 is p1 unless another is given."""
+    return cast("Step", {"do": "pay", "as": label or f"p{charge_label[1:]}", "charge": charge_label, **options})
 
 
 def advance(by_ms: int) -> Step:
@@ -49,15 +49,15 @@ def receiver(**script: Any) -> Step:
     return cast("Step", {"do": "receiver", "host": "r1.inbox", **script})
 
 
-def invoice(static_label: str, label: str, amount: Any = "1000", **options: Any) -> Step:
+def invoice(label: str, amount: Any = "1000", *, of: str = "s1", **options: Any) -> Step:
     """Request an invoice of a Static Charge."""
-    step = {"do": "invoice", "static": static_label, "as": label, **options}
+    step = {"do": "invoice", "static": of, "as": label, **options}
     return cast("Step", step if amount is None else {**step, "amount": amount})
 
 
-def change(static_label: str, body: dict[str, Any]) -> Step:
+def change(body: dict[str, Any], of: str = "s1") -> Step:
     """Change a Static Charge."""
-    return {"do": "patch", "static": static_label, "body": body}
+    return {"do": "patch", "static": of, "body": body}
 
 
 def fail(label: str) -> Step:

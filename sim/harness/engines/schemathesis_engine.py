@@ -42,7 +42,11 @@ class SchemathesisTarget:
     def __init__(self, target: Target, overlays: Sequence[str]) -> None:
         self._target = target
         self.overlays = tuple(overlays)
-        self.key, self._second_api_key = target.keys[PROJECT], target.keys[SECOND_PROJECT]
+        self.key, second_api_key = target.keys[PROJECT], target.keys[SECOND_PROJECT]
+        interpretation, controlled = Interpretation.of(self.overlays), target.controlled
+        self._new_invariants = partial(
+            Invariants, self._read, interpretation, self.key, second_api_key, controlled=controlled
+        )
         self.reached: dict[CoverageItem, None] = {}
         self.cases = 0
         self.unchecked: dict[str, None] = {}
@@ -50,7 +54,7 @@ class SchemathesisTarget:
         if not target.controlled:
             self.unchecked["payments and time: Schemathesis only uses the control plane of a Leyden"] = None
             self.unchecked["callbacks: Schemathesis sees responses only"] = None
-        if self._second_api_key == NO_KEY:
+        if second_api_key == NO_KEY:
             self.unchecked["isolation of projects: give --second-api-key"] = None
 
     def begin(self) -> None:
@@ -94,11 +98,6 @@ class SchemathesisTarget:
             self.invariants.check(operation, sent, Response(response.status_code, headers, response.content))
         except ContractViolation as error:
             raise Failure(operation=case.operation.label, title=error.check, message=str(error)) from error
-
-    def _new_invariants(self) -> Invariants:
-        interpretation = Interpretation.of(self.overlays)
-        controlled = self._target.controlled
-        return Invariants(self._read, interpretation, self.key, self._second_api_key, controlled=controlled)
 
     def _read(self, path: str, key: str) -> Response:
         return self._target.send("GET", path, [("apikey", key)], b"")

@@ -113,12 +113,8 @@ def receiver(session: Session, step: Step) -> None:
     receivers[host] = Receiver(list(step.get("answers", [])), step.get("always", 200))
     if earlier is not None:
         receivers[host].received = earlier.received
-    _script(session, host)
-
-
-def _script(session: Session, host: str) -> None:
-    receiver = session.model.outbox.receivers[host]
-    session.control_ok("PUT", f"/inboxes/{host}/script", {"answers": receiver.answers, "always": receiver.always})
+    script = {"answers": receivers[host].answers, "always": receivers[host].always}
+    session.control_ok("PUT", f"/inboxes/{host}/script", script)
 
 
 def fault(session: Session, step: Step) -> None:

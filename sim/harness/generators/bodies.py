@@ -23,6 +23,7 @@ INVALID_AMOUNTS: tuple[Any, ...] = (
     "1,000", "0x3e8", "١٠٠٠", "1000\n", "１０００", "9007199254740993", "1" + "0" * 30, 1000, 1000.5, True, None,
     [], {}, ["1000"],
 )  # fmt: skip
+INVALID_QUERY_AMOUNTS = ("0", "1e3", "tip", "-1000", "1000.0", "", "01000", "+1000")
 TEXTS = ("", "tea", "Flat white, table 7", "é", "☕️ für zwei", 'a\nb\t"c\\', "<b>&amp;</b>", " spaces ", "\u0000", "0",
          "cafe\u0301 \ufb01n")  # fmt: skip
 EDGE_TEXTS = {

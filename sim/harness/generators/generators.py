@@ -33,10 +33,8 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "restarts": ("restart", "receiver", "short_charge", "hold", "resolve", "create_slots",
                  "invoice", "pay_child", "idempotent", "repeat_idempotent"),
 }  # fmt: skip
-_CONTROLLED = frozenset(
-    {"pay", "advance_to", "advance", "pay_unusually", "hold", "resolve", "fail", "receiver", "fault", "rate_limit",
-     "rotate_secret", "replay", "restart", "pay_child", "hold_child", "rotate_key"}
-)  # fmt: skip
+# The generators that need a control plane.
+_CONTROLLED = public_functions(payments, world).keys() - {"odd_request"}
 
 
 def random_run_config(

@@ -145,18 +145,7 @@ def invoice(choices: Choices, model: Model, config: RunConfig) -> Step | None:
         return None
     amounts = [str(static.min_msat), str(static.max_msat)]
     if one_in(choices, 4):
-        amounts = [
-            str(static.min_msat - 1),
-            str(static.max_msat + 1),
-            "0",
-            "1e3",
-            "tip",
-            "-1000",
-            "1000.0",
-            "",
-            "01000",
-            "+1000",
-        ]
+        amounts = [str(static.min_msat - 1), str(static.max_msat + 1), *bodies.INVALID_QUERY_AMOUNTS]
     step: Step = {"do": "invoice", "static": static.label, "as": config.label("c"), "amount": pick(choices, amounts)}
     match choices.below(12):
         case 9:

@@ -24,10 +24,7 @@ def advance(choices: Choices, model: Model, config: RunConfig) -> Step | None:
 
 def advance_to(choices: Choices, model: Model, config: RunConfig) -> Step | None:
     """Advance the clock to about an expiry or a retry."""
-    ahead = [("expiry", one.label) for one in model.ledger.charges.values() if one.expires_at > model.now]
-    ahead += [
-        ("expiry", one.label) for one in model.ledger.static_charges.values() if (one.expires_at or 0) > model.now
-    ]
+    ahead = [("expiry", one.label) for one in model.ledger.resources if (one.expires_at or 0) > model.now]
     ahead += [("retry", one.charge.label) for one in model.outbox.deliveries if one.due_at is not None]
     if not ahead:
         return None

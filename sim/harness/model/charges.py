@@ -15,6 +15,12 @@ from leyden.harness.model.timeline import EXPIRY, SETTLEMENT, Timeline
 CoverageItem = tuple[str, ...]
 
 
+def row_name(item: CoverageItem) -> str:
+    """A row of a lifecycle table in words."""
+    _, resource, state, trigger, when, then = item
+    return f"{resource}: {state}, {trigger}{f' ({when})' if when else ''} -> {then}"
+
+
 class ModelLedger:
     """All Charges, Static Charges, payments and balances."""
 
@@ -48,12 +54,14 @@ class ModelLedger:
     def open(self, charge: Charge) -> None:
         """A new Charge: pending, with an invoice."""
         self.charges[charge.label] = charge
+        self._changed(charge)
         self._row("Charge", "(creation)", "created", "", "pending")
         self._timeline.schedule(charge.expires_at, EXPIRY, lambda: self._expire(charge))
 
     def open_static(self, static: StaticCharge) -> None:
         """A new Static Charge: active, with an LNURL."""
         self.static_charges[static.label] = static
+        self._changed(static)
         self._row("StaticCharge", "(creation)", "created", "", "active")
         if static.expires_at is not None:
             self._timeline.schedule(static.expires_at, EXPIRY, lambda: self._expire_static(static))

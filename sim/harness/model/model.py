@@ -136,7 +136,6 @@ class Model:
             expires_at=created_at + 1_000 * (number_or_none(body.get("expiresIn")) or DEFAULT_EXPIRY_S),
         )
         self.ledger.open(charge)
-        self._mark_changed(charge)
         return ExpectedResponse(200, rule="paths", record=charge)
 
     # Static Charges
@@ -165,7 +164,6 @@ class Model:
             expires_at=None if seconds is None else self.now + 1_000 * seconds,
         )
         self.ledger.open_static(static)
-        self._mark_changed(static)
         return ExpectedResponse(200, rule="paths", record=static)
 
     def named(self, user: str) -> StaticCharge | None:
@@ -230,7 +228,6 @@ class Model:
         )
         static.children.append(charge)
         self.ledger.open(charge)
-        self._mark_changed(charge)
         return charge
 
     # Payments, faults, time

@@ -7,13 +7,14 @@ deliveries, the replies of receivers, the faults, and some policies.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from leyden.harness.constants import OVERLAYS
 from leyden.harness.model.callbacks import FAILURE_REPLIES
-from leyden.harness.model.charges import CoverageItem
+from leyden.harness.model.charges import CoverageItem, row_name
 from leyden.harness.model.faults import FAULTS
 from leyden.server.docs.tables import markdown
 from leyden.server.html import tag
@@ -35,47 +36,37 @@ OUT_OF_REACH: Mapping[CoverageItem, str] = {
     ),
 }
 _NOT_REACHED, _OUT_OF_REACH = "not reached", "out of reach"
+_POLICIES = (
+    ("idempotency", "replayed"),
+    ("keys", "rotated"),
+    ("replay", "sent again"),
+    ("replay", "in flight"),
+    ("restart", "resumed"),
+    *(("isolation", one) for one in ("getChargeDetails", "getStaticChargeDetails")),
+    *(("lists", one) for one in ("listCharges", "listStaticCharges", "listStaticChargeCharges")),
+)
 _FAILURES = {"500": "a defect of the service", "507": "a disk that refuses to write"}
 
 
 def declared() -> list[CoverageItem]:
     """All coverage items, in the order of the specification."""
     contract = packaged_contract("charges")
-    items: dict[CoverageItem, None] = {}
-    for variant in (contract, *(packaged_contract("charges", (overlay,)) for overlay in OVERLAYS)):
-        for resource, table in variant.lifecycles.items():
-            for row in table.rows:
-                items["row", resource, row.source, row.trigger, row.when or "", row.to or row.refuse or ""] = None
-    for operation in contract.operations.values():
-        for status in operation.responses:
-            items["response", operation.operation_id, str(status)] = None
-    events = dict.fromkeys(
-        event
-        for one in contract.operations.values()
-        for rule in one.callbacks
-        for event in rule.delivery.events.values()
-    )
-    for event in events:
-        for result in ("delivered", "exhausted", "stopped"):
-            items["delivery", event, result] = None
-    for status in (200, 204, 299, 300, 302, 400, 404, 410, 429, 500, 503):
-        items["receiver", str(status)] = None
-    for observed, _ in FAILURE_REPLIES.values():
-        items["receiver", str(observed)] = None
-    items["receiver", "retry-after longer"] = items["receiver", "retry-after shorter"] = None
-    for kind in FAULTS:
-        items["fault", kind] = None
-    for item in (
-        ("idempotency", "replayed"),
-        ("keys", "rotated"),
-        ("replay", "sent again"),
-        ("replay", "in flight"),
-        ("restart", "resumed"),
-        *(("isolation", one) for one in ("getChargeDetails", "getStaticChargeDetails")),
-        *(("lists", one) for one in ("listCharges", "listStaticCharges", "listStaticChargeCharges")),
-    ):
-        items["policy", *item] = None
-    return list(items)
+    operations = contract.operations.values()
+    items: list[CoverageItem] = [
+        ("row", resource, row.source, row.trigger, row.when or "", row.to or row.refuse or "")
+        for variant in (contract, *(packaged_contract("charges", (overlay,)) for overlay in OVERLAYS))
+        for resource, table in variant.lifecycles.items()
+        for row in table.rows
+    ]
+    items += [("response", one.operation_id, str(status)) for one in operations for status in one.responses]
+    rules = [rule.delivery for one in operations for rule in one.callbacks]
+    for event in dict.fromkeys(event for rule in rules for event in rule.events.values()):
+        items += [("delivery", event, result) for result in ("delivered", "exhausted", "stopped")]
+    replies = (200, 204, 299, 300, 302, 400, 404, 410, 429, 500, 503, *(reply for reply, _ in FAILURE_REPLIES.values()))
+    items += [("receiver", str(reply)) for reply in (*replies, "retry-after longer", "retry-after shorter")]
+    items += [("fault", kind) for kind in FAULTS]
+    items += [("policy", *policy) for policy in _POLICIES]
+    return list(dict.fromkeys(items))
 
 
 def out_of_reach(item: CoverageItem) -> str:
@@ -90,16 +81,16 @@ class Coverage:
     """The first case of each engine that reached an item; the numbers of runs and steps; what was not checked."""
 
     reached: dict[CoverageItem, dict[str, str]] = field(default_factory=dict)
-    runs: dict[str, int] = field(default_factory=dict)
-    steps: dict[str, int] = field(default_factory=dict)
+    runs: Counter[str] = field(default_factory=Counter)
+    steps: Counter[str] = field(default_factory=Counter)
     unchecked: dict[str, None] = field(default_factory=dict)
 
     def add(
         self, engine: str, case: str, observed: Iterable[CoverageItem], *, done: int = 0, unchecked: Iterable[str] = ()
     ) -> None:
         """Add what one run of an engine reached."""
-        self.runs[engine] = self.runs.get(engine, 0) + 1
-        self.steps[engine] = self.steps.get(engine, 0) + done
+        self.runs[engine] += 1
+        self.steps[engine] += done
         for item in observed:
             self.reached.setdefault(item, {}).setdefault(engine, case)
         self.unchecked.update(dict.fromkeys(unchecked))
@@ -109,23 +100,13 @@ class Coverage:
         for item, engines in other.reached.items():
             for engine, case in engines.items():
                 self.reached.setdefault(item, {}).setdefault(engine, case)
-        for own, others in ((self.runs, other.runs), (self.steps, other.steps)):
-            for engine, count in others.items():
-                own[engine] = own.get(engine, 0) + count
+        self.runs += other.runs
+        self.steps += other.steps
         self.unchecked.update(other.unchecked)
-
-    @property
-    def engines(self) -> list[str]:
-        """The engines that ran."""
-        return list(self.runs)
 
     def missing(self) -> list[CoverageItem]:
         """The declared items that can be reached and were not."""
         return [item for item in declared() if item not in self.reached and not out_of_reach(item)]
-
-    def unexpected(self) -> list[CoverageItem]:
-        """Items of `OUT_OF_REACH` that were reached."""
-        return [item for item in declared() if item in self.reached and out_of_reach(item)]
 
     def counted(self) -> tuple[int, int]:
         """The number of items that were reached, and of those that can be reached."""
@@ -140,7 +121,7 @@ class Coverage:
         return {
             "reached": reached,
             "declared": within,
-            "engines": {name: {"runs": self.runs[name], "steps": self.steps[name]} for name in self.engines},
+            "engines": {name: {"runs": self.runs[name], "steps": self.steps[name]} for name in self.runs},
             "notChecked": list(self.unchecked),
             "items": [
                 {
@@ -166,7 +147,7 @@ class Coverage:
                     reason = out_of_reach(item)
                     absent = f"{_OUT_OF_REACH}: {reason}" if reason else _NOT_REACHED
                     cases = self.reached.get(item, {})
-                    rows.append((item_name(item), *(cases.get(engine, absent) for engine in self.engines)))
+                    rows.append((item_name(item), *(cases.get(engine, absent) for engine in self.runs)))
             yield title, rows
 
     def summary(self) -> str:
@@ -176,18 +157,18 @@ class Coverage:
             items = [item for item in declared() if item[0] == kind]
             hidden = {out_of_reach(item): None for item in items if out_of_reach(item)}
             within = [item for item in items if not out_of_reach(item)]
-            reached = [str(sum(engine in self.reached.get(item, {}) for item in within)) for engine in self.engines]
+            reached = [str(sum(engine in self.reached.get(item, {}) for item in within)) for engine in self.runs]
             rows.append((title, str(len(within)), *reached, "; ".join(hidden)))
-        return markdown(("Declared items", "number", *self.engines, "out of reach because"), rows)
+        return markdown(("Declared items", "number", *self.runs, "out of reach because"), rows)
 
     def text(self) -> str:
         """The coverage as text for a terminal."""
         reached, within = self.counted()
         lines = [f"{reached} of {within} coverage items reached"]
-        lines += [f"  {name}: {self.runs[name]} runs, {self.steps[name]} steps" for name in self.engines]
+        lines += [f"  {name}: {self.runs[name]} runs, {self.steps[name]} steps" for name in self.runs]
         lines += [f"  not checked: {what}" for what in self.unchecked]
         for title, rows in self._tables():
-            lines += ["", title, "", markdown(("what", *self.engines), rows)]
+            lines += ["", title, "", markdown(("what", *self.runs), rows)]
         return "\n".join(lines) + "\n"
 
     def html(self) -> str:
@@ -203,7 +184,7 @@ class Coverage:
             tag("h1", f"{reached} of {within} coverage items reached"),
         ]
         for title, rows in self._tables():
-            head = tag("tr", *(tag("th", name, scope="col") for name in ("what", *self.engines)))
+            head = tag("tr", *(tag("th", name, scope="col") for name in ("what", *self.runs)))
             body = [
                 tag("tr", tag("th", name, scope="row"), *(tag("td", text, class_=_class(text)) for text in texts))
                 for name, *texts in rows
@@ -214,10 +195,7 @@ class Coverage:
 
 def item_name(item: CoverageItem) -> str:
     """A coverage item in words, without its kind."""
-    if item[0] == "row":
-        _, resource, state, trigger, when, then = item
-        return f"{resource}: {state}, {trigger}{f' ({when})' if when else ''} -> {then}"
-    return " ".join(item[1:])
+    return row_name(item) if item[0] == "row" else " ".join(item[1:])
 
 
 def _class(text: str) -> str | None:

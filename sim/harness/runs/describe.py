@@ -9,6 +9,23 @@ from leyden.harness.checks.violations import CHECKS, one_line
 from leyden.harness.steps import Step
 from leyden.server.contract.load import default_spec
 
+_SENTENCES = {
+    "create_charge": "create the Charge {as}{who}: {body}",
+    "create_static": "create the Static Charge {as}{who}: {body}",
+    "patch": "change {static}{who}: {body}",
+    "get": "read {what}{who}",
+    "wallet": "read the balance{who}",
+    "verify": "verify by LNURL whether {charge} was paid",
+    "settle": "settle the held payment {payment}",
+    "cancel": "cancel the held payment {payment}",
+    "fail": "let the invoice of {charge} fail at the node",
+    "spare_key": "create a second API key, use it, and rotate it",
+    "rotate": "rotate the webhook secret",
+    "replay": "replay the delivery about {charge}",
+    "restart": "stop the service and start it on its data",
+    "odd": "send an odd request: {operation}, {kind}",
+}
+
 
 def describe_step(step: Step) -> str:
     """What a step does, in one sentence."""
@@ -17,36 +34,20 @@ def describe_step(step: Step) -> str:
     if "idempotency_key" in step:
         who += f", with the Idempotency-Key {one_line(step['idempotency_key'], 40)}"
     match step["do"]:
-        case "create_charge":
-            return f"create the Charge {label}{who}: {one_line(step['body'], 200)}"
-        case "create_static":
-            return f"create the Static Charge {label}{who}: {one_line(step['body'], 200)}"
-        case "patch":
-            return f"change {step['static']}{who}: {one_line(step['body'], 200)}"
-        case "get":
-            return f"read {step['what']}{who}"
         case "list":
             of = f"the Charges of {step.get('static')}" if step["of"] == "children" else f"all {step['of']}"
             return f"list {of}{who}{', ' + one_line(step['query']) if step.get('query') else ''}"
-        case "wallet":
-            return f"read the balance{who}"
         case "terms":
             return f"read the LNURL of {step['static']}{' by its Lightning address' if step.get('address') else ''}"
         case "invoice":
             comment = f" with a comment of {len(step['comment'])} characters" if step.get("comment") else ""
             return f"request an invoice of {step['static']} for {step.get('amount', 'no amount')}{comment}: {label}"
-        case "verify":
-            return f"verify by LNURL whether {step['charge']} was paid"
         case "pay":
             outcome = step.get("outcome", "settle")
             result = {"settle": "", "hold": ", held by the receiver", "fail": ", without a route"}
             amount = f" with {step['amount']} msat" if "amount" in step else ""
             delay = f", arriving after {step['delay']} ms" if step.get("delay") else ""
             return f"pay {step['charge']}{amount}{result.get(outcome, f', {outcome}')}{delay}: {label}"
-        case "settle" | "cancel":
-            return f"{step['do']} the held payment {step['payment']}"
-        case "fail":
-            return f"let the invoice of {step['charge']} fail at the node"
         case "advance" if "to" in step:
             offset = step.get("offset", 0)
             when = "to" if not offset else f"to {abs(offset)} ms {'before' if offset < 0 else 'after'}"
@@ -60,17 +61,8 @@ def describe_step(step: Step) -> str:
         case "fault":
             rest = ", ".join(f"{name} {value}" for name, value in step.items() if name not in {"do", "kind"})
             return f"inject the fault {step['kind']}{f' ({rest})' if rest else ''}"
-        case "spare_key":
-            return "create a second API key, use it, and rotate it"
-        case "rotate":
-            return "rotate the webhook secret"
-        case "replay":
-            return f"replay the delivery about {step['charge']}"
-        case "restart":
-            return "stop the service and start it on its data"
-        case "odd":
-            return f"send an odd request: {step['operation']}, {step['kind']}"
-    return one_line(dict(step))
+    words = {**step, "who": who, "body": one_line(step.get("body"), 200)}
+    return _SENTENCES[step["do"]].format_map(words) if step["do"] in _SENTENCES else one_line(dict(step))
 
 
 def describe_violation(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from traceback import walk_tb
 
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.constants import NO_KEY
@@ -56,11 +57,7 @@ class Run(Session):
     @staticmethod
     def _is_from_service(error: BaseException) -> bool:
         """Whether the service in process raised an exception, and not the harness itself."""
-        trace = error.__traceback__
-        files = []
-        while trace is not None:
-            files.append(Path(trace.tb_frame.f_code.co_filename))
-            trace = trace.tb_next
+        files = [Path(frame.f_code.co_filename) for frame, _ in walk_tb(error.__traceback__)]
         return _HARNESS not in files[-1].parents and _HARNESS / "targets" in [file.parent for file in files]
 
     def catch_up(self) -> None:

@@ -27,7 +27,8 @@ def check_everything(session: Session) -> None:
         for host in session.model.outbox.receivers:
             check_received_requests(session, host)
         _check_deliveries(session)
-        _check_clock(session)
+        now = session.control_ok("GET", "/clock")["now"]
+        checks.same(iso(session.model.now), now, "lifecycle", "clock-range", "clock")
     for project in session.projects:
         for operation, path, resources in (
             ("listCharges", "/v0/charges", session.charges_of(project)),
@@ -91,11 +92,6 @@ def _check_deliveries(session: Session) -> None:
     for name, receiver in outbox.receivers.items():
         where = f"number of callbacks to {name}"
         checks.same(len(receiver.received), inboxes.get(name, 0), "callback_contract", _DELIVERY, where)
-
-
-def _check_clock(session: Session) -> None:
-    observed = session.control_ok("GET", "/clock")["now"]
-    checks.same(iso(session.model.now), observed, "lifecycle", "clock-range", "clock")
 
 
 def check_wallet(session: Session, project: str) -> None:

@@ -11,7 +11,7 @@ import orjson
 from leyden.harness.checks import responses as checks
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.callbacks import host_of
-from leyden.harness.model.charges import CoverageItem
+from leyden.harness.model.charges import CoverageItem, row_name
 from leyden.harness.model.model import ExpectedResponse, Model
 from leyden.harness.model.records import Charge, Delivery, Payment, StaticCharge
 from leyden.harness.model.requests import OPERATIONS
@@ -272,7 +272,4 @@ def _last_row(model: Model, resource: Charge | StaticCharge) -> str:
     """The last row of the lifecycle table that the model applied to a resource of this type."""
     name = "Charge" if isinstance(resource, Charge) else "StaticCharge"
     rows = [item for item in model.ledger.reached if item[0] == "row" and item[1] == name]
-    if not rows:
-        return f"the lifecycle table of {name}"
-    _, _, state, trigger, when, then = rows[-1]
-    return f"{name}: {state}, {trigger}{f' ({when})' if when else ''} -> {then}"
+    return row_name(rows[-1]) if rows else f"the lifecycle table of {name}"

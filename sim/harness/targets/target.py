@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import orjson
@@ -88,7 +87,7 @@ class InProcess:
     def __init__(self, spec: str | Path | Contract | None = None) -> None:
         self._spec = spec
         self._sandbox: Sandbox | None = None
-        self._folder: Path | None = None
+        self._folder: TemporaryDirectory[str] | None = None
         self._overlays: tuple[str, ...] = ()
 
     @property
@@ -101,10 +100,10 @@ class InProcess:
         """Create a new sandbox, in memory or, with `disk`, in a temporary directory."""
         self.end()
         logging.getLogger("leyden").disabled = True  # the harness reports a defect itself
-        self._folder = Path(tempfile.mkdtemp(prefix="leyden-harness-")) if disk else None
+        self._folder = TemporaryDirectory(prefix="leyden-harness-", ignore_cleanup_errors=True) if disk else None
         self._overlays = tuple(overlays)
         self._sandbox = Sandbox(
-            seed, start_ms, data=None if self._folder is None else self._folder / "data",
+            seed, start_ms, data=None if self._folder is None else Path(self._folder.name, "data"),
             spec=self._spec, overlays=self._overlays, api_key=API_KEY,
         )  # fmt: skip
         with self._sandbox.world.exclusive():
@@ -124,7 +123,7 @@ class InProcess:
         assert self._folder is not None, "a restart needs a run with disk=True"
         self.sandbox.close()
         self._sandbox = Sandbox(
-            data=self._folder / "data", spec=self._spec, overlays=self._overlays, api_key=API_KEY
+            data=Path(self._folder.name, "data"), spec=self._spec, overlays=self._overlays, api_key=API_KEY
         )  # fmt: skip
         world = self._sandbox.world
         for name, script in scripts.items():
@@ -143,6 +142,6 @@ class InProcess:
             self._sandbox.close()
             self._sandbox = None
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.cleanup()
             self._folder = None
         logging.getLogger("leyden").disabled = False
