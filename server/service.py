@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
+from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.charges.charges import ChargeService
 from leyden.server.charges.lnurl_pay import LnurlPayService
@@ -46,7 +47,7 @@ class Service:
         transaction: Callable[[], AbstractContextManager[Any]] | None = None,
         wait_durable: Callable[[], Awaitable[None]] | None = None,
         rate_limit: Callable[[str], Problem | None] | None = None,
-        defer_until: Callable[[Mapping[str, Any], int], int | None] | None = None,
+        defer_until: Callable[[DeliveryRow, int], int | None] | None = None,
         user_taken: Callable[[str], bool] | None = None,
         report_ignored: Callable[[Operation, IgnoredField], None] | None = None,
         mock_unbound: bool = False,

@@ -1,24 +1,115 @@
-"""Stores a callback request as a field of a row."""
+"""The rows of the receivers and of their inboxes, and a callback request as a field of a row."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from leyden.server.ports import CallbackRequest
 
 
-def packed(post: CallbackRequest) -> dict[str, Any]:
-    """The request as JSON values; each byte of the body is the character of that number (Latin-1)."""
-    fields = {name: getattr(post, name) for name in post.__slots__}
-    copied_by = None if post.copied_by is None else list(post.copied_by)
-    return {**fields, "headers": dict(post.headers), "body": post.body.decode("latin-1"), "copied_by": copied_by}
+class RequestRow(TypedDict):
+    """A `CallbackRequest` as JSON values; each byte of the body is the character of that number (Latin-1)."""
+
+    delivery_id: str
+    attempt: int
+    url: str
+    headers: dict[str, str]
+    body: str
+    connect_timeout_ms: int
+    timeout_ms: int
+    send_duration_ms: int
+    copied_by: list[Any] | None
 
 
-def unpacked(row: Mapping[str, Any]) -> CallbackRequest:
+class ReplyRow(TypedDict):
+    """A `Reply` as JSON values. `error` is the error of the response, `word` the word that asked for it; `commits` says
+    whether the receiver acts on the callback."""
+
+    status: int
+    headers: dict[str, str]
+    body: str
+    delay_ms: int
+    error: str | None
+    word: str | None
+    size: int | None
+    commits: bool
+
+
+class ReplyRuleRow(TypedDict):
+    """A rule of `Receiver.when`: the reply, what it matches (None: all), and the `count` left (None: always)."""
+
+    reply: ReplyRow
+    event: str | None
+    charge: str | None
+    attempt: int | None
+    count: int | None
+
+
+class ReceiverRow(TypedDict):
+    """Table `receivers`: `script` are the next replies, `default` the one after them, `objections` counts the callbacks
+    that failed verification."""
+
+    id: str
+    script: list[ReplyRow]
+    rules: list[ReplyRuleRow]
+    default: ReplyRow
+    secret: str | None
+    received: int
+    objections: int
+
+
+class LateReplyRow(TypedDict):
+    """Table `late_answers`: a response that a receiver delays."""
+
+    id: str
+    receiver: str
+    post: RequestRow
+    reply: ReplyRow
+
+
+class ReceivedFields(TypedDict):
+    """A callback as it reached a receiver: the fields of `leyden.callbacks.inboxes.Received`."""
+
+    at: int
+    url: str
+    path: str
+    headers: dict[str, str]
+    body: str
+    attempt: int
+    answer: int | str
+    repeated: bool
+    commits: bool
+    verdict: list[str]
+
+
+class PostRow(ReceivedFields):
+    """Table `received`, `id` is `<receiver>#<number>`. `acknowledged`: whether the sender got a 2xx response."""
+
+    id: str
+    webhook_id: str
+    acknowledged: bool
+
+
+def packed(post: CallbackRequest) -> RequestRow:
+    """The request as a row."""
+    return {
+        "delivery_id": post.delivery_id,
+        "attempt": post.attempt,
+        "url": post.url,
+        "headers": dict(post.headers),
+        "body": post.body.decode("latin-1"),
+        "connect_timeout_ms": post.connect_timeout_ms,
+        "timeout_ms": post.timeout_ms,
+        "send_duration_ms": post.send_duration_ms,
+        "copied_by": None if post.copied_by is None else list(post.copied_by),
+    }
+
+
+def unpacked(row: RequestRow) -> CallbackRequest:
     """The request that `packed` wrote."""
     copied_by = None if row["copied_by"] is None else tuple(row["copied_by"])
-    return CallbackRequest(**{**row, "body": row["body"].encode("latin-1"), "copied_by": copied_by})
+    fields: dict[str, Any] = {**row, "body": row["body"].encode("latin-1"), "copied_by": copied_by}
+    return CallbackRequest(**fields)
 
 
 def request_id(post: CallbackRequest) -> str:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, NotRequired, TypedDict
 
 from leyden.callbacks.mutations import CONTENT_KINDS
+from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.timestamps import parse_duration, to_iso
 
 HOLDING_KINDS = ("delay", "reorder", "burst")  # the attempt starts later
@@ -115,7 +116,7 @@ def is_spent(fault: FaultRow) -> bool:
     return fault["count"] is not None and fault["hits"] >= fault["count"]
 
 
-def fits(fault: FaultRow, delivery: Mapping[str, Any], number: int) -> bool:
+def fits(fault: FaultRow, delivery: DeliveryRow, number: int) -> bool:
     """Whether the fault matches attempt `number` of this delivery row."""
     return (
         fault["operation"] in (None, delivery["rule"])

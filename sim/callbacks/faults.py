@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, TypedDict, cast
 
-from leyden.callbacks.callback_rows import packed, request_id, unpacked
+from leyden.callbacks.callback_rows import RequestRow, packed, request_id, unpacked
 from leyden.callbacks.fault_kinds import (
     CARRYING_KINDS,
     HOLDING_KINDS,
@@ -20,6 +20,7 @@ from leyden.callbacks.fault_kinds import (
     is_spent,
 )
 from leyden.callbacks.mutations import CONTENT_KINDS, mutated, renamed, restamped
+from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.contract.types import Contract
 from leyden.server.errors import Problem, TooManyRequests
@@ -62,7 +63,7 @@ class WaitingRow(TypedDict):
     """
 
     id: str
-    post: dict[str, Any]
+    post: RequestRow
     due_at: int
     is_copy: bool
     sign_again: bool
@@ -156,7 +157,7 @@ class Faults:
 
     # Called by the outbox and the request pipeline
 
-    def defer_until(self, delivery: Mapping[str, Any], number: int) -> int | None:
+    def defer_until(self, delivery: DeliveryRow, number: int) -> int | None:
         """The instant until which an attempt that is due is delayed, or None (`Outbox`)."""
         held = self._held.row(delivery["id"])
         if held is not None:
@@ -238,7 +239,7 @@ class Faults:
 
     # Inside
 
-    def _fitting(self, kinds: frozenset[str], delivery: Mapping[str, Any], number: int) -> FaultRow | None:
+    def _fitting(self, kinds: frozenset[str], delivery: DeliveryRow, number: int) -> FaultRow | None:
         for fault in self._faults:
             if fault["kind"] in kinds and not is_spent(fault) and fits(fault, delivery, number):
                 return fault
@@ -257,7 +258,7 @@ class Faults:
         self._journal.note("fault_hit", fault["id"], fault=fault["kind"], **facts)
         return struck
 
-    def _secrets(self, delivery: Mapping[str, Any]) -> tuple[list[str], str | None]:
+    def _secrets(self, delivery: DeliveryRow) -> tuple[list[str], str | None]:
         """The secrets that sign now, and the one from before the last rotation, if there was one."""
         projects, project = self._projects, delivery["project"]
         replaced = [secret["secret"] for secret in projects.secrets(project)[:-1]]

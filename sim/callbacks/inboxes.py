@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import orjson
 
+from leyden.callbacks.callback_rows import PostRow, ReceivedFields
 from leyden.server.store.store import Store
+from leyden.server.store.typed_table import TypedTable
 from leyden.server.timestamps import to_iso
 
 KEPT_POSTS = 10_000  # of each receiver
@@ -60,15 +62,15 @@ class Posts:
 
     def __init__(self, store: Store, kept: int = KEPT_POSTS) -> None:
         self.kept = kept
-        self._rows = store.table("received", key="id", indexes=("webhook_id",))
+        self._rows = cast(TypedTable[PostRow], store.table("received", key="id", indexes=("webhook_id",)))
 
-    def add(self, name: str, number: int, got: Mapping[str, Any]) -> None:
+    def add(self, name: str, number: int, got: ReceivedFields) -> None:
         """Add a callback, and delete the oldest one beyond the limit."""
         webhook_id = got["headers"].get("webhook-id", "")
         self._rows.put({**got, "id": f"{name}#{number}", "webhook_id": webhook_id, "acknowledged": False})
         self._rows.delete(f"{name}#{number - self.kept}")
 
-    def first(self, name: str, webhook_id: str) -> dict[str, Any] | None:
+    def first(self, name: str, webhook_id: str) -> PostRow | None:
         """The receiver's oldest stored callback with this `webhook-id`, or None."""
         prefix = f"{name}#"
         return next((row for row in self._rows.find("webhook_id", webhook_id) if row["id"].startswith(prefix)), None)
@@ -81,7 +83,7 @@ class Posts:
 
     def received(self, name: str, number: int) -> Received:
         """One callback. Raises `LookupError` when it is not stored."""
-        row = self._rows.existing(f"{name}#{number}")
+        row: Mapping[str, Any] = self._rows.existing(f"{name}#{number}")
         return Received(**{field: row[field] for field in Received.__slots__})
 
 
@@ -106,8 +108,8 @@ class Inbox(Sequence[Received]):
         if isinstance(place, slice):
             return [self._posts.received(self._name, number) for number in numbers[place]]
         if not -len(self) <= place < len(self):
-            came = f"{len(self)} came" if len(self) else "nothing came yet: let time run"
-            raise IndexError(f"{self._name} holds no post {place}: {came}")
+            stored = f"{len(self)} callbacks" if len(self) else "no callback yet: advance the clock"
+            raise IndexError(f"there is no callback {place} in the inbox of {self._name!r}, which holds {stored}")
         return self._posts.received(self._name, numbers[place])
 
     def after(self, number: int, limit: int) -> Iterator[tuple[int, Received]]:
@@ -118,4 +120,4 @@ class Inbox(Sequence[Received]):
 
     def __repr__(self) -> str:
         lines = [f"{to_iso(got.at)} {got.event} attempt {got.attempt} -> {got.answer}" for got in self[-5:]]
-        return f"<Inbox of {len(self)}: {'; '.join(lines) or 'nothing came yet, advance the clock'}>"
+        return f"<Inbox of {len(self)}: {'; '.join(lines) or 'no callback yet: advance the clock'}>"

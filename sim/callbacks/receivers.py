@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from types import MappingProxyType
-from typing import Any
+from typing import Any, TypedDict, Unpack, cast
 from urllib.parse import urlsplit
 
 import orjson
 
-from leyden.callbacks.callback_rows import packed, request_id, unpacked
+from leyden.callbacks.callback_rows import (
+    LateReplyRow,
+    ReceivedFields,
+    ReceiverRow,
+    ReplyRow,
+    ReplyRuleRow,
+    packed,
+    request_id,
+    unpacked,
+)
 from leyden.callbacks.inboxes import Inbox, Posts
 from leyden.callbacks.inspection import body_faults, signature_faults
 from leyden.callbacks.replies import (
@@ -29,14 +37,24 @@ from leyden.callbacks.replies import (
 from leyden.server.contract.types import CallbackRule
 from leyden.server.ports import CALLBACK, CallbackRequest, CallbackResponse, Clock, EventJournal
 from leyden.server.store.store import Store
+from leyden.server.store.typed_table import TypedTable
 
 TIMER = "receiver_answer"
 
 Responded = Callable[[CallbackRequest, CallbackResponse], None]
 
-_FRESH: Mapping[str, Any] = MappingProxyType(
-    {"script": [], "rules": [], "default": stored_reply(200), "secret": None, "received": 0, "objections": 0}
-)
+_DEFAULT = stored_reply(200)
+
+
+class ReceiverChanges(TypedDict, total=False):
+    """Fields of a receiver's row to change."""
+
+    script: list[ReplyRow]
+    rules: list[ReplyRuleRow]
+    default: ReplyRow
+    secret: str | None
+    received: int
+    objections: int
 
 
 class Receiver:
@@ -47,10 +65,10 @@ class Receiver:
         self._receivers = receivers  # looked up each time: a handle stays valid after a reset
 
     @property
-    def _state(self) -> Mapping[str, Any]:
+    def _state(self) -> ReceiverRow:
         return self._receivers().state(self.name)
 
-    def _changed(self, **changes: Any) -> Receiver:
+    def _changed(self, **changes: Unpack[ReceiverChanges]) -> Receiver:
         self._receivers().change(self.name, **changes)
         return self
 
@@ -84,16 +102,19 @@ class Receiver:
         for what, number in (("attempt", attempt), ("count", count)):
             if number is not None and (type(number) is not int or number < 1):
                 raise ValueError(f"{what} is {number!r}: give a whole number from 1, or None for every one")
-        rule = {"reply": stored_reply(reply), "event": event, "charge": charge, "attempt": attempt, "count": count}
+        rule: ReplyRuleRow = {
+            "reply": stored_reply(reply),
+            "event": event,
+            "charge": charge,
+            "attempt": attempt,
+            "count": count,
+        }
         return self._changed(rules=[*self._state["rules"], rule])
 
     @property
     def rules(self) -> list[dict[str, Any]]:
         """The rules of `when` that are not used up: `reply`, `event`, `charge`, `attempt` and the `count` left."""
-        return [
-            {"reply": reply_resource(rule["reply"]), **{name: rule[name] for name in rule if name != "reply"}}
-            for rule in self._state["rules"]
-        ]
+        return [{**rule, "reply": reply_resource(rule["reply"])} for rule in self._state["rules"]]
 
     @property
     def script(self) -> list[dict[str, Any]]:
@@ -121,7 +142,7 @@ class Receiver:
     @property
     def objections(self) -> int:
         """How many callbacks failed verification."""
-        return int(self._state["objections"])
+        return self._state["objections"]
 
     def __repr__(self) -> str:
         waiting = len(self._state["script"])
@@ -153,8 +174,8 @@ class Receivers:
         self._rules = rules
         self._responded: Responded | None = None
         self._secrets_at: Callable[[int], Sequence[str]] | None = None
-        self._states = store.table("receivers", key="id")
-        self._late = store.table("late_answers", key="id")
+        self._states = cast(TypedTable[ReceiverRow], store.table("receivers", key="id"))
+        self._late = cast(TypedTable[LateReplyRow], store.table("late_answers", key="id"))
         self._posts = Posts(store)
         clock.on(TIMER, self._answer_late)
 
@@ -181,11 +202,16 @@ class Receivers:
             receiver.always(always)
         return receiver
 
-    def state(self, name: str) -> Mapping[str, Any]:
+    def state(self, name: str) -> ReceiverRow:
         """The stored state of a receiver."""
-        return self._states.row(name) or {"id": name, **_FRESH}
+        stored = self._states.row(name)
+        if stored is not None:
+            return stored
+        return {
+            "id": name, "script": [], "rules": [], "default": _DEFAULT, "secret": None, "received": 0, "objections": 0,
+        }  # fmt: skip
 
-    def change(self, name: str, **changes: Any) -> None:
+    def change(self, name: str, **changes: Unpack[ReceiverChanges]) -> None:
         """Change fields of a receiver's state."""
         self._states.put({**self.state(name), **changes})
 
@@ -227,7 +253,7 @@ class Receivers:
 
     # Inside
 
-    def _chosen(self, name: str, post: CallbackRequest) -> dict[str, Any]:
+    def _chosen(self, name: str, post: CallbackRequest) -> ReplyRow:
         """The reply to this request: of the first rule that matches, else the next of the script, else the default."""
         state = self.state(name)
         for index, rule in enumerate(state["rules"]):
@@ -237,18 +263,16 @@ class Receivers:
                 and (rule["charge"] is None or rule["charge"] in _charges_of(post))
             ):
                 if rule["count"] is not None:
-                    left = [{**rule, "count": rule["count"] - 1}] if rule["count"] > 1 else []
+                    left: list[ReplyRuleRow] = [{**rule, "count": rule["count"] - 1}] if rule["count"] > 1 else []
                     self.change(name, rules=[*state["rules"][:index], *left, *state["rules"][index + 1 :]])
-                chosen: dict[str, Any] = rule["reply"]
-                return chosen
+                return rule["reply"]
         if state["script"]:
             chosen, *rest = state["script"]
             self.change(name, script=rest)
             return chosen
-        default: dict[str, Any] = state["default"]
-        return default
+        return state["default"]
 
-    def _receive(self, name: str, post: CallbackRequest, path: str, reply: Mapping[str, Any]) -> None:
+    def _receive(self, name: str, post: CallbackRequest, path: str, reply: ReplyRow) -> None:
         state = self.state(name)
         answer = reply["word"] or reply["status"]
         headers = {key.lower(): value for key, value in post.headers.items()}
@@ -267,7 +291,7 @@ class Receivers:
             if first["acknowledged"]:
                 verdict.append("the same webhook-id came again after it was acknowledged")
         number = state["received"] + 1
-        got = {
+        got: ReceivedFields = {
             "at": self._clock.now(),
             "url": post.url,
             "path": path,
@@ -298,7 +322,7 @@ class Receivers:
         self,
         name: str,
         post: CallbackRequest,
-        reply: Mapping[str, Any],
+        reply: ReplyRow,
         answered: Responded,
     ) -> None:
         if reply["error"] is None and 200 <= reply["status"] <= 299:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypedDict
 
+from leyden.callbacks.callback_rows import ReplyRow
 from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES
 from leyden.server.ports import CallbackResponse
 from leyden.server.timestamps import parse_duration
@@ -18,8 +19,16 @@ NOT_RECEIVED = frozenset({REFUSED, UNRESOLVED, TLS})  # the request does not rea
 HUGE_BYTES = 10_000_000
 _LONGEST_BODY = 1_000_000_000
 
+
+class _WordFields(TypedDict, total=False):
+    status: int
+    error: str | None
+    size: int | None
+    commits: bool
+
+
 # The meaning of each word as fields of a stored reply.
-_WORD_FIELDS: Mapping[str, Mapping[str, Any]] = {
+_WORD_FIELDS: Mapping[str, _WordFields] = {
     TIMEOUT: {"error": TIMEOUT},
     RESET: {"error": RESET},
     REFUSED: {"error": REFUSED},
@@ -71,7 +80,7 @@ def parse_reply(value: Any) -> ReplySpec:
     return reply if isinstance(reply, Reply | str) else int(reply)
 
 
-def stored_reply(spec: ReplySpec) -> dict[str, Any]:
+def stored_reply(spec: ReplySpec) -> ReplyRow:
     """The reply as JSON values. Raises `ValueError`, with what to do instead, when it is not valid."""
     reply = spec
     if isinstance(reply, str):
@@ -95,7 +104,8 @@ def stored_reply(spec: ReplySpec) -> dict[str, Any]:
     delay_ms = parse_duration(reply.delay)
     if delay_ms < 0:
         raise ValueError(f"a receiver cannot answer {reply.delay!r} before it is asked: give a delay of 0 or more")
-    plain = {
+    word_fields: _WordFields = {} if reply.error is None else _WORD_FIELDS[reply.error]
+    plain: ReplyRow = {
         "status": reply.status,
         "headers": {key.lower(): value for key, value in reply.headers.items()},
         "body": reply.body,
@@ -104,12 +114,12 @@ def stored_reply(spec: ReplySpec) -> dict[str, Any]:
         "word": reply.error,
         "size": reply.size,
         "commits": reply.error is None and 200 <= reply.status <= 299,
-        **({} if reply.error is None else _WORD_FIELDS[reply.error]),
+        **word_fields,
     }
     return plain if reply.commits is None else {**plain, "commits": reply.commits}
 
 
-def reply_resource(plain: Mapping[str, Any]) -> dict[str, Any]:
+def reply_resource(plain: ReplyRow) -> dict[str, Any]:
     """A stored reply in the form that `parse_reply` reads; `delay` is in seconds."""
     return {
         "status": plain["status"],
@@ -122,12 +132,12 @@ def reply_resource(plain: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def word_of(plain: Mapping[str, Any]) -> str:
+def word_of(plain: ReplyRow) -> str:
     """The error word of a stored reply, or its status."""
     return str(plain["word"] or plain["status"])
 
 
-def answer_from(plain: Mapping[str, Any], name: str) -> CallbackResponse:
+def answer_from(plain: ReplyRow, name: str) -> CallbackResponse:
     """The stored reply of receiver `name` as a response; its body is cut as the body of a real response is."""
     latency_ms = plain["delay_ms"]
     if plain["error"] is not None:

@@ -428,16 +428,16 @@ def test_the_oldest_requests_are_discarded_and_numbering_continues(outbox: Outbo
     assert [number for number, _ in inbox.after(0, 2)] == [3, 4]
     assert [number for number, _ in inbox.after(4, 9)] == [5]
     assert list(inbox.after(5, 9)) == []
-    with pytest.raises(IndexError, match="shop holds no post 3: 3 came"):
+    with pytest.raises(IndexError, match="no callback 3 in the inbox of 'shop', which holds 3 callbacks"):
         inbox[3]
-    with pytest.raises(IndexError, match="nothing came yet: let time run"):
+    with pytest.raises(IndexError, match="which holds no callback yet: advance the clock"):
         outbox.receivers["other"].inbox[0]
     outbox.receivers.post(post(webhook_id="m1"), responses)
     assert not outbox.shop.inbox[-1].repeated, "discarded requests are not remembered"
 
 
 def test_an_inbox_and_a_receiver_have_a_repr(outbox: OutboxFixture, responses: Responses) -> None:
-    assert "nothing came yet" in repr(outbox.shop.inbox)
+    assert "no callback yet" in repr(outbox.shop.inbox)
     outbox.shop.answers([500, 500])
     assert "2 scripted answers" in repr(outbox.shop)
     outbox.receivers.post(post(), responses)

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from typing import Any
 
-from leyden.lab.sweeps.runs import Row, SweepRun, perform_run, row_of
+from leyden.lab.sweeps.runs import SweepRow, SweepRun, perform_run, row_of
 
 # The approximate start-up time of the processes: less work than this is done faster without them.
 _POOL_START_S = 2.0
 
 NumberedRun = tuple[int, SweepRun]
-OnRow = Callable[[int, Row], None]
+OnRow = Callable[[int, SweepRow], None]
 
 
 def perform_runs(
@@ -31,13 +31,13 @@ def perform_runs(
         number, run = rest.pop(0)
         row = perform_run(fn, run)
         on_row(number, row)
-        in_process = not parallel or row["wall_s"] * len(rest) < _POOL_START_S
+        in_process = not parallel or (row["wall_s"] or 0.0) * len(rest) < _POOL_START_S
     if rest:
         _submit_runs(fn, rest, _processes(workers), on_row)
 
 
 def _submit_runs(fn: Callable[..., Any], runs: Sequence[NumberedRun], executor: Executor, on_row: OnRow) -> None:
-    waiting: dict[Future[Row], NumberedRun] = {}
+    waiting: dict[Future[SweepRow], NumberedRun] = {}
     try:
         for number, run in runs:
             try:
@@ -57,7 +57,7 @@ def _submit_runs(fn: Callable[..., Any], runs: Sequence[NumberedRun], executor: 
         raise
 
 
-def _failed_row(run: SweepRun, raised: BaseException) -> Row:
+def _failed_row(run: SweepRun, raised: BaseException) -> SweepRow:
     """The row of a run whose worker died, or that could not be sent to a worker."""
     return row_of(run, {}, f"{type(raised).__name__}: {raised}", None)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from math import isnan
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from leyden.server.version import VERSION
 
@@ -19,7 +19,20 @@ COLUMNS = ("run_id", "scenario", "replication", "seed", "status", "error", "wall
 
 OK, FAILED = "ok", "failed"
 
-Row = dict[str, Any]
+
+class SweepRow(TypedDict):
+    """The result of a run as JSON values: `metrics` are what the function returned, `wall_s` the real time it took."""
+
+    run_id: str
+    scenario: int
+    replication: int
+    seed: int
+    params: dict[str, Any]
+    metrics: dict[str, Any]
+    status: str
+    error: str | None
+    wall_s: float | None
+    version: str
 
 
 class Scenario(SimpleNamespace):
@@ -103,7 +116,7 @@ def as_json(value: Any) -> Any:
     return str(value)
 
 
-def perform_run(fn: Callable[..., Any], run: SweepRun) -> Row:
+def perform_run(fn: Callable[..., Any], run: SweepRun) -> SweepRow:
     """Perform one run, in any process. An exception becomes a failed row."""
     from leyden.server.system.clock import stopwatch
 
@@ -123,7 +136,7 @@ def perform_run(fn: Callable[..., Any], run: SweepRun) -> Row:
     return row_of(run, metrics, error, elapsed_s())
 
 
-def row_of(run: SweepRun, metrics: Mapping[str, Any], error: str | None, wall_s: float | None) -> Row:
+def row_of(run: SweepRun, metrics: Mapping[str, Any], error: str | None, wall_s: float | None) -> SweepRow:
     """The row of a run, as JSON values."""
     return {
         "run_id": run.run_id,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Self, cast
 
-from leyden.lab.sweeps.runs import COLUMNS, OK
+from leyden.lab.sweeps.runs import COLUMNS, OK, SweepRow
 from leyden.server.errors import StoreError
 
-Row = dict[str, Any]
 _FIELDS = {*COLUMNS, "params", "metrics"}
 
 
@@ -23,7 +22,7 @@ class SweepStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.rows: dict[str, Row] = {}
+        self.rows: dict[str, SweepRow] = {}
         whole = self._read()
         self._file: IO[bytes] = path.open("ab")
         self._file.truncate(whole)
@@ -42,12 +41,12 @@ class SweepStore:
             if not isinstance(row, dict) or not row.keys() >= _FIELDS:
                 raise StoreError(f"{self.path}, line {number}, is not a row of a sweep: give store= a file of its own")
             if row["status"] == OK:
-                self.rows[row["run_id"]] = row
+                self.rows[row["run_id"]] = cast(SweepRow, row)
             else:
                 self.rows.pop(row["run_id"], None)
         return whole
 
-    def add(self, row: Row) -> None:
+    def add(self, row: SweepRow) -> None:
         """Write one row and flush it to the operating system."""
         self._file.write(json.dumps(row).encode() + b"\n")
         self._file.flush()

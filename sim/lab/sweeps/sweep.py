@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leyden.errors import SweepError
 from leyden.extras import require
-from leyden.lab.sweeps.runs import COLUMNS, OK, Scenario, SweepRun, as_json, function_key, run_key, seed_for
+from leyden.lab.sweeps.runs import COLUMNS, OK, Scenario, SweepRow, SweepRun, as_json, function_key, run_key, seed_for
 from leyden.lab.sweeps.store import SweepStore
 from leyden.server.version import VERSION
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     import pandas as pd
-
-Row = dict[str, Any]
 
 log = logging.getLogger("leyden")
 
@@ -79,14 +77,14 @@ def sweep(
     runs = _runs(fn, scenarios, replications, seed)
     file = SweepStore(Path(store)) if store is not None else None
     with file if file is not None else nullcontext():
-        rows: dict[int, Row] = {}
+        rows: dict[int, SweepRow] = {}
         known = {} if file is None else file.rows
         for number, run in enumerate(runs):
             if (row := known.get(run.run_id)) is not None:
                 rows[number] = {**row, "scenario": run.scenario, "replication": run.replication}
         with _ProgressBar(progress, len(runs), len(rows)) as tick:
 
-            def on_row(number: int, row: Row) -> None:
+            def on_row(number: int, row: SweepRow) -> None:
                 rows[number] = row
                 if file is not None:
                     file.add(row)
@@ -104,16 +102,17 @@ def sweep(
     return frame(ordered, [list(run.params) for run in runs])
 
 
-def frame(rows: list[Row], parameters: list[list[str]]) -> pd.DataFrame:
+def frame(rows: list[SweepRow], parameters: list[list[str]]) -> pd.DataFrame:
     """The rows as a DataFrame: whole numbers stay integers when some are missing."""
     import pandas as pd
 
     named = list(dict.fromkeys(name for names in parameters for name in names))
     metrics = list(dict.fromkeys(name for row in rows for name in row["metrics"]))
-    columns: dict[str, Any] = {name: [row[name] for row in rows] for name in COLUMNS[:4]}
+    plain: Sequence[Mapping[str, Any]] = rows
+    columns: dict[str, Any] = {name: [row[name] for row in plain] for name in COLUMNS[:4]}
     columns |= {name: [row["params"].get(name) for row in rows] for name in named}
     columns |= {name: [row["metrics"].get(name) for row in rows] for name in metrics}
-    columns |= {name: [row[name] for row in rows] for name in COLUMNS[4:]}
+    columns |= {name: [row[name] for row in plain] for name in COLUMNS[4:]}
     kinds = {name: "str" if name == "error" else _kind(values) for name, values in columns.items()}
     return pd.DataFrame({name: pd.Series(values, dtype=kinds[name]) for name, values in columns.items()})
 

@@ -8,7 +8,7 @@ but no channels.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from leyden.lightning.payer.payment_rows import AttemptRow, PaymentRow
 from leyden.lightning.payer.payments import Payments
@@ -33,6 +33,24 @@ HTLC_COLUMNS = (
     "status", "resolved_at",
 )  # fmt: skip
 
+
+class HtlcRow(TypedDict):
+    """A row with the columns `HTLC_COLUMNS`."""
+
+    at: int
+    payment: str
+    attempt: int
+    hop: int
+    channel: int | None
+    source: str
+    target: str
+    amount_msat: int
+    fee_msat: int
+    cltv_expiry: int
+    status: str
+    resolved_at: int | None
+
+
 # Two rows for each channel, one for each side. `local_msat` is the balance now, `before_msat` the initial one,
 # `change_msat` the difference. `share` is local of capacity. `shop`: whether the node is the shop's. A closed channel
 # shows its last balances.
@@ -40,6 +58,24 @@ BALANCE_COLUMNS = (
     "at", "node", "peer", "channel", "capacity_msat", "local_msat", "remote_msat", "in_flight_msat", "before_msat",
     "change_msat", "share", "status", "shop",
 )  # fmt: skip
+
+
+class BalanceRow(TypedDict):
+    """A row with the columns `BALANCE_COLUMNS`."""
+
+    at: int
+    node: str
+    peer: str
+    channel: int
+    capacity_msat: int
+    local_msat: int
+    remote_msat: int
+    in_flight_msat: int
+    before_msat: int
+    change_msat: int
+    share: float
+    status: str
+    shop: bool
 
 
 def attempts_of(payments: Payments) -> list[Row]:
@@ -62,10 +98,10 @@ def attempts_of(payments: Payments) -> list[Row]:
     return found
 
 
-def htlcs_of(payments: Payments) -> list[Row]:
+def htlcs_of(payments: Payments) -> list[HtlcRow]:
     """All HTLCs that were offered, by payment, attempt and hop; `HTLC_COLUMNS`. An attempt that failed at its second
     hop has one."""
-    found: list[Row] = []
+    found: list[HtlcRow] = []
     for payment in payments.rows:
         for attempt in payment["attempts"]:
             if "hops" in attempt:
@@ -75,7 +111,7 @@ def htlcs_of(payments: Payments) -> list[Row]:
     return found
 
 
-def balances_of(payments: Payments, node: str | None = None) -> list[Row]:
+def balances_of(payments: Payments, node: str | None = None) -> list[BalanceRow]:
     """The balances of all channels, or of one node's ("shop", the name of a node or a wallet); `BALANCE_COLUMNS`. Empty
     if payments are direct."""
     from leyden.lightning.payer.routed_payments import RoutedPayments
@@ -109,7 +145,7 @@ def balances_of(payments: Payments, node: str | None = None) -> list[Row]:
     ]
 
 
-def _routed_htlcs(payments: Payments, payment: PaymentRow, attempt: AttemptRow) -> list[Row]:
+def _routed_htlcs(payments: Payments, payment: PaymentRow, attempt: AttemptRow) -> list[HtlcRow]:
     """The HTLCs of one attempt: `hops` in its row are `[channel, source, target, amount, expiry]` each, `times` the
     times at which each hop that was reached was locked and unlocked."""
     times: Iterable[Sequence[Any]] | None = attempt["times"]
@@ -120,7 +156,7 @@ def _routed_htlcs(payments: Payments, payment: PaymentRow, attempt: AttemptRow) 
         assert isinstance(payments, RoutedPayments)
         shard = payments.shard(payment["id"], attempt["part"])
         times, settled = shard.times, bool(shard.settled)
-    rows = []
+    rows: list[HtlcRow] = []
     before_msat = None
     for place, (hop, (offered, resolved)) in enumerate(zip(attempt["hops"], times, strict=False)):
         channel, source, target, amount_msat, expiry = hop
@@ -144,7 +180,7 @@ def _routed_htlcs(payments: Payments, payment: PaymentRow, attempt: AttemptRow) 
     return rows
 
 
-def _direct_htlc(payment: PaymentRow, attempt: AttemptRow) -> Row:
+def _direct_htlc(payment: PaymentRow, attempt: AttemptRow) -> HtlcRow:
     status, script = attempt["status"], payment["script"]
     assert script is not None
     return {
