@@ -132,20 +132,15 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refusal = UriTooLong(f"the URL is longer than {MAX_URL_BYTES} bytes: send a shorter one")
             raise ValueError(self._refusal.detail)
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a trailer after the body, which is ignored."""
-        if not self._in_head:
-            return
-        super().on_header(name, value)
+    def on_headers_complete(self) -> None:
+        """The end of the head. The parser reports trailers as headers, too: a new list keeps them from the request."""
+        self._in_head = False
+        self._uncounted_bytes = 0
         if len(self.headers) > MAX_HEADERS:
             self._refusal = RequestHeadTooLarge(f"the request has more than {MAX_HEADERS} headers: send fewer")
             raise ValueError(self._refusal.detail)
-
-    def on_headers_complete(self) -> None:
-        """The end of the head."""
-        self._in_head = False
-        self._uncounted_bytes = 0
         super().on_headers_complete()
+        self.headers = []
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""
