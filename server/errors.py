@@ -135,6 +135,18 @@ class RequestTimeout(Problem):
     status, code, title = 408, "request_timeout", "Request timeout"
 
 
+class MisdirectedRequest(Problem):
+    """The request is for a host that this server does not answer for."""
+
+    status, code, title = 421, "misdirected_request", "Misdirected request"
+
+
+class ForeignOrigin(Problem):
+    """A page of another site sent the request."""
+
+    status, code, title = 403, "foreign_origin", "Foreign origin"
+
+
 class UriTooLong(Problem):
     """The URL of the request is longer than the server reads."""
 

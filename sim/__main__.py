@@ -86,7 +86,8 @@ def _describe_serve(serve: argparse.ArgumentParser) -> None:
         "--api-key",
         action="append",
         metavar="KEY",
-        help="the API key of a project; repeat for more projects (default: leyden)",
+        help="the API key of a project; repeat for more projects (default: leyden, or a random one when other machines"
+        " reach the server)",
     )
     serve.add_argument(
         "--start", type=_start, metavar="TIME", help="the instant at which the clock starts (default: real time)"
@@ -114,6 +115,14 @@ def _describe_serve(serve: argparse.ArgumentParser) -> None:
         type=_url,
         metavar="URL",
         help="base URL of the LNURLs for wallets (default: the address of this server)",
+    )
+    serve.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="additional name for which requests are answered, besides localhost, IP addresses and the name of"
+        " --public-url; repeatable",
     )
     serve.add_argument(
         "--no-control", action="store_true", help="do not serve the control plane (/sandbox/v1) and the console"

@@ -42,3 +42,8 @@ def stopwatch() -> Callable[[], float]:
 def random_seed() -> int:
     """A random seed: 48 bits from the operating system, small enough to write down."""
     return int.from_bytes(os.urandom(6), "big")
+
+
+def random_key() -> str:
+    """A random API key: 128 bits from the operating system."""
+    return "leyden_" + os.urandom(16).hex()

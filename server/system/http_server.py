@@ -101,6 +101,7 @@ def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:
             access_log=False,
             lifespan="on",
             server_header=False,
+            proxy_headers=False,
             date_header=False,
             timeout_graceful_shutdown=_GRACE_S,
         )

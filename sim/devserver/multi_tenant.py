@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from starlette.responses import Response
+from starlette.routing import compile_path
 from starlette.types import Receive, Scope, Send
 
 from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY, console
 from leyden.server.app import PublicPage
 from leyden.server.contract.types import Operation
 from leyden.server.errors import LeydenError, ServerStopping, StorageUnavailable
+from leyden.server.http.hosts import HostPolicy
 from leyden.server.http.ignored_fields import IgnoredField
 from leyden.server.http.pipeline import send_problem
 from leyden.world.world import World
@@ -35,14 +37,20 @@ class MultiTenantApp:
     second. A field that the requests of an operation have and that is ignored is logged once. The console is served if
     the worlds have a control plane.
 
+    `hosts` are names by which the server is reached besides `localhost`: a request for another name gets 421, and one
+    from a page of another host 403, unless it needs no key.
+
     `sync_clock` returns real milliseconds. If it is given, each store is asked four times a second whether it has to be
     synced to the disk (durability `interval`).
     """
 
-    def __init__(self, worlds: Mapping[str, World], *, sync_clock: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self, worlds: Mapping[str, World], *, sync_clock: Callable[[], int] | None = None, hosts: Iterable[str] = ()
+    ) -> None:
         self._worlds = {key.encode("latin-1", "replace"): world for key, world in worlds.items()}
         self._first = next(iter(self._worlds.values()))
         self._header = self._first.service.pipeline.api_key_header
+        self._hosts = HostPolicy(hosts, self._needs_key)
         self._console = (
             None if self._first.config.control is None else PublicPage(self._console_page, self._first.service.pipeline)
         )
@@ -110,6 +118,9 @@ class MultiTenantApp:
         if self._loop is None:  # a server that had started before; a request in process has no loop
             with contextlib.suppress(RuntimeError):
                 self._loop = asyncio.get_running_loop()
+        refusal = self._hosts.refusal(scope)
+        if refusal is not None:
+            return await send_problem(send, refusal, self._first.service.pipeline.next_request_id())
         if scope["path"] == CONSOLE_PATH and self._console is not None:
             return await self._console(scope, receive, send)
         world = self._world_of(scope)
@@ -125,6 +136,15 @@ class MultiTenantApp:
         if self._errors or (wait_s is not None and asyncio.get_running_loop().time() + wait_s < self._next_check_at_s):
             self._schedule_changed.set()
         return None
+
+    def _needs_key(self, path: str) -> bool:
+        config = self._first.config
+        contracts = [config.contract] if config.control is None else [config.contract, config.control()]
+        return any(
+            operation.secured and compile_path(operation.path)[0].match(path)
+            for contract in contracts
+            for operation in contract.operations.values()
+        )
 
     def _world_of(self, scope: Scope) -> World:
         if len(self._worlds) == 1:

@@ -8,21 +8,20 @@ import hashlib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
 
+from leyden.devserver.addresses import ServerAddresses, api_keys
 from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.extras import require
 from leyden.server.callbacks.egress import Egress
-from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.errors import LeydenError, StoreError
 from leyden.server.gc_pause import gc_paused
 from leyden.server.http.projects import check_key
 from leyden.server.store.store import Store
 from leyden.server.system.clock import random_seed, system_time_ms
 from leyden.server.system.group_commit import DurableTransport, GroupCommit
-from leyden.server.system.http_server import base_url, local_addresses, open_listener, run_server
+from leyden.server.system.http_server import open_listener, run_server
 from leyden.server.system.http_transport import HttpTransport
 from leyden.world.config import chosen_network, world_config
 from leyden.world.world import World
@@ -31,33 +30,38 @@ _READABLE_ENTRIES = 100_000
 # A request leaves no reference cycles, but a dozen objects that stay. By default the garbage collector would run after
 # every sixtieth request; after every thousandth it finds as much, and each request costs 5 % less CPU.
 _GC_THRESHOLD = 10_000
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def serve(options: argparse.Namespace) -> int:
     """Open a world for each key and serve them. Raises `LeydenError` with one line that says what to change."""
-    keys = options.api_key or [DEFAULT_KEY]
-    for key in keys:
+    for key in options.api_key or []:
         try:
             check_key(key)
         except ValueError as error:
             raise LeydenError(str(error)) from None
-    if len(set(keys)) != len(keys):
-        raise LeydenError("an API key is given twice: each project needs its own")
     if options.network not in (None, "direct"):
         require(f"--network {options.network}", "scipy", "network")
     listener = open_listener(options.host, options.port)
-    url = base_url(listener)
-    public_url = options.public_url or url
-    egress = _egress(options, url, public_url)
     worlds: dict[str, World] = {}
     try:
+        addresses = ServerAddresses.of(listener, options.public_url)
+        keys, is_new = api_keys(options.api_key or [], options.data, is_local=addresses.is_local)
+        egress = Egress(
+            options.egress or ("loopback" if addresses.is_local else "public"),
+            allow=options.egress_allow,
+            own=addresses.own,
+        )
         with gc_paused(freeze=True):  # what is loaded until the first request stays
             for index, key in enumerate(keys):
-                worlds[key] = _world_for_key(options, key, index, public_url, egress)
-            app = MultiTenantApp(worlds, sync_clock=system_time_ms if options.durability == "interval" else None)
+                worlds[key] = _world_for_key(options, key, index, addresses.public_url, egress)
+            app = MultiTenantApp(
+                worlds,
+                sync_clock=system_time_ms if options.durability == "interval" else None,
+                hosts=[*addresses.names, *options.allow_host],
+            )
         gc.set_threshold(_GC_THRESHOLD)
-        run_server(app, listener, ready=lambda: _announce(options, url, worlds))
+        shown_key = keys[0] if is_new or (keys == [DEFAULT_KEY] and not options.api_key) else None
+        run_server(app, listener, ready=lambda: _announce(options, addresses, worlds, shown_key))
     finally:
         listener.close()
         for world in worlds.values():
@@ -65,28 +69,22 @@ def serve(options: argparse.Namespace) -> int:
     return 0
 
 
-def _announce(options: argparse.Namespace, url: str, worlds: Mapping[str, World]) -> None:
-    """Print the line that programs wait for on stdout, and what a person needs for a first request on stderr."""
-    print(f"Leyden listening on {url}", flush=True)
+def _announce(
+    options: argparse.Namespace, addresses: ServerAddresses, worlds: Mapping[str, World], shown_key: str | None
+) -> None:
+    """Print the line that programs wait for on stdout, and what a person needs for a first request on stderr.
+
+    `shown_key` is the first project's key if it was not given: a key that was given is a secret, and so is one that
+    replaced it.
+    """
+    print(f"Leyden listening on {addresses.url}", flush=True)
     world = next(iter(worlds.values()))
-    plan = world.config
-    # A key that was given is a secret; the default key is not, unless it was replaced.
-    secret = options.api_key or world.service.projects.project_for_key(DEFAULT_KEY) is None
-    key = "" if secret else f", apikey: {DEFAULT_KEY}"
+    plan, url = world.config, addresses.url
+    is_valid = shown_key is not None and world.service.projects.project_for_key(shown_key) is not None
+    key = f", apikey: {shown_key}" if is_valid else ""
     kept = "in memory" if options.data == ":memory:" else f"in {options.data}"
     pages = f"documentation: {url}/docs" + ("" if plan.control is None else f", console: {url}{CONSOLE_PATH}")
-    print(f"{pages}{key}, seed: {plan.seed}, {kept}", file=sys.stderr, flush=True)
-
-
-def _egress(options: argparse.Namespace, *urls: str) -> Egress:
-    """The egress policy of every world. It never allows `urls`, where the server itself is reached; nor, if the server
-    listens on all addresses, any address of this machine at its port."""
-    own = [(parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme]) for parts in map(urlsplit, urls)]
-    listened = parse_host_address(own[0][0])
-    if listened is not None and listened.is_unspecified:
-        own += [(address, own[0][1]) for address in local_addresses()]
-    local = listened is not None and listened.is_loopback
-    return Egress(options.egress or ("loopback" if local else "public"), allow=options.egress_allow, own=own)
+    print(f"{pages}{key}, seed: {plan.seed}, {kept}; {addresses.reach()}", file=sys.stderr, flush=True)
 
 
 def _world_for_key(options: argparse.Namespace, key: str, index: int, public_url: str, egress: Egress) -> World:

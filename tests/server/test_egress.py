@@ -235,13 +235,12 @@ def test_a_loopback_server_posts_only_to_loopback_and_never_to_itself() -> None:
     [
         (("--egress", "none"), "egress-none"),
         (("--egress", "public"), "private-network"),
-        (("--host", "0.0.0.0"), "private-network"),
+        (("--host", "0.0.0.0", "--api-key", "secret"), "private-network"),
         (("--egress", "none", "--egress-allow", "10.0.0.0/8"), "egress-none"),
     ],
 )
 def test_the_note_of_a_blocked_attempt_begins_with_its_rule(options: tuple[str, ...], rule: str) -> None:
     with listening_receiver() as (hook, inbox), served_leyden("--rate", "0", *options) as client:
-        client.url = client.url.replace("0.0.0.0", "127.0.0.1")
         assert outcome_of(delivery_to(client, hook)) == blocked(rule)
         assert inbox.empty()
 
@@ -289,9 +288,9 @@ def test_a_blocked_port_is_told_the_allowed_ports() -> None:
 
 
 def test_a_network_can_be_allowed_and_the_server_itself_stays_forbidden() -> None:
-    options = ("--rate", "0", "--host", "0.0.0.0", "--egress-allow", "127.0.0.0/8", "--public-url", "http://me.example")
+    reached = ("--host", "0.0.0.0", "--api-key", "secret", "--public-url", "http://me.example")
+    options = ("--rate", "0", *reached, "--egress-allow", "127.0.0.0/8")
     with listening_receiver() as (hook, _), served_leyden(*options) as client:
-        client.url = client.url.replace("0.0.0.0", "127.0.0.1")
         assert delivery_to(client, hook)["status"] == "delivered"
         assert outcome_of(delivery_to(client, client.url)) == blocked("own-listener")
         assert outcome_of(delivery_to(client, "http://me.example/hook")) == blocked("own-listener")

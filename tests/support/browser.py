@@ -83,8 +83,8 @@ class Tab:
 
 
 @contextmanager
-def tab(url: str) -> Iterator[Tab]:
-    """A browser that shows `url`, until the block ends."""
+def tab(url: str, *switches: str) -> Iterator[Tab]:
+    """A browser that shows `url`, until the block ends. `switches` are further ones of the command line."""
     program = find_browser()
     assert program is not None, "no browser: install chromium"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
@@ -97,7 +97,10 @@ def tab(url: str) -> Iterator[Tab]:
             "--remote-debugging-port=0",
         ]
         process = subprocess.Popen(
-            [program, *options, f"--user-data-dir={name}"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            [program, *options, *switches, f"--user-data-dir={name}"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         try:
             assert process.stderr is not None

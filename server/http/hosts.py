@@ -1,0 +1,92 @@
+"""Which hosts and origins a server answers: what protects a sandbox from pages in the developer's browser.
+
+A page of another site may let its own name resolve to 127.0.0.1 (DNS rebinding). Its requests then are of the same
+origin for the browser, but their `Host` header still has that name. An address cannot be rebound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit
+
+from starlette.types import Scope
+
+from leyden.server.callbacks.ip_addresses import parse_host_address
+from leyden.server.errors import ForeignOrigin, MisdirectedRequest, Problem
+
+_SHOWN = 100
+_REMEMBERED = 256
+
+
+class HostPolicy:
+    """The hosts and origins that a server answers.
+
+    Hosts: `localhost` and the names below it, every IP address, and `names` (without ports, any case). Requests from
+    pages of other hosts (`Origin`, `Sec-Fetch-Site`) are refused where `is_protected(path)`; a link from another site
+    may open a page.
+    """
+
+    def __init__(self, names: Iterable[str] = (), is_protected: Callable[[str], bool] = lambda path: True) -> None:
+        self._names = frozenset(name.lower().rstrip(".") for name in names)
+        self._is_protected = is_protected
+        self._allowed: set[bytes] = set()  # `Host` headers that were allowed, as they were sent
+
+    def refusal(self, scope: Scope) -> Problem | None:
+        """The problem of a request that is not answered, or None."""
+        from_browser = False
+        for name, value in scope["headers"]:
+            if name == b"host":
+                if value not in self._allowed and not self._allow(value):
+                    return self._misdirected(value)
+            elif name in (b"origin", b"sec-fetch-site"):
+                from_browser = True
+        return self._foreign(scope) if from_browser else None
+
+    def allows(self, host: str) -> bool:
+        """Whether requests for a host are answered. `host` has no port; an IPv6 address may have brackets."""
+        host = host.lower().rstrip(".")
+        if host == "localhost" or host.endswith(".localhost") or host in self._names:
+            return True
+        try:
+            return parse_host_address(host.removeprefix("[").removesuffix("]")) is not None
+        except ValueError:
+            return False
+
+    def _allow(self, value: bytes) -> bool:
+        allowed = self.allows(_without_port(value.decode("latin-1")))
+        if allowed and len(self._allowed) < _REMEMBERED:
+            self._allowed.add(value)
+        return allowed
+
+    def _foreign(self, scope: Scope) -> Problem | None:
+        headers = dict(scope["headers"])
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        cross_site = headers.get(b"sec-fetch-site") == b"cross-site"
+        if scope["method"] in {"GET", "HEAD"} and headers.get(b"sec-fetch-mode") == b"navigate":
+            return None
+        foreign = cross_site or (bool(origin) and not self._allows_origin(origin))
+        if not foreign or not self._is_protected(scope["path"]):
+            return None
+        return ForeignOrigin(
+            f"a page of {origin[:_SHOWN]!r} sent this request, and pages of other sites may not use the sandbox: call"
+            " it from your server, or from a page on localhost, or start Leyden with --allow-host and the page's host"
+        )
+
+    def _allows_origin(self, origin: str) -> bool:
+        try:
+            host = urlsplit(origin).hostname
+        except ValueError:
+            return False
+        return host is not None and self.allows(host)
+
+    def _misdirected(self, value: bytes) -> Problem:
+        host = _without_port(value.decode("latin-1"))[:_SHOWN]
+        return MisdirectedRequest(
+            f"this server does not answer requests for the host {host!r}: use localhost or its IP address, or start"
+            " Leyden with --allow-host and that name"
+        )
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdigit() and "]" not in port else host

@@ -1,0 +1,106 @@
+"""Where a served sandbox is reached, and by which API key beyond this machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from leyden.devserver.console.console import DEFAULT_KEY
+from leyden.server.callbacks.ip_addresses import parse_host_address
+from leyden.server.errors import LeydenError
+from leyden.server.system.clock import random_key
+from leyden.server.system.http_server import local_addresses
+
+_KEY_FILE = "api-key"
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class ServerAddresses(NamedTuple):
+    """The addresses of a listening server.
+
+    `url` is for programs on this machine, `public_url` the base of the URLs given to wallets. `own` are the hosts and
+    ports at which callbacks would reach the server itself. `is_local`: only this machine reaches it.
+    """
+
+    url: str
+    public_url: str
+    own: tuple[tuple[str, int], ...]
+    is_local: bool
+
+    @classmethod
+    def of(cls, listener: socket.socket, public_url: str | None) -> ServerAddresses:
+        """The addresses of a listener. A server on all addresses is `127.0.0.1` for this machine; for others it is the
+        first address of this machine that is not loopback, unless `public_url` says something else."""
+        host, port = listener.getsockname()[:2]
+        address = parse_host_address(host)
+        everywhere = address is not None and address.is_unspecified
+        is_local = address is not None and address.is_loopback
+        url = public = _url("127.0.0.1" if everywhere else host, port)
+        own = [(host, port)]
+        if everywhere:
+            machine = local_addresses()
+            own += [(name, port) for name in machine]
+            remote = [name for name in machine if not _is_loopback(name)]
+            # IPv4 first: it is what a phone in the same network most likely reaches.
+            public = _url(min(remote, key=lambda name: ":" in name), port) if remote else url
+        public = public_url or public
+        parts = urlsplit(public)
+        own.append((parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme]))
+        return cls(url, public, tuple(own), is_local)
+
+    @property
+    def names(self) -> list[str]:
+        """The names by which clients reach the server."""
+        return [urlsplit(self.public_url).hostname or "", socket.gethostname()]
+
+    def reach(self) -> str:
+        """A sentence for the person who started the server."""
+        if self.is_local:
+            return "reachable from this machine only"
+        return f"reachable from other machines, at {self.public_url} (--public-url, --host)"
+
+
+def api_keys(given: list[str], data: str, *, is_local: bool) -> tuple[list[str], bool]:
+    """The API keys to serve, and whether the first one was made here.
+
+    On loopback the default is `leyden`. Everybody knows it, so it is refused where other machines reach the server:
+    there a random key is made, and kept in the file `api-key` of a data directory. Raises `LeydenError`.
+    """
+    if len(set(given)) != len(given):
+        raise LeydenError("an API key is given twice: each project needs its own")
+    if is_local:
+        return given or [DEFAULT_KEY], False
+    if DEFAULT_KEY in given:
+        raise LeydenError(
+            f"the key {DEFAULT_KEY!r} is known to everybody, and other machines reach this server: leave --api-key out"
+            " for a random one, or choose another"
+        )
+    if given:
+        return given, False
+    return [random_key() if data == ":memory:" else _kept_key(Path(data))], True
+
+
+def _kept_key(folder: Path) -> str:
+    path = folder / _KEY_FILE
+    try:
+        if path.exists():
+            return path.read_text().strip()
+        folder.mkdir(parents=True, exist_ok=True)
+        key = random_key()
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(key + "\n")
+    except OSError as error:
+        raise LeydenError(f"{path}: the API key cannot be kept there ({error.strerror}); give --api-key") from None
+    return key
+
+
+def _is_loopback(address: str) -> bool:
+    parsed = parse_host_address(address)
+    return parsed is not None and (parsed.is_loopback or parsed.is_link_local)
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,178 @@
+"""Who may use a served sandbox: hosts, pages of other sites, and the API key beyond this machine."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from leyden import Sandbox
+from leyden.devserver.addresses import ServerAddresses, api_keys
+from leyden.server.errors import LeydenError
+from leyden.server.http.hosts import HostPolicy
+from tests.support import browser
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[tuple[Sandbox, str]]:
+    with Sandbox(seed=7, start="2030-01-01T00:00Z") as sandbox:
+        yield sandbox, sandbox.serve()
+
+
+def call(url: str, method: str, path: str, **headers: str) -> tuple[int, Any]:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=20)
+    with closing(connection):
+        connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+        answer = connection.getresponse()
+        body = answer.read()
+        is_json = "json" in (answer.headers.get("content-type") or "")
+        return answer.status, json.loads(body) if is_json else body
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "localhost:8402", "LOCALHOST.:80", "shop.localhost:1", "127.0.0.1:8402", "[::1]:8402", "10.1.2.3"],
+)
+def test_localhost_and_addresses_are_answered(served: tuple[Sandbox, str], host: str) -> None:
+    assert call(served[1], "GET", "/v0/charges", apikey="leyden", host=host)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8402", "localhost.evil.example", "127.0.0.1.nip.io", "", "[", "a" * 5000]
+)
+@pytest.mark.parametrize(
+    "path", ["/v0/charges", "/sandbox/v1/webhook-secret", "/console", "/docs", "/openapi.json", "/nothing"]
+)
+def test_another_host_gets_421_and_the_way_out(served: tuple[Sandbox, str], host: str, path: str) -> None:
+    status, problem = call(served[1], "GET", path, apikey="leyden", host=host)
+    assert (status, problem["code"]) == (421, "misdirected_request")
+    assert "--allow-host" in problem["detail"]
+    assert len(problem["detail"]) < 300
+
+
+def test_names_can_be_allowed() -> None:
+    policy = HostPolicy(["Leyden.test", "ci-runner"])
+    assert [policy.allows(host) for host in ("leyden.TEST", "ci-runner", "other", "x.leyden.test")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://[broken"},
+        {"sec_fetch_site": "cross-site"},
+        {"origin": "https://evil.example", "sec_fetch_site": "cross-site", "sec_fetch_mode": "cors"},
+    ],
+)
+def test_a_page_of_another_site_may_read_documents_and_no_sandbox(
+    served: tuple[Sandbox, str], headers: dict[str, str]
+) -> None:
+    sandbox, url = served
+    static = sandbox.static_charges.create(minAmount="1000", maxAmount="5000", description="tips")
+    for path in ("/v0/charges", "/sandbox/v1/webhook-secret", "/sandbox/v1/clock"):
+        status, problem = call(url, "GET", path, apikey="leyden", **headers)
+        assert (status, problem["code"]) == (403, "foreign_origin"), path
+    for path in ("/openapi.json", "/docs", "/sandbox/v1/merged.json", f"/lnurlp/{static.id}"):
+        assert call(url, "GET", path, **headers)[0] == 200, path
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://localhost:3000"},
+        {"origin": "http://127.0.0.1:8402", "sec_fetch_site": "same-origin"},
+        {"sec_fetch_site": "none", "sec_fetch_mode": "navigate"},
+        {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate"},
+    ],
+)
+def test_pages_of_this_machine_and_links_are_answered(served: tuple[Sandbox, str], headers: dict[str, str]) -> None:
+    assert call(served[1], "GET", "/v0/charges", apikey="leyden", **headers)[0] == 200
+
+
+@pytest.mark.skipif(browser.find_browser() is None, reason="no browser here: install chromium")
+def test_a_page_whose_name_was_rebound_to_this_machine_reads_nothing(served: tuple[Sandbox, str]) -> None:
+    sandbox, url = served
+    port = urlsplit(url).port
+    before = sandbox.charges.table
+    with browser.tab("about:blank", "--host-resolver-rules=MAP evil.example 127.0.0.1") as tab:
+        tab.open(f"http://evil.example:{port}/openapi.json")
+        for method, path, body in [
+            ("GET", "/sandbox/v1/webhook-secret", ""),
+            ("POST", "/v0/charges", '{"amount": "250000", "description": "Coffee"}'),
+            ("POST", "/sandbox/v1/api-keys/rotate", '{"replaces": "leyden"}'),
+        ]:
+            options = {"method": method, "headers": {"apikey": "leyden", "content-type": "application/json"}}
+            if body:
+                options["body"] = body
+            answer = tab(f"fetch({path!r}, {json.dumps(options)}).then(async (r) => [r.status, await r.text()])")
+            assert answer[0] == 421, (path, answer)
+            assert "whsec_" not in answer[1]
+    assert len(sandbox.charges.table) == len(before)
+    assert call(url, "GET", "/v0/charges", apikey="leyden")[0] == 200
+
+
+def addresses(host: str, public_url: str | None = None) -> ServerAddresses:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with closing(socket.socket(family)) as listener:
+        listener.bind((host, 0))
+        return ServerAddresses.of(listener, public_url)
+
+
+def test_a_server_on_loopback_is_local() -> None:
+    found = addresses("127.0.0.1")
+    assert found.is_local
+    assert found.public_url == found.url
+    assert found.reach() == "reachable from this machine only"
+
+
+def test_a_server_on_all_addresses_is_never_0_0_0_0_in_a_url() -> None:
+    found = addresses("0.0.0.0")
+    assert not found.is_local
+    assert found.url.startswith("http://127.0.0.1:")
+    assert "0.0.0.0" not in found.public_url
+    assert found.public_url in found.reach()
+    assert ("0.0.0.0", found.own[0][1]) in found.own
+    assert ("127.0.0.1", found.own[0][1]) in found.own or len(found.own) > 2
+
+
+def test_the_public_url_is_one_of_the_servers_own_names() -> None:
+    found = addresses("0.0.0.0", "https://shop.example/sandbox")
+    assert found.public_url == "https://shop.example/sandbox"
+    assert ("shop.example", 443) in found.own
+    assert "shop.example" in found.names
+
+
+def test_the_default_key_stays_on_this_machine(tmp_path: Path) -> None:
+    assert api_keys([], ":memory:", is_local=True) == (["leyden"], False)
+    (first,), _ = api_keys([], ":memory:", is_local=False)
+    (second,), is_new = api_keys([], ":memory:", is_local=False)
+    assert is_new
+    assert first != second
+    assert len(first) > 32
+    with pytest.raises(LeydenError, match="'leyden' is known to everybody"):
+        api_keys(["other", "leyden"], ":memory:", is_local=False)
+    assert api_keys(["other"], ":memory:", is_local=False) == (["other"], False)
+
+
+def test_a_random_key_is_kept_with_the_data_for_its_owner_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    (key,), _ = api_keys([], str(folder), is_local=False)
+    assert api_keys([], str(folder), is_local=False) == ([key], True)
+    assert stat.S_IMODE((folder / "api-key").stat().st_mode) == 0o600
+    with pytest.raises(LeydenError, match=r"api-key: .*give --api-key"):
+        api_keys([], str(folder / "api-key"), is_local=False)
