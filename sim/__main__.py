@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
-from ipaddress import IPv4Network, IPv6Network, ip_network
-from urllib.parse import urlsplit
 
+from leyden.devserver.argument_types import (
+    amount,
+    base_url,
+    charge_id,
+    endpoint,
+    instant,
+    ip_range,
+    port,
+    rate,
+    timeout_s,
+    webhook_secret,
+)
 from leyden.errors import MissingExtra
 from leyden.harness.options import COMMANDS as HARNESS
 from leyden.harness.options import seed
 from leyden.server.callbacks.egress import MODES
 from leyden.server.errors import LeydenError
 from leyden.server.gc_pause import gc_paused
-from leyden.server.timestamps import parse_iso
 from leyden.server.version import VERSION
 
 # The default secret of `receiver-check`. It is public, and has no other use.
@@ -66,7 +74,7 @@ def _parser(chosen: str = "") -> argparse.ArgumentParser:
 def _describe_serve(serve: argparse.ArgumentParser) -> None:
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     serve.add_argument(
-        "--port", default=8402, type=_port, help="port to listen on; 0 picks a free one (default: %(default)s)"
+        "--port", default=8402, type=port, help="port to listen on; 0 picks a free one (default: %(default)s)"
     )
     serve.add_argument(
         "--data",
@@ -90,9 +98,9 @@ def _describe_serve(serve: argparse.ArgumentParser) -> None:
         " reach the server)",
     )
     serve.add_argument(
-        "--start", type=_start, metavar="TIME", help="the instant at which the clock starts (default: real time)"
+        "--start", type=instant, metavar="TIME", help="the instant at which the clock starts (default: real time)"
     )
-    serve.add_argument("--rate", type=_rate, help="sandbox seconds per real second; 0 pauses the clock (default: 1)")
+    serve.add_argument("--rate", type=rate, help="sandbox seconds per real second; 0 pauses the clock (default: 1)")
     serve.add_argument("--seed", type=seed, help="seed of all random choices (default: random)")
     serve.add_argument("--spec", metavar="FILE", help="serve this document instead of the packaged one")
     serve.add_argument("--overlay", action="append", default=[], metavar="NAME", help=_OVERLAY)
@@ -106,13 +114,13 @@ def _describe_serve(serve: argparse.ArgumentParser) -> None:
         "--egress-allow",
         action="append",
         default=[],
-        type=_network,
+        type=ip_range,
         metavar="CIDR",
         help="additional network to which callbacks are sent; repeatable",
     )
     serve.add_argument(
         "--public-url",
-        type=_url,
+        type=base_url,
         metavar="URL",
         help="base URL of the LNURLs for wallets (default: the address of this server)",
     )
@@ -140,10 +148,10 @@ def _describe_serve(serve: argparse.ArgumentParser) -> None:
 
 
 def _describe_check(check: argparse.ArgumentParser) -> None:
-    check.add_argument("url", type=_endpoint, metavar="URL", help="the endpoint to check")
+    check.add_argument("url", type=endpoint, metavar="URL", help="the endpoint to check")
     check.add_argument(
         "--secret",
-        type=_secret,
+        type=webhook_secret,
         default=EXAMPLE_SECRET,
         help="the webhook secret of the endpoint (default: %(default)s)",
     )
@@ -158,16 +166,16 @@ def _describe_check(check: argparse.ArgumentParser) -> None:
     check.add_argument("--internal-id", metavar="TEXT", help="an internalId that the endpoint knows")
     check.add_argument(
         "--amount",
-        type=_amount,
+        type=amount,
         default="250000",
         metavar="MSAT",
         help="the amount that the endpoint expects (default: %(default)s)",
     )
-    check.add_argument("--charge-id", type=_uuid, metavar="ID", help="the id of a Charge that the endpoint knows")
+    check.add_argument("--charge-id", type=charge_id, metavar="ID", help="the id of a Charge that the endpoint knows")
     check.add_argument("--only", action="append", metavar="NAME", help="run only this check; repeatable")
     check.add_argument(
         "--timeout",
-        type=_timeout,
+        type=timeout_s,
         default=5.0,
         metavar="SECONDS",
         help="time limit for a response, 1 to 15 (default: %(default)g)",
@@ -181,11 +189,11 @@ def _describe_check(check: argparse.ArgumentParser) -> None:
 
 def _describe_listen(listen: argparse.ArgumentParser) -> None:
     listen.add_argument(
-        "url", type=_endpoint, metavar="URL", help="the target; if it has no path, the path of each callback is kept"
+        "url", type=endpoint, metavar="URL", help="the target; if it has no path, the path of each callback is kept"
     )
     listen.add_argument(
         "--server",
-        type=_url,
+        type=base_url,
         default="http://127.0.0.1:8402",
         metavar="URL",
         help="the served sandbox (default: %(default)s)",
@@ -233,7 +241,7 @@ def _add_egress(command: argparse.ArgumentParser) -> None:
         "--egress-allow",
         action="append",
         default=[],
-        type=_network,
+        type=ip_range,
         metavar="CIDR",
         help="additional network; repeatable",
     )
@@ -318,89 +326,6 @@ COMMANDS: dict[str, tuple[str, _Describe]] = {
     "lab": ("copy the notebooks into a directory and open them in JupyterLab", _describe_lab),
     "version": ("print the versions of Leyden and of the contract", _describe_version),
 }
-
-
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) <= 65_535):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to 65535")
-    return int(text)
-
-
-def _rate(text: str) -> float:
-    try:
-        rate = float(text)
-    except ValueError:
-        rate = -1
-    if not 0 <= rate <= 100_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a rate: give 0 (frozen), 1 (real time) or up to 100000")
-    return rate
-
-
-def _start(text: str) -> int:
-    try:
-        return parse_iso(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _network(text: str) -> IPv4Network | IPv6Network:
-    try:
-        return ip_network(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{error}: give a network such as 10.0.0.0/8") from None
-
-
-def _url(text: str) -> str:
-    if not _is_url(text):
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a base URL: give one such as http://127.0.0.1:8402")
-    return text.rstrip("/")
-
-
-def _endpoint(text: str) -> str:
-    if not _is_url(text):
-        scheme_forgotten = ":" in text and "://" not in text and _is_url(f"http://{text}")
-        example = f"http://{text}" if scheme_forgotten else "http://localhost:3000/hook"
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a URL: give the whole URL, such as {example[:100]}")
-    return text
-
-
-def _is_url(text: str) -> bool:
-    """Whether this is an http or https URL with a host."""
-    try:
-        host = urlsplit(text).hostname if urlsplit(text).port != 0 else None
-    except ValueError:
-        return False
-    return host is not None and text.startswith(("http://", "https://")) and len(text) <= 1_000
-
-
-def _secret(text: str) -> str:
-    if not re.fullmatch("whsec_(?:[A-Za-z0-9+/]{4}){8,21}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", text):
-        raise argparse.ArgumentTypeError("that is not a webhook secret: give whsec_ and 24 to 64 bytes in base64")
-    return text
-
-
-def _amount(text: str) -> str:
-    if not (text.isascii() and text.isdigit() and not text.startswith("0") and 1_000 <= int(text) <= 500_000_000):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not an amount: give 1000 to 500000000 millisatoshis")
-    return text
-
-
-def _uuid(text: str) -> str:
-    if not re.fullmatch("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", text):
-        raise argparse.ArgumentTypeError(
-            f"{text[:60]!r} is not a Charge's id: give the id in the response of its creation"
-        )
-    return text
-
-
-def _timeout(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0
-    if not 1 <= seconds <= 15:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a time limit: give 1 to 15 seconds")
-    return seconds
 
 
 if __name__ == "__main__":

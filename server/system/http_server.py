@@ -46,6 +46,11 @@ def base_url(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def host_name() -> str:
+    """The name of this machine."""
+    return socket.gethostname()
+
+
 def local_addresses() -> list[str]:
     """The IP addresses of this machine: those of its host name, and the source addresses of outgoing packets."""
     found: set[str] = set()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -12,7 +11,7 @@ from leyden.devserver.console.console import DEFAULT_KEY
 from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.errors import LeydenError
 from leyden.server.system.clock import random_key
-from leyden.server.system.http_server import local_addresses
+from leyden.server.system.http_server import host_name, local_addresses
 
 _KEY_FILE = "api-key"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -31,10 +30,12 @@ class ServerAddresses(NamedTuple):
     is_local: bool
 
     @classmethod
-    def of(cls, listener: socket.socket, public_url: str | None) -> ServerAddresses:
-        """The addresses of a listener. A server on all addresses is `127.0.0.1` for this machine; for others it is the
-        first address of this machine that is not loopback, unless `public_url` says something else."""
-        host, port = listener.getsockname()[:2]
+    def of(cls, host: str, port: int, public_url: str | None) -> ServerAddresses:
+        """The addresses of a server that listens on an IP address and a port.
+
+        A server on all addresses is `127.0.0.1` for this machine; for others it is the first address of this machine
+        that is not loopback, unless `public_url` says something else.
+        """
         address = parse_host_address(host)
         everywhere = address is not None and address.is_unspecified
         is_local = address is not None and address.is_loopback
@@ -54,7 +55,7 @@ class ServerAddresses(NamedTuple):
     @property
     def names(self) -> list[str]:
         """The names by which clients reach the server."""
-        return [urlsplit(self.public_url).hostname or "", socket.gethostname()]
+        return [urlsplit(self.public_url).hostname or "", host_name()]
 
     def reach(self) -> str:
         """A sentence for the person who started the server."""

@@ -44,7 +44,8 @@ def serve(options: argparse.Namespace) -> int:
     listener = open_listener(options.host, options.port)
     worlds: dict[str, World] = {}
     try:
-        addresses = ServerAddresses.of(listener, options.public_url)
+        host, port = listener.getsockname()[:2]
+        addresses = ServerAddresses.of(host, port, options.public_url)
         keys, is_new = api_keys(options.api_key or [], options.data, is_local=addresses.is_local)
         egress = Egress(
             options.egress or ("loopback" if addresses.is_local else "public"),

@@ -1,0 +1,103 @@
+"""The types of the command line's arguments: each reads one text, or raises `ArgumentTypeError` with the mend."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from urllib.parse import urlsplit
+
+from leyden.server.timestamps import parse_iso
+
+
+def port(text: str) -> int:
+    """A TCP port, or 0 for a free one."""
+    if not (text.isascii() and text.isdigit() and int(text) <= 65_535):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to 65535")
+    return int(text)
+
+
+def rate(text: str) -> float:
+    """Sandbox seconds per real second, 0 to 100,000."""
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = -1
+    if not 0 <= rate <= 100_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a rate: give 0 (frozen), 1 (real time) or up to 100000")
+    return rate
+
+
+def instant(text: str) -> int:
+    """An ISO 8601 instant, in milliseconds since the epoch."""
+    try:
+        return parse_iso(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def ip_range(text: str) -> IPv4Network | IPv6Network:
+    """A network in CIDR notation."""
+    try:
+        return ip_network(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{error}: give a network such as 10.0.0.0/8") from None
+
+
+def base_url(text: str) -> str:
+    """An http or https URL, without a slash at the end."""
+    if not _is_url(text):
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a base URL: give one such as http://127.0.0.1:8402")
+    return text.rstrip("/")
+
+
+def endpoint(text: str) -> str:
+    """A complete http or https URL."""
+    if not _is_url(text):
+        scheme_forgotten = ":" in text and "://" not in text and _is_url(f"http://{text}")
+        example = f"http://{text}" if scheme_forgotten else "http://localhost:3000/hook"
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a URL: give the whole URL, such as {example[:100]}")
+    return text
+
+
+def _is_url(text: str) -> bool:
+    """Whether this is an http or https URL with a host."""
+    try:
+        host = urlsplit(text).hostname if urlsplit(text).port != 0 else None
+    except ValueError:
+        return False
+    return host is not None and text.startswith(("http://", "https://")) and len(text) <= 1_000
+
+
+def webhook_secret(text: str) -> str:
+    """A secret of Standard Webhooks: `whsec_` and base64."""
+    if not re.fullmatch("whsec_(?:[A-Za-z0-9+/]{4}){8,21}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", text):
+        raise argparse.ArgumentTypeError("that is not a webhook secret: give whsec_ and 24 to 64 bytes in base64")
+    return text
+
+
+def amount(text: str) -> str:
+    """An amount in millisatoshis, as the API takes it."""
+    if not (text.isascii() and text.isdigit() and not text.startswith("0") and 1_000 <= int(text) <= 500_000_000):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not an amount: give 1000 to 500000000 millisatoshis")
+    return text
+
+
+def charge_id(text: str) -> str:
+    """The id of a Charge, a UUID."""
+    if not re.fullmatch("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", text):
+        raise argparse.ArgumentTypeError(
+            f"{text[:60]!r} is not a Charge's id: give the id in the response of its creation"
+        )
+    return text
+
+
+def timeout_s(text: str) -> float:
+    """A time limit, 1 to 15 real seconds."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not 1 <= seconds <= 15:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a time limit: give 1 to 15 seconds")
+    return seconds
