@@ -62,23 +62,6 @@ def schedule_in_words(delays_ms: Sequence[int], jitter: float) -> str:
     return f"{len(delays_ms)} attempts: {start}, then after {waits}{varied}"
 
 
-def route_lines(contract: Contract) -> list[TableRow]:
-    """The operations in the document's order, under `ROUTE_COLUMNS`."""
-    return [
-        TableRow(
-            (
-                operation.method.upper(),
-                operation.path,
-                operation.operation_id,
-                "yes" if operation.secured else "no",
-                basis_in_words(operation.basis, operation.decision),
-            ),
-            operation.decision,
-        )
-        for operation in contract.operations.values()
-    ]
-
-
 def transition_lines(table: LifecycleTable) -> list[TableRow]:
     """The transitions, under `TRANSITION_COLUMNS`."""
     conditions = _conditions(table)
@@ -114,25 +97,6 @@ def refusal_lines(table: LifecycleTable) -> list[TableRow]:
     ]
 
 
-def callback_lines(contract: Contract) -> list[TableRow]:
-    """The callbacks of every operation, under `CALLBACK_COLUMNS`."""
-    return [
-        TableRow(
-            (
-                callback.name,
-                operation.operation_id,
-                ", ".join(callback.delivery.events.values()),
-                schedule_in_words(callback.delivery.delays_ms, callback.delivery.jitter),
-                success_in_words(contract, callback),
-                f"{span_in_words(callback.delivery.timeout_ms)}"
-                f" ({span_in_words(callback.delivery.connect_timeout_ms)} to connect)",
-            )
-        )
-        for operation in contract.operations.values()
-        for callback in operation.callbacks
-    ]
-
-
 def success_in_words(contract: Contract, callback: CallbackRule) -> str:
     """The receiver's answers that count as delivered: the statuses that the callback's `responses` declare."""
     statuses = [str(status) for status in callback_item(contract, callback).get("post", {}).get("responses", {})]
@@ -161,7 +125,11 @@ def lifecycle_sentence(table: LifecycleTable) -> str:
 
 def routes_table(contract: Contract) -> str:
     """Every operation: method, path, operationId, whether a key is needed, and the basis of the rule."""
-    return markdown(ROUTE_COLUMNS, (line.cells for line in route_lines(contract)))
+    rows = (
+        (o.method.upper(), o.path, o.operation_id, "yes" if o.secured else "no", basis_in_words(o.basis, o.decision))
+        for o in contract.operations.values()
+    )
+    return markdown(ROUTE_COLUMNS, rows)
 
 
 def lifecycle_tables(contract: Contract) -> str:
@@ -179,8 +147,21 @@ def lifecycle_tables(contract: Contract) -> str:
 
 def callbacks_table(contract: Contract) -> str:
     """Every callback: its operation, events, attempts, success and timeout. Empty when there is none."""
-    lines = callback_lines(contract)
-    return markdown(CALLBACK_COLUMNS, (line.cells for line in lines)) if lines else ""
+    rows = []
+    for operation in contract.operations.values():
+        for callback in operation.callbacks:
+            rule = callback.delivery
+            rows.append(
+                (
+                    callback.name,
+                    operation.operation_id,
+                    ", ".join(rule.events.values()),
+                    schedule_in_words(rule.delays_ms, rule.jitter),
+                    success_in_words(contract, callback),
+                    f"{span_in_words(rule.timeout_ms)} ({span_in_words(rule.connect_timeout_ms)} to connect)",
+                )
+            )
+    return markdown(CALLBACK_COLUMNS, rows) if rows else ""
 
 
 def all_tables(contracts: Sequence[Contract]) -> str:

@@ -157,7 +157,7 @@ class Invoices:
         if htlc.hold or any(held["hold"] for held in waiting):
             self._table.put({**row, "state": "ACCEPTED", "accepted_at": now})
             self._journal.note("invoice_accepted", htlc.payment_hash, parts=len(waiting) + 1)
-            self._notify(waiting, htlc.payment_hash, HELD)
+            self._notify(waiting, HtlcResolution("", htlc.payment_hash, HELD))
             return HtlcResolution(htlc.id, htlc.payment_hash, HELD)
         self._settle(row, now, waiting)
         return HtlcResolution(htlc.id, htlc.payment_hash, SETTLED, preimage=row["preimage"])
@@ -252,7 +252,7 @@ class Invoices:
         settled = SettledInvoice(payment_hash, received_msat, now, preimage)
         for listener in self._settlement_listeners:
             listener(settled)
-        self._notify(earlier, payment_hash, SETTLED, preimage=preimage)
+        self._notify(earlier, HtlcResolution("", payment_hash, SETTLED, preimage=preimage))
 
     def _fail_set(self, row: InvoiceRow, why: str, reason: str, code: int = _REFUSED) -> None:
         """Store the row with its held parts failed, and report these."""
@@ -264,7 +264,7 @@ class Invoices:
         self._table.put(row)
         for part in held:
             self._journal.note("htlc_failed_back", row["payment_hash"], htlc=part["id"], why=why, code=code)
-        self._notify(held, row["payment_hash"], FAILED, code=code, why=why, reason=reason)
+        self._notify(held, HtlcResolution("", row["payment_hash"], FAILED, code, why, reason))
 
     def _mpp_timed_out(self, payment_hash: str) -> None:
         timeout_s = self.policy.mpp_timeout_ms / 1_000
@@ -273,21 +273,11 @@ class Invoices:
         )
         self._fail_set(self._existing_row(payment_hash), "mpp_timeout", reason, code=FailureCode.MPP_TIMEOUT)
 
-    def _notify(
-        self,
-        parts: Sequence[PartRow],
-        payment_hash: str,
-        kind: str,
-        *,
-        code: int | None = None,
-        why: str = "",
-        reason: str = "",
-        preimage: str | None = None,
-    ) -> None:
+    def _notify(self, parts: Sequence[PartRow], resolution: HtlcResolution) -> None:
+        """Report this resolution of each part."""
         for part in parts:
-            resolution = HtlcResolution(part["id"], payment_hash, kind, code, why, reason, preimage)
             for listener in self._resolution_listeners:
-                listener(resolution)
+                listener(resolution._replace(htlc_id=part["id"]))
 
     def _existing_row(self, payment_hash: str) -> InvoiceRow:
         row = self._table.row(payment_hash)

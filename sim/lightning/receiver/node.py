@@ -6,26 +6,19 @@ from collections.abc import Callable
 from hashlib import sha256
 
 from leyden.lightning.bolt11.codec import InvoiceSigner
+from leyden.lightning.bolt11.fields import MAX_DESCRIPTION_BYTES
 from leyden.lightning.receiver.invoices import Invoices, NodePolicy
 from leyden.server.ports import Clock, EventJournal, FailedInvoice, Invoice, InvoiceParams, SettledInvoice
 from leyden.server.store.store import Store
 from leyden.server.timestamps import to_iso
 from leyden.world.rng import RandomStreams
 
-# BOLT 11: a field holds at most 1023 groups of five bits, which is 639 bytes.
-_MAX_DESCRIPTION_BYTES = 639
-
-
-def _zero_height() -> int:
-    """The block height without a network: only differences of heights matter then."""
-    return 0
-
 
 class DirectNode:
     """A `leyden.server.ports.LightningNode` that payments reach directly, without a route.
 
     The key comes from the seed, preimages and payment secrets from the `preimages` stream. `policy` has
-    the node's options; `height` returns the present block height.
+    the node's options; `height` returns the present block height (always 0 by default: only differences matter then).
     """
 
     def __init__(
@@ -39,7 +32,7 @@ class DirectNode:
         height: Callable[[], int] | None = None,
     ) -> None:
         self.signer = InvoiceSigner(streams.secret("node"))
-        self.invoices = Invoices(store, clock, journal, policy or NodePolicy(), height or _zero_height)
+        self.invoices = Invoices(store, clock, journal, policy or NodePolicy(), height or (lambda: 0))
         self._clock = clock
         self._chance = streams.stream("preimages")
         self._funds = store.table("node", key="id")
@@ -66,7 +59,7 @@ class DirectNode:
         description_hash = order.description_hash
         # A character is at most four bytes: most descriptions need not be encoded to know their length.
         length = len(order.description)
-        if description_hash is None and 4 * length > _MAX_DESCRIPTION_BYTES < len(order.description.encode()):
+        if description_hash is None and 4 * length > MAX_DESCRIPTION_BYTES < len(order.description.encode()):
             # BOLT 11: a longer description is replaced by its hash, h, and shown to the payer by other means.
             description_hash = sha256(order.description.encode()).digest()
         if description_hash is not None:

@@ -60,8 +60,7 @@ class EdgeCosts:
             weights = self.weights(bucket)
             # The tree of the largest node uses all edges: the pruned matrix is computed from it.
             matrix = self._full_matrix(weights, self.incoming) if target == self._hub else self.pruned_matrix(bucket)
-            if len(self.trees) == _MAX_TREES:
-                del self.trees[next(iter(self.trees))]
+            _make_room(self.trees, _MAX_TREES)
             distance = _distances_from(target, matrix)
             found = ShortestPathTree(target, distance, weights, self.outgoing, self._source, self._target)
             self.trees[target, bucket] = found
@@ -90,8 +89,7 @@ class EdgeCosts:
             # One more msat per hop: of two paths without fees the shorter one is cheaper.
             found = self._base + 1.0 + middle * self._rate - attempt * np.log(share)
             found[unusable] = np.inf
-            if len(self._weights) == _MAX_WEIGHTS:
-                del self._weights[next(iter(self._weights))]
+            _make_room(self._weights, _MAX_WEIGHTS)
             self._weights[bucket] = found
         return found
 
@@ -108,8 +106,7 @@ class EdgeCosts:
             by_hub = np.repeat(from_hub, np.diff(back.indptr)) + to_hub[back.ends]
             costs = weights[back.edges]
             matrix = _matrix(costs, back, (costs <= by_hub * (1.0 + _CLOSE) + _CLOSE) & (costs < np.inf))
-            if len(self._pruned) == _MAX_WEIGHTS:
-                del self._pruned[next(iter(self._pruned))]
+            _make_room(self._pruned, _MAX_WEIGHTS)
             self._pruned[bucket] = matrix
         return matrix
 
@@ -121,6 +118,12 @@ class EdgeCosts:
         else:
             matrix.data = weights[adjacency.edges]
         return matrix
+
+
+def _make_room(cache: dict[Any, Any], limit: int) -> None:
+    """Remove the oldest entry of a cache that is full."""
+    if len(cache) == limit:
+        del cache[next(iter(cache))]
 
 
 def _distances_from(root: int, matrix: Any) -> Floats:

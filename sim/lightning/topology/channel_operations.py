@@ -70,17 +70,14 @@ def rebalance(engine: Engine, node: int, amount_msat: int, out: int | None, into
     """
     policies = engine.policies
     own = [edge for edge in engine.out_edges(node) if edge >> 1 not in engine.closed]
-    first = [
-        edge for edge in own if out in (None, policies.target[edge]) and engine.spendable_msat(edge) >= amount_msat
-    ]
-    last = [
-        edge ^ 1
-        for edge in own
-        if into in (None, policies.target[edge]) and engine.spendable_msat(edge ^ 1) >= amount_msat
-    ]
-    # By default out of the largest own balance, and in over the largest balance of a peer.
-    first.sort(key=lambda edge: (-engine.spendable_msat(edge), edge))
-    last.sort(key=lambda edge: (-engine.spendable_msat(edge), edge))
+
+    def able(edges: list[int]) -> list[int]:
+        """Those that can send the amount; by default over the largest balance."""
+        found = [edge for edge in edges if engine.spendable_msat(edge) >= amount_msat]
+        return sorted(found, key=lambda edge: (-engine.spendable_msat(edge), edge))
+
+    first = able([edge for edge in own if out in (None, policies.target[edge])])
+    last = able([edge ^ 1 for edge in own if into in (None, policies.target[edge])])
     excluded = {edge: (0, 0, engine.now) for own_edge in own for edge in (own_edge, own_edge ^ 1)}
     for back in last:
         outgoing = next((edge for edge in first if policies.target[edge] != policies.source[back]), None)
@@ -96,16 +93,10 @@ def rebalance(engine: Engine, node: int, amount_msat: int, out: int | None, into
             if found is None:
                 break
             circle = policies.route([*found.edges, back], amount_msat)
-            failing = next(
-                (
-                    edge
-                    for edge, amount in zip(circle.edges, circle.amounts, strict=True)
-                    if not _can_forward(engine, edge, amount)
-                ),
-                None,
-            )
+            hops = list(zip(circle.edges, circle.amounts, strict=True))
+            failing = next((edge for edge, amount in hops if not _can_forward(engine, edge, amount)), None)
             if failing is None:
-                for edge, amount in zip(circle.edges, circle.amounts, strict=True):
+                for edge, amount in hops:
                     engine.move_balance(edge, amount)
                 return circle.edges, circle.amounts[0] - amount_msat
             if failing in (outgoing, back):
