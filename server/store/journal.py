@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -115,7 +116,7 @@ def recover(directory: str | os.PathLike[str]) -> tuple[Path, int]:
     line, that line is written again and the rest is checked. Raises `StoreError` when the journal is sound or in use.
     """
     path = Path(directory) / JOURNAL_NAME
-    with Lock(Path(directory)):
+    with closing(Lock(Path(directory))):
         try:
             load(path)
         except DamagedJournal as damage:

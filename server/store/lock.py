@@ -6,7 +6,6 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 from leyden.server.errors import StoreError
 
@@ -50,17 +49,9 @@ class Lock:
         except OSError:
             pass  # The number is only for the error message above; a full disk must not prevent reading.
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Release the lock. The file stays: without it two processes could lock two files."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             with suppress(OSError):
                 os.close(fd)
-
-    def __enter__(self) -> Lock:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.release()

@@ -302,7 +302,7 @@ class JournalStorage(RowStorage):
                 with suppress(OSError):  # everything is on the disk, or an error was raised
                     os.close(fd)
             self._close_retired()
-            self._lock.release()
+            self._lock.close()
 
     def release_in_child(self) -> None:
         """Close the files without writing: the parent process goes on with them."""
@@ -311,7 +311,7 @@ class JournalStorage(RowStorage):
             os.close(fd)
         self._compaction = None
         self._close_retired()
-        self._lock.release()
+        self._lock.close()
 
     def _garbage_limit(self) -> int:
         rows = sum(len(table.rows) for table in self.tables.values())

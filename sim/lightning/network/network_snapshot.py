@@ -15,15 +15,9 @@ from leyden.lightning.routing.mission_control import MissionControl
 from leyden.lightning.routing.pathfinding import Route
 from leyden.lightning.topology.channel_operations import close_channel, open_channel, opened_since
 
-_SESSION_FIELDS = (
-    "id", "payer", "target", "amount_msat", "fee_limit_msat", "latency_seed", "gives_up_at", "final_cltv_blocks",
-    "max_parts", "max_attempts", "min_shard_msat", "fees_msat", "parts_in_flight", "received_msat", "attempt_count",
-    "outcome", "pending_outcome",
-)  # fmt: skip
-_SHARD_FIELDS = (
-    "id", "number", "latency_seed", "edges", "amounts", "cltv_offsets", "final_expiry", "hop", "phase", "settled",
-    "status", "code", "reporter_hop", "reason",
-)  # fmt: skip
+# What is stored as it is: not references and sets. The hint is found again.
+_SESSION_FIELDS = tuple(name for name in PaymentSession.__slots__ if name not in ("hint", "policy_retries"))
+_SHARD_FIELDS = tuple(name for name in Shard.__slots__ if name not in ("checked_policies", "owner", "times"))
 
 
 def fork_engine(engine: Engine) -> Engine:

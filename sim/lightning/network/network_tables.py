@@ -7,7 +7,7 @@ but no channels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypedDict
 
 from leyden.lightning.payer.payment_rows import AttemptRow, PaymentRow
@@ -101,14 +101,12 @@ def attempts_of(payments: Payments) -> list[Row]:
 def htlcs_of(payments: Payments) -> list[HtlcRow]:
     """All HTLCs that were offered, by payment, attempt and hop; `HTLC_COLUMNS`. An attempt that failed at its second
     hop has one."""
-    found: list[HtlcRow] = []
-    for payment in payments.rows:
-        for attempt in payment["attempts"]:
-            if "hops" in attempt:
-                found += _routed_htlcs(payments, payment, attempt)
-            else:
-                found.append(_direct_htlc(payment, attempt))
-    return found
+    return [
+        row
+        for payment in payments.rows
+        for attempt in payment["attempts"]
+        for row in _htlcs_of_attempt(payments, payment, attempt)
+    ]
 
 
 def balances_of(payments: Payments, node: str | None = None) -> list[BalanceRow]:
@@ -145,55 +143,40 @@ def balances_of(payments: Payments, node: str | None = None) -> list[BalanceRow]
     ]
 
 
-def _routed_htlcs(payments: Payments, payment: PaymentRow, attempt: AttemptRow) -> list[HtlcRow]:
-    """The HTLCs of one attempt: `hops` in its row are `[channel, source, target, amount, expiry]` each, `times` the
-    times at which each hop that was reached was locked and unlocked."""
-    times: Iterable[Sequence[Any]] | None = attempt["times"]
+def _htlcs_of_attempt(payments: Payments, payment: PaymentRow, attempt: AttemptRow) -> Iterator[HtlcRow]:
+    """The HTLCs of one attempt: `hops` are `[channel, source, target, amount, expiry]` each, `times` the times at which
+    each hop that was reached was locked and unlocked. A direct payment has one hop."""
     settled = attempt["status"] == "settled"
+    hops: list[list[Any]]
+    times: Iterable[Sequence[Any]] | None
+    if "hops" in attempt:
+        hops, times = attempt["hops"], attempt["times"]
+    else:
+        script = payment["script"]
+        assert script is not None
+        hops = [[None, payment["payer"], "shop", attempt["amount_msat"], script["cltv_expiry"]]]
+        times = [[attempt["at"], attempt["resolved_at"]]]
     if times is None:  # in flight
         from leyden.lightning.payer.routed_payments import RoutedPayments
 
         assert isinstance(payments, RoutedPayments)
         shard = payments.shard(payment["id"], attempt["part"])
         times, settled = shard.times, bool(shard.settled)
-    rows: list[HtlcRow] = []
-    before_msat = None
-    for place, (hop, (offered, resolved)) in enumerate(zip(attempt["hops"], times, strict=False)):
+    before_msat = hops[0][3]
+    for place, (hop, (offered, resolved)) in enumerate(zip(hops, times, strict=False)):
         channel, source, target, amount_msat, expiry = hop
-        rows.append(
-            {
-                "at": offered,
-                "payment": payment["id"],
-                "attempt": attempt["part"],
-                "hop": place,
-                "channel": channel,
-                "source": source,
-                "target": target,
-                "amount_msat": amount_msat,
-                "fee_msat": 0 if before_msat is None else before_msat - amount_msat,
-                "cltv_expiry": expiry,
-                "status": "in_flight" if resolved is None else "settled" if settled else "failed",
-                "resolved_at": resolved,
-            }
-        )
+        yield {
+            "at": offered,
+            "payment": payment["id"],
+            "attempt": attempt["part"],
+            "hop": place,
+            "channel": channel,
+            "source": source,
+            "target": target,
+            "amount_msat": amount_msat,
+            "fee_msat": before_msat - amount_msat,
+            "cltv_expiry": expiry,
+            "status": "in_flight" if resolved is None else "settled" if settled else "failed",
+            "resolved_at": resolved,
+        }
         before_msat = amount_msat
-    return rows
-
-
-def _direct_htlc(payment: PaymentRow, attempt: AttemptRow) -> HtlcRow:
-    status, script = attempt["status"], payment["script"]
-    assert script is not None
-    return {
-        "at": attempt["at"],
-        "payment": payment["id"],
-        "attempt": attempt["part"],
-        "hop": 0,
-        "channel": None,
-        "source": payment["payer"],
-        "target": "shop",
-        "amount_msat": attempt["amount_msat"],
-        "fee_msat": 0,
-        "cltv_expiry": script["cltv_expiry"],
-        "status": status if status in ("settled", "failed") else "in_flight",
-        "resolved_at": attempt["resolved_at"],
-    }
