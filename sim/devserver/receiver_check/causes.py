@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_network
 from urllib.parse import urljoin, urlsplit
 
 from leyden.devserver.receiver_check.cases import (
@@ -28,8 +27,6 @@ from leyden.devserver.receiver_check.findings import (
     is_status,
     seconds,
 )
-from leyden.server.callbacks.egress import EGRESS_NONE, OWN_LISTENER, PORT
-from leyden.server.callbacks.ip_addresses import parse_host_address
 
 CONSIDER = "consider"  # the severity of a cause without a failure
 
@@ -126,7 +123,8 @@ def _silence(url: str, exchange: Exchange) -> tuple[str, str]:
     note, parts = exchange.answer.note, urlsplit(url)
     match exchange.answer.error:
         case _ if exchange.answer.error == BLOCKED:
-            return _blocked(url, note.partition(":")[0])
+            reason, _, mend = note.rpartition(": ")  # the egress policy's own explanation
+            return f"nothing was sent, because the egress policy forbids it: {reason}", f"{mend.capitalize()}."
         case "timeout" if note.startswith("no connection"):
             tls = ", whether the port speaks TLS" if parts.scheme == "https" else ""
             return f"it accepts no connection: {note}", (
@@ -155,23 +153,6 @@ def _silence(url: str, exchange: Exchange) -> tuple[str, str]:
     return f"its answer is not HTTP: {note or exchange.answer.error}", (
         "Check the port of the URL: another program may listen there."
     )
-
-
-def _blocked(url: str, rule: str) -> tuple[str, str]:
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    found = f"nothing was sent: the egress policy of this machine forbids {parts.netloc} (rule {rule})"
-    try:
-        address = parse_host_address(host)
-    except ValueError:
-        address = None
-    network = "CIDR, with the network of that host" if address is None else str(ip_network(address))
-    if rule == OWN_LISTENER:
-        return found, "The URL is an address of Leyden itself. Give the URL of your endpoint."
-    if rule == PORT:
-        return found, "Callbacks go only to the ports 80, 443 and 1024 to 65535: use one of these."
-    public = "" if rule == EGRESS_NONE or (address is not None and not address.is_global) else ", or --egress public"
-    return found, f"Allow it: --egress-allow {network}{public}."
 
 
 def _late(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cause | None:
