@@ -194,7 +194,7 @@ class Outbox:
 
     def on_due(self, delivery_id: str) -> None:
         """The delivery is due: send it, or queue it while all worker slots are in use."""
-        self._in_flight.queue.append(delivery_id)
+        self._in_flight.enqueue(delivery_id)
         self._send_due()
 
     def on_response(self, request: CallbackRequest, response: CallbackResponse) -> None:
@@ -273,13 +273,12 @@ class Outbox:
         self._in_flight.begin()
 
     def commit(self) -> None:
-        """The commit is written: nothing to do."""
+        """The commit is written."""
+        self._in_flight.commit()
 
     def rollback(self, error: BaseException | None = None) -> None:
-        """The commit was rolled back, and the rows and timers are restored: what left the queue is due again."""
-        for delivery_id in self._in_flight.rollback(self._attempt_in_flight):
-            # A superfluous timer does no harm: `_send_due` decides from the row.
-            self._clock.call_at(self._clock.now(), CALLBACK, TIMER, delivery_id)
+        """The commit was rolled back, like the rows and the timers."""
+        self._in_flight.rollback()
 
     # Snapshots
 
@@ -292,10 +291,6 @@ class Outbox:
         self._in_flight.restore(state)
 
     # Sending
-
-    def _attempt_in_flight(self, delivery_id: str) -> int | None:
-        row = self._rows.row(delivery_id)
-        return AttemptLog(row).attempt_count if row is not None and is_in_flight(row) else None
 
     def _rows_of(self, resource_id: str) -> list[DeliveryRow]:
         return self._rows.find("resource_id", resource_id) + self._rows.find("endpoint_id", resource_id)
@@ -354,7 +349,7 @@ class Outbox:
         attempts = AttemptLog(row).record_start(now, due_at, timestamp_s, len(secrets))
         self._rows.put({**row, "due_at": None, "attempts": attempts})
         self._journal.note("callback_sent", row["id"], resource=row["resource_id"], event=row["event"], attempt=number)
-        self._in_flight.attempts[row["id"]] = number
+        self._in_flight.start(row["id"], number)
         request = CallbackRequest(
             delivery_id=row["id"],
             attempt=number,

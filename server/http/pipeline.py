@@ -68,11 +68,25 @@ class PipelineContext:
     rate_limit: Callable[[str], Problem | None] | None = None
     ignored_fields: IgnoredFields = field(default_factory=IgnoredFields)
     request_count: int = 0
+    _count_before: int = 0
 
     def next_request_id(self) -> str:
         """`req-1`, `req-2`, ...: counted and not random, so that a run can be reproduced to the byte."""
         self.request_count += 1
         return f"req-{self.request_count}"
+
+    # Part of a commit (`leyden.server.store.rows.CommitParticipant`): a request may be made within an event
+
+    def begin(self) -> None:
+        """Remember the number of requests."""
+        self._count_before = self.request_count
+
+    def commit(self) -> None:
+        """Nothing to do."""
+
+    def rollback(self, error: BaseException) -> None:
+        """Return to the number at `begin`."""
+        self.request_count = self._count_before
 
 
 class BodyLimitMiddleware:

@@ -8,14 +8,19 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 from leyden.errors import ActionLogError
+from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.timestamps import parse_duration
 from leyden.world.clock import Fired
+from leyden.world.interrupts import interrupts
 from leyden.world.world import World
 
 # A campaign that runs for hours must not fill the memory with its actions.
 MAX_ACTIONS = 100_000
 MAX_BODY_BYTES = 32_000_000
+
+# The kinds of the actions that only move time. One that raises has run some events, and that is recorded instead.
+MOVES = frozenset({"advance", "advance_to", "events", "idle", "next_event"})
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
@@ -39,6 +44,7 @@ class ActionLog:
         self.actions: list[Action] = list(actions)
         self.gap = gap
         self._body_bytes = sum(len(action.facts.get("body", "")) for action in self.actions)
+        self._events_recorded = 0  # `VirtualClock.event_count` when events were last recorded
         self._live_ms: int | None = None  # the instant of a live clock when it was last recorded
 
     def __len__(self) -> int:
@@ -95,12 +101,28 @@ class ActionLog:
         if not world.clock.rate:
             return []
         with world.lock:
-            fired = world.catch_up()
+            self.mark_events(world)
+            try:
+                fired = world.catch_up()
+            except BaseException:
+                self.add_events(world)
+                raise
             now = world.clock.now()
             if fired or now != self._live_ms:
                 self.add("advance_to", {"to_ms": now})
             self._live_ms = now
         return fired
+
+    def mark_events(self, world: World) -> None:
+        """The events that have run so far are recorded."""
+        self._events_recorded = world.clock.event_count
+
+    def add_events(self, world: World) -> None:
+        """Record the events that have run since the last recorded one as an action of their own."""
+        count = world.clock.event_count - self._events_recorded
+        if count:
+            self.add("events", {"count": count})
+        self.mark_events(world)
 
     def complete(self) -> Sequence[Action]:
         """All actions, in order. Raises `ActionLogError` when the log is incomplete."""
@@ -150,8 +172,8 @@ def _current_names(kind: str, facts: dict[str, Any]) -> dict[str, Any]:
 class ActionRecorder:
     """The context of one action: it holds the world's lock, so no other action interleaves.
 
-    An action that moves time calls `split` before it releases the lock for a while: other actions follow what it has
-    done by then.
+    An interrupt waits until the action is recorded. It ends a move of time between two events. A move calls `split`
+    before it releases the lock for a while: other actions follow what it has done by then.
     """
 
     __slots__ = ("_entries_before", "_is_split", "_log", "_world", "facts", "kind")
@@ -164,34 +186,40 @@ class ActionRecorder:
         self._is_split = False
 
     def split(self) -> None:
-        """Record what was done so far: every event by now has run, or the one of a step."""
-        if self.kind == "step":
-            if not self._is_split:
-                self._log.add("step", {})
-        else:
-            self._log.add("advance_to", {"to_ms": self._world.clock.now()})
+        """Record the events that have run so far."""
+        self._log.add_events(self._world)
         self._is_split = True
 
     def __enter__(self) -> dict[str, Any]:
+        interrupts.enter(True)
         world = self._world
         world.lock.acquire()
         try:
             self._log.catch_up(world)
             self._entries_before = len(world.journal)
+            self._log.mark_events(world)
+            interrupts.set_stops(self.kind in MOVES)
         except BaseException:
             world.lock.release()
+            interrupts.leave()
             raise
         return self.facts
 
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        world, log = self._world, self._log
         try:
-            if self._is_split:
-                if self.kind != "step":
-                    self._log.add("advance_to", {"to_ms": self._world.clock.now()}, raised=kind is not None)
-            elif kind is None or len(self._world.journal) != self._entries_before:
-                self._log.add(self.kind, self.facts, raised=kind is not None)
+            if isinstance(error, StorageUnavailable) and len(world.journal) != self._entries_before:
+                log.discard("the disk refused a change: the journal reports it, and a script cannot repeat it")
+            elif self.kind in MOVES and (kind is not None or self._is_split):
+                log.add_events(world)
+                if kind is None and self.kind in ("advance", "advance_to"):
+                    log.add("advance_to", {"to_ms": world.clock.now()})
+            elif kind is None or len(world.journal) != self._entries_before:
+                log.add(self.kind, self.facts, raised=kind is not None)
+            log.mark_events(world)
         finally:
-            self._world.lock.release()
+            world.lock.release()
+            interrupts.leave()
 
 
 def as_json(value: Any) -> Any:

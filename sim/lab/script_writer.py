@@ -96,6 +96,7 @@ class _Writer:
             "advance_to": lambda facts: call_text("sb.advance_to", to_iso(facts["to_ms"])),
             "idle": lambda facts: "sb.run()",
             "next_event": lambda facts: call_text("sb.run", "next_event"),
+            "events": lambda facts: "sb.step()" if facts["count"] == 1 else call_text("sb.run", events=facts["count"]),
             "step": lambda facts: "sb.step()",
             "call": lambda facts: call_text(f"sb.{facts['call']}", *facts["args"], **facts["named"]),
             "fault": self._fault,

@@ -54,6 +54,7 @@ class RecordingApp:
         await self._app(scope, receive_chunk, send_message)
         if self._served and len(journal) != entries:
             action_log.add("advance", {"by_ms": 0})
+            action_log.mark_events(self._session.world)
         return None
 
     def _record(self, scope: Scope, body: bytes, status: int, facts: dict[str, Any]) -> None:
@@ -67,6 +68,7 @@ class RecordingApp:
         session = self._session
         session.action_log.catch_up(session.world)
         session.action_log.add("request", facts)
+        session.action_log.mark_events(session.world)
 
 
 class HttpAccess:

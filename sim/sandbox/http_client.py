@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx2
 from starlette.types import ASGIApp
 
+from leyden.world.interrupts import interrupts
 from leyden.world.loopback import send_request
 
 
@@ -18,7 +19,12 @@ class LoopbackTransport(httpx2.BaseTransport):
         """Send one request to the application."""
         headers = tuple((name.lower(), value) for name, value in request.headers.raw)
         target = request.url.raw_path.decode("ascii")
-        answer = send_request(self._app, request.method, target, headers, request.read())
+        body = request.read()
+        interrupts.enter()  # until the request is recorded
+        try:
+            answer = send_request(self._app, request.method, target, headers, body)
+        finally:
+            interrupts.leave()
         return httpx2.Response(answer.status, headers=list(answer.headers), content=answer.body, request=request)
 
 

@@ -22,7 +22,7 @@ from leyden.sandbox.http_access import HttpAccess
 from leyden.sandbox.opening import open_session
 from leyden.sandbox.resources import Charge, StaticCharge
 from leyden.sandbox.session import Headers, Session
-from leyden.sandbox.time_control import FiredEvents, Instant, Span, instant_ms
+from leyden.sandbox.time_control import FiredEvents, Instant, Span, advance, instant_ms, run
 from leyden.sandbox.views import Views, card
 from leyden.sandbox.wallet import Wallet
 from leyden.server.contract.types import Contract
@@ -204,26 +204,18 @@ class Sandbox(Views):
         with self.world.exclusive():
             return to_iso(self.world.clock.now())
 
-    def run(self, until: Span = "idle") -> FiredEvents:
+    def run(self, until: Span = "idle", *, events: int | None = None) -> FiredEvents:
         """Run until nothing is scheduled (`idle`), through the next instant (`next_event`), or for a span (`"10m"`).
+        `events=10` instead runs the next ten events.
 
-        Returns what fired, in order.
+        Returns what fired, in order. An interrupt (Ctrl-C, the stop button of a notebook) ends every move of time
+        between two events. Raises `ValueError` for a negative number of events, or for `events` with `until`.
         """
-        session = self.session
-        if until == "idle" and self.world.clock.rate:
-            fired = session.action_log.catch_up(self.world)
-            self.world.wait_for_network()
-            return FiredEvents(fired)
-        if until == "idle":
-            return FiredEvents(session.move("idle", lambda clock: clock.run_until_idle()))
-        if until == "next_event":
-            return FiredEvents(session.move("next_event", lambda clock: clock.run_until_next_event()))
-        return self.advance(until)
+        return FiredEvents(run(self.session, until, events))
 
     def advance(self, by: Span) -> FiredEvents:
         """Move time forward by a span (`"5m"`, seconds, `timedelta`) and return what fired, in order."""
-        span_ms = parse_duration(by)
-        return FiredEvents(self.session.move("advance", lambda clock: clock.advance(span_ms), by_ms=span_ms))
+        return FiredEvents(advance(self.session, by))
 
     def advance_to(self, when: Instant, offset: Span = "0s") -> FiredEvents:
         """Move time to an instant plus `offset`, which may be negative; an instant in the past changes nothing."""
@@ -232,7 +224,8 @@ class Sandbox(Views):
 
     def step(self) -> Fired | None:
         """Run the next event, whenever it is, and return it; None when nothing is scheduled."""
-        return self.session.move("step", lambda clock: clock.step())
+        fired = self.run(events=1)
+        return fired[0] if fired else None
 
     # Forks, snapshots and scripts
 

@@ -18,6 +18,8 @@ from leyden.server.http.request import Request
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.system.background_transport import BackgroundTransport
 from leyden.world.clock import VirtualClock
+from leyden.world.components import CONTROL_PATH
+from leyden.world.interrupts import interrupts
 from leyden.world.loopback import Header, LoopbackResponse, send_request
 from leyden.world.world import World
 
@@ -28,6 +30,7 @@ RECORDED = "recorded"  # the egress mode of a script: nothing is sent, and `resp
 
 # No response depends on these.
 _HEADERS_LEFT_OUT = frozenset({b"host", b"user-agent", b"accept-encoding", b"connection", b"content-length"})
+MOVE_PATH = f"{CONTROL_PATH}/clock/advance"
 _FIRST_ID = re.compile(rb'"id":"([^"]{1,64})"')
 
 
@@ -188,19 +191,36 @@ class Session:
             if body is not None:
                 sent = (*sent, (b"content-type", b"application/json"))
         world, action_log = self.world, self.action_log
-        with world.lock:
-            answer = send_request(world.app, method, target, sent, raw)
-            facts: dict[str, Any] = {
-                "method": method,
-                "target": target,
-                "headers": None if headers is None else recorded_headers(sent),
-                "body": raw.decode("latin-1"),
-                "status": answer.status,
-            }
-            if method == "POST" and answer.status == 200 and (created := first_id(answer.body)) is not None:
-                facts["id"] = created
-            action_log.catch_up(world)
-            action_log.add("request", facts)
+        # An interrupt waits until the request is recorded. It ends a move of time between two events.
+        interrupts.enter(target.partition("?")[0] == MOVE_PATH)
+        try:
+            with world.lock:
+                pipeline = world.service.pipeline
+                requests = pipeline.request_count
+                action_log.mark_events(world)
+                try:
+                    answer = send_request(world.app, method, target, sent, raw)
+                except BaseException:
+                    if pipeline.request_count > requests:  # it has had no response, so its number is free
+                        pipeline.request_count -= 1
+                    action_log.add_events(world)
+                    raise
+                facts: dict[str, Any] = {
+                    "method": method,
+                    "target": target,
+                    "headers": None if headers is None else recorded_headers(sent),
+                    "body": raw.decode("latin-1"),
+                    "status": answer.status,
+                }
+                if method == "POST" and answer.status == 200 and (created := first_id(answer.body)) is not None:
+                    facts["id"] = created
+                try:
+                    action_log.catch_up(world)
+                finally:
+                    action_log.add("request", facts)
+                    action_log.mark_events(world)
+        finally:
+            interrupts.leave()
         return answer
 
     def read(self, operation_id: str, **path: str) -> dict[str, Any]:

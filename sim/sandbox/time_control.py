@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from leyden.server.timestamps import parse_iso, to_iso
+from leyden.sandbox.session import Session
+from leyden.server.timestamps import parse_duration, parse_iso, to_iso
 from leyden.world.clock import Fired
 
 Span = str | float | timedelta
@@ -29,3 +30,26 @@ class FiredEvents(list[Fired]):
         lines = [f"  {to_iso(one.at_ms)} {one.kind} {one.key}" for one in self[:5]]
         more = [f"  and {len(self) - 5} more"] if len(self) > 5 else []
         return "\n".join([f"{len(self)} events" + ":" * bool(lines), *lines, *more])
+
+
+def run(session: Session, until: Span, events: int | None) -> list[Fired]:
+    """What `Sandbox.run` does."""
+    if events is not None:
+        if until != "idle":
+            raise ValueError(f"run({until!r}, events={events}) has two ends: give one of them")
+        return session.move("events", lambda clock: clock.run_events(events), count=events)
+    if until == "idle" and session.world.clock.rate:
+        fired = session.action_log.catch_up(session.world)
+        session.world.wait_for_network()
+        return fired
+    if until == "idle":
+        return session.move("idle", lambda clock: clock.run_until_idle())
+    if until == "next_event":
+        return session.move("next_event", lambda clock: clock.run_until_next_event())
+    return advance(session, until)
+
+
+def advance(session: Session, by: Span) -> list[Fired]:
+    """What `Sandbox.advance` does."""
+    span_ms = parse_duration(by)
+    return session.move("advance", lambda clock: clock.advance(span_ms), by_ms=span_ms)

@@ -7,7 +7,9 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 from leyden.errors import ClockError
-from leyden.world.timers import Entry, Timer, Timers
+from leyden.server.errors import StorageUnavailable
+from leyden.world.interrupts import interrupts
+from leyden.world.timers import Entry, Timer, Timers, whole_ms
 
 # 2999-12-31T23:59:59Z. BOLT 11 counts seconds in 35 bits, which end in 3058; what is due later must still fit.
 LAST_MS = 32_503_679_999_000
@@ -37,8 +39,8 @@ class VirtualClock:
     """Whole milliseconds over a heap of plain-data events (`leyden.server.ports.Clock`), for one sandbox.
 
     At one instant events run by priority, then in the order in which they were set; the clock shows an
-    event's own instant while it runs. An event that raises has not happened: its timer is set again and time does not
-    pass it.
+    event's own instant while it runs. An event that raises has not happened: its timer is set again, and a frozen clock
+    returns to the instant before. An interrupt (Ctrl-C) ends a run between two events.
 
     `rate` makes the clock live: sandbox seconds per real second, read from `real_clock` (milliseconds, injected). A
     live clock never shows an instant past an event that has not run yet: `catch_up()` runs what is due.
@@ -55,7 +57,7 @@ class VirtualClock:
         real_clock: Callable[[], int] | None = None,
         instant_limit: int = 1_000_000,
     ) -> None:
-        self._now = _whole(start_ms, "start_ms")
+        self._now = whole_ms(start_ms, "start_ms")
         self._real_clock = real_clock
         self._rate: float
         self._rate_before: tuple[float, int, int]
@@ -66,6 +68,7 @@ class VirtualClock:
         self._runs: tuple[tuple[str, str], ...] = ()  # the event that runs now, while one does
         self._flows = False  # whether `now` reads the real clock
         self._instant_limit = instant_limit
+        self.event_count = 0  # how many events have run
         self.event_context: Around | None = None
         self.hold: Hold | None = None
         self.set_rate(rate)
@@ -126,19 +129,12 @@ class VirtualClock:
 
     def step(self) -> Fired | None:
         """Run the next event, whenever it is due; None when nothing is scheduled before time ends."""
-        due = self.next_due()
-        if due is None:
-            return None
-        fired: list[Fired] = []
-        self._sweep(due, fired.append, at_most=1)
-        return fired[0]
+        return next(iter(self.run_events(1)), None)
 
     def advance(self, by_ms: int) -> list[Fired]:
         """Move time on by `by_ms` and run what falls due. Raises `ValueError` when that is negative."""
-        if _whole(by_ms, "by_ms") < 0:
-            raise ValueError(
-                f"time can't go backwards: advance by {by_ms} ms is negative; fork the sandbox earlier instead"
-            )
+        if whole_ms(by_ms, "by_ms") < 0:
+            raise ValueError(f"time can't go backwards: {by_ms} ms is negative; fork the sandbox earlier instead")
         return self.advance_to(self.now() + by_ms)
 
     def advance_to(self, when_ms: int) -> list[Fired]:
@@ -147,7 +143,7 @@ class VirtualClock:
         Time ends at `LAST_MS`: an instant beyond it is taken for it.
         """
         fired: list[Fired] = []
-        when_ms = min(_whole(when_ms, "when_ms"), LAST_MS)
+        when_ms = min(whole_ms(when_ms, "when_ms"), LAST_MS)
         if when_ms >= self.now():
             self._sweep(when_ms, fired.append)
             self._set_now(max(when_ms, self._now))  # another thread may have moved time during a hold
@@ -155,12 +151,21 @@ class VirtualClock:
 
     def run_to(self, when_ms: int) -> int:
         """`advance_to` for long runs: only counts the events, and so keeps no list of millions."""
-        when_ms = min(_whole(when_ms, "when_ms"), LAST_MS)
-        if when_ms < self.now():
-            return 0
-        count = self._sweep(when_ms, None)
-        self._set_now(max(when_ms, self._now))
+        when_ms = min(whole_ms(when_ms, "when_ms"), LAST_MS)
+        count = 0
+        if when_ms >= self.now():
+            count = self._sweep(when_ms, None)
+            self._set_now(max(when_ms, self._now))
         return count
+
+    def run_events(self, count: int) -> list[Fired]:
+        """Run the next `count` events, or all if there are fewer. Raises `ValueError` for no whole number from 0."""
+        if type(count) is not int or count < 0:
+            raise ValueError(f"{count!r} events cannot run: give a whole number from 0")
+        fired: list[Fired] = []
+        while len(fired) < count and (due := self.next_due()) is not None:
+            self._sweep(due, fired.append, at_most=count - len(fired))
+        return fired
 
     def run_until_next_event(self) -> list[Fired]:
         """Move time to the next event and run everything of that instant."""
@@ -211,8 +216,7 @@ class VirtualClock:
         """Read the clock: whether something is due that has not run yet."""
         if self._flows:
             return self._read()
-        due = self._timers.next_due()
-        return due is not None and due <= self._now
+        return (due := self._timers.next_due()) is not None and due <= self._now
 
     def catch_up(self) -> list[Fired]:
         """Run everything that the live clock has reached, each event at its own instant."""
@@ -331,12 +335,16 @@ class VirtualClock:
     def _sweep(self, until_ms: int, report: Callable[[Fired], None] | None, at_most: int | None = None) -> int:
         """Run what is due by `until_ms`, in order, at most so many events, and wait for what holds the clock at each
         instant; the number that ran."""
-        count = self._run_due(until_ms, report, at_most)
-        while (hold := self.hold) is not None and hold.holds_time():
-            hold.wait_for_network()
-            if at_most is None or count < at_most:
-                count += self._run_due(until_ms, report, None if at_most is None else at_most - count)
-        return count
+        interrupts.enter(True)
+        try:
+            count = self._run_due(until_ms, report, at_most)
+            while (hold := self.hold) is not None and hold.holds_time():
+                hold.wait_for_network()
+                if at_most is None or count < at_most:
+                    count += self._run_due(until_ms, report, None if at_most is None else at_most - count)
+            return count
+        finally:
+            interrupts.leave()
 
     def _run_due(self, until_ms: int, report: Callable[[Fired], None] | None, at_most: int | None) -> int:
         """Run what is due by `until_ms`, in order, at most so many events, but nothing past an instant at which the
@@ -349,7 +357,8 @@ class VirtualClock:
         try:
             for timer in timers.due(until_ms):
                 due_ms, _, _, kind, key = timer
-                if due_ms > self._now:
+                before = self._now
+                if due_ms > before:
                     if hold is not None and hold.holds_time():
                         timers.put_back(timer)
                         break
@@ -359,10 +368,9 @@ class VirtualClock:
                 self._runs = ((kind, key),)
                 try:
                     if of_this_instant > self._instant_limit:
-                        raise ClockError(
-                            f"more than {self._instant_limit} events at the single instant {due_ms}, the last of kind "
-                            f"{kind!r}: something re-schedules itself without letting time pass"
-                        )
+                        events = f"more than {self._instant_limit} events at the single instant {due_ms}"
+                        what = f"the last of kind {kind!r}: something re-schedules itself without letting time pass"
+                        raise ClockError(f"{events}, {what}")
                     run = runners.get(kind)
                     if run is None:
                         raise ClockError(f"no handler for {kind!r} (key {key!r}): call clock.on({kind!r}, ...)")
@@ -371,28 +379,22 @@ class VirtualClock:
                     else:
                         with context():
                             run(key)
-                except BaseException:
+                except BaseException as error:
                     timers.put_back(timer)
+                    if not self._rate and not isinstance(error, StorageUnavailable):  # which the journal reports
+                        self._now = before
                     raise
                 count += 1
                 if report is not None:
                     report(Fired(self._now, kind, key))
+                if interrupts.pending:
+                    interrupts.between_events()
                 if count == at_most:
                     break
         finally:
+            self.event_count += count
             self._running, self._runs = False, ()
             self._flow()
             if self._rate:
                 self._live()  # a step ahead of real time is shown from now on
         return count
-
-
-def _whole(value: int, name: str) -> int:
-    """The value, if it is whole milliseconds. Raises `TypeError` otherwise: texts are for
-    `leyden.server.timestamps`.
-    """
-    if type(value) is not int:
-        raise TypeError(
-            f"{name} is whole milliseconds, not {value!r}: parse texts and spans with leyden.server.timestamps first"
-        )
-    return value

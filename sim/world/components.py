@@ -92,7 +92,15 @@ class Components:
         """What takes part in a commit besides the rows, in order: timers are rolled back before the outbox sets those
         anew that it needs, the journal reports a rollback last, and callbacks leave when all else is committed."""
         engine = () if self.engine is None else (self.engine,)
-        return (self.clock, *engine, self.streams, self.service.outbox, self.journal, self.transport)
+        return (
+            self.clock,
+            *engine,
+            self.streams,
+            self.service.pipeline,
+            self.service.outbox,
+            self.journal,
+            self.transport,
+        )
 
     def request(
         self, method: str, target: str, headers: tuple[Header, ...] = (), body: bytes = b""

@@ -50,7 +50,8 @@ class HashedEventJournal:
         self._dropped = 0  # entries of which only the hash remains; a multiple of the chunk
         self._digest = sha256(b"").digest()
         self._hashed = 0
-        self._before = 0
+        self._in_commit = False
+        self._before = (0, self._digest, 0)  # when the commit started: the length, the digest and what it covers
 
     def __len__(self) -> int:
         """The number of entries ever noted, dropped ones included: the last entry's sequence."""
@@ -98,20 +99,37 @@ class HashedEventJournal:
                     break
         return found
 
-    # A commit that the disk refused is reported (`leyden.server.store.rows.CommitParticipant`)
+    # Part of a commit (`leyden.server.store.rows.CommitParticipant`)
 
     def begin(self) -> None:
         """Remember the length."""
-        self._before = len(self)
+        self._in_commit = True
+        self._before = (len(self), self._digest, self._hashed)
 
     def commit(self) -> None:
-        """Nothing to do: entries are final."""
+        """Keep the entries."""
+        self._in_commit = False
+        if self._keep is not None:
+            self._drop_chunks(self._keep)
 
     def rollback(self, error: BaseException) -> None:
-        """Add an entry that says how many of the latest report what was then undone."""
-        entries = len(self) - self._before
-        if entries and isinstance(error, StorageUnavailable):
+        """Remove the entries noted since `begin`: what they report did not happen.
+
+        A commit that the disk refused stays, and an entry says how many of the latest report what was then undone.
+        """
+        self._in_commit = False
+        length, digest, hashed = self._before
+        entries = len(self) - length
+        if not entries:
+            return
+        if isinstance(error, StorageUnavailable):
             self.note("rolled_back", "commit", entries=entries, reason=error.code)
+            return
+        while self._dropped + len(self._full_chunks) * _CHUNK > length:
+            self._open = self._full_chunks.pop().copy()  # a fork may share it
+        del self._open[length - self._dropped - len(self._full_chunks) * _CHUNK :]
+        if self._hashed > length:
+            self._digest, self._hashed = digest, hashed
 
     def fork(self, clock: Clock) -> HashedEventJournal:
         """A journal with the same entries, which continues with `clock`. Costs one reference per thousand entries."""
@@ -153,9 +171,12 @@ class HashedEventJournal:
     def _close_chunk(self) -> None:
         self._full_chunks.append(self._open)
         self._open = []
-        if self._keep is not None:
-            spare = (len(self._full_chunks) * _CHUNK - self._keep) // _CHUNK
-            if spare > 0:
-                _ = self.hash
-                del self._full_chunks[:spare]
-                self._dropped += spare * _CHUNK
+        if self._keep is not None and not self._in_commit:
+            self._drop_chunks(self._keep)
+
+    def _drop_chunks(self, keep: int) -> None:
+        spare = (len(self._full_chunks) * _CHUNK - keep) // _CHUNK
+        if spare > 0:
+            _ = self.hash
+            del self._full_chunks[:spare]
+            self._dropped += spare * _CHUNK

@@ -165,3 +165,14 @@ class Timers:
         # In place: `due` may be running over this very list.
         self._heap[:] = self._current.values()
         heapify(self._heap)
+
+
+def whole_ms(value: int, name: str) -> int:
+    """The value, if it is whole milliseconds. Raises `TypeError` otherwise: texts are for
+    `leyden.server.timestamps`.
+    """
+    if type(value) is not int:
+        raise TypeError(
+            f"{name} is whole milliseconds, not {value!r}: parse texts and spans with leyden.server.timestamps first"
+        )
+    return value

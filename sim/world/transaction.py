@@ -9,6 +9,7 @@ from typing import Protocol
 from leyden.server.errors import StorageUnavailable
 from leyden.server.store.store import Store
 from leyden.world.clock import VirtualClock
+from leyden.world.interrupts import interrupts
 
 
 class Lock(Protocol):
@@ -21,6 +22,7 @@ class Lock(Protocol):
 
 class Transaction:
     """A context: it takes the lock, runs what is due on a live clock, then opens a commit around the caller's changes.
+    An interrupt (Ctrl-C) waits until the commit has ended.
 
     It has no state of its own: one object serves every transaction of a world, and one inside another joins it.
     """
@@ -34,6 +36,7 @@ class Transaction:
         self._commit = store.commit()
 
     def __enter__(self) -> None:
+        interrupts.enter(stops=True)  # between the events that are due before
         self._lock.acquire()
         try:
             # Not inside another transaction: an event is a commit of its own, whatever becomes of the caller's.
@@ -41,9 +44,11 @@ class Transaction:
                 # What is due stays due while the disk refuses it; a caller that only reads may go on.
                 with suppress(StorageUnavailable):
                     self._clock.catch_up()
+            interrupts.set_stops(False)
             self._commit.__enter__()
         except BaseException:
             self._lock.release()
+            interrupts.leave()
             raise
 
     def __exit__(
@@ -53,3 +58,4 @@ class Transaction:
             self._commit.__exit__(kind, error, trace)
         finally:
             self._lock.release()
+            interrupts.leave()

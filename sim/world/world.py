@@ -20,6 +20,7 @@ from leyden.world.clock import Fired, VirtualClock
 from leyden.world.components import Components, Environment, build
 from leyden.world.config import WorldConfig
 from leyden.world.environs import HostServer, NetworkLog
+from leyden.world.interrupts import interrupts
 from leyden.world.persistence.former_formats import upgrade
 from leyden.world.persistence.world_state import WorldState
 
@@ -246,17 +247,23 @@ class World:
         inside a commit, and for a world whose callbacks are sent by an event loop.
         """
         network = self.external_transport
-        with self.lock:
-            before_wait = self._movers.get(threading.get_ident())
-            if before_wait is not None and self._blocks and self.transport.is_waiting:
-                before_wait()
-            while self._blocks and self.transport.is_waiting:
-                assert isinstance(network, BackgroundTransport)
-                if network.is_idle:
-                    self.transport.abandon()
-                else:
-                    self._responded.wait(_RECHECK_S)
-            self.transport.flush_responses()
+        interrupts.enter(True)
+        try:
+            with self.lock:
+                before_wait = self._movers.get(threading.get_ident())
+                if before_wait is not None and self._blocks and self.transport.is_waiting:
+                    before_wait()
+                while self._blocks and self.transport.is_waiting:
+                    assert isinstance(network, BackgroundTransport)
+                    if network.is_idle:
+                        self.transport.abandon()
+                    else:
+                        self._responded.wait(_RECHECK_S)
+                    if interrupts.pending:
+                        interrupts.between_events()  # the callback stays in flight
+                self.transport.flush_responses()
+        finally:
+            interrupts.leave()
 
     @property
     def _blocks(self) -> bool:

@@ -50,7 +50,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("server.app", "server.service"),
     ("server.system",),
     ("errors", "extras", "repr_tables"),
-    ("world.timers", "world.clock", "world.rng", "world.loopback", "world.merged_openapi"),
+    ("world.interrupts", "world.timers", "world.clock", "world.rng", "world.loopback", "world.merged_openapi"),
     ("world.event_journal", "lightning"),
     ("world.transaction",),
     ("callbacks",),
@@ -83,6 +83,7 @@ SYSTEM_CLOCK_CALLS = {
 # A lock reads no clock: a server thread and a notebook share one world. The development server awaits the network.
 ALLOWED = {
     ("sim/world/world.py", "threading"),
+    ("sim/world/interrupts.py", "threading"),
     ("sim/devserver/multi_tenant.py", "asyncio"),
     ("sim/devserver/awaited_delivery.py", "asyncio"),
     ("sim/devserver/listen.py", "asyncio"),

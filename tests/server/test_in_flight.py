@@ -16,24 +16,25 @@ def one_in_flight_two_queued() -> InFlight:
     return in_flight
 
 
-def test_a_rollback_returns_what_left_the_queue_and_restores_what_completed() -> None:
+def test_a_rollback_restores_the_queue_in_order_and_what_completed() -> None:
     in_flight = one_in_flight_two_queued()
     in_flight.begin()
     in_flight.complete("a")
     in_flight.acquire()
-    in_flight.attempts["b"] = 1
+    in_flight.start("b", 1)
+    in_flight.enqueue("d")
+    in_flight.acquire()
     in_flight.disable(SHOP)
-    # The restored rows: the first attempt of a is in flight, none of b.
-    assert in_flight.rollback({"a": 1}.get) == ["b"]
-    assert (in_flight.attempts, list(in_flight.queue), in_flight.disabled) == ({"a": 1}, ["c"], set())
+    in_flight.rollback()
+    assert (in_flight.attempts, list(in_flight.queue), in_flight.disabled) == ({"a": 1}, ["b", "c"], set())
 
 
 def test_after_a_rollback_a_delivery_sent_again_is_in_its_first_attempt() -> None:
     in_flight = one_in_flight_two_queued()
     in_flight.begin()
     in_flight.complete("a")
-    in_flight.attempts["a"] = 2
-    in_flight.rollback({"a": 1}.get)
+    in_flight.start("a", 2)
+    in_flight.rollback()
     assert in_flight.attempts == {"a": 1}
 
 
@@ -43,8 +44,9 @@ def test_a_rollback_does_not_undo_an_earlier_commit() -> None:
     in_flight.complete("a")
     in_flight.acquire()
     in_flight.disable(SHOP)
+    in_flight.commit()
     in_flight.begin()
-    assert in_flight.rollback({}.get) == []
+    in_flight.rollback()
     assert (in_flight.attempts, list(in_flight.queue), in_flight.disabled) == ({}, ["c"], {SHOP})
 
 
