@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from signal import SIGINT as SIGINT_NAME
@@ -37,7 +38,7 @@ log = logging.getLogger("leyden")
 class DeferredInterrupts:
     """The interrupts of this process. `enter` and `leave` mark a change; changes may be inside one another."""
 
-    __slots__ = ("_allowed", "_depth", "_former", "_stops", "_waited_s", "pending")
+    __slots__ = ("_allowed", "_depth", "_former", "_main", "_stops", "_waited_s", "pending")
 
     def __init__(self) -> None:
         self.pending = False  # an interrupt waits
@@ -46,10 +47,15 @@ class DeferredInterrupts:
         self._allowed = False
         self._former: Callable[[int, FrameType | None], Any] = _no_handler
         self._waited_s: Callable[[], float] = stopwatch()
+        self.find_main_thread()
 
-    def enter(self, *, stops: bool = False) -> None:
+    def find_main_thread(self) -> None:
+        """Find out which thread gets the signals: in a forked process it is the one that forked."""
+        self._main = main_thread().ident
+
+    def enter(self, stops: bool = False) -> None:
         """A change starts. `stops` says whether an interrupt may end it between two of its events."""
-        if get_ident() != main_thread().ident:
+        if get_ident() != self._main:
             return
         if self._depth:
             self._depth += 1
@@ -63,7 +69,7 @@ class DeferredInterrupts:
 
     def leave(self) -> None:
         """A change ends. At the end of the outermost one, an interrupt that waits is handled."""
-        if not self._depth or get_ident() != main_thread().ident:
+        if not self._depth or get_ident() != self._main:
             return
         if self._depth > 1:
             self._depth -= 1
@@ -79,19 +85,19 @@ class DeferredInterrupts:
 
     def set_stops(self, stops: bool) -> None:
         """From now on an interrupt may end the outermost change between two events, or not. No effect further in."""
-        if self._depth == 1 and get_ident() == main_thread().ident:
+        if self._depth == 1 and get_ident() == self._main:
             self._stops = stops
 
     def between_events(self) -> None:
         """Handle an interrupt that waits, if the outermost change may end here. Called when `pending`."""
-        if self._stops and get_ident() == main_thread().ident:
+        if self._stops and get_ident() == self._main:
             self.pending = False
             self._former(SIGINT, None)
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
         """Inside, code from outside runs: an interrupt is raised at once."""
-        if get_ident() != main_thread().ident or not self._depth:
+        if get_ident() != self._main or not self._depth:
             yield
             return
         before, self._allowed = self._allowed, True
@@ -127,3 +133,5 @@ def _no_handler(number: int, frame: FrameType | None) -> None:
 
 
 interrupts = DeferredInterrupts()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=interrupts.find_main_thread)

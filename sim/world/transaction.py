@@ -36,15 +36,17 @@ class Transaction:
         self._commit = store.commit()
 
     def __enter__(self) -> None:
-        interrupts.enter(stops=True)  # between the events that are due before
+        live = self._clock.rate > 0
+        interrupts.enter(live)  # it may end between the events that are due before
         self._lock.acquire()
         try:
             # Not inside another transaction: an event is a commit of its own, whatever becomes of the caller's.
-            if not self._store.depth and self._clock.rate and self._clock.is_behind():
+            if live and not self._store.depth and self._clock.is_behind():
                 # What is due stays due while the disk refuses it; a caller that only reads may go on.
                 with suppress(StorageUnavailable):
                     self._clock.catch_up()
-            interrupts.set_stops(False)
+            if live:
+                interrupts.set_stops(False)
             self._commit.__enter__()
         except BaseException:
             self._lock.release()
