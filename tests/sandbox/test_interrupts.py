@@ -316,7 +316,7 @@ def test_a_handler_that_does_not_raise_is_called_between_two_events_and_the_run_
     sandbox = start.fork("main")
 
     def count(number: int, frame: FrameType | None) -> None:
-        calls.append((number, bool(sandbox.world.store.storage.depth)))
+        calls.append((number, bool(sandbox.world.store.depth)))
 
     with handler(count):
         assert not interrupted(lambda sandbox: sandbox.run(), sandbox, 900)
