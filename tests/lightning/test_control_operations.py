@@ -8,8 +8,8 @@ from leyden import Sandbox
 from leyden.errors import ApiError, GraphError, InterceptError
 from leyden.lightning.network.network_tables import (
     ATTEMPT_COLUMNS,
-    BALANCE_COLUMNS,
-    HTLC_COLUMNS,
+    BalanceRow,
+    HtlcRow,
     attempts_of,
     balances_of,
     htlcs_of,
@@ -19,6 +19,8 @@ from leyden.sandbox.resources import Charge, Payment
 from tests.support.channel_audit import audit
 
 TEMPORARY_CHANNEL_FAILURE, UNKNOWN_DETAILS, PERMANENT_CHANNEL_FAILURE = 0x1007, 0x400F, 0x4008
+
+HTLC_COLUMNS, BALANCE_COLUMNS = tuple(HtlcRow.__annotations__), tuple(BalanceRow.__annotations__)
 
 # Two ways from ana to the shop: a short one over n1 and a dearer one over n2 and n3.
 DIAMOND = [

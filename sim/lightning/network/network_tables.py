@@ -25,17 +25,13 @@ ATTEMPT_COLUMNS = (
     "source", "code", "name", "retried", "learned", "why", "reason", "resolved_at",
 )  # fmt: skip
 
-# One row for each HTLC that was offered: a hop of an attempt, `hop` 0 being the payer's own channel. `at` is when it
-# was offered, `resolved_at` when it was fulfilled or failed; `status` is in_flight, settled or failed. `fee_msat` is
-# the fee of the node that offers it.
-HTLC_COLUMNS = (
-    "at", "payment", "attempt", "hop", "channel", "source", "target", "amount_msat", "fee_msat", "cltv_expiry",
-    "status", "resolved_at",
-)  # fmt: skip
-
 
 class HtlcRow(TypedDict):
-    """A row with the columns `HTLC_COLUMNS`."""
+    """One row for each HTLC that was offered: a hop of an attempt, `hop` 0 being the payer's own channel.
+
+    `at` is when it was offered, `resolved_at` when it was fulfilled or failed. `status` is in_flight, settled or
+    failed. `fee_msat` is the fee of the node that offers it.
+    """
 
     at: int
     payment: str
@@ -51,17 +47,12 @@ class HtlcRow(TypedDict):
     resolved_at: int | None
 
 
-# Two rows for each channel, one for each side. `local_msat` is the balance now, `before_msat` the initial one,
-# `change_msat` the difference. `share` is local of capacity. `shop`: whether the node is the shop's. A closed channel
-# shows its last balances.
-BALANCE_COLUMNS = (
-    "at", "node", "peer", "channel", "capacity_msat", "local_msat", "remote_msat", "in_flight_msat", "before_msat",
-    "change_msat", "share", "status", "shop",
-)  # fmt: skip
-
-
 class BalanceRow(TypedDict):
-    """A row with the columns `BALANCE_COLUMNS`."""
+    """Two rows for each channel, one for each side.
+
+    `local_msat` is the balance now, `before_msat` the initial one, `change_msat` the difference. `share` is local of
+    capacity. `shop`: whether the node is the shop's. A closed channel shows its last balances.
+    """
 
     at: int
     node: str
@@ -99,8 +90,7 @@ def attempts_of(payments: Payments) -> list[Row]:
 
 
 def htlcs_of(payments: Payments) -> list[HtlcRow]:
-    """All HTLCs that were offered, by payment, attempt and hop; `HTLC_COLUMNS`. An attempt that failed at its second
-    hop has one."""
+    """All HTLCs that were offered, by payment, attempt and hop. An attempt that failed at its second hop has one."""
     return [
         row
         for payment in payments.rows
@@ -110,8 +100,8 @@ def htlcs_of(payments: Payments) -> list[HtlcRow]:
 
 
 def balances_of(payments: Payments, node: str | None = None) -> list[BalanceRow]:
-    """The balances of all channels, or of one node's ("shop", the name of a node or a wallet); `BALANCE_COLUMNS`. Empty
-    if payments are direct."""
+    """The balances of all channels, or of one node's ("shop", the name of a node or a wallet). Empty if payments
+    are direct."""
     from leyden.lightning.payer.routed_payments import RoutedPayments
 
     if not isinstance(payments, RoutedPayments):
