@@ -79,18 +79,24 @@ def coloured(source: str) -> Html:
     parts: list[Html] = []
     end = 0
     for found in _JSON_TOKEN.finditer(source):
-        parts.append(text(source[end : found.start()]))
+        parts.append(_content(source[end : found.start()]))
         # A long text without a space (an invoice, a signature) starts on its key's line and breaks anywhere.
         whole = found.lastgroup == "s" and len(found[0]) > _LONG and " " not in found[0]
+        token = _content(found[0])
         match found.lastgroup:
             case "k":
-                parts.append(tag("b", found[0]))
+                parts.append(tag("b", token))
             case "n":
-                parts.append(tag("i", found[0]))
+                parts.append(tag("i", token))
             case other:
-                parts.append(tag("span", found[0], class_="s whole" if whole else other))
+                parts.append(tag("span", token, class_="s whole" if whole else other))
         end = found.end()
-    return join([*parts, text(source[end:])])
+    return join([*parts, _content(source[end:])])
+
+
+def _content(source: str) -> Html:
+    # Between tags a quotation mark is itself, and JSON has many: escaped, they are a tenth of a page.
+    return Html(escape(source, quote=False))
 
 
 def frame(content: Html, label: str) -> Html:
