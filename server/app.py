@@ -20,7 +20,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from leyden.server.contract.types import Contract
 from leyden.server.errors import MethodNotAllowed, NotFound
+from leyden.server.http.corrections import shown
 from leyden.server.http.pipeline import BodyLimitMiddleware, Handler, PathEndpoint, PipelineContext, send_problem
+from leyden.server.spelling import closest_path
 
 _ROUTE = "leyden.route"
 
@@ -110,12 +112,9 @@ class _LazyRoutes(BaseRoute):
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         if not scope["path"].startswith(self._mount.prefix):
             return Match.NONE, {}
-        if self._parametrised is None:
-            routes = mount_routes(self._mount.make(), self._pipeline)
-            self._literal = {route.path: route for route in routes if "{" not in route.path}
-            self._parametrised = [route for route in routes if "{" in route.path]
+        parametrised = self._load()
         literal = self._literal.get(scope["path"])
-        for route in self._parametrised if literal is None else (literal,):
+        for route in parametrised if literal is None else (literal,):
             match, child_scope = route.matches(scope)
             if match is Match.FULL:
                 return match, {**child_scope, _ROUTE: route}
@@ -124,6 +123,20 @@ class _LazyRoutes(BaseRoute):
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         await scope[_ROUTE].handle(scope, receive, send)
 
+    def paths_for(self, path: str) -> list[str]:
+        """The path templates, if the path shares its first segment with the prefix."""
+        if path.strip("/").partition("/")[0] != self._mount.prefix.strip("/").partition("/")[0]:
+            return []
+        return [route.path for route in self._load()] + list(self._literal)
+
+    def _load(self) -> list[Route]:
+        """The routes with parameters. The first call makes all routes."""
+        if self._parametrised is None:
+            routes = mount_routes(self._mount.make(), self._pipeline)
+            self._literal = {route.path: route for route in routes if "{" not in route.path}
+            self._parametrised = [route for route in routes if "{" in route.path]
+        return self._parametrised
+
 
 def build_app(main: ApiMount, lazy_mounts: Sequence[LazyMount], pipeline: PipelineContext) -> ASGIApp:
     """The application: the mounts under one router. `/` redirects to the documentation page of `main`.
@@ -131,14 +144,22 @@ def build_app(main: ApiMount, lazy_mounts: Sequence[LazyMount], pipeline: Pipeli
     It needs no error middleware: every endpoint answers its own errors.
     """
 
+    lazy = [_LazyRoutes(mount, pipeline) for mount in lazy_mounts]
+
     async def no_route(scope: Scope, receive: Receive, send: Send) -> None:
-        problem = NotFound(f"no operation has this path: the paths are listed at {main.docs_path}")
+        path = scope["path"]
+        templates = [*main.contract.by_path()]
+        for routes in lazy:
+            templates += routes.paths_for(path)
+        near = closest_path(path, templates)
+        mend = f"did you mean {near}?" if near is not None else f"the paths are listed at {main.docs_path}"
+        problem = NotFound(f"no operation has the path {shown(path)}: {mend}")
         await send_problem(send, problem, pipeline.next_request_id())
 
     limit = max(main.contract.body_limit, *(mount.body_limit for mount in lazy_mounts), 0)
     return Router(
         [
-            *(_LazyRoutes(mount, pipeline) for mount in lazy_mounts),
+            *lazy,
             *mount_routes(main, pipeline),
             Route("/", PublicPage(lambda: RedirectResponse(main.docs_path), pipeline)),
         ],

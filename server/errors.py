@@ -78,7 +78,7 @@ class InvalidRequest(Problem):
 
 
 class Unauthorized(Problem):
-    """The API key is missing or unknown: the response is the same for both."""
+    """The API key is missing, unknown or replaced, or stands in another place; the text says which."""
 
     status, code, title = 401, "unauthorized", "Unauthorized"
 

@@ -12,10 +12,10 @@ from leyden.server.charges.charges import ChargeService
 from leyden.server.charges.lnurl_pay import LnurlPayService
 from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.contract.bind import bind
-from leyden.server.contract.types import Contract, Operation
+from leyden.server.contract.types import Contract
 from leyden.server.errors import Problem
 from leyden.server.http.idempotency import Idempotency
-from leyden.server.http.ignored_fields import IgnoredField, IgnoredFields
+from leyden.server.http.ignored_fields import IgnoredFields
 from leyden.server.http.pipeline import PipelineContext
 from leyden.server.http.projects import Projects
 from leyden.server.ports import CallbackTransport, Clock, EventJournal, LightningNode, RandomSource
@@ -27,7 +27,7 @@ class Service:
     """A charge service over the given ports.
 
     `transaction` is entered around each request; by default it is a commit of the store. `report_ignored` is called
-    with each ignored field of a request once. With `mock_unbound` an operation without a handler returns its example.
+    with the text about each ignored field once. With `mock_unbound` an operation without a handler returns its example.
     Raises `ContractError` when the spec has an operation, guard or effect that no code implements.
     """
 
@@ -49,7 +49,7 @@ class Service:
         rate_limit: Callable[[str], Problem | None] | None = None,
         defer_until: Callable[[DeliveryRow, int], int | None] | None = None,
         user_taken: Callable[[str], bool] | None = None,
-        report_ignored: Callable[[Operation, IgnoredField], None] | None = None,
+        report_ignored: Callable[[str], None] | None = None,
         mock_unbound: bool = False,
     ) -> None:
         self.contract = contract

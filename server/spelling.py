@@ -1,12 +1,15 @@
-"""Spelling: the known name that a misspelt one probably means."""
+"""Spelling: the known name or path that a misspelt one probably means."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
+_VERSION = re.compile(r"v[0-9]+")
 _SEPARATORS = str.maketrans("", "", "_-. ")
 _MIN_SIMILARITY = 0.65
 _MIN_PREFIX = 3
+_MAX_SEGMENTS = 8
 _MAX_LENGTH = 60  # the comparison takes quadratic time
 
 
@@ -28,6 +31,51 @@ def closest(word: str, known: Iterable[str]) -> str | None:
     if not near and len(wanted) >= _MIN_PREFIX:
         near = [one for one in sorted(bare) if one.startswith(wanted) or wanted.startswith(one)][:1]
     return bare[near[0]] if near else None
+
+
+def closest_path(path: str, templates: Iterable[str]) -> str | None:
+    """The path that is most similar to `path` among those that the templates describe, or None.
+
+    `{names}` in a template stand for any text. A slash at the end, a doubled slash, a missing version (`/charges` for
+    `/v0/charges`), another first segment and misspelt segments are corrected.
+    """
+    segments = [segment for segment in path.split("/") if segment]
+    if not segments or len(segments) > _MAX_SEGMENTS:
+        return None
+    best, nearest = 0.0, None
+    for template in sorted(templates):
+        parts = template.strip("/").split("/")
+        fewer = [parts[:at] + parts[at + 1 :] for at, part in enumerate(parts) if _VERSION.fullmatch(part)]
+        for own, unmatched, penalty in (
+            (segments, parts, 0.0),
+            *((segments, missing, 0.3) for missing in fewer),
+            (segments[1:], parts[1:], 0.5),
+            (segments[1:], parts, 0.5),
+        ):
+            if len(own) == len(unmatched):
+                score = _similarity(own, unmatched) - penalty
+                if score > best:
+                    best, nearest = score, _filled(parts, unmatched, own)
+    return nearest
+
+
+def _filled(parts: list[str], unmatched: list[str], own: list[str]) -> str:
+    """The path of a template, with the texts of `own` for its names."""
+    texts = iter([text for text, part in zip(own, unmatched, strict=True) if part.startswith("{")])
+    return "/" + "/".join(next(texts) if part.startswith("{") else part for part in parts)
+
+
+def _similarity(segments: list[str], parts: list[str]) -> float:
+    """The sum over the fixed segments of a template, 1 for each equal one; 0 when any is not similar."""
+    total = 0.0
+    for segment, part in zip(segments, parts, strict=True):
+        if part.startswith("{") or segment == part:
+            total += segment == part
+        elif closest(segment, [part]) is None:
+            return 0.0
+        else:
+            total += 0.9 if _bare(segment) == _bare(part) else 0.6
+    return total
 
 
 def _bare(name: str) -> str:

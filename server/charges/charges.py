@@ -13,6 +13,7 @@ from leyden.server.charges.wire_model import charge_callback, charge_resource, e
 from leyden.server.contract.bind import handles
 from leyden.server.contract.types import CallbackRule, Contract
 from leyden.server.errors import NotFound
+from leyden.server.http.corrections import unknown_id
 from leyden.server.http.request import Request
 from leyden.server.money import parse_msat
 from leyden.server.ports import EXPIRY, Clock, EventJournal, FailedInvoice, InvoiceParams, LightningNode, SettledInvoice
@@ -47,6 +48,7 @@ class ChargeService:
         self._outbox = outbox
         self._new_id = new_id
         self._echoed = tuple(name for name in contract.operations["createCharge"].echoed if name not in _HANDLED)
+        self._static_charge_path = contract.operations["getStaticChargeDetails"].path
         self._charge_rule = _rule(contract, "createCharge")
         self._static_charge_rule = _rule(contract, "createStaticCharge")
         indexes = ("payment_hash", "project", "internal_id", "status", "static_charge_id")
@@ -192,7 +194,11 @@ class ChargeService:
         """The project's Charge. Raises `NotFound`, for an unknown id and for another project's alike."""
         row = self.charges.row(charge_id)
         if row is None or row["project"] != project:
-            raise NotFound("this API key has no resource with this id: check the id and the key")
+            static = self._parents.row(charge_id)
+            if static is not None and static["project"] == project:
+                path = self._static_charge_path.replace("{id}", charge_id)
+                raise NotFound(f"{charge_id} is the id of a Static Charge: its path is {path}")
+            raise unknown_id()
         return row
 
     def cancel_outstanding(self, static_charge_id: str) -> None:

@@ -15,6 +15,7 @@ from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.contract.bind import handles
 from leyden.server.contract.types import Contract
 from leyden.server.errors import Conflict, InvalidAmount, InvalidRequest, NotFound
+from leyden.server.http.corrections import received
 from leyden.server.http.request import Request
 from leyden.server.money import parse_msat
 from leyden.server.ports import Clock
@@ -124,7 +125,9 @@ def _amount(text: str | None, static: StaticChargeRow) -> int:
     try:
         amount_msat = parse_msat(text)
     except InvalidAmount:
-        raise InvalidRequest("amount is not a whole number of millisatoshis: write digits only") from None
+        raise InvalidRequest(
+            f"amount is not a whole number of millisatoshis: write digits only; received {received(text)}"
+        ) from None
     if not minimum <= amount_msat <= maximum:
         raise InvalidRequest(f"amount {amount_msat} is out of range: pay from {minimum} to {maximum} millisatoshis")
     return amount_msat

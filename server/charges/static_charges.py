@@ -14,6 +14,7 @@ from leyden.server.charges.wire_model import charge_resource, echo, envelope, st
 from leyden.server.contract.bind import handles
 from leyden.server.contract.types import Contract
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
+from leyden.server.http.corrections import unknown_id
 from leyden.server.http.request import Request
 from leyden.server.money import parse_msat
 from leyden.server.ports import EXPIRY, Clock, EventJournal
@@ -56,6 +57,7 @@ class StaticChargeService:
         self._charges = charges
         self._new_id = new_id
         self.public_url = public_url
+        self._charge_path = contract.operations["getChargeDetails"].path
         self._lnurl_path = contract.operations["getPayRequest"].path
         self._echoed, self._editable = (
             tuple(name for name in contract.operations[operation_id].echoed if name not in _HANDLED)
@@ -182,9 +184,14 @@ class StaticChargeService:
 
     def find(self, request: Request) -> StaticChargeRow:
         """The project's Static Charge with the id in the path. Raises `NotFound`."""
-        row = self.static_charges.row(request.path["id"])
+        static_id = request.path["id"]
+        row = self.static_charges.row(static_id)
         if row is None or row["project"] != request.project:
-            raise NotFound("this API key has no resource with this id: check the id and the key")
+            charge = self._charges.charges.row(static_id)
+            if charge is not None and charge["project"] == request.project:
+                path = self._charge_path.replace("{id}", static_id)
+                raise NotFound(f"{static_id} is the id of a Charge: its path is {path}")
+            raise unknown_id()
         return row
 
     def by_user(self, user: str) -> StaticChargeRow | None:

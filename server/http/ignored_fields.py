@@ -17,7 +17,7 @@ HEADER = b"leyden-ignored"
 
 _MAX_NAMED = 8
 _MAX_NAME_LENGTH = 40
-_MAX_SEEN = 100
+_MAX_TEXTS = 100
 
 
 class IgnoredField(NamedTuple):
@@ -82,35 +82,28 @@ def journal_facts(ignored: Sequence[IgnoredField]) -> list[dict[str, str]]:
 
 
 class IgnoredFields:
-    """The ignored fields of all requests since the service was built: at most 100 pairs of an operation and a name.
+    """The ignored fields of all requests since the service was built, in words: at most 100 different texts.
 
-    `report(operation, field)` is called with each pair once.
+    `report` is called with each text once.
     """
 
-    def __init__(self, report: Callable[[Operation, IgnoredField], None] | None = None) -> None:
+    def __init__(self, report: Callable[[str], None] | None = None) -> None:
         self._report = report
-        self._seen: dict[tuple[str, str], tuple[Operation, IgnoredField]] = {}
+        self._texts: dict[str, None] = {}
 
     def add(self, operation: Operation, ignored: Sequence[IgnoredField]) -> None:
         """Record the ignored fields of one request."""
         for field in ignored[:_MAX_NAMED]:
-            key = (operation.operation_id, field.name)
-            if key not in self._seen and len(self._seen) < _MAX_SEEN:
-                self._seen[key] = (operation, field)
+            text = f"{operation.method.upper()} {operation.path}: {field.in_words()}"
+            if text not in self._texts and len(self._texts) < _MAX_TEXTS:
+                self._texts[text] = None
                 if self._report is not None:
-                    self._report(operation, field)
+                    self._report(text)
 
-    def to_resources(self) -> list[dict[str, Any]]:
-        """JSON for the control plane, in the order of the first occurrence."""
-        return [
-            {
-                "operation": operation.operation_id,
-                "name": field.name,
-                "didYouMean": field.did_you_mean,
-                "always": field.always,
-            }
-            for operation, field in self._seen.values()
-        ]
+    @property
+    def texts(self) -> list[str]:
+        """The texts, in the order of the first occurrence."""
+        return list(self._texts)
 
 
 def _constants(operation: Operation) -> dict[str, str]:

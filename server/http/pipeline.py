@@ -25,8 +25,8 @@ from leyden.server.errors import (
     PayloadTooLarge,
     Problem,
     StorageUnavailable,
-    Unauthorized,
 )
+from leyden.server.http.authentication import authenticate
 from leyden.server.http.idempotency import Idempotency
 from leyden.server.http.ignored_fields import HEADER, IgnoredFields, header_value, journal_facts
 from leyden.server.http.projects import Projects
@@ -187,7 +187,9 @@ class PathEndpoint:
         """The status and the body of the response. Raises `Problem` for an error response."""
         pipeline, operation, handler, parser = self._pipeline, bound.operation, bound.handler, bound.parser
         headers = scope[_HEADERS]
-        project = self._authenticate(headers) if operation.secured else ""
+        project = ""
+        if operation.secured:
+            project = authenticate(pipeline.projects, pipeline.api_key_header, headers, scope["query_string"])
         problem = None if pipeline.rate_limit is None else pipeline.rate_limit(operation.operation_id)
         if problem is not None:
             raise problem
@@ -226,17 +228,6 @@ class PathEndpoint:
             status, body = problem.status, orjson.dumps(problem.to_document(request_id))
         idempotency.remember(*name, request.raw_body, status, body)
         return status, body
-
-    def _authenticate(self, headers: Mapping[bytes, bytes]) -> str:
-        """The project of the request's API key. Raises `Unauthorized`."""
-        key = headers.get(self._pipeline.api_key_header)
-        project = None if key is None else self._pipeline.projects.project_for_key(key.decode("latin-1"))
-        if project is None:
-            name = self._pipeline.api_key_header.decode()
-            raise Unauthorized(
-                f"send your project's key in the header {name}", headers={"WWW-Authenticate": f'ApiKey header="{name}"'}
-            )
-        return project
 
     async def _respond_problem(
         self, operation: Operation, problem: Problem, request_id: str, scope: Scope, send: Send

@@ -16,14 +16,21 @@ from leyden.server.errors import (
     FieldError,
     InvalidRequest,
     NotAcceptable,
-    NotFound,
     SemanticConflict,
     UnsupportedMediaType,
 )
+from leyden.server.http.corrections import received, shown, unknown_id
 from leyden.server.http.ignored_fields import IgnoredField, ignored_fields
 from leyden.server.http.request import Request
 from leyden.server.http.strict_json import parse
-from leyden.server.http.validation import body_with_defaults, find_errors, integers_with_point, read_parameter
+from leyden.server.http.validation import (
+    body_with_defaults,
+    find_errors,
+    integers_with_point,
+    plain_name,
+    read_parameter,
+    unknown_name,
+)
 
 JSON = "application/json"
 
@@ -67,15 +74,19 @@ class RequestParser:
                 media, _, parameters = content_type.decode("latin-1").lower().partition(";")
                 charset = parameters.partition("charset=")[2].strip().strip('"')
                 if media.strip() not in rule.media_types or charset not in {"", "utf-8"}:
-                    raise UnsupportedMediaType(f"send the body as Content-Type: {rule.media_types[0]}")
+                    came = shown(content_type.decode("latin-1")) if content_type else "no Content-Type"
+                    raise UnsupportedMediaType(f"send the body as Content-Type: {rule.media_types[0]}; received {came}")
         accept = headers.get(b"accept")
         if accept is not None and accept != b"*/*" and not _accepts_json(accept.decode("latin-1")):
-            raise NotAcceptable(f"responses are {JSON}: accept that, or leave Accept out")
+            came = shown(accept.decode("latin-1"))
+            raise NotAcceptable(f"responses are {JSON}: accept that, or leave Accept out; received {came}")
         if no_body:
             return {}
         value = parse(body, depth_limit=self._depth_limit)
         if not isinstance(value, dict):
-            detail = "the body must be a JSON object"
+            nested = isinstance(value, str) and value.lstrip().startswith("{")
+            mend = "send the object itself, not its text" if nested else "send one object, {...}"
+            detail = f"the body must be a JSON object; received {received(value)}: {mend}"
             raise InvalidRequest(detail, field_errors=[FieldError("", detail)])
         return value
 
@@ -90,9 +101,8 @@ class RequestParser:
         errors: list[FieldError] = []
         path: Mapping[str, str] = scope["path_params"]
         for name, validator in self._path:
-            # The same response as for an unknown id: the response does not reveal which ids exist.
             if not validator.is_valid(path[name]):
-                raise NotFound(f"this API key has no resource with this {name}: check the {name} and the key")
+                raise unknown_id(name)
         query = _NO_PARAMETERS
         ignored: tuple[IgnoredField, ...] = ()
         if self._query or scope["query_string"]:
@@ -144,11 +154,12 @@ class RequestParser:
             if self._ignore_unknown and name not in self._query_names:
                 texts[name] = text
             elif name in texts:
-                errors.append(FieldError(pointer, f"{name[:60]} is given twice: give it once"))
+                errors.append(FieldError(pointer, f"{plain_name(name)} is given twice: give it once"))
             elif name in self._query_names:
                 texts[name] = text
             else:
-                errors.append(FieldError(pointer, f"{name[:60]} is not a parameter of this operation: leave it out"))
+                detail = unknown_name(name, self._query_names, "a parameter of this operation")
+                errors.append(FieldError(pointer, detail))
         return texts
 
 
@@ -162,11 +173,7 @@ def _parse_parameter(parameter: Parameter, text: str | None, values: dict[str, A
             values[parameter.name] = parameter.default
         return
     value = read_parameter(parameter, text)
-    expect = parameter.rule.schema.get("x-expect")
-    errors.extend(
-        FieldError(error.pointer, f"expected {expect}") if expect else error
-        for error in find_errors(parameter.rule, value, pointer)
-    )
+    errors.extend(find_errors(parameter.rule, value, pointer))
     values[parameter.name] = value
 
 

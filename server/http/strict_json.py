@@ -7,6 +7,7 @@ big integers exact.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, NoReturn
 
 import orjson
@@ -14,6 +15,14 @@ import orjson
 from leyden.server.errors import FieldError, InvalidRequest
 
 _BODY = ""
+# The usual causes of a syntax error, by what stands at its position.
+_CAUSES = (
+    (re.compile(r"'"), "write names and texts in double quotes"),
+    (re.compile(r"[A-Za-z_]\w*\s*:"), "write names in double quotes"),
+    (re.compile(r"(?:True|False|None|undefined)\b"), "write true, false or null"),
+    (re.compile(r"//|/\*|#"), "JSON has no comments"),
+    (re.compile(r"\s*\Z"), "the body ends too early: send all of it"),
+)
 # Not float: orjson reads an integer beyond 64 bits as a float, and so loses digits.
 _EXACT_TYPES = frozenset({int, bool, type(None)})
 
@@ -77,6 +86,19 @@ def _has_lone_surrogate(value: Any) -> bool:
     return False
 
 
+def _received(text: str, position: int) -> str:
+    """The part of the body around a syntax error, and the probable cause."""
+    around = text[max(0, position - 10) : position + 20]
+    cause = next((cause for form, cause in _CAUSES if form.match(text, position)), "")
+    # Python reports the bracket, from 3.13 on the comma.
+    before, after = text[: position + 1].rstrip("}] \t\r\n"), text[position:].lstrip(", \t\r\n")
+    if not cause and before.endswith(",") and after[:1] in {"}", "]"}:
+        cause = "leave out the comma before the bracket"
+    if not cause and "=" in text and "{" not in text:
+        cause = "send a JSON object and not a form"
+    return f"; received {json.dumps(around)}" + (f": {cause}" if cause else "")
+
+
 def _parse_simple(body: bytes) -> dict[str, Any] | None:
     """Fast path for most bodies: a flat object without escapes, floats and duplicate names.
 
@@ -122,7 +144,8 @@ def parse(body: bytes, *, depth_limit: int) -> Any:
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        raise _error(f"the body is not JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
+        place = f"line {error.lineno} column {error.colno}"
+        raise _error(f"the body is not JSON: {error.msg} at {place}{_received(text, error.pos)}") from None
     except ValueError:
         # int() rejects literals beyond sys.get_int_max_str_digits().
         raise _error("a number in the body is too long: no field takes one of thousands of digits") from None

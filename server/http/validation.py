@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from leyden.server.contract.types import Body, Parameter, Path, Rule
 from leyden.server.errors import FieldError
+from leyden.server.http.corrections import correction, received, shown
+from leyden.server.spelling import closest
 
 _MAX_LENGTH = 300
 _MAX_ERRORS = 20
@@ -17,13 +19,14 @@ _DIGITS = frozenset("0123456789")
 def find_errors(rule: Rule, value: Any, root: str = "") -> list[FieldError]:
     """The violations of `rule` in `value`, at most twenty; empty when it is valid.
 
-    Pointers are RFC 6901, prefixed with `root`. The detail is the schema's `x-expect`, or else the validator's message.
+    Pointers are RFC 6901, prefixed with `root`. The detail is the schema's `x-expect` with the value that was received
+    and a guess of the value that was meant, or else the validator's message.
     """
     found: list[FieldError] = []
     if not rule.validator.is_valid(value):
         for error in rule.validator.iter_errors(value):
             # Two keywords can report the same violation: `pattern` and `format` of one text.
-            found.extend(one for one in _field_errors(rule, error, root) if one not in found)
+            found.extend(one for one in _field_errors(rule, value, error, root) if one not in found)
             if len(found) >= _MAX_ERRORS:
                 break
     return found[:_MAX_ERRORS]
@@ -75,30 +78,76 @@ def _values_at(value: Any, path: Path, pointer: str = "") -> Iterator[tuple[str,
         yield from _values_at(value[path[0]], path[1:], f"{pointer}/{path[0]}")
 
 
-def _field_errors(rule: Rule, error: Any, root: str) -> list[FieldError]:
-    path = [str(step) for step in error.instance_path]
-    pointer = root + "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in path)
+def unknown_name(name: str, known: Iterable[str], kind: str) -> str:
+    """The detail of an error for a name that is not known. `kind` says what it is not, such as `a parameter of ...`."""
+    near = closest(name, known)
+    return f"{plain_name(name)} is not {kind}: " + ("leave it out" if near is None else f"did you mean {near}?")
+
+
+def plain_name(name: str) -> str:
+    """A name in an error: at most sixty characters, escaped unless all of them are printable ASCII."""
+    return name[:60] if name.isascii() and name.isprintable() else shown(name)
+
+
+def _field_errors(rule: Rule, value: Any, error: Any, root: str) -> list[FieldError]:
+    path = list(error.instance_path)
+    names = [str(step) for step in path]
+    pointer = root + "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in names)
     kind = error.kind.name
+    known = _schema_at(rule.schema, names).get("properties", {})
     if kind == "required":
         name = error.kind.property
-        return [
-            FieldError(f"{pointer}/{name}", f"{name} is missing{_expectation(rule.schema, [*path, name], '; send ')}")
-        ]
+        expect = _schema_at(rule.schema, [*names, name]).get("x-expect")
+        detail = f"{name} is missing" + (f"; send {expect}" if expect else "")
+        others = (one for one in list(error.instance)[:_MAX_ERRORS] if one not in known)
+        other = next((one for one in others if closest(one, [name])), None)
+        if other is not None:
+            detail += f"; received {plain_name(other)}: did you mean {name}?"
+        return [FieldError(f"{pointer}/{name}", detail[:_MAX_LENGTH])]
     if kind == "additionalProperties":
         return [
-            FieldError(f"{pointer}/{name}"[:_MAX_LENGTH], f"{name[:60]} is not a field of this object: leave it out")
+            FieldError(f"{pointer}/{name}"[:_MAX_LENGTH], unknown_name(name, known, "a field of this object"))
             for name in error.kind.unexpected
         ]
-    message = _expectation(rule.schema, path, "expected ") or error.message
-    return [FieldError(pointer[:_MAX_LENGTH], message[:_MAX_LENGTH])]
-
-
-def _expectation(schema: Mapping[str, Any], path: list[str], before: str) -> str:
-    """The `x-expect` of the schema at `path`, after `before`; empty without one."""
-    for step in path:
-        beneath = schema.get("properties", {}).get(step, schema.get("items"))
-        if not isinstance(beneath, Mapping):
-            return ""
-        schema = beneath
+    schema = _schema_at(rule.schema, names)
     expect = schema.get("x-expect")
-    return f"{before}{expect}" if expect else ""
+    if not expect:
+        return [FieldError(pointer[:_MAX_LENGTH], error.message[:_MAX_LENGTH])]
+    detail = f"expected {expect}"
+    if pointer:
+        wrong = _at(value, path)
+        guess = correction(wrong, schema, lambda candidate: _accepts(rule, value, path, candidate))
+        detail += f"; received {received(wrong)}" + (f": {guess}" if guess else "")
+    return [FieldError(pointer[:_MAX_LENGTH], detail[:_MAX_LENGTH])]
+
+
+def _schema_at(schema: Mapping[str, Any], names: list[str]) -> Mapping[str, Any]:
+    """The schema of the value at a path; empty where the spec says nothing about it."""
+    for name in names:
+        beneath = schema.get("properties", {}).get(name, schema.get("items"))
+        if not isinstance(beneath, Mapping):
+            return {}
+        schema = beneath
+    return schema
+
+
+def _at(value: Any, path: list[Any]) -> Any:
+    for step in path:
+        value = value[step]
+    return value
+
+
+def _accepts(rule: Rule, value: Any, path: list[Any], candidate: Any) -> bool:
+    """Whether the value has no violation at `path` once the candidate stands there."""
+    changed = _replaced(value, path, candidate)
+    return rule.validator.is_valid(changed) or all(
+        list(error.instance_path) != path for error in rule.validator.iter_errors(changed)
+    )
+
+
+def _replaced(value: Any, path: list[Any], candidate: Any) -> Any:
+    if not path:
+        return candidate
+    copy = value.copy()
+    copy[path[0]] = _replaced(value[path[0]], path[1:], candidate)
+    return copy

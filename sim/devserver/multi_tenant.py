@@ -13,10 +13,8 @@ from starlette.types import Receive, Scope, Send
 
 from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY, console
 from leyden.server.app import PublicPage
-from leyden.server.contract.types import Operation
 from leyden.server.errors import LeydenError, ServerStopping, StorageUnavailable
 from leyden.server.http.hosts import HostPolicy
-from leyden.server.http.ignored_fields import IgnoredField
 from leyden.server.http.pipeline import send_problem
 from leyden.world.world import World
 
@@ -59,7 +57,7 @@ class MultiTenantApp:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sync_clock = sync_clock
         self._errors: dict[World, str] = {}
-        self._ignored: set[tuple[str, str]] = set()
+        self._ignored: set[str] = set()
         for key, world in worlds.items():
             if any(
                 other.service.projects.project_for_key(key) is not None
@@ -80,12 +78,11 @@ class MultiTenantApp:
             world.service.projects.was_issued(key) for world in worlds.values()
         )
 
-    def report_ignored(self, operation: Operation, field: IgnoredField) -> None:
-        """Log an ignored field, once for each operation and name, for at most a hundred of them."""
-        seen = (operation.operation_id, field.name)
-        if seen not in self._ignored and len(self._ignored) < _MAX_IGNORED:
-            self._ignored.add(seen)
-            log.warning("%s %s: %s", operation.method.upper(), operation.path, field.in_words())
+    def report_ignored(self, text: str) -> None:
+        """Log the text about an ignored field: at most a hundred different texts, each once."""
+        if text not in self._ignored and len(self._ignored) < _MAX_IGNORED:
+            self._ignored.add(text)
+            log.warning("%s", text)
 
     def runs_here(self) -> bool:
         """Whether the caller runs in the server's event loop."""
@@ -154,9 +151,9 @@ class MultiTenantApp:
                 continue
             if value in self._worlds:
                 return self._worlds[value]
-            key = value.decode("latin-1")  # perhaps a key that was issued later
+            key = value.decode("latin-1")  # perhaps a key that was issued later, or replaced: its own world refuses it
             for world in self._worlds.values():
-                if world.service.projects.project_for_key(key) is not None:
+                if world.service.projects.was_issued(key):
                     return world
         steps = scope["path"].split("/")
         for world in self._worlds.values():

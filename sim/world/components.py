@@ -23,8 +23,6 @@ from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.node import DirectNode
 from leyden.server.app import ApiMount, LazyMount, build_app
 from leyden.server.contract.bind import bind
-from leyden.server.contract.types import Operation
-from leyden.server.http.ignored_fields import IgnoredField
 from leyden.server.service import Service
 from leyden.server.store.rows import CommitParticipant
 from leyden.server.store.store import Store
@@ -52,14 +50,14 @@ class Environment:
     `recording` is entered around the recording of responses from the network, and `observe` is called for each.
     `control_handlers()` makes the handlers of the control plane; None: there is none. `wait_durable` is awaited before
     a response leaves. `name_taken` says whether a lightning address is in use on this server. `report_ignored` is
-    called with each ignored field of a request once.
+    called with the text about each ignored field once.
     """
 
     store: Store
     lock: Lock
     public_url: Callable[[], str]
     name_taken: Callable[[str], bool]
-    report_ignored: Callable[[Operation, IgnoredField], None]
+    report_ignored: Callable[[str], None]
     external_transport: ExternalTransport | None
     recording: Callable[[], AbstractContextManager[object]]
     observe: Observe

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from leyden.server.contract.types import Operation
-from leyden.server.http.ignored_fields import IgnoredField
 from leyden.server.ports import CallbackRequest, CallbackResponse
 
 
@@ -19,8 +17,8 @@ class HostServer(Protocol):
     def key_taken(self, key: str) -> bool:
         """Whether this API key was ever issued to a world of the server."""
 
-    def report_ignored(self, operation: Operation, field: IgnoredField) -> None:
-        """Show that the requests of an operation have a field that is ignored."""
+    def report_ignored(self, text: str) -> None:
+        """Show the text about a request field that was ignored."""
 
     def runs_here(self) -> bool:
         """Whether the caller runs in the server's event loop."""

@@ -9,10 +9,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from leyden.callbacks.transport import ExternalTransport
-from leyden.server.contract.types import Operation
 from leyden.server.errors import StorageUnavailable
 from leyden.server.gc_pause import gc_paused
-from leyden.server.http.ignored_fields import IgnoredField
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
 from leyden.server.system.background_transport import BackgroundTransport
@@ -178,9 +176,9 @@ class World:
         """Whether an API key was ever issued on this world's server."""
         return self.server is not None and self.server.key_taken(key)
 
-    def _report_ignored(self, operation: Operation, field: IgnoredField) -> None:
+    def _report_ignored(self, text: str) -> None:
         if self.server is not None:
-            self.server.report_ignored(operation, field)
+            self.server.report_ignored(text)
 
     # Time
 

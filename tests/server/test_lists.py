@@ -66,7 +66,7 @@ def test_filters_are_combined(shop: Sandbox) -> None:
     ],
 )
 def test_an_unknown_state_gets_the_list_of_states(shop: Sandbox, target: str, states: str) -> None:
-    with pytest.raises(ApiError, match=f"status: expected {states}$"):
+    with pytest.raises(ApiError, match=f'status: expected {states}; received "paid"$'):
         shop.ask("GET", f"{target}?status=paid")
 
 

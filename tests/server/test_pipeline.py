@@ -61,12 +61,11 @@ def test_a_good_request_passes(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("headers", [(), ((b"apikey", b""),), ((b"apikey", b"nobody's"),), ((b"apikey", b"\xff\xfe"),)])
-def test_a_missing_and_an_unknown_key_get_the_same_response(sandbox: Sandbox, headers: tuple) -> None:
+def test_a_missing_and_an_unknown_key_are_unauthorized(sandbox: Sandbox, headers: tuple) -> None:
     answer = send(sandbox, "POST", "/v0/charges", *headers, JSON, body=orjson.dumps(GOOD))
     problem = refused(sandbox, answer, 401)
     assert b"www-authenticate" in dict(answer.headers)
-    bare = json.loads(send(sandbox, "POST", "/v0/charges", JSON, body=orjson.dumps(GOOD)).body)
-    assert {**problem, "request_id": ""} == {**bare, "request_id": ""}
+    assert problem["detail"].startswith("send your project's key in the header apikey; ")
 
 
 def test_a_key_that_is_sent_twice_is_unauthorized(sandbox: Sandbox) -> None:

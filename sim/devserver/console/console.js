@@ -201,12 +201,6 @@ function inboxBox(inbox) {
   return make("div", { className: "row" }, make("strong", {}, inbox.name), `${inbox.received} received`, objections, says);
 }
 
-function ignoredLine(field) {
-  const hint = field.didYouMean === null ? "" : `: did you mean ${field.didYouMean}?`;
-  const fixed = field.always === null ? "" : `: it is always ${field.always}`;
-  return make("li", {}, `${field.operation} `, make("strong", {}, field.name), hint, fixed);
-}
-
 function drawRate(rate) {
   const known = [...the("rate").options].some((option) => option.value === rate);
   if (!known) the("rate").append(make("option", { value: rate }, `${rate} times real time`));
@@ -258,7 +252,7 @@ async function refreshOnce() {
   the("more").hidden = !more;
   draw("inboxes", inboxes, () => the("inboxes").replaceChildren(...inboxes.map(inboxBox)));
   draw("ignored", world.ignoredFields, () => {
-    the("ignored").querySelector("ul").replaceChildren(...world.ignoredFields.map(ignoredLine));
+    the("ignored").querySelector("ul").replaceChildren(...world.ignoredFields.map((text) => make("li", {}, text)));
     the("ignored").hidden = world.ignoredFields.length === 0;
   });
   await detail();

@@ -48,7 +48,7 @@ class ControlPlane:
             "pending": len(world.clock),
             "journalHash": world.journal.hash,
             "publicUrl": world.public_url,
-            "ignoredFields": world.service.pipeline.ignored_fields.to_resources(),
+            "ignoredFields": world.service.pipeline.ignored_fields.texts,
         }
 
     @handles()

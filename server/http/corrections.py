@@ -1,0 +1,145 @@
+"""Corrections: how an error text shows the value that was received, and the value that was probably meant."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+from leyden.server.errors import NotFound
+from leyden.server.spelling import closest
+from leyden.server.timestamps import parse_duration
+
+_MAX_SHOWN = 60
+_FIRST_UNIX_TIME = 1_000_000_000
+_NUMBER = re.compile(
+    r"\+?(?P<digits>\d[\d ,_'\u00a0\u202f]{0,30})(?:\.0{1,9})? ?(?P<unit>m?sats?|(?:milli)?satoshis?|msats)?",
+    re.I | re.A,
+)
+_AUTHORITY = re.compile(r"//([^/?#]*)@")
+
+Accepts = Callable[[Any], bool]
+
+
+def shown(text: str) -> str:
+    """A text in an error: in quotation marks, at most sixty characters, escaped as in JSON, in printable ASCII."""
+    return json.dumps(text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 3] + "...")
+
+
+def received(value: Any) -> str:
+    """A JSON value in an error. A password in a URL is not shown."""
+    if isinstance(value, str):
+        if len(value) > _MAX_SHOWN:
+            return f"a text of {len(value)} characters"
+        return shown(_AUTHORITY.sub("//***@", value))
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "an array"
+    text = json.dumps(value)
+    kind = "" if value is None or isinstance(value, bool) else "the number "
+    return kind + (text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}...")
+
+
+def unknown_id(name: str = "id") -> NotFound:
+    """The error for an id in the path. It is the same for an unknown id, a text that is no id and an id of another
+    project: the response does not reveal which ids exist."""
+    return NotFound(
+        f"this API key has no resource with this {name}: check the key, and the {name} as the response that created "
+        "the resource has it"
+    )
+
+
+def correction(value: Any, schema: Mapping[str, Any], accepts: Accepts) -> str:
+    """What was probably meant with a wrong value, as the end of an error text; empty without a guess.
+
+    `accepts` tests a candidate against the spec, so that no correction is wrong itself.
+    """
+    expect = str(schema.get("x-expect", ""))
+    if isinstance(value, str):
+        if "URL" in expect:
+            return _url_correction(value, accepts)
+        near = closest(value, [one for one in schema.get("enum", ()) if isinstance(one, str)])
+        if near is not None:
+            return f"did you mean {shown(near)}?"
+    in_msat, in_seconds = "millisatoshis" in expect, "seconds" in expect
+    if in_seconds and _is_number(value) and value >= _FIRST_UNIX_TIME:
+        return "send a duration, not a point in time"
+    for candidate, text in _candidates(value, in_msat, in_seconds):
+        if accepts(candidate):
+            return text.format(shown(candidate) if isinstance(candidate, str) else f"the number {candidate}")
+    if in_msat and isinstance(value, str | float) and re.search(r"\d\.\d", str(value)):
+        return "write whole millisatoshis, without a decimal point"
+    if in_msat and str(value).strip().startswith("-"):
+        return "an amount has no sign"
+    return ""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _candidates(value: Any, in_msat: bool, in_seconds: bool) -> Iterator[tuple[Any, str]]:
+    """Values that may have been meant, the likeliest first, each with the text of its correction."""
+    if _is_number(value) and abs(value) < 10**18 and value == int(value):
+        whole = int(value)
+        yield str(whole), "write it as a text, {}"
+        if in_msat:
+            yield str(whole * 1_000), _in_satoshis(whole)
+        if in_seconds and whole % 1_000 == 0:
+            yield whole // 1_000, "if these are milliseconds, write {}"
+    if not isinstance(value, str) or len(value) > _MAX_SHOWN:
+        return
+    bare = value.strip().strip("\"'")
+    number = _NUMBER.fullmatch(bare)
+    if number is not None:
+        digits = int(re.sub(r"\D", "", number["digits"]))
+        satoshis = (number["unit"] or "m")[0].lower() == "s"
+        if not satoshis:
+            yield str(digits), "write {}"
+            yield digits, "write {}"
+        if in_msat:
+            yield str(digits * 1_000), _in_satoshis(digits)
+    if in_seconds:
+        with suppress(ValueError):
+            yield parse_duration(bare) // 1_000, "write {}"
+    yield bare, "write {}"
+    yield bare.lower(), "write {}"
+    if " " in bare:
+        # In a query a plus sign means a space.
+        yield bare.replace(" ", "+"), "write {}, with %2B for the plus sign in a URL"
+        yield bare.replace(" ", "T") + "Z", "write {}"
+    yield bare + "Z", "write {}"
+    yield bare + "T00:00:00Z", "write {}"
+
+
+def _in_satoshis(count: int) -> str:
+    return f"amounts are in millisatoshis; if you mean {count} satoshis, write {{}}"
+
+
+def _url_correction(url: str, accepts: Accepts) -> str:
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        local = url.startswith(("localhost", "127.", "[::1]"))
+        candidate = f"{'http' if local else 'https'}://{url}"
+        return f"write {shown(candidate)}" if accepts(candidate) else "begin it with https:// or http://"
+    if scheme.lower() not in {"http", "https"}:
+        return f"the scheme is {shown(scheme)}, and only http and https are allowed"
+    if not rest.isascii() or not rest.isprintable() or " " in rest:
+        return "percent-encode spaces and all characters outside ASCII"
+    if "@" in re.split("[/?#]", rest)[0]:
+        return "leave out the user name and the password"
+    if "#" in rest:
+        return "leave out the fragment, which begins with #"
+    try:
+        port = urlsplit(url).port
+    except ValueError:
+        port = 0
+    if port == 0:
+        return "the port must be from 1 to 65535"
+    if len(url) > 2048:
+        return "make it shorter"
+    return "" if re.split("[/?#]", rest)[0] else "the host is missing"

@@ -1,0 +1,265 @@
+"""Refusals: each typical slip of an integrator gets a declared problem whose text shows it and tells the mend."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from leyden import Sandbox
+
+JSON = "application/json"
+GOOD: dict[str, Any] = {"amount": "250000", "description": "tea"}
+TIPS: dict[str, Any] = {"minAmount": "1000", "maxAmount": "9000", "description": "Tips"}
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
+Headers = dict[str, str]
+
+
+def problem(
+    sandbox: Sandbox, method: str, target: str, body: Any = None, headers: Headers | None = None
+) -> tuple[int, dict[str, Any]]:
+    """Send the request as it is, without any default header but the key, and check the form of the refusal."""
+    raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+    sent = {"apikey": sandbox.api_key, "content-type": JSON} if headers is None else headers
+    answer = sandbox.request(method, target, raw, sent)
+    document = json.loads(answer.body)
+    contract = sandbox.world.config.contract
+    assert contract.schemas["Problem"].validator.is_valid(document), document
+    assert document["message"] == document["detail"]
+    assert document["detail"].isascii()
+    assert document["detail"].isprintable()
+    assert len(document["detail"]) < 400
+    assert (document["status"] == 401) == ("www-authenticate" in {name.decode() for name, _ in answer.headers})
+    return answer.status, document
+
+
+def charge(**fields: Any) -> dict[str, Any]:
+    return {**GOOD, **fields}
+
+
+# Bodies: field, value, and parts of the text: what was received, and the mend
+
+FIELDS = [
+    ("amount", "250", '"250"', 'millisatoshis; if you mean 250 satoshis, write "250000"'),
+    ("amount", 250, "the number 250", 'if you mean 250 satoshis, write "250000"'),
+    ("amount", 250000, "the number 250000", 'write it as a text, "250000"'),
+    ("amount", 250000.0, "the number 250000.0", 'write it as a text, "250000"'),
+    ("amount", "2500.5", '"2500.5"', "without a decimal point"),
+    ("amount", 2500.5, "the number 2500.5", "without a decimal point"),
+    ("amount", "250000.0", '"250000.0"', 'write "250000"'),
+    ("amount", "250,000", '"250,000"', 'write "250000"'),
+    ("amount", "250 000", '"250 000"', 'write "250000"'),
+    ("amount", " 250000", '" 250000"', 'write "250000"'),
+    ("amount", "250000 msat", '"250000 msat"', 'write "250000"'),
+    ("amount", "250 sats", '"250 sats"', 'write "250000"'),
+    ("amount", "-250000", '"-250000"', "an amount has no sign"),
+    ("amount", "0250000", '"0250000"', 'write "250000"'),
+    ("amount", "600000000", '"600000000"', 'to "500000000"'),
+    ("amount", None, "null", "a string of digits"),
+    ("amount", ["1000"], "an array", "a string of digits"),
+    ("callbackUrl", "shop.example/paid", '"shop.example/paid"', 'write "https://shop.example/paid"'),
+    ("callbackUrl", "localhost:3000/paid", '"localhost:3000/paid"', 'write "http://localhost:3000/paid"'),
+    ("callbackUrl", "ftp://shop.example", '"ftp://shop.example"', 'the scheme is "ftp", and only http and https'),
+    ("callbackUrl", "https://me:secret@shop.example/", '"https://***@shop.example/"', "leave out the user name"),
+    ("callbackUrl", "https://shop.example:0/", '"https://shop.example:0/"', "the port must be from 1 to 65535"),
+    ("callbackUrl", "https://shop.example:99999/", "99999", "the port must be from 1 to 65535"),
+    ("callbackUrl", "https://shop.example/#paid", "#paid", "leave out the fragment"),
+    ("callbackUrl", "https://shop.example/a b", "a b", "percent-encode spaces"),
+    ("callbackUrl", "https://", '"https://"', "the host is missing"),
+    ("callbackUrl", "https://shop.example/" + "x" * 2_048, "a text of 2069 characters", "make it shorter"),
+    ("description", "x" * 640, "a text of 640 characters", "at most 639"),
+    ("description", 7, "the number 7", 'write it as a text, "7"'),
+    ("internalId", "x" * 256, "a text of 256 characters", "at most 255"),
+    ("internalId", 1041, "the number 1041", 'write it as a text, "1041"'),
+    ("expiresIn", "600", '"600"', "write the number 600"),
+    ("expiresIn", "10m", '"10m"', "write the number 600"),
+    ("expiresIn", 3600000, "the number 3600000", "if these are milliseconds, write the number 3600"),
+    ("expiresIn", 2592001, "the number 2592001", "from 1 to 2592000"),
+    ("expiresIn", 1893456000, "the number 1893456000", "a duration, not a point in time"),
+    ("expiresIn", -1, "the number -1", "from 1 to 2592000"),
+    ("expiresIn", 600.5, "the number 600.5", "whole seconds"),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "received", "mend"), FIELDS)
+def test_a_wrong_field_of_a_charge(sandbox: Sandbox, field: str, value: Any, received: str, mend: str) -> None:
+    status, document = problem(sandbox, "POST", "/v0/charges", charge(**{field: value}))
+    ((pointer, detail),) = (tuple(error.values()) for error in document["errors"])
+    assert (status, pointer) == (400, f"/{field}")
+    assert f"; received {received}" in detail or received in detail.partition("; received ")[2]
+    assert mend in detail
+    assert document["detail"] == f"/{field}: {detail}"
+    assert "secret" not in detail
+
+
+# Everything else: method, path, headers, body -> status, parts of the text
+
+KEY: Headers = {"apikey": "leyden"}
+TYPED: Headers = {"apikey": "leyden", "content-type": JSON}
+SLIPS: list[tuple[str, str, Headers, Any, int, list[str]]] = [
+    # Bodies
+    ("POST", "/v0/charges", TYPED, b"", 400, ["the body is empty: send a JSON object"]),
+    ("POST", "/v0/charges", TYPED, [GOOD], 400, ["received an array", "send one object"]),
+    ("POST", "/v0/charges", TYPED, json.dumps(GOOD), 400, ["send the object itself, not its text"]),
+    ("POST", "/v0/charges", TYPED, b"{'amount': '1000'}", 400, ["\"{'amount'", "in double quotes"]),
+    ("POST", "/v0/charges", TYPED, b'{amount: "1000"}', 400, ["write names in double quotes"]),
+    ("POST", "/v0/charges", TYPED, b'{"amount": "1000",}', 400, ["leave out the comma before the bracket"]),
+    ("POST", "/v0/charges", TYPED, b'{"amount": None}', 400, ["write true, false or null"]),
+    ("POST", "/v0/charges", TYPED, b'{"amount": "1000"', 400, ["the body ends too early"]),
+    ("POST", "/v0/charges", TYPED, b"amount=1000&description=tea", 400, ["a JSON object and not a form"]),
+    ("POST", "/v0/charges", TYPED, b'{"amount":"1000","amount":"2000"}', 400, ['"amount" twice', "once"]),
+    ("POST", "/v0/charges", TYPED, {**GOOD, "expiresIn": 600.0}, 409, ["write 600 without a decimal point"]),
+    (
+        "POST",
+        "/v0/charges",
+        TYPED,
+        {"Amount": "1000", "description": "x"},
+        400,
+        ["received Amount: did you mean amount?"],
+    ),
+    ("POST", "/v0/charges", TYPED, {"amount": "1000", "desc": "x"}, 400, ["received desc: did you mean description?"]),
+    ("POST", "/v0/charges", TYPED, {"amount": "1000"}, 400, ["description is missing; send a text"]),
+    ("POST", "/v0/static-charges", TYPED, {**TIPS, "allowedSlots": "3"}, 400, ['received "3": write the number 3']),
+    ("POST", "/v0/static-charges", TYPED, {**TIPS, "identifier": "Band@a.b"}, 400, ['write "band@a.b"']),
+    ("POST", "/v0/static-charges", TYPED, {**TIPS, "minAmount": "9001"}, 409, ["minAmount (9001) is above maxAmount"]),
+    # Keys
+    ("POST", "/v0/charges", {"content-type": JSON}, GOOD, 401, ["the header apikey is missing"]),
+    ("GET", "/v0/charges", {"apikey": ""}, None, 401, ["the header apikey is empty"]),
+    ("GET", "/v0/charges", {"apikey": "sk_live_1234567890"}, None, 401, ["(sk..., 18 characters) is unknown"]),
+    (
+        "GET",
+        "/v0/charges",
+        {"authorization": "Bearer leyden"},
+        None,
+        401,
+        ["Authorization", "leave out the word Bearer"],
+    ),
+    ("GET", "/v0/charges", {"authorization": "leyden"}, None, 401, ["send the key as apikey: YOUR_KEY"]),
+    (
+        "GET",
+        "/v0/charges",
+        {"x-api-key": "leyden"},
+        None,
+        401,
+        ["received the header x-api-key: its name must be apikey"],
+    ),
+    ("GET", "/v0/charges", {"api_key": "leyden"}, None, 401, ["received the header api_key"]),
+    ("GET", "/v0/charges", {"apikey": "Bearer leyden"}, None, 401, ["leave out the word Bearer before the key"]),
+    ("GET", "/v0/charges", {"apikey": '"leyden"'}, None, 401, ["leave out the quotation marks"]),
+    ("GET", "/v0/charges", {"apikey": "leyden, leyden"}, None, 401, ["the header apikey is sent twice"]),
+    ("GET", "/v0/charges?apikey=leyden", {}, None, 401, ["received a key in the query"]),
+    # Media types
+    ("POST", "/v0/charges", KEY, GOOD, 415, ["Content-Type: application/json; received no Content-Type"]),
+    ("POST", "/v0/charges", {**KEY, "content-type": "text/plain"}, GOOD, 415, ['received "text/plain"']),
+    ("GET", "/v0/wallet", {**KEY, "accept": "text/html"}, None, 406, ["accept that", 'received "text/html"']),
+    # Methods and paths
+    ("PUT", "/v0/charges", TYPED, GOOD, 405, ["no method PUT: use GET, HEAD, OPTIONS, POST"]),
+    ("GET", "/v0/charges/", KEY, None, 404, ['"/v0/charges/": did you mean /v0/charges?']),
+    ("GET", "/charges", KEY, None, 404, ["did you mean /v0/charges?"]),
+    ("GET", "/v1/charges", KEY, None, 404, ["did you mean /v0/charges?"]),
+    ("GET", "/v0/charge/17", KEY, None, 404, ["did you mean /v0/charges/17?"]),
+    ("GET", "/api/v0/charges", KEY, None, 404, ["did you mean /v0/charges?"]),
+    ("GET", "/v0/staticCharges", KEY, None, 404, ["did you mean /v0/static-charges?"]),
+    ("GET", "/v0/balances", KEY, None, 404, ['"/v0/balances": the paths are listed at /docs']),
+    ("GET", "/sandbox/v1/clok", KEY, None, 404, ["did you mean /sandbox/v1/clock?"]),
+    ("GET", "/sandbox/clock", KEY, None, 404, ["did you mean /sandbox/v1/clock?"]),
+    ("GET", "/%1b%5b31m%0a", KEY, None, 404, [r'"/\u001b[31m\n"']),
+    ("GET", "/v0/charges/17", KEY, None, 404, ["no resource with this id: check the key, and the id"]),
+    # Queries
+    (
+        "GET",
+        "/v0/charges?limit=abc",
+        KEY,
+        None,
+        400,
+        ['query.limit: expected a whole number from 1 to 1000; received "abc"'],
+    ),
+    ("GET", "/v0/charges?after=page2", KEY, None, 400, ["the next of an earlier page", 'received "page2"']),
+    ("GET", "/v0/charges?status=complete", KEY, None, 400, ['received "complete": did you mean "completed"?']),
+    ("GET", "/v0/charges?staus=completed", KEY, None, 400, ["staus is not a parameter", "did you mean status?"]),
+    ("GET", "/v0/charges?createdAfter=2030-01-01", KEY, None, 400, ['write "2030-01-01T00:00:00Z"']),
+    ("GET", "/v0/charges?createdAfter=2030-01-01T09:00:00+02:00", KEY, None, 400, ["with %2B for the plus sign"]),
+    # The control plane
+    ("POST", "/sandbox/v1/payments", TYPED, {"request": "x", "outcom": "hold"}, 400, ["did you mean outcome?"]),
+    ("POST", "/sandbox/v1/payments", TYPED, {"request": "x", "outcome": "setle"}, 400, ['did you mean "settle"?']),
+]
+
+
+@pytest.mark.parametrize(("method", "target", "headers", "body", "status", "parts"), SLIPS)
+def test_a_typical_slip(
+    sandbox: Sandbox, method: str, target: str, headers: Headers, body: Any, status: int, parts: list[str]
+) -> None:
+    observed, document = problem(sandbox, method, target, body, headers)
+    assert observed == status
+    assert [part for part in parts if part not in document["detail"]] == [], document["detail"]
+
+
+def test_an_id_of_the_other_resource_gets_its_path(sandbox: Sandbox) -> None:
+    charge_id, static_id = sandbox.charges.create(**GOOD).id, sandbox.static_charges.create(**TIPS).id
+    detail = problem(sandbox, "GET", f"/v0/charges/{static_id}")[1]["detail"]
+    assert detail == f"{static_id} is the id of a Static Charge: its path is /v0/static-charges/{static_id}"
+    for method, body in (("GET", None), ("PATCH", {})):
+        detail = problem(sandbox, method, f"/v0/static-charges/{charge_id}", body)[1]["detail"]
+        assert detail == f"{charge_id} is the id of a Charge: its path is /v0/charges/{charge_id}"
+
+
+def test_an_unknown_a_malformed_and_a_foreign_id_get_the_same_text(sandbox: Sandbox) -> None:
+    projects = sandbox.world.service.projects
+    with sandbox.world.exclusive():
+        projects.add("other", "key_of_another_project")
+    foreign = {"apikey": "key_of_another_project", "content-type": JSON}
+    ids = [UNKNOWN, "17", sandbox.charges.create(**GOOD).id, sandbox.static_charges.create(**TIPS).id]
+    texts = {
+        problem(sandbox, "GET", f"/v0/{kind}/{one}", None, foreign)[1]["detail"]
+        for kind in ("charges", "static-charges")
+        for one in ids
+    }
+    assert len(texts) == 1, texts
+
+
+def test_a_replaced_key_is_called_replaced(sandbox: Sandbox) -> None:
+    old = sandbox.api_key
+    sandbox.ask("POST", "/sandbox/v1/api-keys/rotate", {"replaces": old})
+    status, document = problem(sandbox, "GET", "/v0/charges", None, {"apikey": old})
+    assert status == 401
+    assert "was replaced: send the new one" in document["detail"]
+
+
+@pytest.mark.parametrize("secret", ["hush", "hush-hush", "key_0123456789abcdef0123456789abcdef"])
+def test_a_refusal_never_has_a_whole_key(sandbox: Sandbox, secret: str) -> None:
+    texts = [
+        problem(sandbox, "GET", f"/v0/charges?key={secret}", None, headers)[1]["detail"]
+        for headers in (
+            {},
+            {"apikey": secret},
+            {"apikey": f"Bearer {secret}"},
+            {"apikey": f'"{secret}"'},
+            {"authorization": f"Bearer {secret}"},
+            {"authorization": secret},
+            {"x-api-key": secret},
+        )
+    ]
+    assert [text for text in texts if secret in text] == []
+
+
+def test_a_reused_idempotency_key_says_what_to_do(sandbox: Sandbox) -> None:
+    headers = {**TYPED, "idempotency-key": "order-1"}
+    sandbox.request("POST", "/v0/charges", json.dumps(GOOD).encode(), headers)
+    status, document = problem(sandbox, "POST", "/v0/charges", charge(amount="2000"), headers)
+    assert (status, document["code"]) == (409, "idempotency_key_reused")
+    assert "use a new key for a new request" in document["detail"]
+
+
+def test_a_wallet_learns_what_it_sent(sandbox: Sandbox) -> None:
+    static = sandbox.static_charges.create(**TIPS)
+    answer = json.loads(sandbox.request("GET", f"/lnurlp/{static.id}/invoice?amount=1,000", None).body)
+    assert answer["status"] == "ERROR"
+    assert answer["reason"].endswith('write digits only; received "1,000"')
+
+
+def test_the_same_request_gets_the_same_text(sandbox: Sandbox) -> None:
+    body = charge(amount="250", callbackUrl="shop.example", expiresIn="10m", internalId=7)
+    first, again = (problem(sandbox, "POST", "/v0/charges", body)[1] for _ in range(2))
+    assert {**first, "request_id": ""} == {**again, "request_id": ""}
+    assert first["detail"].endswith("(and 3 more)")
