@@ -34,7 +34,7 @@ _LONGEST_VALUE = 100
 
 
 class FaultRow(TypedDict):
-    """Table `faults`. `count` is None for a fault that strikes until it is cleared, `delay_ms` None without a delay.
+    """Table `faults`. `count` is None for a fault that applies until it is cleared, `delay_ms` None without a delay.
 
     `until` is the end of a burst, from its first hit on.
     """
@@ -76,7 +76,7 @@ class FaultSpec:
     def row(self, fault_id: str, now: int, known: Mapping[str, Collection[str]]) -> FaultRow:
         """The row of the fault. `known` lists the spec's `callbacks`, `events` and `operations`.
 
-        Raises `ValueError`, with what to do instead, for a fault that could never strike.
+        Raises `ValueError`, with what to do instead, for a fault that could never apply.
         """
         kind, headers, value = self.kind, self.headers, self.value
         if kind not in KINDS:
@@ -112,7 +112,7 @@ class FaultSpec:
 
 
 def is_spent(fault: FaultRow) -> bool:
-    """Whether the fault has struck `count` times."""
+    """Whether the fault has applied `count` times."""
     return fault["count"] is not None and fault["hits"] >= fault["count"]
 
 
@@ -159,7 +159,9 @@ def _delay_ms(kind: str, delay: str | float | None) -> int | None:
 
 def _one_of(what: str, name: str | None, known: Collection[str]) -> None:
     if name is not None and name not in known:
-        raise ValueError(f"there is no {what} {name[:60]!r} that this could strike: choose one of {', '.join(known)}")
+        raise ValueError(
+            f"there is no {what} {name[:60]!r} that this fault could apply to: choose one of {', '.join(known)}"
+        )
 
 
 def _at_least_one(what: str, number: int | None) -> None:

@@ -70,7 +70,7 @@ class WaitingRow(TypedDict):
 
 
 class HitRow(TypedDict):
-    """Table `fault_hits`, `id` is `<delivery>#<attempt>`: the fault that struck an attempt, and what was sent instead.
+    """Table `fault_hits`, `id` is `<delivery>#<attempt>`: the fault that an attempt had, and what was sent instead.
 
     `sent` lists headers and bodies; it is empty when nothing was sent and None when the message was left as it was.
     """
@@ -84,7 +84,7 @@ class Faults:
     """A `leyden.server.ports.CallbackTransport` in front of another: a callback that no fault fits passes unchanged.
 
     Of the faults that fit an attempt, the oldest of those that delay may postpone it, and the oldest of the others
-    strikes it. All of it is rows and timers: a hit is rolled back with the commit that it belongs to, and counts go on
+    applies. All of it is rows and timers: a hit is rolled back with the commit that it belongs to, and counts go on
     after a restart. `rng` is a random stream of the faults' own: the world's ids and schedules are the same with faults
     as without.
 
@@ -128,7 +128,7 @@ class Faults:
     # Control operations
 
     def add(self, spec: FaultSpec) -> FaultRow:
-        """Store a fault and return its row. Raises `ValueError` for one that could never strike."""
+        """Store a fault and return its row. Raises `ValueError` for one that could never apply."""
         row = spec.row(uuid4_from(self._rng), self._clock.now(), self._known)
         self._faults.put(row)
         self._journal.note("fault_added", row["id"], fault=spec.kind)
@@ -144,7 +144,7 @@ class Faults:
         return self._faults.row(fault_id)
 
     def hit(self, delivery_id: str, number: int) -> HitRow | None:
-        """The fault that struck an attempt, or None."""
+        """The fault that applied to an attempt, or None."""
         return self._hits.row(_attempt_id(delivery_id, number))
 
     def clear(self, fault_id: str | None = None) -> int:
@@ -172,7 +172,7 @@ class Faults:
         if fault["kind"] == "burst":
             until = max(now, fault.get("until", until))
             fault = {**fault, "until": until}
-        fault = self._strike(fault, delivery["id"], number)
+        fault = self._count_hit(fault, delivery["id"], number)
         if fault["kind"] == "burst" and is_spent(fault):
             self._release([row for row in self._held if row["fault"] == fault["id"]])
             until = now
@@ -205,7 +205,7 @@ class Faults:
         elif fault["kind"] in CONTENT_KINDS:
             self._send_mutated(post, fault, self._secrets(delivery))
         else:
-            self._send_variant(post, self._strike(fault, post.delivery_id, post.attempt), self._secrets(delivery))
+            self._send_variant(post, self._count_hit(fault, post.delivery_id, post.attempt), self._secrets(delivery))
         if len(self._held) and (fault is None or fault["kind"] != "drop"):  # a dropped callback overtakes nothing
             overtaken = [row for row in self._held if row["kind"] == "reorder" and row["id"] != post.delivery_id]
             self._release(overtaken)
@@ -245,10 +245,10 @@ class Faults:
                 return fault
         return None
 
-    def _strike(self, fault: FaultRow, delivery_id: str, number: int, *sent: CallbackRequest) -> FaultRow:
-        struck: FaultRow = {**fault, "hits": fault["hits"] + 1}
-        self._faults.put(struck)
-        facts: dict[str, Any] = {"delivery": delivery_id, "attempt": number, "hit": struck["hits"]}
+    def _count_hit(self, fault: FaultRow, delivery_id: str, number: int, *sent: CallbackRequest) -> FaultRow:
+        updated: FaultRow = {**fault, "hits": fault["hits"] + 1}
+        self._faults.put(updated)
+        facts: dict[str, Any] = {"delivery": delivery_id, "attempt": number, "hit": updated["hits"]}
         if sent:
             facts["sent"] = [
                 {"headers": dict(post.headers), "body": post.body.decode("utf-8", "replace")} for post in sent
@@ -256,7 +256,7 @@ class Faults:
         instead = [] if fault["kind"] == "drop" else facts.get("sent")
         self._hits.put({"id": _attempt_id(delivery_id, number), "kind": fault["kind"], "sent": instead})
         self._journal.note("fault_hit", fault["id"], fault=fault["kind"], **facts)
-        return struck
+        return updated
 
     def _secrets(self, delivery: DeliveryRow) -> tuple[list[str], str | None]:
         """The secrets that sign now, and the one from before the last rotation, if there was one."""
@@ -266,7 +266,7 @@ class Faults:
 
     def _send_mutated(self, post: CallbackRequest, fault: FaultRow, secrets: tuple[list[str], str | None]) -> None:
         bad = mutated(fault, post, *secrets, self._rng)
-        self._strike(fault, post.delivery_id, post.attempt, bad)
+        self._count_hit(fault, post.delivery_id, post.attempt, bad)
         self._transport.post(bad, self.on_response)
 
     def _send_variant(self, post: CallbackRequest, fault: FaultRow, secrets: tuple[list[str], str | None]) -> None:

@@ -42,9 +42,9 @@ def rows(bench: Bench) -> Iterator[Row]:
                 for name, run in runs.items()
             },
         )
-        made = count * 2 * bench.scale.repeats + count // 5
+        created = count * 2 * bench.scale.repeats + count // 5
         for box in (raw, real):
-            _check(box, made)
+            _check(box, created)
     bare, http = "one signature and one key recovery", "over HTTP, client and server"
     rates = {name: [[1 / seconds for seconds in found[name]]] for name in ("raw", "bare")}
     goal = Goal("at least", 4_000, absolute=True)
@@ -86,8 +86,8 @@ def _signed_and_recovered() -> Callable[[], object]:
     return lambda: PublicKey.from_signature_and_message(key.sign_recoverable(message), message)
 
 
-def _check(box: Sandbox, made: int) -> None:
+def _check(box: Sandbox, created: int) -> None:
     state = box.ask("GET", "/sandbox/v1")
-    heard = len(box.receiver("shop.inbox").inbox)
-    if state["charges"] != {"completed": made} or heard != made:
-        raise BenchmarkError(f"of {made} lifecycles, these came to an end: {state['charges']}, {heard} callbacks")
+    received = len(box.receiver("shop.inbox").inbox)
+    if state["charges"] != {"completed": created} or received != created:
+        raise BenchmarkError(f"of {created} lifecycles, these came to an end: {state['charges']}, {received} callbacks")

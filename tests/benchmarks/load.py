@@ -64,13 +64,13 @@ async def send_all(order: dict[str, Any]) -> float:
     requests = islice(chain.from_iterable(repeat(texts)), order["count"])
     waits = [loop.create_future() for _ in range(order["connections"])]
     began = time.perf_counter()
-    made = [
+    opened = [
         await loop.create_connection(partial(Requester, requests, wait), order["host"], order["port"]) for wait in waits
     ]
     async with asyncio.timeout(LONGEST_S):
         await asyncio.gather(*waits)
     took = time.perf_counter() - began
-    for transport, _ in made:
+    for transport, _ in opened:
         transport.close()
     return took
 

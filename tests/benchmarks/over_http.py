@@ -21,14 +21,14 @@ def rows(bench: Bench) -> Iterator[Row]:
     for _ in range(bench.scale.repeats):
         with echo() as ceiling, floor() as least, leyden("--data", str(bench.folder())) as served:
             answers = [served.ask("POST", "/v0/charges", charge_body()) for _ in range(20)]
-            made = [answer["data"]["id"] for answer in answers]
+            charge_ids = [answer["data"]["id"] for answer in answers]
             sends = {
                 "echo": (ceiling, [request("POST", "/echo", charge_body())]),
                 "echoed charge": (ceiling, [request("POST", "/echo", answer) for answer in answers]),
                 "floor": (least, [request("POST", "/floor", charge_body(number)) for number in range(100)]),
                 "create": (served, charge_requests()),
-                "get": (served, [request("GET", f"/v0/charges/{charge_id}") for charge_id in made]),
-                "named": (ceiling, [request("GET", f"/echo/{charge_id}") for charge_id in made]),
+                "get": (served, [request("GET", f"/v0/charges/{charge_id}") for charge_id in charge_ids]),
+                "named": (ceiling, [request("GET", f"/echo/{charge_id}") for charge_id in charge_ids]),
             }
             for where, requests in sends.values():
                 load(where, requests, connections=4, count=bench.scale.of(500, 8))

@@ -124,8 +124,8 @@ def _serving(*command: str, first: str) -> Iterator[Served]:
         assert process.stdout is not None
         line = process.stdout.readline()
         if "listening on http://" not in line:
-            _, said = process.communicate(timeout=20)
-            raise BenchmarkError(f"{' '.join(command)} did not start: {said.strip()[-500:] or line.strip()}")
+            _, output = process.communicate(timeout=20)
+            raise BenchmarkError(f"{' '.join(command)} did not start: {output.strip()[-500:] or line.strip()}")
         served = Served(line.split()[-1], process.pid, 0.0)
         served.ask("GET", first)
         yield Served(served.url, process.pid, time.perf_counter() - began)
@@ -163,10 +163,10 @@ def load(served: Served, requests: Sequence[str], *, connections: int, count: in
     )
     before = served.cpu_s
     try:
-        said, complaint = client.communicate(json.dumps(order), timeout=LONGEST_S)
+        output, complaint = client.communicate(json.dumps(order), timeout=LONGEST_S)
     finally:
         client.kill()
         client.wait()
     if client.returncode != 0:
         raise BenchmarkError(f"the load was not answered as it should be: {complaint.strip()[-500:]}")
-    return Load((served.cpu_s - before) / count, count / json.loads(said)["seconds"])
+    return Load((served.cpu_s - before) / count, count / json.loads(output)["seconds"])

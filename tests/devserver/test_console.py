@@ -32,9 +32,9 @@ def anywhere() -> Iterator[Tab]:
 
 @pytest.fixture
 def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(seed=7, start=START) as made:
-        made.serve()
-        yield made
+    with Sandbox(seed=7, start=START) as sandbox:
+        sandbox.serve()
+        yield sandbox
 
 
 @pytest.fixture

@@ -238,8 +238,8 @@ def test_a_script_with_a_decimal_point_changes_nothing(sandbox: Sandbox) -> None
 def test_the_script_that_an_inbox_shows_can_be_set_again(sandbox: Sandbox) -> None:
     script = {"answers": [503, "huge", {"delay": "2s", "body": "soon"}], "always": "empty"}
     shown = sandbox.ask("PUT", "/sandbox/v1/inboxes/shop/script", script)["script"]
-    said = {"answers": shown["answers"], "always": shown["always"]}
-    assert sandbox.ask("PUT", "/sandbox/v1/inboxes/blog/script", said)["script"] == shown
+    replies = {"answers": shown["answers"], "always": shown["always"]}
+    assert sandbox.ask("PUT", "/sandbox/v1/inboxes/blog/script", replies)["script"] == shown
 
 
 # Faults
@@ -289,8 +289,8 @@ def test_a_fault_that_could_never_apply_is_refused(sandbox: Sandbox, body: dict,
 
 @pytest.fixture(scope="module")
 def client():
-    with served_leyden(*FROZEN) as made:
-        yield made
+    with served_leyden(*FROZEN) as client:
+        yield client
 
 
 def charge_at(client: Client, url: str) -> str:

@@ -62,23 +62,23 @@ CARELESS_FAILS = {
 
 
 class Played:
-    """A transport without a network: `said(post)` returns a status or a response."""
+    """A transport without a network: `reply(post)` returns a status or a response."""
 
-    def __init__(self, said: Any) -> None:
-        self.said = said
+    def __init__(self, reply: Any) -> None:
+        self.reply = reply
         self.posts: list[CallbackRequest] = []
 
     def post(self, post: CallbackRequest, answered: Any) -> None:
         self.posts.append(post)
-        answer = self.said(post) if callable(self.said) else self.said
+        answer = self.reply(post) if callable(self.reply) else self.reply
         answered(post, answer if isinstance(answer, CallbackResponse) else CallbackResponse(status=answer))
 
     def receiver_time_s(self, url: str) -> int:
         return 0
 
 
-def checked(said: Any, *, only: Sequence[str] | None = None, **options: Any) -> Report:
-    transport = Played(said)
+def checked(reply: Any, *, only: Sequence[str] | None = None, **options: Any) -> Report:
+    transport = Played(reply)
     return asyncio.run(
         check_receiver(
             URL, transport, secret=EXAMPLE_SECRET, contract=packaged_contract("charges"), only=only, **options
@@ -90,8 +90,8 @@ def failing(report: Report) -> set[str]:
     return {finding.case.name for finding in report.findings if finding.verdict == "fail"}
 
 
-def verdict(said: Any, name: str) -> tuple[str, str]:
-    [finding] = checked(said, only=[name]).findings
+def verdict(reply: Any, name: str) -> tuple[str, str]:
+    [finding] = checked(reply, only=[name]).findings
     return finding.verdict, finding.severity
 
 
@@ -138,7 +138,7 @@ def test_the_grade_to_reach_can_be_chosen(tmp_path: Path) -> None:
 @contextmanager
 def wiretap() -> Iterator[tuple[str, list[bytes]]]:
     """A receiver that keeps every request to the byte and answers 204."""
-    heard: list[bytes] = []
+    received: list[bytes] = []
 
     def converse(connection: socket.socket) -> None:
         with connection:
@@ -150,7 +150,7 @@ def wiretap() -> Iterator[tuple[str, list[bytes]]]:
                     size = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
                     if len(rest) < size:
                         break
-                    heard.append(head + b"\r\n\r\n" + rest[:size])
+                    received.append(head + b"\r\n\r\n" + rest[:size])
                     unread = rest[size:]
                     connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
 
@@ -164,18 +164,18 @@ def wiretap() -> Iterator[tuple[str, list[bytes]]]:
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=accept, daemon=True).start()
-        yield f"127.0.0.1:{listener.getsockname()[1]}", heard
+        yield f"127.0.0.1:{listener.getsockname()[1]}", received
         listener.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.mark.parametrize("host", ["{}", "LocalHost:{port}", "0x7f.1:{port}"])
 def test_the_report_shows_every_request_to_the_byte(host: str, tmp_path: Path) -> None:
-    with wiretap() as (address, heard):
+    with wiretap() as (address, received):
         url = f"http://{host.format(address, port=address.partition(':')[2])}/a%20b/c?x=1&y=%2f"
         _, report = command(url, out=tmp_path / "report.json")
     exchanges = [exchange for check in report["checks"] for exchange in check["exchanges"]]
     shown = [base64.b64decode(exchange["requestBase64"]) for exchange in exchanges]
-    assert sorted(shown) == sorted(heard)
+    assert sorted(shown) == sorted(received)
     assert len(shown) > len(CASES) > 40
 
 
@@ -244,7 +244,7 @@ def test_the_checks_signature_is_that_of_the_service(webhook_id: str, stamp_s: i
 
 
 @pytest.mark.parametrize(
-    ("name", "said", "expected"),
+    ("name", "reply", "expected"),
     [
         ("completed", 200, ("pass", CRITICAL)),
         ("completed", 299, ("pass", CRITICAL)),
@@ -273,8 +273,8 @@ def test_the_checks_signature_is_that_of_the_service(webhook_id: str, stamp_s: i
         ("content-type", 200, ("pass", MINOR)),
     ],
 )
-def test_an_answer_is_judged(name: str, said: Any, expected: tuple[str, str]) -> None:
-    assert verdict(said, name) == expected
+def test_an_answer_is_judged(name: str, reply: Any, expected: tuple[str, str]) -> None:
+    assert verdict(reply, name) == expected
 
 
 def test_one_of_five_at_once_may_be_the_first() -> None:
@@ -310,8 +310,8 @@ def test_when_the_endpoint_is_unreachable_the_rest_is_not_sent() -> None:
 
 
 def test_an_endpoint_that_becomes_unreachable_gets_three_more_requests() -> None:
-    heard = iter([200, 200])
-    report = checked(lambda post: next(heard, None) or CallbackResponse(error="reset"))
+    received = iter([200, 200])
+    report = checked(lambda post: next(received, None) or CallbackResponse(error="reset"))
     assert (report.grade, report.count("fail")) == ("F", 3)
     assert "stopped answering at the check failed" in report.why
 

@@ -117,7 +117,7 @@ class Renamed(Wrapper):
         (port("no_longer_there", Renamed), LookupError),
         (port("clock", Renamed), AttributeError),
         (pipeline_part("no_longer_there", Renamed), AttributeError),
-        (handler("noLongerThere", lambda made, original: original), LookupError),
+        (handler("noLongerThere", lambda service, original: original), LookupError),
         (component("NoLongerThere", clock=lambda clock: clock), AttributeError),
         (component("ChargeService", no_longer_there=lambda clock: clock), LookupError),
         (spec(schema("Charge", "noLonger", maxLength=1)), LookupError),

@@ -90,12 +90,12 @@ def test_the_table_has_a_row_for_each_defect_and_engine_and_the_summary_names_th
         [second, DEFECTS[1].kind, "conformance", "0/1", "", "", ""],
         [second, DEFECTS[1].kind, "random-walk", "1/2", "0.20", "0.20", "1"],
     ]
-    said = "\n".join(summary(some))
-    assert "random-walk: 1 of 2 defects on every seed, 2 on some" in said
-    assert "median 0.60 s, slowest 1.50 s" in said
-    assert "2 of 3 cases (67%) have at most 8 steps" in said
-    assert f"missed on some seeds: {second} (1)" in said
-    assert f"never found: {second}" in said
+    text = "\n".join(summary(some))
+    assert "random-walk: 1 of 2 defects on every seed, 2 on some" in text
+    assert "median 0.60 s, slowest 1.50 s" in text
+    assert "2 of 3 cases (67%) have at most 8 steps" in text
+    assert f"missed on some seeds: {second} (1)" in text
+    assert f"never found: {second}" in text
 
 
 def test_the_command_prints_the_table_and_writes_every_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

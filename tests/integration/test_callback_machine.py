@@ -282,8 +282,8 @@ class Callbacks(RuleBasedStateMachine):
             for index, secret in enumerate(secrets):
                 if (not index or secret["from_ms"] < stamp_ms) and stamp_ms < (secret["until_ms"] or stamp_ms + 1):
                     Webhook(secret["secret"]).verify(got.body, dict(got.headers))
-        heard = {got.webhook_id for got in self.got} | {delivery for delivery, _ in altered}
-        assert {row["id"] for row in rows.values() if row["status"] == "delivered"} <= heard
+        received = {got.webhook_id for got in self.got} | {delivery for delivery, _ in altered}
+        assert {row["id"] for row in rows.values() if row["status"] == "delivered"} <= received
 
 
 def _bytes(headers: Mapping[str, str], body: str) -> Bytes:

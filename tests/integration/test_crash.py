@@ -104,18 +104,18 @@ class Starter:
     def ready(self) -> str:
         """Wait until the server listens, and return its URL."""
         for _ in range(4_000):
-            said = self._log.read_text()
-            if said.endswith("\n"):
-                assert said.startswith("Leyden listening on "), said
-                return said.split()[3]
+            output = self._log.read_text()
+            if output.endswith("\n"):
+                assert output.startswith("Leyden listening on "), output
+                return output.split()[3]
             time.sleep(0.005)
-        raise AssertionError(f"no server after twenty seconds: {said!r}")
+        raise AssertionError(f"no server after twenty seconds: {output!r}")
 
     def kill(self, process: int) -> None:
         """Kill the server with SIGKILL and wait for its end."""
         assert self._command("kill", process) == "dead\n"
-        said = self._log.read_text().splitlines()
-        assert len(said) <= 2, "\n".join(said)  # a server prints only where it listens
+        output = self._log.read_text().splitlines()
+        assert len(output) <= 2, "\n".join(output)  # a server prints only where it listens
 
     def close(self) -> None:
         """End the starter."""

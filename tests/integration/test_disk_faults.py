@@ -391,8 +391,8 @@ def test_reads_succeed_while_a_running_clock_waits_for_the_disk(tmp_path: Path) 
     world = world_on(tmp_path, ManualTransport(), real_clock, rate=1)
     headers = (KEY, (b"content-type", b"application/json"))
     body = {"amount": "1000", "description": "tea", "expiresIn": 60}
-    made = send_request(world.app, "POST", "/v0/charges", headers, orjson.dumps(body))
-    path = f"/v0/charges/{orjson.loads(made.body)['data']['id']}"
+    created = send_request(world.app, "POST", "/v0/charges", headers, orjson.dumps(body))
+    path = f"/v0/charges/{orjson.loads(created.body)['data']['id']}"
     real_clock.now_ms += 3_600_000
     with full_disk():
         for _ in range(2):

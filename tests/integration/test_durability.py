@@ -260,9 +260,9 @@ class Served:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    made = Served(tmp_path)
-    yield made
-    made.store.close()
+    served = Served(tmp_path)
+    yield served
+    served.store.close()
 
 
 def test_under_always_every_answer_is_on_the_disk_and_many_share_one_fsync(
@@ -334,10 +334,10 @@ def test_under_interval_everything_is_flushed_after_the_interval(
         world = World(config, store, control_handlers=control_handlers)
         host = MultiTenantApp({"leyden": world}, sync_clock=lambda: real_time[0])
         spoken: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        heard: list[dict[str, Any]] = []
+        messages: list[dict[str, Any]] = []
 
         async def send(message: Any) -> None:
-            heard.append(message)
+            messages.append(message)
 
         life = asyncio.create_task(host({"type": "lifespan"}, spoken.get, send))
         spoken.put_nowait({"type": "lifespan.startup"})
@@ -350,7 +350,7 @@ def test_under_interval_everything_is_flushed_after_the_interval(
                 await asyncio.sleep(0.01)
         spoken.put_nowait({"type": "lifespan.shutdown"})
         await life
-        assert [message["type"] for message in heard] == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+        assert [message["type"] for message in messages] == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
         store.close()
 
     run_scenario(scenario)

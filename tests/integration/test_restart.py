@@ -216,8 +216,8 @@ def test_a_callback_without_a_recorded_response_is_resent_with_the_same_id(tmp_p
         [first] = sandbox.receiver("slow").inbox
     with opened(tmp_path) as sandbox:
         sandbox.run()
-        heard, again = sandbox.receiver("slow").inbox
-        assert heard == first
+        received, again = sandbox.receiver("slow").inbox
+        assert received == first
         assert (again.webhook_id, again.body, again.attempt) == (first.webhook_id, first.body, 2)
         [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")
         assert [attempt["error"] for attempt in delivery["attempts"]] == ["lost", None]

@@ -15,8 +15,8 @@ FROZEN = ("--rate", "0", "--start", "2030-01-01T00:00:00Z", "--seed", "5")
 
 @pytest.fixture(scope="module")
 def client():
-    with served_leyden(*FROZEN) as made:
-        yield made
+    with served_leyden(*FROZEN) as client:
+        yield client
 
 
 @pytest.fixture(autouse=True)

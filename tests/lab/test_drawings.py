@@ -642,8 +642,8 @@ def test_a_notebook_shows_html_and_a_terminal_text() -> None:
     assert "text/html" not in drawing._repr_mimebundle_(exclude={"text/html"})
 
 
-def _of(made: tuple[Sandbox, str]) -> tuple[object, str]:
-    return made[0].world, made[1]
+def _of(pair: tuple[Sandbox, str]) -> tuple[object, str]:
+    return pair[0].world, pair[1]
 
 
 # Letters

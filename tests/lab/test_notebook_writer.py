@@ -40,10 +40,10 @@ def test_a_world_is_exported_and_its_notebook_runs(tmp_path: Path) -> None:
     node: Any = nbformat.read(path, as_version=4)
     nbformat.validate(node)
     done = execute(node)
-    said = json.dumps(done["cells"])
-    assert "the same sandbox, with the same journal" in said
-    assert said.count("image/svg+xml") >= 6
-    assert "INCORRECT_PAYMENT_DETAILS" in said
+    text = json.dumps(done["cells"])
+    assert "the same sandbox, with the same journal" in text
+    assert text.count("image/svg+xml") >= 6
+    assert "INCORRECT_PAYMENT_DETAILS" in text
 
 
 def test_equal_worlds_give_equal_files(tmp_path: Path) -> None:

@@ -28,9 +28,9 @@ from tests.support.strategies import URL, Action, actions, displayed_state, full
 def made_by(script: str) -> Sandbox:
     names: dict[str, Any] = {}
     exec(compile(script, "script", "exec"), names)
-    made = names["sb"]
-    assert isinstance(made, Sandbox)
-    return made
+    created = names["sb"]
+    assert isinstance(created, Sandbox)
+    return created
 
 
 @given(st.lists(actions, max_size=15))
@@ -42,8 +42,8 @@ def made_by(script: str) -> Sandbox:
 @example([("create", "1000", 600, URL), ("pay", 0, "hold", 0), ("step",), ("settle", 0), ("idle",)])
 def test_the_script_creates_the_same_sandbox(done: list[Action]) -> None:
     sandbox = Sandbox(seed=7, start="2030-01-01T09:00Z")
-    for deed in done:
-        perform(sandbox, deed)
+    for action in done:
+        perform(sandbox, action)
     again = made_by(sandbox.script())
     assert again.journal_hash == sandbox.journal_hash
     assert full_state(again) == full_state(sandbox)
@@ -53,12 +53,12 @@ def test_the_script_creates_the_same_sandbox(done: list[Action]) -> None:
 @given(st.lists(actions, max_size=8), st.lists(actions, max_size=8), st.sampled_from([None, 1]))
 def test_the_script_of_a_fork_creates_the_same_fork(past: list[Action], future: list[Action], seed: int | None) -> None:
     parent = Sandbox(seed=7)
-    for deed in past:
-        perform(parent, deed)
+    for action in past:
+        perform(parent, action)
     script = parent.script()
     fork = parent.fork("what if", reseed=seed)
-    for deed in future:
-        perform(fork, deed)
+    for action in future:
+        perform(fork, action)
     again = made_by(fork.script())
     assert again.label == "what if"
     assert full_state(again) == full_state(fork)
@@ -68,8 +68,8 @@ def test_the_script_of_a_fork_creates_the_same_fork(past: list[Action], future: 
 @given(st.lists(actions, max_size=12))
 def test_reading_changes_and_records_nothing(done: list[Action]) -> None:
     sandbox = Sandbox(seed=7)
-    for deed in done:
-        perform(sandbox, deed)
+    for action in done:
+        perform(sandbox, action)
     before, script = full_state(sandbox), sandbox.script()
     assert displayed_state(sandbox) == displayed_state(sandbox)
     for name in ("payments", "callbacks", "journal"):
@@ -175,8 +175,8 @@ def test_a_script_runs_in_another_process(tmp_path: Path) -> None:
     sandbox.wallet("ana").pay(sandbox.charges.create(amount="1000000", description="tea", callbackUrl=URL))
     sandbox.run()
     code = sandbox.script() + "print(sb.journal_hash)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said.strip() == sandbox.journal_hash
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == sandbox.journal_hash
 
 
 # Sandboxes without a script

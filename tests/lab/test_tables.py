@@ -115,8 +115,8 @@ def test_instants_are_utc_to_the_millisecond() -> None:
 @given(st.lists(actions, max_size=12))
 def test_the_tables_equal_the_responses_of_the_service(done: list[Action]) -> None:
     sandbox = Sandbox(seed=7)
-    for deed in done:
-        perform(sandbox, deed)
+    for action in done:
+        perform(sandbox, action)
     shown = [charge.data for charge in sandbox.charges]
     table = sandbox.charges.table
     assert table["id"].tolist() == [charge["id"] for charge in shown]
@@ -189,9 +189,9 @@ def test_a_sandbox_is_shown_as_a_card() -> None:
     sandbox = Sandbox(seed=7, start="2030-01-01T09:00Z", label="morning")
     for seconds in (60, 120, 180, 240):
         sandbox.charges.create(amount="1000", description="tea", expiresIn=seconds)
-    said = repr(sandbox)
-    assert said.startswith("Sandbox(seed=7) 'morning' at 2030-01-01T09:00:00.000Z\n  charges: 4 pending\n  next: ")
-    assert said.count("charge_expiry") == 3
+    text = repr(sandbox)
+    assert text.startswith("Sandbox(seed=7) 'morning' at 2030-01-01T09:00:00.000Z\n  charges: 4 pending\n  next: ")
+    assert text.count("charge_expiry") == 3
     assert sandbox._repr_html_().count("charge_expiry") == 3
 
 

@@ -239,11 +239,11 @@ def test_traffic_continues_after_a_restart(tmp_path: Any) -> None:
         assert [(row["id"], row["status"]) for row in rows(sandbox, "charges")] == whole
 
 
-# How it is said
+# How distributions are written
 
 
 @pytest.mark.parametrize(
-    ("said", "law"),
+    ("value", "law"),
     [
         ("45s", ["const", 45_000]),
         (45, ["const", 45_000]),
@@ -256,13 +256,13 @@ def test_traffic_continues_after_a_restart(tmp_path: Any) -> None:
         ("choice(1s:3, 2s)", ["choice", [[1_000, 3.0], [2_000, 1.0]]]),
     ],
 )
-def test_the_forms_of_a_distribution_of_spans(said: Any, law: list[Any]) -> None:
-    assert span_distribution(said) == law
-    assert seconds_distribution(said)[0] == law[0]
+def test_the_forms_of_a_distribution_of_spans(value: Any, law: list[Any]) -> None:
+    assert span_distribution(value) == law
+    assert seconds_distribution(value)[0] == law[0]
 
 
 @pytest.mark.parametrize(
-    ("said", "law"),
+    ("value", "law"),
     [
         (1_000, ["const", 1_000]),
         (1e6, ["const", 1_000_000]),
@@ -273,12 +273,12 @@ def test_the_forms_of_a_distribution_of_spans(said: Any, law: list[Any]) -> None
         ("choice(1000:3, 5000:1)", ["choice", [[1_000, 3.0], [5_000, 1.0]]]),
     ],
 )
-def test_the_forms_of_a_distribution_of_amounts(said: Any, law: list[Any]) -> None:
-    assert msat_distribution(said) == law
+def test_the_forms_of_a_distribution_of_amounts(value: Any, law: list[Any]) -> None:
+    assert msat_distribution(value) == law
 
 
 @pytest.mark.parametrize(
-    ("read", "said", "words"),
+    ("read", "value", "words"),
     [
         (span_distribution, "lognorm(45q)", "'45q' is not a duration"),
         (span_distribution, "logn(45s)", "no distribution 'logn'"),
@@ -315,9 +315,9 @@ def test_the_forms_of_a_distribution_of_amounts(said: Any, law: list[Any]) -> No
         (arrival_process, "daily(30/min, noon)", "not an hour"),
     ],
 )
-def test_an_invalid_text_is_refused_with_the_right_form(read: Any, said: Any, words: str) -> None:
+def test_an_invalid_text_is_refused_with_the_right_form(read: Any, value: Any, words: str) -> None:
     with pytest.raises(DistributionError, match=r".") as refused:
-        read(said)
+        read(value)
     assert words in str(refused.value)
 
 

@@ -219,7 +219,7 @@ def test_an_amount_of_twenty_digits_is_read_and_a_longer_one_is_too_much_whateve
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "words"),
     [
         ({"timestamp_s": -1}, "timestamp"),
         ({"timestamp_s": 2**35}, "timestamp"),
@@ -236,8 +236,8 @@ def test_an_amount_of_twenty_digits_is_read_and_a_longer_one_is_too_much_whateve
         ({"description": "\ud800"}, "d: .*UTF-8"),
     ],
 )
-def test_fields_that_cannot_be_encoded_are_refused_by_name(change, said):
-    with pytest.raises(Bolt11Error, match=said):
+def test_fields_that_cannot_be_encoded_are_refused_by_name(change, words):
+    with pytest.raises(Bolt11Error, match=words):
         SIGNER.sign(**{**TEA, "description": "tea", **change})
 
 
@@ -255,7 +255,7 @@ def test_an_unknown_currency_is_refused_by_encoder_and_decoder():
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "words"),
     [
         ((S, D), "p: no payment_hash"),
         ((P, D), "s: no payment_secret"),
@@ -277,8 +277,8 @@ def test_an_unknown_currency_is_refused_by_encoder_and_decoder():
         ((P, S, D, field("n", 7 << 1, 53)), "n: the key"),
     ],
 )
-def test_signed_invoices_that_are_invalid_are_refused_by_field(fields, said):
-    with pytest.raises(Bolt11Error, match=said):
+def test_signed_invoices_that_are_invalid_are_refused_by_field(fields, words):
+    with pytest.raises(Bolt11Error, match=words):
         decode(crafted(*fields))
 
 
@@ -421,11 +421,11 @@ def test_with_n_every_signature_of_the_node_is_its_own(timestamp_s):
 
 def test_half_the_order_is_the_last_s_that_is_not_high():
     half = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
-    for s, said in ((half, "not that of the node"), (half + 1, "S is high")):
+    for s, words in ((half, "not that of the node"), (half + 1, "S is high")):
         forged = with_signature(
             crafted(P, S, D, N), lambda signature, s=s: signature[:32] + s.to_bytes(32, "big") + signature[64:]
         )
-        with pytest.raises(Bolt11Error, match=said):
+        with pytest.raises(Bolt11Error, match=words):
             decode(forged)
 
 

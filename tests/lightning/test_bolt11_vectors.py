@@ -36,7 +36,7 @@ def test_the_standards_examples_are_decoded_or_refused_as_it_says(entry):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "words"),
     [
         ("Same, but adding invalid unknown feature 100", r"9: it requires \[100\]"),
         ("Bech32 checksum is invalid", "bech32: its checksum"),
@@ -50,8 +50,8 @@ def test_the_standards_examples_are_decoded_or_refused_as_it_says(entry):
         ("Non canonical signature (high-S)", "signature: its S is high"),
     ],
 )
-def test_each_refused_example_is_refused_for_its_own_reason(name, said):
-    with pytest.raises(Bolt11Error, match=said):
+def test_each_refused_example_is_refused_for_its_own_reason(name, words):
+    with pytest.raises(Bolt11Error, match=words):
         decode(vector(name))
 
 

@@ -89,8 +89,8 @@ def arrive(bench: Bench, part: Arrived) -> None:
 def say(bench: Bench, word: Word) -> None:
     decisions = {
         "release": lambda: bench.invoices.settle(word.hash),
-        "close": lambda: bench.invoices.cancel(word.hash, "somebody said so"),
-        "give_back": lambda: bench.invoices.fail_waiting_parts(word.hash, "somebody said so"),
+        "close": lambda: bench.invoices.cancel(word.hash, "the user asked for it"),
+        "give_back": lambda: bench.invoices.fail_waiting_parts(word.hash, "the user asked for it"),
     }
     with suppress(LeydenError):  # not held, or no part of it waits: nothing happens in either
         decisions[word.word]()

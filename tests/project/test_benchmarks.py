@@ -26,8 +26,8 @@ DECODE = compared("bolt11", "decode", COST, [[3.0]], "recover", [[2.0]])
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
     """One short run, so that the parts share its big store."""
-    with Bench(Scale(short=True, repeats=1)) as made:
-        yield made
+    with Bench(Scale(short=True, repeats=1)) as bench:
+        yield bench
 
 
 @pytest.fixture(scope="module")
@@ -130,9 +130,9 @@ def test_a_file_that_cannot_be_written_is_reported_after_the_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--short", "--only", "bolt11", "--json", str(tmp_path / "nowhere" / "figures.json")]) == 1
-    said = capsys.readouterr()
-    assert "BOLT11 encode" in said.out
-    assert "could not be written" in said.err
+    printed = capsys.readouterr()
+    assert "BOLT11 encode" in printed.out
+    assert "could not be written" in printed.err
 
 
 def test_a_ratio_is_the_median_of_the_rounds_own() -> None:

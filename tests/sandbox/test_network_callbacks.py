@@ -129,15 +129,15 @@ def test_a_network_can_be_allowed_besides_the_mode(hook: Hook) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "error", "told"),
+    ("wrong", "error", "words"),
     [
         ({"egress": "lan"}, ValueError, "loopback, public, none"),
         ({"egress_allow": ["10.0.0.0/99"]}, ValueError, "10.0.0.0/99"),
         ({"egress_allow": "10.0.0.0/8"}, TypeError, r'write egress_allow=\["10.0.0.0/8"\]|write egress_allow='),
     ],
 )
-def test_a_wrong_policy_is_refused(wrong: dict[str, Any], error: type[Exception], told: str) -> None:
-    with pytest.raises(error, match=told):
+def test_a_wrong_policy_is_refused(wrong: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
         Sandbox(**wrong)
 
 

@@ -142,7 +142,7 @@ def test_fired_events_are_a_list_with_a_short_repr(sandbox: Sandbox) -> None:
     ids = [sandbox.charges.create(amount="1000", description="tea", expiresIn=60).id for _ in range(7)]
     happened = sandbox.run()
     assert [one.key for one in happened] == ids
-    lines = [f"  2030-01-01T09:01:00.000Z charge_expiry {made}" for made in ids[:5]]
+    lines = [f"  2030-01-01T09:01:00.000Z charge_expiry {created}" for created in ids[:5]]
     assert repr(happened).splitlines() == ["7 events:", *lines, "  and 2 more"]
 
 
@@ -152,10 +152,10 @@ def test_an_invalid_port_is_refused(sandbox: Sandbox) -> None:
 
 
 def test_collections_are_read_in_order_of_creation(sandbox: Sandbox) -> None:
-    made = [sandbox.charges.create(amount="1000", description=str(number)) for number in range(5)]
-    assert list(sandbox.charges) == made
+    created = [sandbox.charges.create(amount="1000", description=str(number)) for number in range(5)]
+    assert list(sandbox.charges) == created
     assert len(sandbox.charges) == 5
-    assert sandbox.charges[made[2].id] == made[2]
+    assert sandbox.charges[created[2].id] == created[2]
     assert "5 in /v0/charges" in repr(sandbox.charges)
 
 
@@ -200,8 +200,8 @@ def test_serving_on_a_thread(sandbox: Sandbox) -> None:
         {"apikey": "leyden", "content-type": "application/json"},
     )
     with urllib.request.urlopen(request, timeout=10) as answer:
-        made = orjson.loads(answer.read())["data"]
-    charge = sandbox.charges[made["id"]]
+        created = orjson.loads(answer.read())["data"]
+    charge = sandbox.charges[created["id"]]
     sandbox.wallet("ana").pay(charge)
     sandbox.run()
     assert charge.status == "completed"
@@ -316,8 +316,8 @@ def test_the_control_api_lists_the_payments_of_one_charge(sandbox: Sandbox) -> N
 def test_run_ends_although_an_event_is_due_after_the_end_of_time() -> None:
     with Sandbox(start="2999-12-31T23:59:00Z") as sandbox:
         charge = sandbox.charges.create(amount="1000", description="too late for anybody", expiresIn=600)
-        said = sandbox.ask("POST", "/sandbox/v1/clock/advance", {"until": "idle"})
-        assert said["now"] <= "2999-12-31T23:59:59.999Z"
+        message = sandbox.ask("POST", "/sandbox/v1/clock/advance", {"until": "idle"})
+        assert message["now"] <= "2999-12-31T23:59:59.999Z"
         sandbox.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
         assert (sandbox.run(), sandbox.step(), charge.status) == ([], None, "pending")
         assert sandbox.now == "2999-12-31T23:59:59.000Z"

@@ -120,16 +120,16 @@ def attempts_at(make: Make, answers: list[Any], **fields: Any) -> list[int]:
         return [round((got.at - started) / 1_000) for got in inbox(sandbox)]
 
 
-def enqueue_callback(made: Any, operation_id: str, charge_id: str, event: str, status: str, *, due: str) -> None:
+def enqueue_callback(service: Any, operation_id: str, charge_id: str, event: str, status: str, *, due: str) -> None:
     """Enqueue an unexpected callback about a Charge with a URL. `due` is the field with its time; past means now."""
-    row = made.charges.charges.existing(charge_id)
+    row = service.charges.charges.existing(charge_id)
     charge = charge_resource(row)
     if charge["callbackUrl"]:
-        made.outbox.enqueue(
+        service.outbox.enqueue(
             resource_id=charge_id,
             project=row["project"],
             url=charge["callbackUrl"],
-            rule=unchecked(made.contract.operations[operation_id].callbacks[0]),
+            rule=unchecked(service.contract.operations[operation_id].callbacks[0]),
             event=event,
             sequence=1,
             data={**charge_callback(row), "status": status},

@@ -78,10 +78,10 @@ def failure_not_notified(make: Make) -> bool:
         return not inbox(sandbox)
 
 
-def _told_at_once(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+def _notified_at_once(service: Any, original: Callable[..., Any]) -> Callable[..., Any]:
     def create_charge(call: Any) -> Any:
         response = original(call)
-        enqueue_callback(made, "createCharge", response["data"]["id"], "charge.pending", "pending", due="createdAt")
+        enqueue_callback(service, "createCharge", response["data"]["id"], "charge.pending", "pending", due="createdAt")
         return response
 
     return create_charge
@@ -91,7 +91,7 @@ def _told_at_once(made: Any, original: Callable[..., Any]) -> Callable[..., Any]
     "callbacks",
     "There is a callback about the creation of a Charge.",
     violates="decision: callback-delivery",
-    plant=handler("createCharge", _told_at_once),
+    plant=handler("createCharge", _notified_at_once),
 )
 def callback_about_creation(make: Make) -> bool:
     with make() as sandbox:
@@ -114,10 +114,10 @@ class TellsEarly(Wrapper):
             self.inner.call_at(when_ms - 1_000, priority, EARLY, key)
 
     def _tell(self, charge_id: str) -> None:
-        made = self.late.service
-        charge = charge_resource(made.charges.charges.existing(charge_id))
+        service = self.late.service
+        charge = charge_resource(service.charges.charges.existing(charge_id))
         if charge["status"] == "pending" and not charge["staticChargeId"]:
-            enqueue_callback(made, "createCharge", charge_id, "charge.expired", "expired", due="createdAt")
+            enqueue_callback(service, "createCharge", charge_id, "charge.expired", "expired", due="createdAt")
 
 
 @seeded(

@@ -20,7 +20,7 @@ from tests.seeded_defects.probing import (
 )
 
 
-def said(name: str, alter: Callable[[Any], Any]) -> Plant:
+def echoed(name: str, alter: Callable[[Any], Any]) -> Plant:
     """Change a text before it is stored."""
 
     def edit(body: dict[str, Any]) -> None:
@@ -54,7 +54,7 @@ def amount_as_float(make: Make) -> bool:
     "echo",
     "The spaces around a description are removed.",
     violates="spec: /components/schemas/Charge/properties/description",
-    plant=said("description", str.strip),
+    plant=echoed("description", str.strip),
 )
 def description_trimmed(make: Make) -> bool:
     return charge_shown(make, description=" tea ")["description"] == "tea"
@@ -74,7 +74,7 @@ def description_escaped(make: Make) -> bool:
     "echo",
     "A description is returned in Unicode NFC, which is another text.",
     violates="spec: /components/schemas/Charge/properties/description",
-    plant=said("description", lambda text: unicodedata.normalize("NFC", text)),
+    plant=echoed("description", lambda text: unicodedata.normalize("NFC", text)),
 )
 def description_normalised(make: Make) -> bool:
     return charge_shown(make, description="the\u0301")["description"] == "th\u00e9"
@@ -84,7 +84,7 @@ def description_normalised(make: Make) -> bool:
     "echo",
     "Characters beyond U+FFFF are returned as question marks.",
     violates="spec: /components/schemas/Charge/properties/description",
-    plant=said("description", lambda text: "".join("?" if character > "\uffff" else character for character in text)),
+    plant=echoed("description", lambda text: "".join("?" if character > "\uffff" else character for character in text)),
 )
 def emoji_replaced(make: Make) -> bool:
     return charge_shown(make, description="tea 🍵")["description"] == "tea ?"
@@ -104,7 +104,7 @@ def internal_id_as_number(make: Make) -> bool:
     "echo",
     "An `internalId` is returned in lower case.",
     violates="spec: /components/schemas/Charge/properties/internalId",
-    plant=said("internalId", str.lower),
+    plant=echoed("internalId", str.lower),
 )
 def internal_id_lowered(make: Make) -> bool:
     return charge_shown(make, internalId="Table-7")["internalId"] == "table-7"

@@ -177,9 +177,9 @@ def refusal_reveals_existence(make: Make) -> bool:
         return known != unknown
 
 
-def _lists_all(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+def _lists_all(service: Any, original: Callable[..., Any]) -> Callable[..., Any]:
     def list_charges(call: Any) -> Any:
-        projects = [row["id"] for row in made.projects.projects]
+        projects = [row["id"] for row in service.projects.projects]
         pages = [original(changed(call, project=project)) for project in projects]
         return {**pages[0], "data": [one for page in pages for one in page["data"]][: call.query["limit"]]}
 
@@ -198,10 +198,10 @@ def list_of_all_projects(make: Make) -> bool:
         return bool(send(sandbox, "GET", CHARGES, key=other_project(sandbox)).json["data"])
 
 
-def _richest(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+def _richest(service: Any, original: Callable[..., Any]) -> Callable[..., Any]:
     def get_wallet(call: Any) -> Any:
         response = original(call)
-        total = sum(made.charges.balance_msat(row["id"]) for row in made.projects.projects)
+        total = sum(service.charges.balance_msat(row["id"]) for row in service.projects.projects)
         return {**response, "data": {**response["data"], "balance": str(total)}}
 
     return get_wallet

@@ -191,7 +191,9 @@ def misspelt_filter_ignored(make: Make) -> bool:
     "lists",
     "The list of a Static Charge's Charges shows all Charges of the project.",
     violates="decision: child-charges",
-    plant=handler("listStaticChargeCharges", lambda made, original: lambda call: made.handlers["listCharges"](call)),
+    plant=handler(
+        "listStaticChargeCharges", lambda service, original: lambda call: service.handlers["listCharges"](call)
+    ),
 )
 def list_of_all_charges(make: Make) -> bool:
     with make() as sandbox:

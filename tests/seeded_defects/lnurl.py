@@ -20,14 +20,14 @@ from tests.seeded_defects.probing import TIPS, fetch, new_static, pay_request, s
 
 def altered(operation_id: str, alter: Callable[[dict[str, Any]], dict[str, Any]]) -> Plant:
     """Change the response of an operation to a wallet."""
-    return handler(operation_id, lambda made, original: lambda call: alter(original(call)))
+    return handler(operation_id, lambda service, original: lambda call: alter(original(call)))
 
 
 def bounds(least: int = 0, most: int = 0) -> Plant:
     """Shift the bounds of the amounts that a payer may choose."""
 
-    def wrap(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
-        table = made.static_charges.static_charges
+    def wrap(service: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+        table = service.static_charges.static_charges
 
         def request_invoice(call: Any) -> Any:
             row = table.row(call.path["id"])
@@ -83,10 +83,10 @@ def maximum_itself_refused(make: Make) -> bool:
 
 
 def _satoshis(request: HttpRequest, response: HttpResponse) -> None:
-    def edit(said: dict[str, Any]) -> None:
+    def edit(document: dict[str, Any]) -> None:
         for name in ("minSendable", "maxSendable"):
-            if name in said:
-                said[name] //= 1_000
+            if name in document:
+                document[name] //= 1_000
 
     response.rewrite(edit)
 
@@ -102,7 +102,7 @@ def bounds_in_satoshis(make: Make) -> bool:
         return bool(pay_request(sandbox, new_static(sandbox))["minSendable"] == 2)
 
 
-def _first_said(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+def _first_said(service: Any, original: Callable[..., Any]) -> Callable[..., Any]:
     first: dict[str, Any] = {}
 
     def get_pay_request(call: Any) -> Any:
@@ -125,8 +125,8 @@ def stale_pay_request(make: Make) -> bool:
         return bool(pay_request(sandbox, static)["maxSendable"] == 9_000)
 
 
-def _spaced(said: dict[str, Any]) -> dict[str, Any]:
-    return {**said, "metadata": json.dumps(json.loads(said["metadata"]), ensure_ascii=False)}
+def _spaced(document: dict[str, Any]) -> dict[str, Any]:
+    return {**document, "metadata": json.dumps(json.loads(document["metadata"]), ensure_ascii=False)}
 
 
 @seeded(
@@ -164,14 +164,14 @@ def invoice_commits_to_the_description(make: Make) -> bool:
     "lnurl",
     "An LNURL without a slot limit is marked as disposable.",
     violates="spec: /components/schemas/PayInvoice/properties/disposable",
-    plant=altered("requestInvoice", lambda said: {**said, "disposable": True}),
+    plant=altered("requestInvoice", lambda document: {**document, "disposable": True}),
 )
 def disposable_link(make: Make) -> bool:
     return given(make, 2_000)["disposable"] is True
 
 
-def _without_action(said: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in said.items() if name != "successAction"}
+def _without_action(document: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name != "successAction"}
 
 
 @seeded(
@@ -184,7 +184,7 @@ def success_message_lost(make: Make) -> bool:
     return "successAction" not in given(make, 2_000, successMessage="Thank you")
 
 
-def _any_comment(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+def _any_comment(service: Any, original: Callable[..., Any]) -> Callable[..., Any]:
     def request_invoice(call: Any) -> Any:
         comment = (call.query.get("comment") or "")[:150]
         return original(changed(call, query={**call.query, "comment": comment}))
@@ -202,10 +202,10 @@ def comment_too_long(make: Make) -> bool:
     return "pr" in given(make, 2_000, comment="x" * 151)
 
 
-def _early_proof(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+def _early_proof(service: Any, original: Callable[..., Any]) -> Callable[..., Any]:
     def verify(call: Any) -> Any:
         response = original(call)
-        invoice = made.store.table("invoices", key="payment_hash").existing(call.path["paymentHash"])
+        invoice = service.store.table("invoices", key="payment_hash").existing(call.path["paymentHash"])
         return {**response, "preimage": invoice["preimage"]}
 
     return verify
@@ -283,5 +283,5 @@ def address_used_twice(make: Make) -> bool:
 )
 def address_missing_in_metadata(make: Make) -> bool:
     with make() as sandbox:
-        said = pay_request(sandbox, new_static(sandbox, **{**TIPS, "identifier": "band@leyden.example"}))
-        return "text/identifier" not in said["metadata"]
+        document = pay_request(sandbox, new_static(sandbox, **{**TIPS, "identifier": "band@leyden.example"}))
+        return "text/identifier" not in document["metadata"]

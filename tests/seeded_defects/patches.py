@@ -98,8 +98,8 @@ def port(name: str, wrap: Callable[[Any, SimpleNamespace], Any]) -> Plant:
 def handler(operation_id: str, wrap: Callable[[Service, Callable[..., Any]], Callable[..., Any]]) -> Plant:
     """Wrap the handler of an operation, which takes a `Request` and may raise a `Problem`."""
 
-    def after(made: Service) -> None:
-        made.handlers = {**made.handlers, operation_id: wrap(made, made.handlers[operation_id])}
+    def after(service: Service) -> None:
+        service.handlers = {**service.handlers, operation_id: wrap(service, service.handlers[operation_id])}
 
     return service(after=after)
 
@@ -107,8 +107,8 @@ def handler(operation_id: str, wrap: Callable[[Service, Callable[..., Any]], Cal
 def pipeline_part(name: str, wrap: Callable[[Any, SimpleNamespace], Any]) -> Plant:
     """Wrap a part of the request pipeline: `projects` (API keys) or `idempotency` (earlier responses)."""
 
-    def after(made: Service) -> None:
-        setattr(made.pipeline, name, wrap(getattr(made.pipeline, name), SimpleNamespace(service=made)))
+    def after(service: Service) -> None:
+        setattr(service.pipeline, name, wrap(getattr(service.pipeline, name), SimpleNamespace(service=service)))
 
     return service(after=after)
 

@@ -41,8 +41,8 @@ def resumed(spoil: Callable[[Service], Any]) -> Plant:
     return attribute(Service, "resume", make)
 
 
-def _newest_gone(made: Service) -> None:
-    table = made.charges.charges
+def _newest_gone(service: Service) -> None:
+    table = service.charges.charges
     for row in list(table)[-1:]:
         table.delete(row["id"])
 
@@ -107,8 +107,8 @@ def delivery_forgotten(make: Make) -> bool:
     return after_restart(make, refused, silent)
 
 
-def _keys_gone(made: Service) -> None:
-    table = made.store.table("idempotency", key="id")
+def _keys_gone(service: Service) -> None:
+    table = service.store.table("idempotency", key="id")
     for row in list(table):
         table.delete(row["id"])
 
@@ -123,8 +123,8 @@ def keys_forgotten(make: Make) -> bool:
     return after_restart(make, lambda sandbox: post(sandbox).raw, lambda sandbox, kept: post(sandbox).raw != kept)
 
 
-def _empty_wallets(made: Service) -> None:
-    table = made.store.table("wallets", key="id")
+def _empty_wallets(service: Service) -> None:
+    table = service.store.table("wallets", key="id")
     for row in list(table):
         table.put({**row, "balance_msat": 0})
 

@@ -210,10 +210,10 @@ def payable_after_the_static_charge(make: Make) -> bool:
         return bool(payment.status == "succeeded")
 
 
-def _writes_back(made: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+def _writes_back(service: Any, original: Callable[..., Any]) -> Callable[..., Any]:
     def update(call: Any) -> Any:
         response = original(call)
-        table = made.static_charges.static_charges
+        table = service.static_charges.static_charges
         table.put({**table.existing(call.path["id"]), "slots": 0})
         return response
 

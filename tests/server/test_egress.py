@@ -246,7 +246,7 @@ def test_the_note_of_a_blocked_attempt_begins_with_its_rule(options: tuple[str, 
 
 
 @pytest.mark.parametrize(
-    ("mode", "host", "told", "mend", "in_python"),
+    ("mode", "host", "expected", "mend", "in_python"),
     [
         ("loopback", "10.1.2.3", "not an address of this machine", "--egress-allow 10.0.0.0/8", '"10.0.0.0/8"'),
         ("loopback", "172.31.9.9", "not an address of this machine", "--egress-allow 172.16.0.0/12", '"172.16.0.0/12"'),
@@ -261,7 +261,7 @@ def test_the_note_of_a_blocked_attempt_begins_with_its_rule(options: tuple[str, 
         ("public", "fd00::1", "is not a public address", "--egress-allow fc00::/7", '"fc00::/7"'),
     ],
 )  # fmt: skip
-def test_a_blocked_attempt_says_what_to_change(mode: str, host: str, told: str, mend: str, in_python: str) -> None:
+def test_a_blocked_attempt_says_what_to_change(mode: str, host: str, expected: str, mend: str, in_python: str) -> None:
     for egress, change in ((Egress(mode), mend), (Egress(mode, in_python=True), in_python)):
 
         async def scenario(egress: Egress = egress) -> CallbackResponse:
@@ -274,7 +274,7 @@ def test_a_blocked_attempt_says_what_to_change(mode: str, host: str, told: str, 
         rule, _, words = answer.note.partition(": ")
         assert answer.error == "blocked"
         assert rule in {"loopback-only", "egress-none", "private-network"}
-        assert told in words
+        assert expected in words
         assert (
             words.endswith(change)
             or f"{change}] to Sandbox or set_egress" in words

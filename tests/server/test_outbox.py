@@ -106,15 +106,15 @@ def test_a_charge_whose_receiver_is_down_for_70_hours_is_delivered_on_schedule_i
         due = [START + 60_000]
         for pause in PAUSES[1:]:
             due.append(due[-1] + round(pause * (1 + 0.2 * (2 * jitter.uniform() - 1))))
-        made = next(place for place, at in enumerate(due) if at >= START + 70 * HOUR)
-        sandbox.receiver("shop").when(200, attempt=made + 1)
+        attempts_before = next(place for place, at in enumerate(due) if at >= START + 70 * HOUR)
+        sandbox.receiver("shop").when(200, attempt=attempts_before + 1)
 
         sandbox.advance("100h")
 
         [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")
-        assert [attempt["at"] for attempt in delivery["attempts"]] == [to_iso(at) for at in due[: made + 1]]
-        assert [attempt["status"] for attempt in delivery["attempts"]] == [500] * made + [200]
-        assert (delivery["status"], delivery["chargeId"], made) == ("delivered", charge.id, 9)
+        assert [attempt["at"] for attempt in delivery["attempts"]] == [to_iso(at) for at in due[: attempts_before + 1]]
+        assert [attempt["status"] for attempt in delivery["attempts"]] == [500] * attempts_before + [200]
+        assert (delivery["status"], delivery["chargeId"], attempts_before) == ("delivered", charge.id, 9)
 
 
 def test_a_delivery_without_a_2xx_response_ends_after_the_last_attempt() -> None:

@@ -422,10 +422,10 @@ def test_every_status_of_the_pipeline_is_declared(sandbox: Sandbox) -> None:
 
 
 def test_the_control_api_is_built_at_its_first_request_and_has_its_own_body_limit() -> None:
-    made = []
+    compilations = []
 
     def compiled() -> Contract:
-        made.append("compiled")
+        compilations.append("compiled")
         return packaged_contract("sandbox")
 
     plan = world_config(seed=1, start_ms=0)
@@ -433,9 +433,9 @@ def test_the_control_api_is_built_at_its_first_request_and_has_its_own_body_limi
     with Store.memory() as store:
         world = World(replace(plan, control=compiled), store, control_handlers=control_handlers)
         send_request(world.app, "GET", "/v0/wallet", ((b"apikey", b"leyden"),))
-        assert not made
+        assert not compilations
         for _ in range(2):
             assert send_request(world.app, "GET", "/sandbox/v1", ((b"apikey", b"leyden"),)).status == 200
         assert send_request(world.app, "GET", "/sandbox/v1/nothing").status == 404
-        assert made == ["compiled"]
+        assert compilations == ["compiled"]
     assert packaged_contract("sandbox").body_limit == CONTROL_BODY_BYTES

@@ -35,8 +35,8 @@ class Thrown(Exception):
 
 @pytest.fixture(params=["memory", "file"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    with Store.memory() if request.param == "memory" else Store.open(tmp_path) as made:
-        yield made
+    with Store.memory() if request.param == "memory" else Store.open(tmp_path) as store:
+        yield store
 
 
 def lines(directory: Path) -> list[Any]:
@@ -302,33 +302,33 @@ def test_a_rollback_that_was_interrupted_twice_is_completed_by_the_next_commit(
 
 
 def test_a_participant_sees_the_restored_rows_in_its_rollback(store: Store) -> None:
-    heard: list[list[Any]] = []
+    observed: list[list[Any]] = []
     charges = store.table("charges")
     charges.put({"id": "a", "status": "pending"})
     witness = Witness()
-    witness.rollback = lambda error: heard.append(charges.all())  # type: ignore[method-assign]
+    witness.rollback = lambda error: observed.append(charges.all())  # type: ignore[method-assign]
     store.register(witness)
     complete(store, "a")
-    assert heard == []
+    assert observed == []
     with pytest.raises(Thrown):
         complete(store, "a", fails=True)
-    assert heard == [[{"id": "a", "status": "completed"}]]
+    assert observed == [[{"id": "a", "status": "completed"}]]
 
 
 class Witness:
     """A commit participant that records its calls."""
 
     def __init__(self) -> None:
-        self.heard: list[Any] = []
+        self.observed: list[Any] = []
 
     def begin(self) -> None:
-        self.heard.append("begins")
+        self.observed.append("begins")
 
     def commit(self) -> None:
-        self.heard.append("is kept")
+        self.observed.append("is kept")
 
     def rollback(self, error: BaseException) -> None:
-        self.heard.append(error)
+        self.observed.append(error)
 
 
 def test_a_participant_is_notified_when_an_outermost_commit_begins_and_ends(store: Store) -> None:
@@ -336,17 +336,17 @@ def test_a_participant_is_notified_when_an_outermost_commit_begins_and_ends(stor
     store.register(witness)
     with store.commit():
         complete_new(store, "a")
-    assert witness.heard == ["begins", "is kept"]
+    assert witness.observed == ["begins", "is kept"]
     with pytest.raises(Thrown) as thrown, store.commit():
         complete_new(store, "b", fails=True)
-    assert witness.heard[2:] == ["begins", thrown.value]
+    assert witness.observed[2:] == ["begins", thrown.value]
     with pytest.raises(StoreError) as doomed, store.commit(), suppress(Thrown):
         complete_new(store, "c", fails=True)
-    assert witness.heard[4:] == ["begins", doomed.value]
+    assert witness.observed[4:] == ["begins", doomed.value]
     store.pre_commit_hook = store.close  # which refuses, so that the commit cannot be written down
     with pytest.raises(StoreError) as refused:
         store.table("charges").put({"id": "d"})
-    assert witness.heard[6:] == ["begins", refused.value]
+    assert witness.observed[6:] == ["begins", refused.value]
     store.pre_commit_hook = None
 
 

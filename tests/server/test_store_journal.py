@@ -244,7 +244,7 @@ def test_a_format_that_has_no_such_version_is_damage(tmp_path: Path, named: byte
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "words"),
     [
         (b'{"format":"tea","version":1}', "the format is 'tea', not leyden-journal"),
         (b'{"version":1}', "it does not name the format"),
@@ -252,9 +252,9 @@ def test_a_format_that_has_no_such_version_is_damage(tmp_path: Path, named: byte
         (b"{", "it does not name the format"),
     ],
 )
-def test_a_line_of_another_format_with_a_valid_checksum_is_refused(tmp_path: Path, body: bytes, said: str) -> None:
+def test_a_line_of_another_format_with_a_valid_checksum_is_refused(tmp_path: Path, body: bytes, words: str) -> None:
     (tmp_path / JOURNAL).write_bytes(encode_line(body, 0)[0])
-    with pytest.raises(DamagedJournal, match=f"line 1: {said}"):
+    with pytest.raises(DamagedJournal, match=f"line 1: {words}"):
         Store.open(tmp_path)
 
 
@@ -343,8 +343,8 @@ os._exit(0)
 
 def test_a_forked_process_cannot_use_the_store(tmp_path: Path) -> None:
     command = [sys.executable, "-c", FORKING, str(tmp_path)]
-    said = subprocess.run([*command, "wait"], stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=ROOT)
-    assert "is closed: open the store again" in said.stdout, said.stderr
+    words = subprocess.run([*command, "wait"], stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=ROOT)
+    assert "is closed: open the store again" in words.stdout, words.stderr
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as parent:
         parent.wait()
         assert parent.stdout is not None

@@ -346,8 +346,8 @@ def test_the_journal_holds_only_the_changes_when_a_table_is_written_as_a_whole(t
         db.insert_multiple([{"n": 1}, {"n": 2}, {"n": 3}])
         db.update({"n": 9}, doc_ids=[2])
         db.remove(doc_ids=[1])
-    said = [json.loads(line)[1] for line in (tmp_path / "charges.journal").read_text().splitlines()[2:]]
-    assert said == [{"_default": [[2, {"n": 9}]]}, {"_default": [[1]]}]
+    changes = [json.loads(line)[1] for line in (tmp_path / "charges.journal").read_text().splitlines()[2:]]
+    assert changes == [{"_default": [[2, {"n": 9}]]}, {"_default": [[1]]}]
 
 
 def test_a_table_that_was_read_may_be_written_as_another() -> None:

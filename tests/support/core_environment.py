@@ -75,14 +75,14 @@ def core_environment(folder: Path) -> CoreEnvironment:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        made = CoreEnvironment(folder)
+        environment = CoreEnvironment(folder)
         if not (folder / "complete").exists():
             wheel = build_wheel(folder)
             subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "core")], check=True)
-            _pip_install(made, str(wheel))
-            _pip_install(made, "--no-compile", "--target", str(folder / "pytest"), "pytest", "pytest-xdist")
+            _pip_install(environment, str(wheel))
+            _pip_install(environment, "--no-compile", "--target", str(folder / "pytest"), "pytest", "pytest-xdist")
             (folder / "complete").touch()
-        return made
+        return environment
 
 
 def _pip_install(environment: CoreEnvironment, *arguments: str) -> None:

@@ -163,11 +163,11 @@ def test_a_served_network_continues_after_a_kill(tmp_path: Path) -> None:
 
     process, client = serve("--network", NETWORK, "--seed", "3", "--rate", "1")
     try:
-        made = [
+        created = [
             client.ok("POST", "/v0/charges", {"amount": "1000000", "description": "tea", "expiresIn": 600})["data"]
             for _ in range(4)
         ]
-        for charge in made:
+        for charge in created:
             client.ok("POST", "/sandbox/v1/payments", {"request": charge["invoice"]["request"]})
     finally:
         process.send_signal(signal.SIGKILL)
@@ -179,7 +179,7 @@ def test_a_served_network_continues_after_a_kill(tmp_path: Path) -> None:
             if all(payment["status"] in ("succeeded", "failed") for payment in payments):
                 break
             time.sleep(0.005)
-        ended = [client.ok("GET", f"/v0/charges/{charge['id']}")["data"]["status"] for charge in made]
+        ended = [client.ok("GET", f"/v0/charges/{charge['id']}")["data"]["status"] for charge in created]
         assert len(payments) == 4
         assert [payment["status"] for payment in payments].count("succeeded") == ended.count("completed") > 0
     finally:

@@ -26,8 +26,8 @@ few = st.lists(actions, max_size=6)
 
 def after(past: list[Action]) -> Sandbox:
     sandbox = Sandbox(seed=7, start="2030-01-01T09:00Z")
-    for deed in past:
-        perform(sandbox, deed)
+    for action in past:
+        perform(sandbox, action)
     return sandbox
 
 
@@ -40,13 +40,13 @@ def test_a_fork_and_its_parent_are_independent(past: list[Action], future: list[
     before = full_state(parent)
     fork = parent.fork()
     assert full_state(fork) == before
-    for deed in future:
-        perform(fork, deed)
+    for action in future:
+        perform(fork, action)
     fork.run("10m")
     assert full_state(parent) == before
     there = full_state(fork)
-    for deed in future:
-        perform(parent, deed)
+    for action in future:
+        perform(parent, action)
     parent.advance("1h")
     assert full_state(fork) == there
 
@@ -57,9 +57,9 @@ def test_the_same_actions_on_a_fork_and_its_parent_give_the_same_state(
 ) -> None:
     parent = after(past)
     fork = parent.fork()
-    for deed in future:
-        perform(parent, deed)
-        perform(fork, deed)
+    for action in future:
+        perform(parent, action)
+        perform(fork, action)
     assert fork.journal_hash == parent.journal_hash
     assert full_state(fork) == full_state(parent)
 
@@ -67,8 +67,8 @@ def test_the_same_actions_on_a_fork_and_its_parent_give_the_same_state(
 @given(some, few)
 def test_a_fork_continues_as_its_parent_would(past: list[Action], future: list[Action]) -> None:
     fork = after(past).fork().fork()
-    for deed in future:
-        perform(fork, deed)
+    for action in future:
+        perform(fork, action)
     assert full_state(fork) == full_state(after(past + future))
 
 
@@ -77,9 +77,9 @@ def test_a_loaded_snapshot_is_the_same_sandbox(past: list[Action], future: list[
     parent = after(past)
     again = Sandbox.from_snapshot(json.loads(json.dumps(parent.snapshot())))
     assert full_state(again) == full_state(parent)
-    for deed in future:
-        perform(parent, deed)
-        perform(again, deed)
+    for action in future:
+        perform(parent, action)
+        perform(again, action)
     assert full_state(again) == full_state(parent)
 
 
@@ -88,8 +88,8 @@ def test_a_restored_sandbox_has_its_former_state(past: list[Action], future: lis
     sandbox = after(past)
     shop = sandbox.receiver("shop")
     before, snapshot = full_state(sandbox), sandbox.snapshot()
-    for deed in future:
-        perform(sandbox, deed)
+    for action in future:
+        perform(sandbox, action)
     assert full_state(sandbox.restore(snapshot)) == before
     shop.answers([500])
     assert sandbox.receiver("shop").script[0]["status"] == 500, "the pending script is restored"
@@ -99,8 +99,8 @@ def test_a_restored_sandbox_has_its_former_state(past: list[Action], future: lis
 def test_the_frames_of_forks_can_be_concatenated(past: list[Action], future: list[Action]) -> None:
     parent = after(past)
     fork = parent.fork("other")
-    for deed in future:
-        perform(fork, deed)
+    for action in future:
+        perform(fork, action)
     for name in ("payments", "attempts", "htlcs", "deliveries", "callbacks", "balances", "journal"):
         here, there = parent.table(name), fork.table(name)
         both = pd.concat([here, there], ignore_index=True)
@@ -114,8 +114,8 @@ def test_a_diff_has_only_rows_that_differ(past: list[Action], future: list[Actio
     parent = after(past)
     fork = parent.fork()
     assert parent.diff(fork).empty
-    for deed in future:
-        perform(fork, deed)
+    for action in future:
+        perform(fork, action)
     one, other = parent.diff(fork), fork.diff(parent)
     assert one[["table", "id", "field"]].apply(tuple, axis=1).sort_values().tolist() == (
         other[["table", "id", "field"]].apply(tuple, axis=1).sort_values().tolist()
@@ -259,9 +259,9 @@ def test_what_if_the_shop_had_no_inbound_liquidity() -> None:
     tries = dry.attempts[["at", "hop", "code", "retried", "learned"]]
     assert len(tries) > len(sandbox.attempts)
     assert set(sandbox.diff(dry)["table"]) >= {"charges", "payments", "attempts", "balances"}
-    made: dict[str, Sandbox] = {}
-    exec(dry.script(), made)
-    assert full_state(made["sb"]) == full_state(dry)
+    sandboxes: dict[str, Sandbox] = {}
+    exec(dry.script(), sandboxes)
+    assert full_state(sandboxes["sb"]) == full_state(dry)
 
 
 # Cases
@@ -317,9 +317,9 @@ def test_a_case_is_opened_in_another_process(tmp_path: Path) -> None:
     sandbox = after([("create", "1000", 60, URL), ("static", 1), ("scan", 0, 2000), ("answers", [500])])
     path = sandbox.save(tmp_path / "case.json")
     code = f"from leyden import Sandbox; sb = Sandbox.load({str(path)!r}); sb.run(); print(sb.journal_hash)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     sandbox.run()
-    assert said.strip() == sandbox.journal_hash
+    assert printed.strip() == sandbox.journal_hash
 
 
 # Cost
