@@ -12,6 +12,7 @@ from leyden.server.callbacks.signing import sign
 from leyden.server.ports import CallbackRequest
 from leyden.server.timestamps import parse_iso
 from tests.seeded_defects.callback_changes import (
+    changed_callback,
     changed_request,
     data,
     delivery,
@@ -90,11 +91,16 @@ def internal_id_missing(make: Make) -> bool:
     return payment_callback(make, internalId="order-7").json["internalId"] is None
 
 
+def _paid_event(arguments: dict[str, Any]) -> None:
+    if arguments["event"] == "charge.completed":
+        arguments["event"] = "charge.paid"
+
+
 @seeded(
     "callbacks",
     "The event of a paid Charge has an undeclared name.",
     violates="decision: callback-delivery",
-    plant=spec(delivery(events={"completed": "charge.paid", "expired": "charge.expired", "error": "charge.error"})),
+    plant=changed_callback(_paid_event),
 )
 def unknown_event(make: Make) -> bool:
     return payment_callback(make).event == "charge.paid"
