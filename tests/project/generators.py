@@ -1,7 +1,7 @@
 """Client generators, linters and a mock server on the served documents: `python -m tests.project.generators`.
 
 Runs each tool on `/openapi.json` and on `/sandbox/v1/merged.json` and prints one line for each: the tool with its
-version, the document, and `ok` or the number of problems. An error and a warning are both a problem; what the tool said
+version, the document, and `ok` or the number of problems. An error and a warning are both a problem; the tool's output
 follows. The generated clients are compiled. Returns 1 if there is a problem.
 
 Needs `npm` (Node.js 20 or newer) and package registries. The tools are installed in `build/generators`, and stay there;
@@ -81,40 +81,40 @@ class Workplace:
 def python_client(work: Workplace, name: str) -> str:
     package = work.output(f"python_{name}")
     generate = ("--path", work.document(name), "--output-path", package, "--meta", "none", "--overwrite")
-    passed, said = work.run("openapi-python-client", "generate", *generate, "--fail-on-warning")
+    passed, output = work.run("openapi-python-client", "generate", *generate, "--fail-on-warning")
     if not passed:
-        return said
-    passed, said = work.run("python", "-c", f"import generated.python_{name}.models, generated.python_{name}.client")
-    return "" if passed else said
+        return output
+    passed, output = work.run("python", "-c", f"import generated.python_{name}.models, generated.python_{name}.client")
+    return "" if passed else output
 
 
 def openapi_typescript(work: Workplace, name: str) -> str:
     types = work.output(f"{name}.d.ts")
-    passed, said = work.run("openapi-typescript", work.document(name), "-o", types)
-    if not passed or "warn" in said.lower():
-        return said
+    passed, output = work.run("openapi-typescript", work.document(name), "-o", types)
+    if not passed or "warn" in output.lower():
+        return output
     return _compiled(work, types)
 
 
 def hey_api(work: Workplace, name: str) -> str:
     client = work.output(f"hey_{name}")
-    passed, said = work.run("openapi-ts", "-i", work.document(name), "-o", client)
-    if not passed or "warn" in said.lower():
-        return said
+    passed, output = work.run("openapi-ts", "-i", work.document(name), "-o", client)
+    if not passed or "warn" in output.lower():
+        return output
     return _compiled(work, f"{client}/index.ts")
 
 
 def _compiled(work: Workplace, file: str) -> str:
     modern = ("--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler", "--lib", "es2022,dom")
-    passed, said = work.run("tsc", "--noEmit", "--strict", *modern, file)
-    return "" if passed else said
+    passed, output = work.run("tsc", "--noEmit", "--strict", *modern, file)
+    return "" if passed else output
 
 
 def redocly(work: Workplace, name: str) -> str:
-    _, said = work.run("redocly", "lint", work.document(name), "--skip-rule", REDOCLY_SKIPPED, "--format", "json")
-    found = re.search(r"^\{.*^\}", said, re.MULTILINE | re.DOTALL)
+    _, output = work.run("redocly", "lint", work.document(name), "--skip-rule", REDOCLY_SKIPPED, "--format", "json")
+    found = re.search(r"^\{.*^\}", output, re.MULTILINE | re.DOTALL)
     if found is None:
-        return said
+        return output
     problems = json.loads(found[0])["problems"]
     return "\n".join(f"{one['ruleId']} {one['location'][0].get('pointer')}: {one['message']}" for one in problems)
 
@@ -123,8 +123,8 @@ def spectral(work: Workplace, name: str) -> str:
     rules = work.folder / "spectral.yaml"
     rules.write_text('extends: ["spectral:oas"]\n')
     command = ("spectral", "lint", work.document(name), "--ruleset", rules.name, "--fail-severity", "hint")
-    passed, said = work.run(*command)
-    return "" if passed else said
+    passed, output = work.run(*command)
+    return "" if passed else output
 
 
 def prism(work: Workplace, name: str) -> str:
@@ -189,9 +189,9 @@ def install(work: Workplace, tools: Sequence[str]) -> str:
         steps += [(sys.executable, "-m", "venv", "venv")]
         steps += [("python", "-m", "pip", "install", "--quiet", "openapi-python-client", "ruff")]
     for step in steps:
-        passed, said = work.run(*step)
+        passed, output = work.run(*step)
         if not passed:
-            return said
+            return output
     return ""
 
 
