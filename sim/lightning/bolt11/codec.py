@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from coincurve import PrivateKey, PublicKey
-from coincurve.ecdsa import cdata_to_der, deserialize_compact, signature_normalize
 
 from leyden.errors import Bolt11Error
 from leyden.lightning.bolt11.fields import (
@@ -43,6 +42,7 @@ ISSUED_MIN_FINAL_CLTV = 80
 _CURRENCIES = ("bcrt", "bc", "tbs", "tb")  # regtest, mainnet, signet, testnet; a prefix after the longer one
 _HRP = re.compile(f"ln({'|'.join(_CURRENCIES)})(.*)")
 _TIMESTAMP_GROUPS, _SIGNATURE_GROUPS = 7, 104
+_HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0  # of secp256k1: the largest low S
 _FIXED_GROUPS = {"p": HASH_GROUPS, "s": HASH_GROUPS, "h": HASH_GROUPS, "n": 53}
 _NAMES = {
     "p": "payment_hash",
@@ -306,12 +306,20 @@ def _recovered(digest: bytes, signature: bytes) -> bytes:
 
 def _verified(digest: bytes, signature: bytes, payee: bytes) -> bytes:
     """The key in `n`, after verifying the signature with it; the recovery id is ignored (BOLT 11)."""
+    r, s = signature[:32], signature[32:64]
+    if int.from_bytes(s, "big") > _HALF_ORDER:
+        raise Bolt11Error("signature: its S is high, which an invoice with n may not have")
+    der = b"".join(b"\x02%c%b" % (len(part), part) for part in (_der(r), _der(s)))
     try:
-        key, parsed = PublicKey(payee), deserialize_compact(signature[:64])
+        genuine = PublicKey(payee).verify(b"\x30%c%b" % (len(der), der), digest, hasher=None)
     except ValueError as error:
         raise Bolt11Error(f"n: the key or the signature cannot be read ({error})") from None
-    if signature_normalize(parsed)[0]:
-        raise Bolt11Error("signature: its S is high, which an invoice with n may not have")
-    if not key.verify(cdata_to_der(parsed), digest, hasher=None):
+    if not genuine:
         raise Bolt11Error("signature: it is not that of the node named in n")
     return payee
+
+
+def _der(part: bytes) -> bytes:
+    """The content of a DER integer: no unneeded leading zero byte, but one if the first bit is set."""
+    bare = part.lstrip(b"\0")
+    return b"\0" + bare if not bare or bare[0] & 0x80 else bare
