@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from leyden import Sandbox
@@ -352,14 +354,35 @@ def test_a_payment_that_the_shop_has_failed_cannot_be_settled_before_the_payer_k
     assert payment.status == "failed"
 
 
-def test_a_name_in_the_form_of_a_node_is_a_node_or_is_refused(sandbox: Sandbox) -> None:
-    with pytest.raises(GraphError, match="there is no node n4: this network has 5"):
-        sandbox.network["n4"]
-    answer = sandbox.http.get("/sandbox/v1/network/nodes/n4")
+@pytest.mark.parametrize(("name", "near"), [("shp", "did you mean shop"), ("n4", "its nodes are ana, "), ("zzz", "")])
+def test_a_name_that_is_neither_a_node_nor_a_wallet_that_has_paid_is_refused(
+    sandbox: Sandbox, name: str, near: str
+) -> None:
+    with pytest.raises(GraphError, match=f"there is no node {name}, and no wallet.*5 nodes.*{near}"):
+        sandbox.network[name]
+    with pytest.raises(GraphError, match="there is no node"):
+        sandbox.network["shop"].open_channel(name, 5_000_000_000)
+    with pytest.raises(GraphError, match="there is no node"):
+        sandbox.network["shop"].rebalance(1_000, out=name)
+    with pytest.raises(GraphError, match="there is no node"):
+        sandbox.network.intercept("offline", node=name)
+    entries = len(sandbox.world.journal)
+    answer = sandbox.http.post(f"/sandbox/v1/network/nodes/{name}/drain", json={"inbound": 1})
     assert (answer.status_code, answer.json()["code"]) == (409, "not_possible")
-    assert repr(sandbox.network["n3"]).startswith("n3 with 2 channels")
-    # Any other name may be a wallet's, and the message says so.
-    assert ", the node of the wallet 'shoop', with" in repr(sandbox.network["shoop"])
+    assert [entry.kind for entry in sandbox.world.journal.entries(entries)] == ["request"]
+
+
+def test_a_wallet_has_its_node_before_and_after_its_first_payment() -> None:
+    sandbox = Sandbox(seed=7, network="line:4")
+    before = sandbox.network.wallet("bob")
+    assert ", the node of the wallet 'bob', with" in repr(before)
+    before.drain(outbound=0.1)
+    sandbox.wallet("bob").pay(sandbox.charges.create(amount="1000", description="tea"))
+    sandbox.run()
+    assert sandbox.network["bob"].number == before.number
+    names: dict[str, Any] = {}
+    exec(sandbox.script(), names)
+    assert names["sb"].journal_hash == sandbox.journal_hash
 
 
 @pytest.mark.parametrize("amount", [5e9, "5000", True])

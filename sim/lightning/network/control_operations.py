@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
+from difflib import get_close_matches
 from typing import Any, TypedDict
 
 from leyden.errors import GraphError
 from leyden.lightning.engine.interceptors import InterceptorRow
 from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.channel_operations import close_channel, open_channel, rebalance
-
-_NUMBERED = re.compile("n[0-9]+")
 
 
 class ChannelRow(TypedDict):
@@ -33,14 +31,24 @@ class NetworkOperations:
         self.engine = payments.engine
 
     def node(self, name: str) -> int:
-        """The number of a node: `shop`, the name of a node, or the node of a wallet of this name.
+        """The number of a node: `shop`, the name of a node, or a wallet that has paid.
 
-        Every other name is a wallet's, unless it looks like a node's: raises `GraphError` for `n400` of 400 nodes.
+        Raises `GraphError` with the nearest names for any other, because every name could be a wallet's.
         """
         payments = self.payments
-        if _NUMBERED.fullmatch(name) and not payments.has_node(name) and payments.has_node("n1"):
-            raise GraphError(f"there is no node {name}: this network has {len(self.engine.graph.names)}, from n0 on")
-        return payments.shop if name == "shop" else payments.node_of(name)
+        if name == "shop":
+            return payments.shop
+        if payments.has_node(name) or payments.rows.find("payer", name):
+            return payments.node_of(name)
+        names = self.engine.graph.names
+        payers = {row["payer"] for row in payments.rows}
+        near = get_close_matches(name, ["shop", *names, *payers], n=3)
+        shown = ", ".join(names[:6]) + ", ..." * (len(names) > 6)
+        advice = f"did you mean {' or '.join(near)}?" if near else f"its nodes are {shown};"
+        raise GraphError(
+            f"there is no node {name}, and no wallet of this name has paid: this network has {len(names)} nodes; "
+            f'{advice} network.wallet("{name}") is the node of a wallet before its first payment'
+        )
 
     def outbound_msat(self, node: int) -> int:
         """The balances of a node in its open channels."""

@@ -20,7 +20,9 @@ RecordAction = Callable[[str, list[Any], dict[str, Any]], AbstractContextManager
 
 
 class Network:
-    """A sandbox's network: `network["shop"]` is the shop's node, `network[name]` the node of that name or wallet."""
+    """A sandbox's network: `network["shop"]` is the shop's node, `network[name]` the node of that name, or of the
+    wallet of that name once it has paid. `GraphError` for any other name.
+    """
 
     def __init__(self, payments: RoutedPayments, record_action: RecordAction) -> None:
         self.operations = NetworkOperations(payments)
@@ -33,7 +35,11 @@ class Network:
         return self.engine.graph
 
     def __getitem__(self, name: str) -> NetworkNode:
-        return NetworkNode(self, name)
+        return NetworkNode(self, name, self.operations.node(name), f'["{name}"]')
+
+    def wallet(self, name: str) -> NetworkNode:
+        """The node of a wallet, whether it has paid or not: every name has one, the same each time."""
+        return NetworkNode(self, name, self.operations.payments.node_of(name), f'.wallet("{name}")')
 
     def __len__(self) -> int:
         return len(self.graph.names)
@@ -130,13 +136,13 @@ class Interceptor:
 class NetworkNode:
     """One node with its channels as they are now. Amounts are msat."""
 
-    def __init__(self, network: Network, given_name: str) -> None:
+    def __init__(self, network: Network, given_name: str, number: int, call: str) -> None:
         self._network = network
         self._operations = network.operations
-        self._call = f'["{given_name}"]'
+        self._call = call
         self._given_name = given_name
-        self.number = network.operations.node(given_name)
-        self.name = network.graph.names[self.number]
+        self.number = number
+        self.name = network.graph.names[number]
 
     @property
     def outbound_msat(self) -> int:
@@ -200,7 +206,7 @@ class NetworkNode:
         """Take the node offline for the time `lasting` (default: until the interceptor is removed)."""
         lasting_ms = _ms(lasting)
         with self._network.record_action(f"{self._call}.offline", [], _given(lasting=_seconds(lasting_ms))):
-            row = self._operations.intercept("offline", node=self._given_name, lasting_ms=lasting_ms)
+            row = self._operations.intercept("offline", node=self.name, lasting_ms=lasting_ms)
         return Interceptor(self._network, row["id"])
 
     def __repr__(self) -> str:
