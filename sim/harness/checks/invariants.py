@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 from leyden.harness.checks import responses as checks
@@ -52,7 +53,7 @@ class Invariants:
         self._key, self._second_api_key = key, second_api_key
         self._controlled = controlled
         self._states: dict[str, str] = {}
-        self._resources: dict[str, dict[str, Any]] = {}
+        self._charges: dict[str, None] = {}
         self.reached: dict[CoverageItem, None] = {}
 
     def check(self, operation: str, sent: bytes, response: Response) -> None:
@@ -96,22 +97,17 @@ class Invariants:
         name, status = resource["id"], resource["status"]
         before = self._states.get(name)
         if before is not None and status not in _NEXT[before]:
-            raise ContractViolation(
-                "lifecycle", "the lifecycle tables", f"{where}: {name}", f"one of {sorted(_NEXT[before])}", status
-            )
-        self._states[name], self._resources[name] = status, resource
+            expected = f"one of {sorted(_NEXT[before])}"
+            raise ContractViolation("lifecycle", "the lifecycle tables", f"{where}: {name}", expected, status)
+        self._states[name] = status
         if "confirmedAt" in resource:
+            self._charges[name] = None
             if before == "pending" and status != "pending":
                 when = "before_expiry" if status == "completed" else ""
                 self.reached["row", "Charge", "pending", _TRIGGERS[status], when, status] = None
             if (status == "completed") != (resource["confirmedAt"] is not None):
-                raise ContractViolation(
-                    "lifecycle",
-                    "client-fields",
-                    f"{where}: confirmedAt",
-                    f"a value that agrees with {status}",
-                    resource,
-                )
+                expected = f"a value that agrees with {status}"
+                raise ContractViolation("lifecycle", "client-fields", f"{where}: confirmedAt", expected, resource)
             self._invoice(resource, where)
         elif resource["allowedSlots"] is not None and not self._interpretation.count_on_settle:
             free = resource["slots"] < resource["allowedSlots"]
@@ -131,11 +127,8 @@ class Invariants:
 
     def _known_charges(self) -> None:
         """Each known Charge: its state, its callbacks, and that the second project does not see it."""
-        for name, one_line in list(self._resources.items()):
-            if "confirmedAt" not in one_line:
-                continue
-            response = self._read(f"/v0/charges/{name}", self._key)
-            now = checks.success(response, "paths", name)
+        for name in list(self._charges):
+            now = checks.success(self._read(f"/v0/charges/{name}", self._key), "paths", name)
             self._resource(now, name)
             if self._controlled:
                 self._callbacks(now)
@@ -150,8 +143,7 @@ class Invariants:
         notified = charge["status"] in (("completed", "expired", "error") if own else ("completed",))
         where, rule = f"callbacks of {charge['id']}", "callback-delivery"
         wanted = [f"charge.{charge['status']}"] if notified and charge["callbackUrl"] else []
-        if [row["event"] for row in rows] != wanted:
-            raise ContractViolation("callback_contract", rule, where, wanted, [row["event"] for row in rows])
+        checks.same(wanted, [row["event"] for row in rows], "callback_contract", rule, where)
         for row in rows:
             body = json.loads(row["body"])
             body = body.get("data", body)
@@ -164,23 +156,16 @@ class Invariants:
 
     def _attempts(self, row: dict[str, Any], where: str) -> None:
         backoff = BACKOFF_MS[:1] if self._interpretation.no_retries else BACKOFF_MS
-        rule = "callback-delivery"
-        attempts = row["attempts"]
+        check, rule, attempts = "callback_contract", "callback-delivery", row["attempts"]
         if row["replayedFrom"] is not None or any(one["fault"] for one in attempts):
             return
-        for place, one in enumerate(attempts):
-            if one["number"] != place + 1 or place >= len(backoff):
-                raise ContractViolation(
-                    "callback_contract", rule, where, f"at most {len(backoff)} attempts with increasing numbers", one
-                )
-            if place:
-                before = attempts[place - 1]
-                waited = instant(one["dueAt"]) - instant(before["answeredAt"])
-                low, high = (1 - JITTER) * backoff[place], RETRY_AFTER_FACTOR * backoff[place]
-                ended = before["status"] is not None and 200 <= before["status"] <= 299
-                if not round(low) <= waited <= high or ended or before["status"] == 410:
-                    raise ContractViolation(
-                        "callback_contract", rule, where, f"a delay of {backoff[place]} ms", f"{waited} ms"
-                    )
-            if one["latencyMs"] > ATTEMPT_TIMEOUT_MS:
-                raise ContractViolation("callback_contract", rule, where, "a latency of at most 15 s", one)
+        numbers = list(range(1, min(len(attempts), len(backoff)) + 1))
+        checks.same(numbers, [one["number"] for one in attempts], check, rule, f"{where}: numbers of the attempts")
+        for (before, one), delay_ms in zip(pairwise(attempts), backoff[1:], strict=False):
+            waited = instant(one["dueAt"]) - instant(before["answeredAt"])
+            ended = before["status"] == 410 or 200 <= (before["status"] or 0) <= 299
+            if ended or not round((1 - JITTER) * delay_ms) <= waited <= RETRY_AFTER_FACTOR * delay_ms:
+                raise ContractViolation(check, rule, where, f"a delay of {delay_ms} ms", f"{waited} ms")
+        slowest_ms = max((one["latencyMs"] for one in attempts), default=0)
+        if slowest_ms > ATTEMPT_TIMEOUT_MS:
+            raise ContractViolation(check, rule, where, "a latency of at most 15 s", f"{slowest_ms} ms")

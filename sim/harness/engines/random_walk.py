@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leyden.harness.constants import OVERLAYS
-from leyden.harness.generators.choices import one_in, pick, seeded_choices
+from leyden.harness.generators.choices import one_in, pick
 from leyden.harness.generators.generators import STEPS, next_step, random_run_config
 from leyden.harness.runs.cases import Case, CaseResult, play
 from leyden.harness.targets.target import Target
 from leyden.server.errors import ContractError
+from leyden.world.rng import RandomStreams
 
 
 def random_walk(seed: int, target: Target, *, overlays: Sequence[str] | None = None, disks: bool = True) -> CaseResult:
@@ -18,7 +19,7 @@ def random_walk(seed: int, target: Target, *, overlays: Sequence[str] | None = N
     With `overlays` None the run chooses one overlay or, mostly, none. Without `disks` no run keeps its data in a
     directory, so none restarts the service.
     """
-    choices = seeded_choices(seed)
+    choices = RandomStreams(seed).stream("walk")
     if overlays is None:
         overlays = (pick(choices, OVERLAYS),) if one_in(choices, 4) else ()
     config = random_run_config(

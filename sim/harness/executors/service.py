@@ -9,7 +9,6 @@ from typing import Any
 from leyden.harness.checks import responses as checks
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.executors.world import restart
-from leyden.harness.model.model import ExpectedResponse
 from leyden.harness.model.records import Charge
 from leyden.harness.model.requests import ELSEWHERE, ODD_REQUESTS, OddRequest
 from leyden.harness.model.rules import instant
@@ -35,8 +34,8 @@ def create_static(session: Session, step: Step) -> None:
 
 def _create(session: Session, step: Step, kind: str, operation: str, path: str) -> None:
     project, body, key = _project(step), step["body"], step.get("idempotency_key")
-    limited = session.model.limited(operation)
-    expected_response = _too_many() if limited else session.model.create(kind, step["as"], project, body, key)
+    model = session.model
+    expected_response = model.limited(operation) or model.create(kind, step["as"], project, body, key)
     headers = [] if key is None else [("Idempotency-Key", key)]
     response = session.request(operation, path, key=project, body=body, headers=headers)
     where = f"create {step['as']}"
@@ -52,7 +51,7 @@ def patch(session: Session, step: Step) -> None:
     static = session.static(step["static"])
     project = _project(step)
     limited = session.model.limited("updateStaticCharge")
-    expected_response = _too_many() if limited else session.model.change_static(static, project, step["body"])
+    expected_response = limited or session.model.change_static(static, project, step["body"])
     response = session.request("updateStaticCharge", f"/v0/static-charges/{static.id}", key=project, body=step["body"])
     data = session.check_response(expected_response, response, f"change {static.label}")
     if expected_response.record is not None:
@@ -136,24 +135,23 @@ def odd(session: Session, step: Step) -> None:
         headers.append(("APIKEY", session.target.keys[PROJECT]))
     response = session.send(one.method, one.path, headers, one.body)
     where = f"{step['operation']}, {step['kind']}"
-    rule = "statuses"
     session.reached["response", step["operation"], str(response.status)] = None
     session.reached["odd", step["operation"], step["kind"]] = None
     if one.wallet_error:
         checks.wallet_response(response, True, where)
         return
-    body = {} if one.status < 400 else checks.problem(response, one.status, one.code, rule, where)
+    body = {} if one.status < 400 else checks.problem(response, one.status, one.code, "statuses", where)
     if one.status < 400:
         _check_valid(one, response, where)
     for name, value in one.response_headers:
         if name not in response.headers or (value and response.headers[name] != value):
             raise ContractViolation(
-                "errors_are_problems", rule, f"{where}: {name}", value or "present", response.headers.get(name)
+                "errors_are_problems", "statuses", f"{where}: {name}", value or "present", response.headers.get(name)
             )
     if one.status == 404 and step["kind"] not in ELSEWHERE:
         # An unknown and an invalid id have equal responses, so that they reveal nothing.
         text = {name: value for name, value in body.items() if name != "request_id"}
-        checks.same(session.problems.setdefault(step["operation"], text), text, "isolation", rule, where)
+        checks.same(session.problems.setdefault(step["operation"], text), text, "isolation", "statuses", where)
 
 
 def _check_valid(one: OddRequest, response: Response, where: str) -> None:
@@ -163,7 +161,3 @@ def _check_valid(one: OddRequest, response: Response, where: str) -> None:
     elif response.status != one.status or response.body:
         observed = f"{response.status} {response.body[:200].decode('utf-8', 'replace')}"
         raise ContractViolation("lifecycle", "statuses", where, f"{one.status} without a body", observed)
-
-
-def _too_many() -> ExpectedResponse:
-    return ExpectedResponse(429, "too_many_requests", "statuses")

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Protocol, TypeVar
 
-from leyden.world.rng import RandomStreams
-
 T = TypeVar("T")
 
 
@@ -26,11 +24,6 @@ def pick(choices: Choices, items: Sequence[T]) -> T:
 def one_in(choices: Choices, number: int) -> bool:
     """True with probability 1/number. Hypothesis prefers small numbers, so it shrinks towards False."""
     return choices.below(number) == number - 1
-
-
-def seeded_choices(seed: int) -> Choices:
-    """The random stream of a seed: the same on any machine."""
-    return RandomStreams(seed).stream("walk")
 
 
 class HashedChoices:

@@ -68,14 +68,17 @@ class ModelLedger:
 
     def _expire(self, charge: Charge) -> None:
         if charge.status == "pending":
-            self._row("Charge", "pending", "expiry_reached", "", "expired")
-            charge.status = "expired"
-            self._cancel(charge)
-            if charge.parent is None:
-                self._outbox.notify(charge, "charge.expired")
-            self._changed(charge)
+            self._end_unpaid(charge, "expiry_reached", "expired")
         else:
             self._refused(charge, "expiry_reached")
+
+    def _end_unpaid(self, charge: Charge, trigger: str, status: str) -> None:
+        self._row("Charge", "pending", trigger, "", status)
+        charge.status = status
+        self._cancel(charge)
+        if charge.parent is None:
+            self._outbox.notify(charge, f"charge.{status}")
+        self._changed(charge)
 
     def _expire_static(self, static: StaticCharge) -> None:
         self._row("StaticCharge", static.status, "expiry_reached", "", "expired")
@@ -190,12 +193,7 @@ class ModelLedger:
             return False
         if charge.invoice == "cancelled":
             return False  # the Static Charge has ended: its invoice is cancelled already, and the Charge will expire
-        self._row("Charge", "pending", "invoice_failed", "", "error")
-        charge.status = "error"
-        self._cancel(charge)
-        if charge.parent is None:
-            self._outbox.notify(charge, "charge.error")
-        self._changed(charge)
+        self._end_unpaid(charge, "invoice_failed", "error")
         return True
 
     # Slots

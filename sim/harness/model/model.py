@@ -77,13 +77,13 @@ class Model:
 
     # Requests
 
-    def limited(self, operation: str) -> bool:
-        """Whether a fault refuses this request with 429; the fault is counted as applied."""
+    def limited(self, operation: str) -> ExpectedResponse | None:
+        """The 429 if a fault refuses this request; the fault is counted as applied."""
         for index, (limited, left) in enumerate(self.limits):
             if limited in (None, operation) and left:
                 self.limits[index] = (limited, left - 1)
-                return True
-        return False
+                return ExpectedResponse(429, "too_many_requests", "statuses")
+        return None
 
     def _idempotent(
         self, project: str, kind: str, key: str | None, body: Body, respond: Callable[[], ExpectedResponse]

@@ -51,12 +51,11 @@ class Interpretation:
     @classmethod
     def of(cls, overlays: tuple[str, ...] | list[str]) -> Self:
         """The interpretation with these overlays. Raises `ValueError` for an overlay without rules in the model."""
-        known = {field.name for field in fields(cls)}
-        names = {name: name.replace("-", "_") for name in overlays}
-        for name, switch in names.items():
-            if switch not in known:
+        known = [field.name for field in fields(cls)]
+        for name in overlays:
+            if name.replace("-", "_") not in known:
                 raise ValueError(f"the reference model has no rules for the overlay {name!r}: choose among {known}")
-        return cls(**dict.fromkeys(names.values(), True))
+        return cls(**{name.replace("-", "_"): True for name in overlays})
 
 
 @lru_cache(maxsize=1_024)

@@ -172,6 +172,7 @@ def play(case: Case, target: Target | None = None, choose: Callable[[Run], Itera
     run: Run | None = None
     try:
         run = start_run(target, case)
+        result.requests, result.reached, result.unchecked = run.requests, run.reached, run.unchecked
         for step in case.steps if choose is None else choose(run):
             steps.append(step)
             result.skipped += not run.do(step)
@@ -183,10 +184,7 @@ def play(case: Case, target: Target | None = None, choose: Callable[[Run], Itera
         target.end()
     if choose is not None:
         result.case = replace(case, steps=tuple(steps))
-    if run is not None:  # without a run, the violation was found at its start
-        result.requests, result.reached, result.unchecked, result.done = (
-            run.requests, run.reached, run.unchecked, run.done,
-        )  # fmt: skip
+    result.done = 0 if run is None else run.done
     return result
 
 

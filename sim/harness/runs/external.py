@@ -59,15 +59,15 @@ class ExternalRun(Run):
         self.model.advance_to(max(self.model.now, self.target.now_ms or 0))
         if step["do"] in {"pay", "advance"}:
             return self._by_adapter(step)
-        body = step.get("body")
-        if isinstance(body, Mapping) and body.get("identifier"):
+        body = step.get("body", {})
+        if body.get("identifier"):
             self.unchecked["Lightning addresses: a name may be in use"] = None
             return False
-        if isinstance(body, Mapping) and body.get("expiresIn") in (1, 2):
+        if body.get("expiresIn") in (1, 2):
             self.unchecked["expiry times of one or two seconds"] = None
             return False
         address = getattr(self.target.adapter, "callback_url", None)
-        if isinstance(body, Mapping) and address and str(body.get("callbackUrl", "")).startswith("http://r"):
+        if address and str(body.get("callbackUrl", "")).startswith("http://r"):
             step = {**step, "body": {**body, "callbackUrl": address}}
         if 0 < len(step.get("idempotency_key", "")) < 200:
             step = {**step, "idempotency_key": step["idempotency_key"] + self._nonce}
