@@ -79,3 +79,11 @@ def test_a_list_of_1001_has_a_second_page_at_the_largest_limit() -> None:
     result = play(Case((*many, *reads)))
     assert result.violation is None, str(result.violation)
     assert result.done == len(many) + len(reads)
+
+
+@pytest.mark.parametrize("url", ["http://10.0.0.1/hook", "http://r3.inbox", "https://shop.example/paid"])
+def test_a_callback_to_an_address_outside_is_blocked(url: str) -> None:
+    body = {"amount": "1000", "description": "tea", "callbackUrl": url}
+    result = play(Case(({"do": "create_charge", "as": "c1", "body": body}, {"do": "fail", "charge": "c1"})))
+    assert result.violation is None, str(result.violation)
+    assert ("delivery", "charge.error", "blocked") in result.reached

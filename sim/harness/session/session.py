@@ -10,7 +10,6 @@ import orjson
 
 from leyden.harness.checks import responses as checks
 from leyden.harness.checks.violations import ContractViolation
-from leyden.harness.model.callbacks import host_of
 from leyden.harness.model.charges import CoverageItem, row_name
 from leyden.harness.model.model import ExpectedResponse, Model
 from leyden.harness.model.records import Charge, Delivery, Payment, StaticCharge
@@ -58,8 +57,6 @@ class Session:
         self.requests: list[Request] = []
         self.last: tuple[Request, Response] | None = None
         self._records = False
-        if target.network:
-            self.model.outbox.blocked = lambda url: not host_of(url).endswith("inbox")
         if target.controlled:
             self._read_secrets()
 
