@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields as fields_of
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from leyden.callbacks.faults import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Inbox
 from leyden.callbacks.receivers import Receiver
-from leyden.callbacks.replies import Reply, ReplySpec, reply_resource, stored_reply
+from leyden.callbacks.replies import Reply, reply_resource, stored_reply
 from leyden.extras import is_installed
 from leyden.lab.action_log import as_json
 from leyden.lab.traffic import Traffic
@@ -147,6 +149,20 @@ class RecordedTraffic(Traffic):
             return super().stop()
 
 
+def _recorded(method: Callable[..., Receiver]) -> Any:
+    """A method of a receiver that is recorded in the action log of the sandbox."""
+    signature = inspect.signature(method)
+
+    @wraps(method)
+    def recorded(self: RecordedReceiver, *args: Any, **named: Any) -> Receiver:
+        given = signature.bind(self, *args, **named)
+        facts = {"method": method.__name__, "args": _as_json(given.args[1:]), "named": given.kwargs}
+        with self._session.record("receiver", name=self.name, **facts):
+            return method(self, *args, **named)
+
+    return recorded
+
+
 class RecordedReceiver(Receiver):
     """A receiver of a sandbox, whose configuration is recorded in the action log."""
 
@@ -161,43 +177,11 @@ class RecordedReceiver(Receiver):
         with self._session.world.exclusive():
             return super().inbox
 
-    def answers(self, script: Sequence[ReplySpec]) -> Receiver:
-        """As `Receiver.answers`."""
-        script = list(script)
-        return self._record(
-            "answers", [[_as_json(one) for one in script]], {}, lambda: super(RecordedReceiver, self).answers(script)
-        )
-
-    def always(self, reply: ReplySpec) -> Receiver:
-        """As `Receiver.always`."""
-        return self._record("always", [_as_json(reply)], {}, lambda: super(RecordedReceiver, self).always(reply))
-
-    def when(
-        self,
-        reply: ReplySpec,
-        *,
-        event: str | None = None,
-        charge: str | None = None,
-        attempt: int | None = None,
-        count: int | None = 1,
-    ) -> Receiver:
-        """As `Receiver.when`."""
-        named: dict[str, Any] = {"event": event, "charge": charge, "attempt": attempt, "count": count}
-        return self._record(
-            "when", [_as_json(reply)], named, lambda: super(RecordedReceiver, self).when(reply, **named)
-        )
-
-    def reset_script(self) -> Receiver:
-        """As `Receiver.reset_script`."""
-        return self._record("reset_script", [], {}, super().reset_script)
-
-    def use_secret(self, secret: str | None) -> Receiver:
-        """As `Receiver.use_secret`."""
-        return self._record("use_secret", [secret], {}, lambda: super(RecordedReceiver, self).use_secret(secret))
-
-    def _record(self, method: str, args: list[Any], named: dict[str, Any], call: Callable[[], Receiver]) -> Receiver:
-        with self._session.record("receiver", name=self.name, method=method, args=args, named=named):
-            return call()
+    answers = _recorded(Receiver.answers)
+    always = _recorded(Receiver.always)
+    when = _recorded(Receiver.when)
+    reset_script = _recorded(Receiver.reset_script)
+    use_secret = _recorded(Receiver.use_secret)
 
 
 def recorded_network(session: Session) -> Network:
@@ -219,5 +203,7 @@ def recorded_network(session: Session) -> Network:
     return Network(payments, record)
 
 
-def _as_json(reply: ReplySpec) -> Any:
-    return reply_resource(stored_reply(reply)) if isinstance(reply, Reply) else reply
+def _as_json(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_as_json(one) for one in value]
+    return reply_resource(stored_reply(value)) if isinstance(value, Reply) else value

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from leyden.sandbox.session import Session, first_id, recorded_headers
+from leyden.sandbox.session import Session
 
 if TYPE_CHECKING:
     import httpx2
@@ -29,7 +29,7 @@ class RecordingApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        action_log, journal = self._session.action_log, self._session.world.journal
+        session, journal = self._session, self._session.world.journal
         chunks: list[bytes] = []
         facts: dict[str, Any] = {}
         entries = len(journal)
@@ -41,34 +41,23 @@ class RecordingApp:
             return message
 
         async def send_message(message: Message) -> None:
-            nonlocal entries
+            nonlocal entries, facts
             if message["type"] == "http.response.start":
-                self._record(scope, b"".join(chunks), message["status"], facts)
+                query = scope.get("query_string")
+                path = scope.get("raw_path") or quote(scope["path"]).encode("ascii")
+                target = (path + b"?" + query if query else path).decode("latin-1")
+                body, status = b"".join(chunks), message["status"]
+                facts = session.record_request(scope["method"], target, scope["headers"], body, status)
                 entries = len(journal)
-            elif scope["method"] == "POST" and facts.get("status") == 200 and "id" not in facts:
-                created = first_id(message.get("body", b""))
-                if created is not None:
-                    facts["id"] = created
+            elif "id" not in facts:
+                session.record_created(facts, message.get("body", b""))
             await send(message)
 
         await self._app(scope, receive_chunk, send_message)
         if self._served and len(journal) != entries:
-            action_log.add("advance", {"by_ms": 0})
-            action_log.mark_events(self._session.world)
+            session.action_log.add("advance", {"by_ms": 0})
+            session.action_log.mark_events(session.world)
         return None
-
-    def _record(self, scope: Scope, body: bytes, status: int, facts: dict[str, Any]) -> None:
-        query = scope.get("query_string")
-        path = scope.get("raw_path") or quote(scope["path"]).encode("ascii")
-        facts["method"] = scope["method"]
-        facts["target"] = (path + b"?" + query if query else path).decode("latin-1")
-        facts["headers"] = recorded_headers(scope["headers"])
-        facts["body"] = body.decode("latin-1")
-        facts["status"] = status
-        session = self._session
-        session.action_log.catch_up(session.world)
-        session.action_log.add("request", facts)
-        session.action_log.mark_events(session.world)
 
 
 class HttpAccess:
@@ -86,10 +75,12 @@ class HttpAccess:
 
     def client(self) -> httpx2.Client:
         """The client whose requests stay in the process, with the newest API key."""
-        from leyden.sandbox.http_client import loopback_client
+        import httpx2
+
+        from leyden.sandbox.http_client import LoopbackTransport
 
         if self._client is None:
-            self._client = loopback_client(self.app, {})
+            self._client = httpx2.Client(transport=LoopbackTransport(self.app), base_url="http://localhost")
         key = self._session.api_key
         if key != self._client_key:  # a header that the user set or removed since stays as it is
             header = self._session.world.service.pipeline.api_key_header.decode()

@@ -1,4 +1,4 @@
-"""An HTTP client whose requests stay in the process."""
+"""The transport of an HTTP client whose requests stay in the process."""
 
 from __future__ import annotations
 
@@ -26,8 +26,3 @@ class LoopbackTransport(httpx2.BaseTransport):
         finally:
             interrupts.leave()
         return httpx2.Response(answer.status, headers=list(answer.headers), content=answer.body, request=request)
-
-
-def loopback_client(app: ASGIApp, headers: dict[str, str]) -> httpx2.Client:
-    """An `httpx2.Client` for an ASGI application at `http://localhost` that sends `headers` with every request."""
-    return httpx2.Client(transport=LoopbackTransport(app), base_url="http://localhost", headers=headers)

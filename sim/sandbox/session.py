@@ -205,23 +205,40 @@ class Session:
                         pipeline.request_count -= 1
                     action_log.add_events(world)
                     raise
-                facts: dict[str, Any] = {
-                    "method": method,
-                    "target": target,
-                    "headers": None if headers is None else recorded_headers(sent),
-                    "body": raw.decode("latin-1"),
-                    "status": answer.status,
-                }
-                if method == "POST" and answer.status == 200 and (created := first_id(answer.body)) is not None:
-                    facts["id"] = created
-                try:
-                    action_log.catch_up(world)
-                finally:
-                    action_log.add("request", facts)
-                    action_log.mark_events(world)
+                kept = None if headers is None else sent
+                self.record_request(method, target, kept, raw, answer.status, answer.body)
         finally:
             interrupts.leave()
         return answer
+
+    def record_request(
+        self,
+        method: str,
+        target: str,
+        headers: Iterable[Header] | None,
+        body: bytes,
+        status: int,
+        response: bytes = b"",
+    ) -> dict[str, Any]:
+        """Record a request and return its facts. `headers` is None for those that `request` sends by default."""
+        facts: dict[str, Any] = {"method": method, "target": target, "headers": None, "body": body.decode("latin-1")}
+        if headers is not None:
+            kept = [pair for pair in headers if pair[0] not in _HEADERS_LEFT_OUT]
+            facts["headers"] = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in kept]
+        facts["status"] = status
+        self.record_created(facts, response)
+        try:
+            self.action_log.catch_up(self.world)
+        finally:
+            self.action_log.add("request", facts)
+            self.action_log.mark_events(self.world)
+        return facts
+
+    def record_created(self, facts: dict[str, Any], response: bytes) -> None:
+        """Add the id of the resource that a request created, if its response shows one."""
+        found = _FIRST_ID.search(response, 0, 200)
+        if found is not None and facts["method"] == "POST" and facts["status"] == 200:
+            facts["id"] = found[1].decode("latin-1")
 
     def read(self, operation_id: str, **path: str) -> dict[str, Any]:
         """The response of an operation that only reads, without a request: reading changes and records nothing.
@@ -238,19 +255,6 @@ class Session:
             else:
                 return answer
         raise refused
-
-
-def first_id(body: bytes) -> str | None:
-    """The id of the resource that a response shows first; None when it shows none."""
-    found = _FIRST_ID.search(body, 0, 200)
-    return None if found is None else found[1].decode("latin-1")
-
-
-def recorded_headers(headers: Iterable[Header]) -> list[list[str]]:
-    """The headers of a request that are recorded, as JSON values."""
-    return [
-        [name.decode("latin-1"), value.decode("latin-1")] for name, value in headers if name not in _HEADERS_LEFT_OUT
-    ]
 
 
 def _json_bytes(fields: Mapping[str, Any]) -> bytes:

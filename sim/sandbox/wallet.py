@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -40,18 +41,7 @@ class Wallet:
         if request_kind(request) != "bolt11":
             assert not isinstance(what, Charge)
             return self.scan(what, amount=amount, outcome=outcome, delay=delay)
-        amount_msat, delay_ms = _whole_msat(amount), parse_duration(delay)
-        with self._session.record(
-            "pay",
-            payer=self.name,
-            charge=None if isinstance(what, str) else what.id,
-            request=request,
-            amount=amount_msat,
-            outcome=outcome,
-            delay_ms=delay_ms,
-        ) as facts:
-            facts["id"] = self._send(request, amount_msat, outcome, delay_ms)
-        return Payment(self._session, facts["id"])
+        return self._schedule("pay", request, amount, outcome, delay, charge=_resource_id(what))
 
     def scan(
         self,
@@ -68,35 +58,25 @@ class Wallet:
         may be left out if minimum and maximum are equal. Raises `PayerError` with the service's reason when it issues
         no invoice.
         """
-        amount_msat, delay_ms = _whole_msat(amount), parse_duration(delay)
-        lnurl = _payment_request(what)
-        with self._session.record(
-            "scan",
-            payer=self.name,
-            static=None if isinstance(what, str) else what.id,
-            request=lnurl,
-            amount=amount_msat,
-            comment=comment,
-            outcome=outcome,
-            delay_ms=delay_ms,
-        ) as facts:
-            base_url = self._session.world.public_url
-            invoice = fetch_lnurl_invoice(lnurl, amount_msat, comment, self._fetch, base_url=base_url)
-            facts["id"] = self._send(strip_scheme(invoice), None, outcome, delay_ms)
-        return Payment(self._session, facts["id"])
+        lnurl, resource_id = _payment_request(what), _resource_id(what)
+        return self._schedule("scan", lnurl, amount, outcome, delay, comment=comment, static=resource_id)
 
-    def _send(self, request: str, amount_msat: int | None, outcome: str, delay_ms: int) -> str:
+    def _schedule(
+        self, kind: str, request: str, amount: int | str | None, outcome: str, delay: Span, **more: str | None
+    ) -> Payment:
+        """Record a `pay` or a `scan`, and schedule its payment. `more` are facts of one of the two."""
         world = self._session.world
-        with world.exclusive():
-            row = world.payments.pay(
-                request,
-                payer=self.name,
-                amount_msat=amount_msat,
-                outcome=outcome,
-                delay_ms=delay_ms,
-                scheduled=True,
-            )
-        return str(row["id"])
+        amount_msat, delay_ms = _whole_msat(amount), parse_duration(delay)
+        named = {"payer": self.name, "request": request, "amount": amount_msat, "outcome": outcome}
+        with self._session.record(kind, **named, delay_ms=delay_ms, **more) as facts:
+            if kind == "scan":
+                comment, base_url = more["comment"] or "", world.public_url
+                invoice = fetch_lnurl_invoice(request, amount_msat, comment, self._fetch, base_url=base_url)
+                request, amount_msat = strip_scheme(invoice), None
+            pay = partial(world.payments.pay, request, payer=self.name, amount_msat=amount_msat, scheduled=True)
+            with world.exclusive():
+                facts["id"] = pay(outcome=outcome, delay_ms=delay_ms)["id"]
+        return Payment(self._session, facts["id"])
 
     def _fetch(self, url: str) -> Any:
         # The host of the code is ignored: a fork has the codes of its parent, but answers them itself.
@@ -114,6 +94,10 @@ def _payment_request(what: Any) -> str:
     if not isinstance(what, Charge | StaticCharge):
         raise TypeError(f"{what!r} cannot be paid: give a Charge, a Static Charge or the text of a payment request")
     return what.request
+
+
+def _resource_id(what: Charge | StaticCharge | str) -> str | None:
+    return None if isinstance(what, str) else what.id
 
 
 def _whole_msat(amount: int | str | None) -> int | None:
