@@ -8,7 +8,7 @@ from leyden.lab.drawings.charge_events import EVENTS_BEFORE_GAP, ChargeEvents, c
 from leyden.lab.drawings.drawing import Drawing
 from leyden.lab.drawings.payment_events import CALLBACK, CLIENT, HOPS, NODE, PAYER, SERVICE, Event
 from leyden.lab.drawings.svg import GOOD, MARGIN, OPEN, arrow, clock_time, day, dot, line, rect, svg_root, text_at
-from leyden.lab.drawings.text_metrics import PLAIN, TextRun, clean, mermaid_text, text_width, wrap_runs
+from leyden.lab.drawings.text_metrics import PLAIN, TextRun, clean, mermaid_text, wrap_runs
 from leyden.lab.drawings.timelines import heading
 from leyden.server.docs.tables import span_in_words
 from leyden.server.html import Html, tag
@@ -29,9 +29,15 @@ Participant = tuple[str, str]
 
 
 class Message(NamedTuple):
-    """One message of the diagram; a response is dashed."""
+    """One message of the diagram; a response is dashed.
 
-    at: int
+    `time` is empty in the instant of the message before, `pause_ms` the time since then. `omitted` is the number of
+    events that are left out before the message.
+    """
+
+    time: str
+    pause_ms: int
+    omitted: int
     source: Participant
     target: Participant
     text: str
@@ -39,20 +45,20 @@ class Message(NamedTuple):
     tone: str
     is_response: bool = False
 
+    @property
+    def runs(self) -> list[TextRun]:
+        """The text in its styles."""
+        runs = [TextRun(clean(self.text), bold=True, tone=self.tone if self.is_response else PLAIN)]
+        return [*runs, TextRun(clean(" " + self.detail), soft=True)] if self.detail else runs
+
 
 def sequence(world: World, charge_id: str) -> Drawing:
     """The sequence diagram of a Charge: messages between its payers, the network, the node, the service, the receiver.
 
     Raises `DrawingError` for an unknown id.
     """
-    record = charge_events(world, charge_id)
-    messages = _messages(record)
-    participants = _participants(messages)
-    return Drawing(
-        _Sequence(record, messages, participants).svg(),
-        _mermaid(record, messages, participants),
-        _text(record, messages),
-    )
+    drawn = _Sequence(charge_events(world, charge_id))
+    return Drawing(drawn.svg(), drawn.mermaid(), drawn.text())
 
 
 def _messages(record: ChargeEvents) -> list[Message]:
@@ -65,157 +71,138 @@ def _messages(record: ChargeEvents) -> list[Message]:
         return lane, event.actor if lane == CALLBACK else ""
 
     messages: list[Message] = []
-    for event in record.events:
+    last: int | None = None
+    for place, event in enumerate(record.events):
         source, target = participant(event.source, event), participant(event.target, event)
-        tone = OPEN if event.response else event.tone
         # Payers that share a column are named in the text.
         words = event.text if (PAYER, _OTHERS) in (source, target) else event.short_text or event.text
-        messages.append(Message(event.at, source, target, words, event.detail, tone))
+        time = "" if event.at == last else clock_time(event.at)
+        pause_ms = 0 if last is None else event.at - last
+        omitted = record.omitted if place == EVENTS_BEFORE_GAP else 0
+        tone = OPEN if event.response else event.tone
+        messages.append(Message(time, pause_ms, omitted, source, target, words, event.detail, tone))
         if event.response:
-            messages.append(Message(event.at, target, source, event.response, "", event.tone, is_response=True))
+            messages.append(Message("", 0, 0, target, source, event.response, "", event.tone, is_response=True))
+        last = event.at
     return messages
 
 
-def _participants(messages: list[Message]) -> list[Participant]:
-    seen = dict.fromkeys(participant for message in messages for participant in (message.source, message.target))
-    return sorted(seen, key=lambda participant: _ORDER.index(participant[0]))
-
-
-def _name(participant: Participant) -> str:
-    return participant[1] or _DISPLAY_NAMES[participant[0]]
-
-
-def _runs(message: Message) -> list[TextRun]:
-    runs = [TextRun(message.text, bold=True, tone=message.tone if message.is_response else PLAIN)]
-    return [*runs, TextRun(" " + message.detail, soft=True)] if message.detail else runs
-
-
 class _Sequence:
-    """The diagram while it is built, from top to bottom."""
+    """The diagram in its three forms. The columns of its participants are numbered from left to right."""
 
-    def __init__(self, record: ChargeEvents, messages: list[Message], participants: list[Participant]) -> None:
+    def __init__(self, record: ChargeEvents) -> None:
         self.record = record
-        self.messages = messages
-        self.participants = participants
-        self.gaps = self._widths()
-        self.xs = [_GUTTER + _BOX_WIDE / 2 + sum(self.gaps[:place]) for place in range(len(participants))]
-        self.width = _GUTTER + _BOX_WIDE / 2 + sum(self.gaps) + MARGIN
+        self.messages = _messages(record)
+        ends = dict.fromkeys(end for message in self.messages for end in (message.source, message.target))
+        participants = sorted(ends, key=lambda end: _ORDER.index(end[0]))
+        self.columns = {participant: column for column, participant in enumerate(participants)}
+        self.names = {end: end[1] or _DISPLAY_NAMES[end[0]] for end in participants}
+        # The width to the right of each column: enough for its texts, within limits.
+        self.gaps = [*[float(_NARROWEST)] * (len(participants) - 1), _BOX_WIDE / 2]
+        for message in self.messages:
+            gap, wide = self._gap_of(message), sum(run.width(_SIZE) for run in message.runs) + 34
+            self.gaps[gap] = max(self.gaps[gap], min(wide, _WIDEST))
+        left = _GUTTER + _BOX_WIDE / 2
+        self.xs = [left + sum(self.gaps[:column]) for column in range(len(participants))]
+        self.width = left + sum(self.gaps) + MARGIN
 
     def _gap_of(self, message: Message) -> int:
         """The gap between columns that holds a message's text: the last that it crosses, or the one right of it."""
-        source, target = self.participants.index(message.source), self.participants.index(message.target)
+        source, target = self.columns[message.source], self.columns[message.target]
         return source if source == target else max(source, target) - 1
 
-    def _widths(self) -> list[float]:
-        """The width to the right of each column: enough for its texts, within limits."""
-        widths = [float(_NARROWEST)] * len(self.participants)
-        widths[-1] = _BOX_WIDE / 2
-        for message in self.messages:
-            gap = self._gap_of(message)
-            wide = sum(text_width(clean(run.text), _SIZE, bold=run.bold) for run in _runs(message)) + 34
-            widths[gap] = max(widths[gap], min(wide, _WIDEST))
-        return widths
-
     def svg(self) -> Html:
+        """The diagram as SVG, from top to bottom."""
         y = float(_TOP + _BOX_TALL + 8)
         drawn: list[Html] = []
-        shown: int | None = None
-        for place, message in enumerate(self.messages):
-            if self.record.omitted and place == self._index_of_gap():
-                words = f"{self.record.omitted} events are left out here"
+        for message in self.messages:
+            if message.omitted:
+                words = f"{message.omitted} events are left out here"
                 drawn.append(text_at(self.xs[0] + 12, y + 18, words, self.width, bold=True, size=_SIZE))
                 y += 34
-            if shown is not None and message.at - shown >= _NOTABLE_MS:
-                drawn.append(self._pause(y + 16, message.at - shown))
+            if message.pause_ms >= _NOTABLE_MS:
+                words, room = f"{span_in_words(message.pause_ms)} later", _GUTTER - MARGIN - 2
+                across = line(
+                    _GUTTER, y + 16, self.width - MARGIN, y + 16, stroke_dasharray="1.4 4", stroke_opacity=".5"
+                )
+                drawn.append(tag("g", text_at(MARGIN, y + 20, words, room, soft=True, size=10.5), across))
                 y += 26
-            lines = len(wrap_runs(_runs(message), self.gaps[self._gap_of(message)] - 26, _SIZE, _LINES))
+            lines = len(wrap_runs(message.runs, self.gaps[self._gap_of(message)] - 26, _SIZE, _LINES))
             y += lines * _LINE + 13
-            if message.at != shown:
-                drawn.append(text_at(MARGIN, y + 4, clock_time(message.at), _GUTTER, mono=True, size=11))
+            if message.time:
+                drawn.append(text_at(MARGIN, y + 4, message.time, _GUTTER, mono=True, size=11))
             drawn.append(self._message(message, y, lines))
-            shown = message.at
         foot = y + 22
         lifelines = [line(x, _TOP + _BOX_TALL, x, foot, stroke_opacity=".22") for x in self.xs]
-        boxes = [self._box(place, _TOP) for place in range(len(self.participants))]
+        boxes = [self._box(participant, _TOP) for participant in self.columns]
         if foot > 700:
-            boxes += [self._box(place, foot) for place in range(len(self.participants))]
+            boxes += [self._box(participant, foot) for participant in self.columns]
             foot += _BOX_TALL
-        what = f"Sequence diagram of a Charge: {len(self.messages)} messages, now {self.record.charge['status']}"
-        width = max(self.width, 460.0)
-        head = heading(self.record, width, f"{day(self.record.charge['created_at'])}  ")
+        charge, width = self.record.charge, max(self.width, 460.0)
+        what = f"Sequence diagram of a Charge: {len(self.messages)} messages, now {charge['status']}"
+        head = heading(self.record, width, f"{day(charge['created_at'])}  ")
         return svg_root(width, foot + MARGIN, what, *head, *lifelines, *boxes, *drawn)
 
-    def _index_of_gap(self) -> int:
-        """The index of the message before which events are omitted."""
-        before = self.record.events[:EVENTS_BEFORE_GAP]
-        return len(before) + sum(bool(event.response) for event in before)
-
-    def _box(self, place: int, top: float) -> Html:
-        lane, name = self.participants[place]
-        x, room = self.xs[place], _BOX_WIDE - 10
+    def _box(self, participant: Participant, top: float) -> Html:
+        lane, own_name = participant
+        x, room, name = self.xs[self.columns[participant]], _BOX_WIDE - 10, self.names[participant]
         frame = rect(x - _BOX_WIDE / 2, top, _BOX_WIDE, _BOX_TALL, 7, PLAIN, ".07", stroke_opacity=".45")
         role = {PAYER: "payer", CALLBACK: "receiver"}.get(lane)
-        shown = _name(self.participants[place])
-        if role is None or role == name:
-            return tag("g", frame, text_at(x, top + 21.5, shown, room, bold=True, anchor="middle"))
+        if role is None or role == own_name:
+            return tag("g", frame, text_at(x, top + 21.5, name, room, bold=True, anchor="middle"))
         small = text_at(x, top + 28, role, room, soft=True, size=10, anchor="middle")
-        return tag("g", frame, text_at(x, top + 16, shown, room, bold=True, anchor="middle"), small)
-
-    def _pause(self, y: float, passed: int) -> Html:
-        words = text_at(MARGIN, y + 4, f"{span_in_words(passed)} later", _GUTTER - MARGIN - 2, soft=True, size=10.5)
-        return tag("g", words, line(_GUTTER, y, self.width - MARGIN, y, stroke_dasharray="1.4 4", stroke_opacity=".5"))
+        return tag("g", frame, text_at(x, top + 16, name, room, bold=True, anchor="middle"), small)
 
     def _message(self, message: Message, y: float, lines: int) -> Html:
-        source, target = (self.xs[self.participants.index(end)] for end in (message.source, message.target))
+        source, target = (self.xs[self.columns[end]] for end in (message.source, message.target))
         gap = self._gap_of(message)
-        runs, room = _runs(message), self.gaps[gap] - 26
+        room = self.gaps[gap] - 26
         if source == target:
             mark = dot(source, y - 4 - lines * _LINE / 2, message.tone)
             first = y - lines * _LINE + 8
-            return tag("g", mark, text_at(source + 12, first, runs, room, size=_SIZE, max_lines=_LINES))
+            return tag("g", mark, text_at(source + 12, first, message.runs, room, size=_SIZE, max_lines=_LINES))
         side = 3 if target > source else -3
         shaft = arrow(source + side, y, target - side, message.tone, dashed=message.is_response)
         middle, first = self.xs[gap] + self.gaps[gap] / 2, y - 7 - (lines - 1) * _LINE
-        words = text_at(middle, first, runs, room, size=_SIZE, anchor="middle", max_lines=_LINES)
+        words = text_at(middle, first, message.runs, room, size=_SIZE, anchor="middle", max_lines=_LINES)
         return tag("g", shaft, words)
 
+    def text(self) -> str:
+        """The diagram as lines of text."""
+        charge = self.record.charge
+        lines = [f"{self.record.title}, {charge['status']}  {charge['id']}"]
+        names = {participant: clean(name) for participant, name in self.names.items()}
+        wide = max(map(len, names.values()))
+        for message in self.messages:
+            shaft, first, second = "-->", names[message.source], names[message.target]
+            if message.source == message.target:
+                shaft, second = "   ", ""
+            elif message.is_response:
+                shaft, first, second = "<--", second, first
+            words = clean(f"{message.text}  {message.detail}").rstrip()
+            lines.append(f"{message.time:<12}  {first:>{wide}} {shaft} {second:<{wide}}  {words}")
+        if self.record.omitted:
+            lines.append(f"({self.record.omitted} events in the middle are left out)")
+        return "\n".join(lines)
 
-def _text(record: ChargeEvents, messages: list[Message]) -> str:
-    lines = [f"{record.title}, {record.charge['status']}  {record.charge['id']}"]
-    names = {participant: clean(_name(participant)) for participant in _participants(messages)}
-    wide = max(map(len, names.values()))
-    shown: int | None = None
-    for message in messages:
-        when = clock_time(message.at) if message.at != shown else ""
-        shaft = "   " if message.source == message.target else "<--" if message.is_response else "-->"
-        ends = (message.target, message.source) if message.is_response else (message.source, message.target)
-        other = "" if message.source == message.target else names[ends[1]]
-        text = clean(f"{message.text}  {message.detail}").rstrip()
-        lines.append(f"{when:<12}  {names[ends[0]]:>{wide}} {shaft} {other:<{wide}}  {text}")
-        shown = message.at
-    if record.omitted:
-        lines.append(f"({record.omitted} events in the middle are left out)")
-    return "\n".join(lines)
-
-
-def _mermaid(record: ChargeEvents, messages: list[Message], participants: list[Participant]) -> str:
-    ids = {participant: f"p{place}" for place, participant in enumerate(participants)}
-    lines = ["sequenceDiagram"]
-    for participant in participants:
-        kind = "actor" if participant[0] == PAYER else "participant"
-        lines.append(f"    {kind} {ids[participant]} as {mermaid_text(_name(participant), 30)}")
-    shown: int | None = None
-    for message in messages:
-        if shown is not None and message.at - shown >= _NOTABLE_MS:
-            over = f"{ids[participants[0]]},{ids[participants[-1]]}" if len(participants) > 1 else ids[participants[0]]
-            lines.append(f"    Note over {over}: {mermaid_text(span_in_words(message.at - shown))} later")
-        words = mermaid_text(f"{message.text}, {message.detail}" if message.detail else message.text)
-        if message.source == message.target:
-            lines.append(f"    Note over {ids[message.source]}: {words}")
-        else:
-            shaft = "-->>" if message.is_response else "-x" if message.tone not in (OPEN, GOOD, PLAIN) else "->>"
-            lines.append(f"    {ids[message.source]}{shaft}{ids[message.target]}: {words}")
-        shown = message.at
-    if record.omitted:
-        lines.append(f"    Note over {ids[participants[0]]}: {record.omitted} events in the middle are left out")
-    return "\n".join(lines)
+    def mermaid(self) -> str:
+        """The diagram as Mermaid source."""
+        lines = ["sequenceDiagram"]
+        for participant, column in self.columns.items():
+            kind = "actor" if participant[0] == PAYER else "participant"
+            lines.append(f"    {kind} p{column} as {mermaid_text(self.names[participant], 30)}")
+        last = len(self.columns) - 1
+        for message in self.messages:
+            if message.pause_ms >= _NOTABLE_MS:
+                over = f"p0,p{last}" if last else "p0"
+                lines.append(f"    Note over {over}: {mermaid_text(span_in_words(message.pause_ms))} later")
+            words = mermaid_text(f"{message.text}, {message.detail}" if message.detail else message.text)
+            source, target = self.columns[message.source], self.columns[message.target]
+            if source == target:
+                lines.append(f"    Note over p{source}: {words}")
+            else:
+                shaft = "-->>" if message.is_response else "-x" if message.tone not in (OPEN, GOOD, PLAIN) else "->>"
+                lines.append(f"    p{source}{shaft}p{target}: {words}")
+        if self.record.omitted:
+            lines.append(f"    Note over p0: {self.record.omitted} events in the middle are left out")
+        return "\n".join(lines)
