@@ -440,6 +440,21 @@ def test_a_reopened_world_draws_from_its_rows(tmp_path: Path) -> None:
         assert "no longer has the transitions of 1 of them" in lifecycle(again.world, "StaticCharge").text
 
 
+def test_a_charge_that_is_paid_after_a_reopening_shows_its_whole_life(tmp_path: Path) -> None:
+    with Sandbox(seed=7, start=START, data=tmp_path) as sandbox:
+        charge_id = sandbox.charges.create(amount="1000", description="x", expiresIn=60).id
+        tips = sandbox.static_charges.create(minAmount="1000", maxAmount="5000", description="Tips", allowedSlots=1)
+    with Sandbox(data=tmp_path) as again:
+        again.wallet("ana").pay(again.charges[charge_id], delay="5s")
+        again.wallet("bob").scan(again.static_charges[tips.id], amount=2_000)
+        again.advance("10s")
+        assert "completed  by payment_settled" in timeline(again.world, charge_id).text
+        whole = lifecycle(again.world, "Charge", charge_id).text
+        assert "pending --payment_settled--> completed  09:00:05.000" in whole
+        assert "the journal no longer has" in lifecycle(again.world, "StaticCharge", tips.id).text
+        assert "no longer has the transitions of 1 of them" in lifecycle(again.world, "Charge").text
+
+
 def test_a_lifecycle_without_resources_says_so() -> None:
     world = Sandbox(seed=7).world
     assert lifecycle(world, "Charge").text.startswith("No Charges yet")
@@ -589,6 +604,13 @@ def test_a_schedule_shows_each_event_and_every_attempt_of_a_message() -> None:
     assert tries[1].startswith("timeout ")
     assert "due 09:0" in tries[2]
     assert tries[3:5] == ["+ 30 min later ±20 %", "+ 2 h later ±20 %"]
+
+
+def test_a_schedule_shows_until_when_the_node_waits_for_missing_parts() -> None:
+    sandbox, charge_id = fresh()
+    sandbox.wallet("ana").pay(sandbox.charges[charge_id], outcome="incomplete")
+    sandbox.advance("3s")
+    assert "the node stops waiting for the missing parts  they are returned" in schedule(sandbox.world).text
 
 
 def test_a_long_schedule_says_how_much_is_left_out() -> None:

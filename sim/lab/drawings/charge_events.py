@@ -99,6 +99,27 @@ def state_tone(table: LifecycleTable, status: str) -> str:
     return next((tone for trigger, tone in _STATE_TONES.items() if status in states_entered(table, trigger)), OPEN)
 
 
+def journal_transitions(
+    world: World, resource: str, resource_id: str | None = None
+) -> Iterator[tuple[str, Transition]]:
+    """The transitions in the journal, of one resource or of all, each with the id of its resource, oldest first.
+
+    Of a resource whose creation is no longer in the journal there are only the refused ones.
+    """
+    table = world.service.contract.lifecycles[resource]
+    moves = {(rule.source, rule.trigger, rule.to) for rule in table.rows}
+    states: dict[str, str] = {}
+    for entry in world.journal.entries(subject=resource_id):
+        facts, source = entry.facts, states.get(entry.subject, CREATION)
+        if entry.kind == "refused":
+            rules = [rule for rule in table.rows if (rule.source, rule.trigger) == (source, facts["trigger"])]
+            because = next((rule.because for rule in rules if rule.refuse == facts["refuse"]), None) or facts["refuse"]
+            yield entry.subject, Transition(entry.at_ms, facts["trigger"], source, None, because)
+        elif facts.get("resource") == resource and (source, entry.kind, facts.get("status")) in moves:
+            yield entry.subject, Transition(entry.at_ms, entry.kind, source, facts["status"])
+            states[entry.subject] = facts["status"]
+
+
 def transitions_of(world: World, resource: str, resource_id: str, row: Mapping[str, Any]) -> list[Transition]:
     """The transitions of a resource, oldest first, with the refused ones in between.
 
@@ -106,18 +127,9 @@ def transitions_of(world: World, resource: str, resource_id: str, row: Mapping[s
     Charge can the transition be inferred from its state, because its table has one way to each state.
     """
     table = world.service.contract.lifecycles[resource]
-    transitions: list[Transition] = []
-    state = CREATION
-    for entry in world.journal.entries(subject=resource_id):
-        facts = entry.facts
-        if entry.kind == "refused":
-            rules = [rule for rule in table.rows if (rule.source, rule.trigger) == (state, facts["trigger"])]
-            because = next((rule.because for rule in rules if rule.refuse == facts["refuse"]), None) or facts["refuse"]
-            transitions.append(Transition(entry.at_ms, facts["trigger"], state, None, because))
-        elif facts.get("resource") == resource and "status" in facts:
-            transitions.append(Transition(entry.at_ms, entry.kind, state, facts["status"]))
-            state = facts["status"]
-    if transitions and transitions[0].source == CREATION and transitions[0].to is not None and state == row["status"]:
+    transitions = [transition for _, transition in journal_transitions(world, resource, resource_id)]
+    states = [transition.to for transition in transitions if transition.to is not None]
+    if states and states[-1] == row["status"]:
         return transitions
     rules = [r for r in table.rows if (r.source, r.to) == (table.initial, row["status"])]
     if resource != "Charge" or (row["status"] != table.initial and len(rules) != 1):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from leyden.errors import DrawingError
-from leyden.lab.drawings.charge_events import Transition, state_tone, transitions_of
+from leyden.lab.drawings.charge_events import Transition, journal_transitions, state_tone, transitions_of
 from leyden.lab.drawings.drawing import Drawing
 from leyden.lab.drawings.svg import MARGIN, MONO, NOTE_LINE, clock_time, coord, day, notes, pill, svg_root, text_at
 from leyden.lab.drawings.text_metrics import clean, mermaid_text, text_width
@@ -54,13 +54,13 @@ def _of_one(transitions: list[Transition], row: Row) -> tuple[Taken, list[str]]:
     times: dict[tuple[str, str, str], list[int]] = {}
     entered: dict[str, int] = {}
     noted: list[str] = []
-    for transition in transitions:
-        if transition.to is None:
-            noted.append(f"{clock_time(transition.at)}  {transition.trigger} was refused: {transition.because}")
+    for at, trigger, source, to, because in transitions:
+        if to is None:
+            noted.append(f"{clock_time(at)}  {trigger} was refused: {because}")
             continue
-        times.setdefault((transition.source, transition.trigger, transition.to), []).append(transition.at)
-        if transition.source != transition.to:
-            entered[transition.to] = transition.at
+        times.setdefault((source, trigger, to), []).append(at)
+        if source != to:
+            entered[to] = at
     if not transitions:
         noted.append("the journal no longer has the transitions to this state")
     times_of = {move: (f"{len(at)} × " if len(at) > 1 else "") + clock_time(at[-1]) for move, at in times.items()}
@@ -73,22 +73,20 @@ def _of_one(transitions: list[Transition], row: Row) -> tuple[Taken, list[str]]:
 
 def _of_all(world: World, resource: str, rows: list[Row]) -> tuple[Taken, str, list[str]]:
     """The transitions of all resources, with the number of each."""
-    known = {row["id"] for row in rows}
-    state_of = dict.fromkeys(known, CREATION)
+    states_reached = dict.fromkeys((row["id"] for row in rows), CREATION)
     taken: Counter[tuple[str, str, str]] = Counter()
     refused: Counter[tuple[str, str]] = Counter()
-    for entry in world.journal.entries():
-        if entry.subject not in known:
+    for resource_id, (_, trigger, source, to, because) in journal_transitions(world, resource):
+        if resource_id not in states_reached:
             continue
-        if entry.kind == "refused":
-            refused[entry.facts["trigger"], entry.facts["refuse"]] += 1
-        elif entry.facts.get("resource") == resource and "status" in entry.facts:
-            status = entry.facts["status"]
-            taken[state_of[entry.subject], entry.kind, status] += 1
-            state_of[entry.subject] = status
+        if to is None:
+            refused[trigger, because] += 1
+        else:
+            taken[source, trigger, to] += 1
+            states_reached[resource_id] = to
     standing = Counter(row["status"] for row in rows)
-    noted = [f"{trigger} was refused {count} ×: {code}" for (trigger, code), count in refused.items()]
-    lost = sum(state_of[row["id"]] != row["status"] for row in rows)
+    noted = [f"{trigger} was refused {count} ×: {because}" for (trigger, because), count in refused.items()]
+    lost = sum(states_reached[row["id"]] != row["status"] for row in rows)
     if lost:
         noted.insert(0, f"the journal no longer has the transitions of {lost} of them")
     if not rows:

@@ -65,7 +65,7 @@ def _event(world: World, timer: Timer) -> Event:
 
 
 _DESCRIPTIONS = {
-    "mpp_timeout": (NODE, NODE, "the node stops pending for the missing parts", "they are returned to the payer", WAIT),
+    "mpp_timeout": (NODE, NODE, "the node stops waiting for the missing parts", "they are returned to the payer", WAIT),
     "network": (HOPS, HOPS, "the network forwards", "a payment is in flight", OPEN),
     "receiver_answer": (CALLBACK, SERVICE, "a receiver responds", "", PLAIN),
     "fault": (CALLBACK, CALLBACK, "a fault applies", "", OTHER),

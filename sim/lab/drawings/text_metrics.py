@@ -10,7 +10,6 @@ import re
 import unicodedata
 from bisect import bisect
 from collections.abc import Iterable, Sequence
-from functools import cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -25,7 +24,7 @@ _MERMAID_END = re.compile(r"\bend\b", re.IGNORECASE)
 _WORD = re.compile(r"[\d,.]+ (?:sat|ms|s|min|h)\b[^ ]* *|[^ ]* +|[^ ]+")
 _PIECE = re.compile(r"[^_]*_+|[^_]+")
 # The widths of letters in hundredths of the font size, of the widest usual system font (DejaVu Sans).
-_WIDTHS = {
+_LETTERS = {
     28: "ijl'|I",
     32: " .,·;:/\\!",
     40: '-()[]ftrJ“”‘’"`',
@@ -36,6 +35,7 @@ _WIDTHS = {
     78: "DGNOQw&#+=<>~×±→←↔…–",
     100: "mMW%@—",
 }
+_WIDTHS = {letter: hundredths / 100 for hundredths, letters in _LETTERS.items() for letter in letters}
 _MONO_WIDTH = 0.605
 _BOLD = 1.1
 # Letters of these scripts are about as wide as Latin ones: U+00A1 to the end of Cyrillic.
@@ -99,14 +99,8 @@ def mermaid_text(text: object, max_letters: int = 120) -> str:
     return _MERMAID_END.sub(lambda found: f"#{ord(found[0][0])};{found[0][1:]}", escaped) or "#32;"
 
 
-@cache
-def _letter_widths() -> dict[str, float]:
-    return {letter: hundredths / 100 for hundredths, letters in _WIDTHS.items() for letter in letters}
-
-
 def text_width(text: str, size: float, *, bold: bool = False, mono: bool = False) -> float:
     """The greatest width of a cleaned text at this font size, in pixels."""
-    known = _letter_widths()
     total = 0.0
     joined = False
     for letter in text:
@@ -115,7 +109,7 @@ def text_width(text: str, size: float, *, bold: bool = False, mono: bool = False
             joined = letter == _JOINER
             continue
         if not joined:
-            usual = _MONO_WIDTH if mono and code < 0x530 else known.get(letter, 0.78)
+            usual = _MONO_WIDTH if mono and code < 0x530 else _WIDTHS.get(letter, 0.78)
             total += 1.36 if code >= 0x1F000 else 1.04 if unicodedata.east_asian_width(letter) in "WF" else usual
         joined = False
     return total * size * (_BOLD if bold else 1.0)
@@ -126,7 +120,7 @@ def has_unknown_width(text: str) -> bool:
     return any(
         ord(letter) not in _LATIN_TO_CYRILLIC
         and not letter.isascii()
-        and letter not in _letter_widths()
+        and letter not in _WIDTHS
         and not (unicodedata.east_asian_width(letter) in "WF" and ord(letter) < 0x20000)
         for letter in text
     )
