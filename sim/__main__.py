@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from leyden.devserver.argument_types import (
     amount,
     base_url,
+    callback_timeout,
     charge_id,
     endpoint,
     instant,
@@ -117,6 +118,19 @@ def _describe_serve(serve: argparse.ArgumentParser) -> None:
         type=ip_range,
         metavar="CIDR",
         help="additional network to which callbacks are sent; repeatable",
+    )
+    serve.add_argument(
+        "--callback-timeout",
+        type=callback_timeout,
+        metavar="SPAN",
+        help="the longest wait for the response of a receiver on the network, in real time: 100ms to 60s (default: that"
+        " of the specification, 15s)",
+    )
+    serve.add_argument(
+        "--webhook-secret",
+        type=webhook_secret,
+        metavar="whsec_...",
+        help="the secret that signs callbacks (default: derived from the seed and the API key)",
     )
     serve.add_argument(
         "--public-url",

@@ -7,9 +7,13 @@
         assert order.shipped
 
 pytest loads it wherever Leyden is installed; `-p no:leyden` disables it. Options of the configuration file:
-`leyden_seed` (0), `leyden_start` (2030-01-01T00:00:00Z), `leyden_overlays` (a list), `leyden_egress` (where callbacks
-may go: by default nowhere from `sandbox`, to this machine from `leyden_server`) and `leyden_egress_allow` (a list of
-networks).
+
+- `leyden_seed` (0): each test has a seed that is derived from it and from the name of the test. So a test has the same
+  ids in every run, and no two tests have the same.
+- `leyden_webhook_secret`: signs the callbacks of all tests; by default derived from `leyden_seed`.
+- `leyden_start` (2030-01-01T00:00:00Z), `leyden_overlays` (a list).
+- `leyden_egress`, `leyden_egress_allow` (a list): where callbacks may go; by default nowhere from `sandbox`, and to
+  this machine from `leyden_server`.
 """
 
 from __future__ import annotations
@@ -66,13 +70,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("leyden_start", "Leyden: the instant at which their clocks start, ISO 8601", default="")
     parser.addini("leyden_egress", "Leyden: where callbacks may go: none, loopback or public", default="")
     parser.addini("leyden_egress_allow", "Leyden: networks that callbacks may go to", type="args", default=[])
+    parser.addini("leyden_webhook_secret", "Leyden: the secret that signs callbacks, whsec_...", default="")
     parser.addini("leyden_overlays", "Leyden: overlays for the specification", type="args", default=[])
 
 
 @pytest.fixture
-def sandbox(pytestconfig: pytest.Config) -> Iterator[Sandbox]:
+def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     """A new `leyden.Sandbox` in memory: the whole service, its network and its clock, in this process."""
-    with _new_sandbox(pytestconfig) as new:
+    with _new_sandbox(request) as new:
         yield new
 
 
@@ -87,13 +92,13 @@ def _leyden_port() -> Iterator[tuple[str, _Switch]]:
 
 
 @pytest.fixture
-def leyden_server(pytestconfig: pytest.Config, _leyden_port: tuple[str, _Switch]) -> Iterator[LiveServer]:
+def leyden_server(request: pytest.FixtureRequest, _leyden_port: tuple[str, _Switch]) -> Iterator[LiveServer]:
     """The URL of a served Leyden, the same in all tests. Each test has its own sandbox there: `.sandbox`."""
     from leyden.devserver.multi_tenant import MultiTenantApp
     from leyden.sandbox.http_access import RecordingApp
 
     url, switch = _leyden_port
-    with _new_sandbox(pytestconfig) as new:
+    with _new_sandbox(request) as new:
         new.world.public_url = url
         new.session.serve_network(url)
         switch.app = RecordingApp(MultiTenantApp({new.api_key: new.world}), new.session, served=True)
@@ -103,15 +108,21 @@ def leyden_server(pytestconfig: pytest.Config, _leyden_port: tuple[str, _Switch]
         switch.app = None
 
 
-def _new_sandbox(config: pytest.Config) -> Sandbox:
+def _new_sandbox(request: pytest.FixtureRequest) -> Sandbox:
+    """The sandbox of one test, with its own ids and the webhook secret of all tests."""
     from leyden.sandbox import Sandbox
+    from leyden.server.http.projects import drawn_secret
+    from leyden.world.rng import RandomStreams, derived_seed
 
+    config = request.config
     options: dict[str, Any] = {}
     seed, start = config.getini("leyden_seed"), config.getini("leyden_start")
     try:
-        options["seed"] = int(seed)
+        options["seed"] = derived_seed(int(seed), request.node.nodeid)
     except ValueError:
         raise pytest.UsageError(f"leyden_seed is a whole number, not {seed!r}") from None
+    given_secret = config.getini("leyden_webhook_secret")
+    options["webhook_secret"] = given_secret or drawn_secret(RandomStreams(int(seed)).stream("secrets"))
     if start:
         options["start"] = start
     options["egress"] = config.getini("leyden_egress") or None

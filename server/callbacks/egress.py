@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
 from leyden.server.callbacks.ip_addresses import parse_host_address, unmap
+from leyden.server.timestamps import parse_duration
 
 Network = IPv4Network | IPv6Network
 
@@ -138,6 +140,17 @@ class Egress:
                     else f"add --egress-allow {own}"
                 )
         return f'pass egress="{mode}" to Sandbox or set_egress' if self._in_python else f"use --egress {mode}"
+
+
+def parse_timeout(span: str | float | timedelta) -> int:
+    """The longest wait for the response of a receiver on the network, in milliseconds: from 100 ms to 60 s.
+
+    Raises `ValueError` for another one.
+    """
+    timeout_ms = parse_duration(span)
+    if not 100 <= timeout_ms <= 60_000:
+        raise ValueError(f"a callback timeout is 100ms to 60s, not {span}")
+    return timeout_ms
 
 
 def closed_note(url: str) -> str:

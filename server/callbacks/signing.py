@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TypedDict
 
 from standardwebhooks.webhooks import Webhook
+
+_SECRET = re.compile("whsec_(?:[A-Za-z0-9+/]{4}){8,21}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
 class SecretRow(TypedDict):
@@ -16,6 +19,12 @@ class SecretRow(TypedDict):
     secret: str
     from_ms: int
     until_ms: int | None
+
+
+def check_secret(text: str) -> None:
+    """Raise `ValueError` unless the text is a secret of Standard Webhooks: `whsec_` and 24 to 64 bytes in base64."""
+    if not _SECRET.fullmatch(text):
+        raise ValueError("that is not a webhook secret: give whsec_ and 24 to 64 bytes in base64")
 
 
 def sign(secrets: Sequence[str], webhook_id: str, timestamp_s: int, body: str) -> str:

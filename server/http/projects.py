@@ -47,8 +47,9 @@ class Projects:
         self.projects = cast(TypedTable[ProjectRow], store.table("projects", key="id"))
         self._keys = cast(TypedTable[KeyRow], store.table("keys", key="id", indexes=("project",)))
 
-    def add(self, name: str, key: str) -> ProjectRow:
-        """Create a project with one key and one callback secret; an existing project only gets the key.
+    def add(self, name: str, key: str, webhook_secret: str | None = None) -> ProjectRow:
+        """Create a project with one key and one callback secret, by default a random one; an existing project only gets
+        the key.
 
         A replaced key stays invalid. Raises `ValueError` when the key belongs to another project.
         """
@@ -58,7 +59,8 @@ class Projects:
         project = self.projects.row(name)
         now = self._clock.now()
         if project is None:
-            secret: SecretRow = {"secret": self._new_secret(), "from_ms": now, "until_ms": None}
+            drawn = self._new_secret()  # in any case: later draws do not depend on whether a secret was given
+            secret: SecretRow = {"secret": webhook_secret or drawn, "from_ms": now, "until_ms": None}
             project = {"id": name, "created_at": now, "webhook_secrets": [secret]}
             self.projects.put(project)
         if existing_key is None:
@@ -118,18 +120,20 @@ class Projects:
         for row in rows:
             self._keys.put(row)
 
-    def rotate_secret(self, project: str) -> str:
-        """Give the project a new callback secret and return it. Until the rotation ends the old secret signs too.
+    def rotate_secret(self, project: str, secret: str | None = None) -> str:
+        """Give the project a new callback secret, by default a random one, and return it. Until the rotation ends the
+        old secret signs too.
 
         Raises `LookupError` for an unknown project.
         """
-        row = self.projects.existing(project)
+        row, given = self.projects.existing(project), secret is not None
         now = self._clock.now()
         until = now + self._rotation_ms
         old: list[SecretRow] = [
             {**s, "until_ms": until} if s["until_ms"] is None else s for s in row["webhook_secrets"]
         ]
-        secret = self._new_secret()
+        while secret is None or (secret in {one["secret"] for one in old} and not given):
+            secret = self._new_secret()  # after a reset the random stream draws the same secrets again
         new: SecretRow = {"secret": secret, "from_ms": now, "until_ms": None}
         self.projects.put({**row, "webhook_secrets": [*old, new]})
         return secret
@@ -147,7 +151,12 @@ class Projects:
         return "key_" + self._random.bytes(_KEY_BYTES).hex()
 
     def _new_secret(self) -> str:
-        return "whsec_" + base64.b64encode(self._random.bytes(_SECRET_BYTES)).decode()
+        return drawn_secret(self._random)
+
+
+def drawn_secret(random: RandomSource) -> str:
+    """A callback secret, drawn from a random stream."""
+    return "whsec_" + base64.b64encode(random.bytes(_SECRET_BYTES)).decode()
 
 
 def check_key(key: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from itertools import count
 from typing import Protocol
 
@@ -86,7 +87,7 @@ class TransportRouter:
     are recorded as they arrive, or in the order of sending inside `responses_in_order`; those that arrive together are
     recorded in one transaction. `lock` is held meanwhile. `observe(request, response, time_s)` is called when a
     response is recorded; `time_s` is the time that the network's receivers have then. What cannot be recorded because
-    the disk is full waits for `flush_responses`.
+    the disk is full waits for `flush_responses`. `timeout_ms` replaces the timeout of a request to the network.
     """
 
     def __init__(
@@ -96,11 +97,13 @@ class TransportRouter:
         exclusive: Callable[[], AbstractContextManager[None]],
         lock: Callable[[], AbstractContextManager[object]] = nullcontext,
         observe: Observe | None = None,
+        timeout_ms: int | None = None,
     ) -> None:
         self.receivers = receivers
         self._exclusive = exclusive
         self._lock = lock
         self._observe = observe
+        self._timeout_ms = timeout_ms
         self._response_time_s: int | None = None  # while a response is recorded
         self._to_send: list[tuple[CallbackRequest, Responded]] = []
         self._pending: list[Pending] = []
@@ -123,6 +126,10 @@ class TransportRouter:
         elif self._network is None:
             responded(post, CallbackResponse(error=BLOCKED, note=closed_note(post.url)))
         else:
+            timeout_ms = self._timeout_ms
+            if timeout_ms is not None:
+                connect_ms = min(post.connect_timeout_ms, timeout_ms)
+                post = replace(post, timeout_ms=timeout_ms, connect_timeout_ms=connect_ms)
             self._to_send.append((post, responded))
 
     # Part of a commit (`leyden.server.store.rows.CommitParticipant`)

@@ -81,7 +81,9 @@ async def _listen(options: argparse.Namespace) -> None:
         count, unreachable = 0, False
         while True:
             try:
-                waited = await client.ask("POST", "/deliveries/wait", {"count": count + 1, "timeout": _WAIT_S})
+                waited = await client.ask(
+                    "POST", "/deliveries/wait", {"count": count + 1, "status": "any", "timeout": _WAIT_S}
+                )
                 count = waited["count"]
                 await _forward_new(client, transport, options.url, seen)
                 unreachable = False

@@ -24,6 +24,7 @@ from leyden.server.system.group_commit import DurableTransport, GroupCommit
 from leyden.server.system.http_server import open_listener, run_server
 from leyden.server.system.http_transport import HttpTransport
 from leyden.world.config import chosen_network, world_config
+from leyden.world.rng import derived_seed
 from leyden.world.world import World
 
 _READABLE_ENTRIES = 100_000
@@ -131,6 +132,8 @@ def _open_world(
         network=chosen_network(saved, options.network),
         given_seed=given_seed,
         given_start_ms=given_start_ms,
+        webhook_secret=options.webhook_secret,
+        callback_timeout_ms=options.callback_timeout,
     )
     transport = HttpTransport.within(egress)
     if options.durability != "always" or not store.is_durable:
@@ -158,6 +161,4 @@ def _store(options: argparse.Namespace, key: str) -> Store:
 
 def _seed_for(seed: int, key: str, index: int) -> int:
     """The given seed for the first project, derived ones for the others, so that no ids repeat."""
-    if index == 0:
-        return seed
-    return int.from_bytes(hashlib.sha256(f"{seed} {key}".encode()).digest()[:6], "big")
+    return seed if index == 0 else derived_seed(seed, key)

@@ -10,8 +10,8 @@ from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import StoreError
 from leyden.lab.action_log import ActionLog
 from leyden.sandbox.session import RECORDED, Session
-from leyden.sandbox.time_control import Instant, instant_ms
-from leyden.server.callbacks.egress import Egress
+from leyden.sandbox.time_control import Instant, Span, instant_ms
+from leyden.server.callbacks.egress import Egress, parse_timeout
 from leyden.server.contract.types import Contract
 from leyden.server.store.store import Store
 from leyden.server.timestamps import to_iso
@@ -35,6 +35,8 @@ def open_session(
     label: str,
     egress: str | None,
     egress_allow: Sequence[str],
+    webhook_secret: str | None,
+    callback_timeout: Span | None,
 ) -> Session:
     """The session for the arguments of `Sandbox`. Raises what `Sandbox` raises; the store is then closed."""
     for name, given_list in (("overlays", overlays), ("egress_allow", egress_allow)):
@@ -65,6 +67,8 @@ def open_session(
             overlays=overlays,
             api_key=api_key,
             network=chosen_network(saved, network),
+            webhook_secret=webhook_secret,
+            callback_timeout_ms=None if callback_timeout is None else parse_timeout(callback_timeout),
             rate=0 if real_clock is None else 1,
             real_clock=real_clock,
         )
@@ -102,4 +106,6 @@ def _arguments(config: WorldConfig, spec: object, overlays: Sequence[str | Path]
         arguments["network"] = str(config.network)
     if config.api_key != "leyden":
         arguments["api_key"] = config.api_key
+    if config.webhook_secret is not None:
+        arguments["webhook_secret"] = config.webhook_secret
     return arguments

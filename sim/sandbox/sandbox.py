@@ -53,7 +53,9 @@ class Sandbox(Views):
     over channels, and need the extra `network`. `egress` says where callbacks may go besides the built-in receivers at
     `<name>.localhost`: `none` (the default) nowhere, `loopback` to this machine (the default of a served sandbox),
     `public` to public addresses; `egress_allow` lists networks, such as `10.0.0.0/8`, that are allowed besides. An
-    attempt that is not allowed ends as `blocked`; an allowed one is a real POST, and time waits for its response.
+    attempt that is not allowed ends as `blocked`; an allowed one is a real POST, and time waits for its response: for
+    `callback_timeout` at most, `"100ms"` to `"60s"` of real time (default: the 15 s of the specification).
+    `webhook_secret` signs the callbacks: `whsec_` and 24 to 64 bytes in base64, by default derived from the seed.
     `label` is the column `world` of every table. `clock="process"` follows
     the process's clock, which freezegun may freeze and move: see `leyden.world.process_clock`.
 
@@ -74,10 +76,15 @@ class Sandbox(Views):
         label: str = "main",
         egress: str | None = None,
         egress_allow: Sequence[str] = (),
+        webhook_secret: str | None = None,
+        callback_timeout: Span | None = None,
     ) -> None:
         self._attach(
-            open_session(seed, start, data, spec, overlays, network, api_key, clock, label, egress, egress_allow)
-        )
+            open_session(
+                seed, start, data, spec, overlays, network, api_key, clock, label, egress, egress_allow,
+                webhook_secret, callback_timeout,
+            )
+        )  # fmt: skip
 
     def _attach(self, session: Session) -> None:
         self.session = session

@@ -220,7 +220,12 @@ def _service(
     rules = {rule.name: rule for operation in contract.operations.values() for rule in operation.callbacks}
     receivers = Receivers(store, clock, journal, rules=rules)
     transport = TransportRouter(
-        receivers, environment.external_transport, exclusive, environment.recording, environment.observe
+        receivers,
+        environment.external_transport,
+        exclusive,
+        environment.recording,
+        environment.observe,
+        config.callback_timeout_ms,
     )
     faults = Faults(contract, store, clock, journal, streams.stream("faults"), transport, exclusive=exclusive)
     ids = streams.stream("ids")

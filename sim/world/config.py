@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leyden.server.callbacks.signing import check_secret
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.errors import StoreError
@@ -21,7 +22,9 @@ class WorldConfig:
     """What a world is built from. `control` compiles the contract of its control plane on first use.
 
     `given_seed` and `given_start_ms` are the user's, where `seed` was derived from it or a reset changed them; `keep`
-    bounds the readable journal. `real_clock` gives real milliseconds to a live clock.
+    bounds the readable journal. `webhook_secret` is the user's; None: one is derived from the seed.
+    `callback_timeout_ms` bounds an attempt on the network; None: the timeout of the spec does. `real_clock` gives real
+    milliseconds to a live clock.
     """
 
     contract: Contract
@@ -36,6 +39,8 @@ class WorldConfig:
     keep: int | None = None
     mock_unbound: bool = False
     network: str | Graph = "direct"
+    webhook_secret: str | None = None
+    callback_timeout_ms: int | None = None
     real_clock: Callable[[], int] | None = field(default=None, compare=False)
 
     def network_json(self) -> Any:
@@ -84,8 +89,15 @@ def world_config(
     given_seed: int | None = None,
     given_start_ms: int | None = None,
     network: str | Graph = "direct",
+    webhook_secret: str | None = None,
+    callback_timeout_ms: int | None = None,
 ) -> WorldConfig:
-    """Compile the contract and build the configuration. Raises `ContractError` when the spec or an overlay is wrong."""
+    """Compile the contract and build the configuration.
+
+    Raises `ContractError` when the spec or an overlay is wrong, `ValueError` for a text that is no webhook secret.
+    """
+    if webhook_secret is not None:
+        check_secret(webhook_secret)
     if isinstance(spec, Contract):
         contract = spec
     elif spec is None and not mock_unbound:
@@ -104,5 +116,7 @@ def world_config(
         keep=keep,
         mock_unbound=mock_unbound,
         network=network,
+        webhook_secret=webhook_secret,
+        callback_timeout_ms=callback_timeout_ms,
         real_clock=real_clock,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from math import cos, exp, log, pi, sqrt
 from typing import TypeVar
 
@@ -178,6 +178,11 @@ class RandomStreams:
     def _derive(self, *words: str) -> bytes:
         # repr keeps the words apart: no salt or name can be chosen to look like two.
         return blake2b(repr((self.seed, self.salt, *words)).encode(), digest_size=32).digest()
+
+
+def derived_seed(seed: int, name: str) -> int:
+    """Another seed, from 0 to 2**48 - 1, that depends on both: equal ones give equal seeds."""
+    return int.from_bytes(sha256(f"{seed} {name}".encode()).digest()[:6], "big")
 
 
 def uuid4_from(chance: RandomSource) -> str:

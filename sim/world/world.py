@@ -21,6 +21,7 @@ from leyden.world.environs import HostServer, NetworkLog
 from leyden.world.interrupts import interrupts
 from leyden.world.persistence.former_formats import upgrade
 from leyden.world.persistence.world_state import WorldState
+from leyden.world.rng import derived_seed
 
 LOCAL_URL = "http://localhost"
 
@@ -124,7 +125,10 @@ class World:
         else:
             state.restore(saved)
         with self.store.commit():
-            self.service.projects.add(config.project, config.api_key)
+            projects = self.service.projects
+            projects.add(config.project, config.api_key, config.webhook_secret)
+            if saved is not None and config.webhook_secret not in (None, self.webhook_secret):
+                projects.rotate_secret(config.project, config.webhook_secret)
         if saved is None:
             return
         for part in (self.service, self.faults, self.receivers, self.node, self.payments, self.traffic):
@@ -158,6 +162,11 @@ class World:
     def attach(self, server: HostServer) -> None:
         """From now on share the names and keys of this server. A sandbox may be served after it was made."""
         self.server = server
+
+    @property
+    def webhook_secret(self) -> str:
+        """The newest secret that signs the callbacks of the world's project."""
+        return self.service.projects.secrets(self.config.project)[-1]["secret"]
 
     def connect_network(self, transport: ExternalTransport | None) -> None:
         """From now on send callbacks to addresses outside the process through `transport`; None: block them."""
@@ -360,16 +369,21 @@ class World:
             await self.external_transport.close()
 
     def reset(self, *, seed: int | None = None, start_ms: int | None = None) -> None:
-        """Erase everything and start again with the same API keys and contract, with another seed or start if given."""
+        """Erase everything and start again, with the same contract, API keys and webhook secret.
+
+        Without `seed` the next one is derived from the present seed, so that no id repeats; the seed of an earlier run
+        repeats that run. Without `start_ms` the start stays.
+        """
         config = self.config
         with self.exclusive():
             if self._before_reset is None:
                 self._before_reset = self._components
-            keys = self.service.projects.key_rows()
+            keys, webhook_secret = self.service.projects.key_rows(), self.webhook_secret
             self.store.drop_tables()
             config = replace(
                 config,
-                seed=config.seed if seed is None else seed,
+                seed=derived_seed(config.seed, "\nreset") if seed is None else seed,
+                webhook_secret=webhook_secret,
                 given_seed=config.seed if config.given_seed is None else config.given_seed,
                 start_ms=config.start_ms if start_ms is None else start_ms,
                 given_start_ms=config.start_ms if config.given_start_ms is None else config.given_start_ms,

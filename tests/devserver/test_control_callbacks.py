@@ -320,7 +320,21 @@ def test_a_served_wait_that_times_out_reports_it(client: Client) -> None:
     assert not waited["reached"]
     assert time.monotonic() - began >= 0.2
     assert client("POST", "/sandbox/v1/deliveries/wait", {"count": 1, "timeout": 6})[0] == 400
-    assert client("POST", "/sandbox/v1/deliveries/wait", {})[0] == 400
+
+
+def test_a_wait_is_for_one_delivered_callback_unless_it_says_more(sandbox: Sandbox) -> None:
+    def waited(body: dict | None) -> int:
+        return int(sandbox.ask("POST", "/sandbox/v1/deliveries/wait", body)["count"])
+
+    sandbox.receiver("shop").answers([500])
+    for url in ("http://shop.localhost/hook", "http://127.0.0.1:9/hook"):
+        sandbox.charges.create(amount="1000", description="tea", callbackUrl=url, expiresIn=60)
+    sandbox.advance("60s")
+    assert [waited(body) for body in (None, {}, {"status": "pending"}, {"status": "blocked"})] == [0, 0, 1, 1]
+    assert waited({"status": "any"}) == 2
+    sandbox.run()
+    assert [waited(body) for body in (None, {}, {"count": 1}, {"status": "any"})] == [1, 1, 1, 2]
+    assert sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {})["reached"]
 
 
 def test_a_served_replay_leaves_with_the_request(client: Client) -> None:

@@ -109,7 +109,7 @@ def test_a_receiver_with_a_real_clock_accepts_messages_of_a_sandbox_in_another_y
             assert "attempt 2 -> 200" in process.stdout.readline()
             client.ok("POST", "/sandbox/v1/reset", {})
             again = pay(client, "http://shop.inbox.localhost/paid")
-            assert again == early
+            assert again != early
             assert f"{again}  attempt 1 -> 200" in process.stdout.readline()
             process.send_signal(signal.SIGINT)
             out, errors = process.communicate(timeout=20)

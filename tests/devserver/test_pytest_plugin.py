@@ -22,6 +22,9 @@ filterwarnings = error
 """
 
 
+SECRET = "whsec_" + "QUJD" * 8
+
+
 @pytest.fixture
 def suite(pytester: pytest.Pytester) -> Iterator[pytest.Pytester]:
     """The suite of an integrator."""
@@ -75,8 +78,9 @@ def test_every_test_has_its_own_world_at_the_same_address(suite: pytest.Pytester
             assert decode_lnurl(tips.request).startswith(leyden_server + "/")
             seen.append((str(leyden_server), charge["id"]))
 
-        def test_the_address_and_the_luck_stay():
-            assert len(set(seen)) == 1
+        def test_the_address_stays_and_no_id_is_used_twice():
+            assert len({url for url, _ in seen}) == 1
+            assert len({charge for _, charge in seen}) == 3
 
         def test_nobody_is_at_home_between_tests():
             with pytest.raises(HTTPError, match="503"):
@@ -89,10 +93,66 @@ def test_seed_start_and_overlays_come_from_the_configuration_file(suite: pytest.
     suite.makeini(CONFIG + "leyden_seed = 42\nleyden_start = 2031-02-03T04:05:06Z\nleyden_overlays = lenient\n")
     suite.makepyfile("""
         def test_the_world(sandbox):
-            assert sandbox.now == "2031-02-03T04:05:06.000Z" and sandbox.world.config.seed == 42
+            assert sandbox.now == "2031-02-03T04:05:06.000Z"
             sandbox.charges.create(amount=1000, description="an integer: lenient takes it")
     """)
     suite.runpytest_inprocess().assert_outcomes(passed=1)
+
+
+def test_each_test_has_the_same_ids_in_every_run_and_one_secret_signs_them_all(suite: pytest.Pytester) -> None:
+    suite.makepyfile("""
+        import json, pathlib, pytest
+
+        @pytest.mark.parametrize("number", range(2))
+        def test_ids(sandbox, leyden_server, number):
+            box = leyden_server.sandbox
+            made = [one.charges.create(amount="1000", description="tea").id for one in (sandbox, box)]
+            secrets = [one.ask("GET", "/sandbox/v1/webhook-secret")["current"] for one in (sandbox, box)]
+            with open("seen.jsonl", "a") as file:
+                print(json.dumps([made, secrets]), file=file)
+    """)
+    seeds = ("", "leyden_seed = 0\n", "leyden_seed = 1\n")
+    runs = []
+    for options in (*seeds, f"leyden_webhook_secret = {SECRET}\n"):
+        (suite.path / "seen.jsonl").unlink(missing_ok=True)
+        suite.makeini(CONFIG + options)
+        suite.runpytest_inprocess().assert_outcomes(passed=2)
+        runs.append([orjson.loads(line) for line in (suite.path / "seen.jsonl").read_text().splitlines()])
+    by_default, same, other, given = runs
+    assert by_default == same
+    assert [ids for ids, _ in given] == [ids for ids, _ in same]
+    assert not {one for ids, _ in same for one in ids} & {one for ids, _ in other for one in ids}
+    assert same[0][0] != same[1][0]
+    secrets = [{one for _, both in run for one in both} for run in runs]
+    assert [len(one) for one in secrets] == [1, 1, 1, 1]
+    assert secrets[0] != secrets[2]
+    assert secrets[3] == {SECRET}
+
+
+def test_where_callbacks_may_go_comes_from_the_configuration_file(suite: pytest.Pytester) -> None:
+    program = """
+        def test_it(sandbox, leyden_server):
+            seen = []
+            for box in (sandbox, leyden_server.sandbox):
+                box.charges.create(amount="1000", description="", callbackUrl="http://127.0.0.1:61999/x", expiresIn=1)
+                box.run("2s")
+                [delivery] = box.ask("GET", "/sandbox/v1/deliveries")
+                seen.append(delivery["attempts"][0]["error"])
+            assert seen == EXPECTED
+    """
+    for options, expected in (
+        ("", ["blocked", "refused"]),
+        ("leyden_egress = loopback", ["refused", "refused"]),
+        ("leyden_egress = none", ["blocked", "blocked"]),
+        ("leyden_egress = none\nleyden_egress_allow = 127.0.0.0/8", ["refused", "refused"]),
+    ):
+        suite.makeini(CONFIG + options + "\n")
+        suite.makepyfile(program.replace("EXPECTED", repr(expected)))
+        suite.runpytest_inprocess().assert_outcomes(passed=1)
+    suite.makeini(CONFIG + "leyden_egress = lan\n")
+    outcome = suite.runpytest_inprocess()
+    outcome.assert_outcomes(errors=1)
+    outcome.stdout.fnmatch_lines(["*'lan' is not an egress mode*"])
 
 
 def test_a_seed_that_is_no_number_is_reported(suite: pytest.Pytester) -> None:

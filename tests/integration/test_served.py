@@ -123,6 +123,7 @@ def test_a_delayed_payment_arrives_at_its_virtual_time(client: Client) -> None:
 
 def test_served_and_in_process_responses_have_equal_bytes(client: Client) -> None:
     sandbox = Sandbox(seed=5, start="2030-01-01T00:00:00Z")
+    client.ok("POST", "/sandbox/v1/reset", {"seed": 5})
     for expected in (sandbox.ask("POST", "/v0/charges", {"amount": "1000", "description": str(n)}) for n in range(3)):
         assert (
             client.ok("POST", "/v0/charges", {"amount": "1000", "description": expected["data"]["description"]})

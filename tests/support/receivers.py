@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -163,6 +164,13 @@ def on_node() -> Iterator[Hook]:
         process.wait(10)
         reader.join(10)
         lines.close()
+
+
+@contextmanager
+def on_silence() -> Iterator[str]:
+    """The URL of a listener that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/hook"
 
 
 RECEIVERS: dict[str, Callable[[], AbstractContextManager[Hook]]] = {

@@ -132,7 +132,7 @@ class CallbackControl:
         """The deliveries that match a filter, in the order of their creation."""
         status, event, charge = wanted.get("status"), wanted.get("event"), wanted.get("chargeId")
         rows = self._world.service.outbox.deliveries(charge)
-        return [row for row in rows if status in (None, row["status"]) and event in (None, row["event"])]
+        return [row for row in rows if status in (None, "any", row["status"]) and event in (None, row["event"])]
 
     def _counter(self, wanted: Mapping[str, Any]) -> Callable[[], int]:
         """A function that counts the deliveries that match now. It counts again only after the journal has changed."""
