@@ -42,7 +42,7 @@ def run_suite(python: str, arguments: Sequence[str]) -> int:
     interpreter = str(ENVIRONMENT / "bin" / "python")
     lowest = ("--resolution", "lowest-direct", "--only-binary", ":all:", "--no-binary", "leyden")
     steps = (
-        ("venv", "--quiet", "--clear", "--python", python, str(ENVIRONMENT)),
+        ("venv", "--quiet", "--clear", "--seed", "--python", python, str(ENVIRONMENT)),  # with pip, for the core
         ("pip", "install", "--quiet", "--python", interpreter, *lowest, "-e", ".[dev]"),
         ("pip", "freeze", "--python", interpreter),
     )
