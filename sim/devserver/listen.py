@@ -77,7 +77,7 @@ async def _listen(options: argparse.Namespace) -> None:
     transport = HttpTransport.within(egress)
     try:
         seen = {inbox["name"]: inbox["received"] for inbox in await client.ask("GET", "/inboxes")}
-        print(f"Listening to {options.server}: forwarding http://inbox.localhost to {options.url}", flush=True)
+        print(f"Listening to {options.server}: forwarding names below .localhost to {options.url}", flush=True)
         count, unreachable = 0, False
         while True:
             try:
