@@ -6,10 +6,12 @@ import json
 import math
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -262,6 +264,127 @@ def test_a_run_is_identified_by_its_source_parameters_and_seed(tmp_path: Path) -
     ]
     assert ids[0] == ids[3]
     assert len(set(ids)) == 4
+
+
+CELLS = """
+import threading
+from dataclasses import dataclass
+from functools import cache, partial
+price = 2
+table = {"a": [1]}
+names = {"x", "y"}
+def helper(x): return deeper(x) * price
+def deeper(x): return x + 1
+@cache
+def cached(x): return x * 3
+@dataclass
+class Shop:
+    rate: int = 1
+    def income(self, x): return self.rate * x
+class Chain(Shop): pass
+chain = Chain(2)
+def run(s):
+    def inner(): return helper(s.x) + len(names)
+    from own_module_of_a_user import factor
+    return {"y": inner() + sum(table["a"]) + chain.income(1) + cached(1) + own.nested.other(1) * factor}
+"""
+OWN_MODULE = "import own_nested_module as nested\nfactor = 1\nunused = 1\n"
+NESTED = "def other(x): return x\n"
+
+
+@pytest.fixture
+def reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Defines the function of `CELLS`, with texts replaced, and returns its key."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def key(*replaced: tuple[str, str], modules: tuple[str, str] = (OWN_MODULE, NESTED)) -> str:
+        for name, text in zip(("own_module_of_a_user", "own_nested_module"), modules, strict=True):
+            (tmp_path / f"{name}.py").write_text(text)
+            sys.modules.pop(name, None)
+        text = CELLS
+        for old, new in replaced:
+            assert old in text
+            text = text.replace(old, new)
+        cell = ModuleType("cell_of_a_notebook")
+        monkeypatch.setitem(sys.modules, cell.__name__, cell)
+        exec("import own_module_of_a_user as own\n" + text, vars(cell))
+        return function_key(cell.run)
+
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    yield key
+    for name in ("own_module_of_a_user", "own_nested_module"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("price = 2", "price = 3"),
+        ("x + 1", "x + 2"),
+        ("* price", "+ price"),
+        ("x * 3", "x * 4"),
+        ('{"a": [1]}', '{"a": [2]}'),
+        ('{"x", "y"}', '{"x", "z"}'),
+        ("rate: int = 1", "rate: int = 5"),
+        ("self.rate * x", "self.rate + x"),
+        ("Chain(2)", "Chain(3)"),
+        ("helper(s.x) +", "helper(s.x) -"),
+    ],
+)
+def test_whatever_a_function_reaches_is_part_of_its_key(reached: Any, old: str, new: str) -> None:
+    assert reached() == reached() != reached((old, new))
+
+
+def test_the_users_own_modules_are_part_of_a_functions_key(reached: Any) -> None:
+    key = reached()
+    assert reached(modules=(OWN_MODULE.replace("factor = 1", "factor = 2"), NESTED)) != key
+    assert reached(modules=(OWN_MODULE, NESTED.replace("return x", "return 2 * x"))) != key
+    assert reached(modules=(OWN_MODULE.replace("unused = 1", "unused = 2"), NESTED)) == key
+    assert reached(("import threading", "import threading\nother = 7")) == key
+
+
+def test_a_sweep_with_a_store_repeats_runs_whose_helper_changed(tmp_path: Path) -> None:
+    store = tmp_path / "runs.jsonl"
+    names: dict[str, Any] = {}
+    exec("def helper(x): return x\nscale = 1\ndef run(s): return {'y': helper(s.x) * scale}", names)
+
+    def value() -> int:
+        return int(sweep(names["run"], grid(x=[3]), store=store, progress=False)["y"][0])
+
+    assert value() == 3
+    exec("def helper(x): return 10 * x", names)
+    assert value() == 30
+    names["scale"] = 2
+    assert value() == 60
+
+
+def test_a_large_parameter_is_identified_by_all_of_it(tmp_path: Path) -> None:
+    numpy = pytest.importorskip("numpy")
+    store = tmp_path / "runs.jsonl"
+    for position in (0, 5_000):
+        weights = numpy.zeros(10_000)
+        weights[position] = position + 1
+        row = sweep(lambda s: {"y": float(s.weights.sum())}, [{"weights": weights}], store=store, progress=False)
+        assert row["y"][0] == position + 1
+
+
+def test_what_has_no_fixed_form_is_named_and_a_version_stands_for_it(tmp_path: Path) -> None:
+    base, store = Sandbox(seed=1), tmp_path / "runs.jsonl"
+
+    def run(s: Any) -> dict[str, Any]:
+        return {"y": s.x * len(base.charges)}
+
+    with pytest.raises(SweepError, match=r"base in .*run.*no fixed form.*version="):
+        sweep(run, grid(x=[1]), store=store, progress=False)
+    assert not store.exists()
+    assert list(sweep(run, grid(x=[1]), progress=False, workers=1)["y"]) == [0]
+    ids = {
+        version: sweep(run, grid(x=[1]), store=store, progress=False, workers=1, version=version)["run_id"][0]
+        for version in ("1", "2")
+    }
+    assert ids["1"] != ids["2"]
+    with pytest.raises(SweepError, match="lock"):
+        sweep(metrics, [{"x": 1, "lock": threading.Lock()}], store=store, progress=False)
 
 
 def test_a_function_whose_file_has_changed_is_identified_by_its_code(tmp_path: Path) -> None:

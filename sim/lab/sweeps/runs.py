@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-import textwrap
-import tokenize
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from math import isnan
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypedDict
 
+from leyden.lab.sweeps.identity import Identity
 from leyden.server.version import VERSION
 
 # The columns of every sweep; parameters and metrics come between the fourth and the fifth.
@@ -56,44 +54,13 @@ def seed_for(seed: int, replication: int) -> int:
 
 
 def function_key(fn: Callable[..., Any]) -> str:
-    """A text that identifies a function: its source (or its code, if there is none), its defaults and its closure.
-
-    A notebook's cell counts as source.
-    """
-    bare = inspect.unwrap(fn)
-    whole = getattr(bare, "func", bare)  # of a functools.partial
-    code = getattr(whole, "__code__", None)
-    try:
-        text = textwrap.dedent(inspect.getsource(whole))
-    except (OSError, TypeError, SyntaxError, tokenize.TokenError):  # the last two: its file has changed since
-        text = repr((code.co_code.hex(), code.co_names, _without_code(code.co_consts))) if code else repr(whole)
-    bound = [getattr(bare, name, None) for name in ("args", "keywords")]
-    defaults = getattr(whole, "__defaults__", None), getattr(whole, "__kwdefaults__", None)
-    cells = [as_json(cell.cell_contents) for cell in getattr(whole, "__closure__", None) or () if _filled(cell)]
-    return repr((text, as_json(defaults), cells, as_json(bound)))
-
-
-def _without_code(constants: tuple[Any, ...]) -> list[str]:
-    # The order of a set differs between processes.
-    return [
-        one.co_code.hex()
-        if hasattr(one, "co_code")
-        else repr(sorted(map(repr, one)) if isinstance(one, frozenset) else one)
-        for one in constants
-    ]
-
-
-def _filled(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018  an empty cell raises
-    except ValueError:
-        return False
-    return True
+    """A text that identifies a function by what it depends on: see `leyden.lab.sweeps.identity`."""
+    return Identity(fn).text
 
 
 def run_key(text: str, params: Mapping[str, Any], seed: int, version: str) -> str:
     """16 hex digits that identify a run by everything that its result depends on."""
-    listed = [[name, as_json(value)] for name, value in sorted(params.items())]
+    listed = [[name, Identity(value, name).text] for name, value in sorted(params.items())]
     return sha256(json.dumps([text, listed, seed, version]).encode()).hexdigest()[:16]
 
 

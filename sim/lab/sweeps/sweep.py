@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from leyden.errors import SweepError
 from leyden.extras import require
+from leyden.lab.sweeps.identity import Identity
 from leyden.lab.sweeps.runs import COLUMNS, OK, Scenario, SweepRow, SweepRun, as_json, function_key, run_key, seed_for
 from leyden.lab.sweeps.store import SweepStore
 from leyden.server.version import VERSION
@@ -49,6 +50,7 @@ def sweep(
     seed: int = 0,
     *,
     workers: int | None = None,
+    version: str = "",
 ) -> pd.DataFrame:
     """Call `fn(scenario)` for every scenario and replication, and return one row per run, scenario by scenario.
 
@@ -64,8 +66,11 @@ def sweep(
     core by default. `workers=1` does all runs in this process. The rows are the same everywhere, except for `wall_s`.
 
     `store` names a file that gets each row at once, as a line of JSON. A sweep with an existing file continues: runs
-    with equal source text, parameters, seed and version of Leyden are read from it, unless they failed. Global values
-    that `fn` reads are not part of its text: pass them as parameters.
+    are read from it, unless they failed, if the parameters, the seed, `version` and all that `fn` reaches are equal:
+    its code, your helpers, classes and modules, the values of globals, closures and defaults, and the versions of
+    Python, of Leyden and of the packages that it uses. Files that `fn` reads, and what it finds by a computed name, are
+    not seen: give another `version` when they change. A value that has no fixed form, such as a sandbox or an open
+    file, raises `SweepError`, unless `version` stands for it.
 
     `progress` shows a bar; None shows it at a terminal and in a notebook.
 
@@ -74,7 +79,9 @@ def sweep(
     """
     for package in ("pandas", "loky", "tqdm"):
         require("sweep()", package, "lab")
-    runs = _runs(fn, scenarios, replications, seed)
+    runs = _runs(fn, scenarios, replications, seed, version)
+    if store is not None and not version:
+        _check_identity(fn, runs)
     file = SweepStore(Path(store)) if store is not None else None
     with file if file is not None else nullcontext():
         rows: dict[int, SweepRow] = {}
@@ -132,7 +139,11 @@ def _kind(values: list[Any]) -> str:
 
 
 def _runs(
-    fn: Callable[..., Any], scenarios: Iterable[Scenario | Mapping[str, Any]], replications: int, seed: int
+    fn: Callable[..., Any],
+    scenarios: Iterable[Scenario | Mapping[str, Any]],
+    replications: int,
+    seed: int,
+    version: str,
 ) -> list[SweepRun]:
     if type(replications) is not int or replications < 1:
         raise SweepError(f"replications={replications!r}: give a whole number from 1")
@@ -146,11 +157,22 @@ def _runs(
         kept = {name: as_json(value) for name, value in params.items()}
         for replication in range(replications):
             its_seed = seed_for(seed, replication)
-            run_id = run_key(text, params, its_seed, VERSION)
+            run_id = run_key(text, params, its_seed, f"{VERSION} {version}")
             runs.append(SweepRun(run_id, number, replication, its_seed, params, kept))
     if not runs:
         raise SweepError("there is no scenario to run: write for example grid(expiresIn=[60, 300])")
     return _with_unique_ids(runs)
+
+
+def _check_identity(fn: Callable[..., Any], runs: list[SweepRun]) -> None:
+    """Raise `SweepError` when the rows of a store could not be told from those of another function."""
+    parameters = [Identity(value, name) for run in runs for name, value in run.params.items()]
+    for identity in (Identity(fn), *parameters):
+        if identity.unknown:
+            raise SweepError(
+                f"the rows in the store cannot be identified: {identity.unknown[0]} has no fixed form. Create "
+                'it within the function, or write sweep(..., version="1") and another version when it changes'
+            )
 
 
 def _with_unique_ids(runs: list[SweepRun]) -> list[SweepRun]:
