@@ -68,6 +68,7 @@ class _Writer:
     def __init__(self, world: World, actions: Sequence[Action]) -> None:
         self._actions = actions
         self._label = world.label
+        self._is_waiting = world.transport.is_waiting  # a callback that was sent has no response yet
         self._project_key = world.config.api_key
         self._key_header = world.service.pipeline.api_key_header.decode()
         operations = world.config.contract.operations
@@ -110,7 +111,7 @@ class _Writer:
         label = {"label": self._label} if named else {}
         recorded: dict[str, Any] = {}
         actions = self._actions
-        if not any(action.kind == "response" for action in actions):
+        if not self._is_waiting and not any(action.kind == "response" for action in actions):
             actions = [action for action in actions if action.kind != "network"]
         elif actions[0].kind == "network":
             recorded, actions = {"egress": "recorded"}, actions[1:]

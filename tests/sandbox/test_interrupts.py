@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -445,6 +446,27 @@ def test_an_exception_anywhere_in_an_event_leaves_no_line_of_it(
                 assert state(repeated(sandbox)) == state(steady), number
         sandbox.run()
         assert state(sandbox) == state(twin), number
+
+
+def test_the_wait_for_a_receiver_on_the_network_is_interrupted() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, Sandbox(seed=1, egress="loopback") as sandbox:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        sandbox.charges.create(amount="1000", description="tea", expiresIn=5, callbackUrl=url)
+
+        def interrupt() -> None:
+            with silent.accept()[0] as connection:
+                connection.recv(1)
+                os.kill(os.getpid(), signal.SIGINT)
+                stopped.wait()
+
+        stopped = threading.Event()
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            sandbox.run()
+        assert sandbox.journal_hash == repeated(sandbox).journal_hash
+        stopped.set()
+        thread.join()
 
 
 def test_an_interrupt_of_a_change_that_hangs_is_raised_within_it(
