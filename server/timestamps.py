@@ -55,9 +55,17 @@ def parse_iso(text: str, *, clamp: bool = False) -> int:
 def parse_duration(value: str | float | timedelta) -> int:
     """Parse a duration to milliseconds: `"1h30m"`, `"-1s"`, `"+250ms"`, a number of seconds, or a `timedelta`.
 
-    Units are ms, s, m, h, d, w, in any order. Raises `ValueError` for another text or number, and `TypeError` for
-    another type.
+    Units are ms, s, m, h, d, w, in any order. Raises `ValueError` for another text or number and for a duration longer
+    than the years 1970 to 9999, and `TypeError` for another type.
     """
+    span_ms = _span_ms(value)
+    if not -MAX_INSTANT_MS <= span_ms <= MAX_INSTANT_MS:
+        raise ValueError(f"a duration is at most {MAX_INSTANT_MS // _UNIT_MS['d']}d, the years 1970 to 9999: give less")
+    return round(span_ms)
+
+
+def _span_ms(value: str | float | timedelta) -> float:
+    """The span before it is rounded; infinite when it has too many digits."""
     if isinstance(value, timedelta):
         return value // timedelta(milliseconds=1)
     if isinstance(value, bool):
@@ -65,7 +73,7 @@ def parse_duration(value: str | float | timedelta) -> int:
     if isinstance(value, (int, float)):
         if value != value or value in (float("inf"), float("-inf")):
             raise ValueError("a duration must be finite")
-        return round(value * 1_000)
+        return value * 1_000
     if not isinstance(value, str):
         raise TypeError(f'{value!r} is not a duration: give a text such as "5m", a number of seconds or a timedelta')
     text = value.strip()
@@ -74,4 +82,4 @@ def parse_duration(value: str | float | timedelta) -> int:
     pieces = _DURATION.findall(body)
     if not pieces or "".join(number + unit for number, unit in pieces) != body:
         raise ValueError(f'{value!r} is not a duration: write for example "90s", "5m", "1h30m" or a number of seconds')
-    return sign * round(sum(float(number) * _UNIT_MS[unit] for number, unit in pieces))
+    return sign * sum(float(number) * _UNIT_MS[unit] for number, unit in pieces)

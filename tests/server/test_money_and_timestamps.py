@@ -91,6 +91,12 @@ def test_durations(span: Any, milliseconds: int) -> None:
     assert parse_duration(span) == milliseconds
 
 
+@pytest.mark.parametrize("span", ["9" * 400 + "s", "-" + "9" * 400 + "w", "2932897d", 1e308, 10**400, timedelta.max])
+def test_a_duration_is_not_longer_than_the_calendar(span: Any) -> None:
+    with pytest.raises(ValueError, match="a duration is at most 2932896d"):
+        parse_duration(span)
+
+
 @pytest.mark.parametrize("span", ["", "5", "s", "5 m", "5x", "--1s", "1s!", float("nan"), float("inf"), True])
 def test_an_invalid_duration(span: Any) -> None:
     with pytest.raises(ValueError):
