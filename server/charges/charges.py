@@ -9,11 +9,18 @@ from leyden.server.callbacks.outbox import Outbox
 from leyden.server.charges.lifecycle import Lifecycle, TransitionResult
 from leyden.server.charges.lists import page
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow, WalletRow
-from leyden.server.charges.wire_model import charge_callback, charge_resource, echo, envelope, static_charge_callback
+from leyden.server.charges.wire_model import (
+    charge_callback,
+    charge_resource,
+    echo,
+    echoed_names,
+    envelope,
+    static_charge_callback,
+)
 from leyden.server.contract.bind import handles
 from leyden.server.contract.types import CallbackRule, Contract
 from leyden.server.errors import NotFound
-from leyden.server.http.corrections import unknown_id
+from leyden.server.http.corrections import other_kind, unknown_id
 from leyden.server.http.request import Request
 from leyden.server.money import parse_msat
 from leyden.server.ports import EXPIRY, Clock, EventJournal, FailedInvoice, InvoiceParams, LightningNode, SettledInvoice
@@ -47,8 +54,8 @@ class ChargeService:
         self._node = node
         self._outbox = outbox
         self._new_id = new_id
-        self._echoed = tuple(name for name in contract.operations["createCharge"].echoed if name not in _HANDLED)
-        self._static_charge_path = contract.operations["getStaticChargeDetails"].path
+        self._echoed = echoed_names(contract, "createCharge", _HANDLED)
+        self._static_charge_path = contract.path("getStaticChargeDetails", "")
         self._charge_rule = _rule(contract, "createCharge")
         self._static_charge_rule = _rule(contract, "createStaticCharge")
         indexes = ("payment_hash", "project", "internal_id", "status", "static_charge_id")
@@ -65,7 +72,7 @@ class ChargeService:
             "notify": self._notify,
         }
         self.lifecycle: Lifecycle[ChargeRow] = Lifecycle(
-            contract.lifecycles["Charge"],
+            contract.lifecycle("Charge"),
             guards=self.guards,
             effects=self.effects,
             put=self.charges.put,
@@ -196,8 +203,7 @@ class ChargeService:
         if row is None or row["project"] != project:
             static = self._parents.row(charge_id)
             if static is not None and static["project"] == project:
-                path = self._static_charge_path.replace("{id}", charge_id)
-                raise NotFound(f"{charge_id} is the id of a Static Charge: its path is {path}")
+                raise NotFound(other_kind(charge_id, "Static Charge", self._static_charge_path))
             raise unknown_id()
         return row
 
@@ -241,8 +247,8 @@ class ChargeService:
     def _notify(self, draft: ChargeRow, at: int) -> None:
         url = draft["callback_url"]
         rule = self._charge_rule if draft["static_charge_id"] is None else self._static_charge_rule
-        event = rule.delivery.events.get(draft["status"])
-        if not url or event is None:
+        event = None if rule is None else rule.delivery.events.get(draft["status"])
+        if not url or rule is None or event is None:
             return
         if draft["static_charge_id"] is None:
             data = charge_callback(draft)
@@ -268,5 +274,7 @@ class ChargeService:
         return row
 
 
-def _rule(contract: Contract, operation_id: str) -> CallbackRule:
-    return contract.operations[operation_id].callbacks[0]
+def _rule(contract: Contract, operation_id: str) -> CallbackRule | None:
+    """The rule of the operation's callback; None when the document leaves the operation or its callback out."""
+    operation = contract.operations.get(operation_id)
+    return operation.callbacks[0] if operation is not None and operation.callbacks else None

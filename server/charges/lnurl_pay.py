@@ -33,8 +33,8 @@ class LnurlPayService:
         self._clock = clock
         self._charges = charges
         self._statics = static_charges
-        self._invoice_path = contract.operations["requestInvoice"].path
-        self._verify_path = contract.operations["verifyPayment"].path
+        self._invoice_path = contract.path("requestInvoice", "/lnurlp/{id}/invoice")
+        self._verify_path = contract.path("verifyPayment", "/lnurlp/{id}/verify/{paymentHash}")
 
     @handles(raises=(NotFound, Conflict))
     def get_pay_request(self, request: Request) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from leyden.server.charges.lifecycle import Lifecycle
 from leyden.server.charges.lists import page
 from leyden.server.charges.lnurl import encode_lnurl, pay_metadata
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow
-from leyden.server.charges.wire_model import charge_resource, echo, envelope, static_charge_resource
+from leyden.server.charges.wire_model import charge_resource, echo, echoed_names, envelope, static_charge_resource
 from leyden.server.contract.bind import handles
-from leyden.server.contract.types import Contract
+from leyden.server.contract.types import Contract, LifecycleTable
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
-from leyden.server.http.corrections import unknown_id
+from leyden.server.http.corrections import other_kind, unknown_id
 from leyden.server.http.request import Request
 from leyden.server.money import parse_msat
 from leyden.server.ports import EXPIRY, Clock, EventJournal
@@ -57,12 +57,10 @@ class StaticChargeService:
         self._charges = charges
         self._new_id = new_id
         self.public_url = public_url
-        self._charge_path = contract.operations["getChargeDetails"].path
-        self._lnurl_path = contract.operations["getPayRequest"].path
-        self._echoed, self._editable = (
-            tuple(name for name in contract.operations[operation_id].echoed if name not in _HANDLED)
-            for operation_id in ("createStaticCharge", "updateStaticCharge")
-        )
+        self._charge_path = contract.path("getChargeDetails", "")
+        self._lnurl_path = contract.path("getPayRequest", "/lnurlp/{id}")
+        self._echoed = echoed_names(contract, "createStaticCharge", _HANDLED)
+        self._editable = echoed_names(contract, "updateStaticCharge", _HANDLED)
         indexes = ("project", "internal_id", "status", "user")
         self.static_charges = cast(
             TypedTable[StaticChargeRow], store.table("static_charges", key="id", indexes=indexes)
@@ -76,7 +74,7 @@ class StaticChargeService:
             "issue_invoice": lambda draft, at: None,
         }
         self.lifecycle: Lifecycle[StaticChargeRow] = Lifecycle(
-            contract.lifecycles["StaticCharge"],
+            _lifecycle(contract),
             guards=self.guards,
             effects=self.effects,
             put=self.static_charges.put,
@@ -189,8 +187,7 @@ class StaticChargeService:
         if row is None or row["project"] != request.project:
             charge = self._charges.charges.row(static_id)
             if charge is not None and charge["project"] == request.project:
-                path = self._charge_path.replace("{id}", static_id)
-                raise NotFound(f"{static_id} is the id of a Charge: its path is {path}")
+                raise NotFound(other_kind(static_id, "Charge", self._charge_path))
             raise unknown_id()
         return row
 
@@ -250,3 +247,10 @@ def _fields(body: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any
         detail = f"allowedSlots must be at least {before['slots']}, the slots already used"
         raise SemanticConflict(detail, field_errors=[FieldError("/allowedSlots", detail)])
     return fields
+
+
+def _lifecycle(contract: Contract) -> LifecycleTable:
+    """The document's table. It may leave it out when it leaves out the operation that creates Static Charges."""
+    if "createStaticCharge" in contract.operations:
+        return contract.lifecycle("StaticCharge")
+    return contract.lifecycles.get("StaticCharge", LifecycleTable("StaticCharge", (), (), ()))

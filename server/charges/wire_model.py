@@ -6,10 +6,11 @@ and for the response, and that no code handles, is stored in `row["extra"]`; a C
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from leyden.server.charges.rows import ChargeRow, StaticChargeRow
+from leyden.server.contract.types import Contract
 from leyden.server.money import to_wire
 from leyden.server.timestamps import to_iso
 
@@ -18,6 +19,12 @@ UNIT = "msats"
 
 def _instant(value: int | None) -> str | None:
     return None if value is None else to_iso(value)
+
+
+def echoed_names(contract: Contract, operation_id: str, handled: Collection[str]) -> tuple[str, ...]:
+    """The declared fields of request and response that no code handles; none when the operation is left out."""
+    operation = contract.operations.get(operation_id)
+    return () if operation is None else tuple(name for name in operation.echoed if name not in handled)
 
 
 def echo(names: Sequence[str], body: Mapping[str, Any]) -> dict[str, Any]:

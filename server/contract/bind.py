@@ -6,6 +6,7 @@ response. The operation must declare a response for the status of each problem i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -54,58 +55,57 @@ def bind(
     *,
     mock_unbound: bool = False,
 ) -> Mapping[str, Handler]:
-    """A handler for every operation, by operationId, in the document's order.
+    """A handler for every operation, by operationId, in the document's order. A handler whose operation the document
+    leaves out is not used.
 
     `handlers` are service objects whose methods are marked `@handles`, or a mapping operationId -> callable. `guards`
     and `effects` map names to functions, either for all lifecycles or by resource (`{"Charge": {...}}`). With
     `mock_unbound` (here or given to `load_contract`) an operation without a handler answers its own 200 example.
 
-    Raises `ContractError` for an operation without a handler, a handler without an operation, a guard or effect of a
-    lifecycle row without a function, and a problem that an operation's responses leave out.
+    Raises `ContractError` for an operation without a handler, a link to an operation that neither the document nor
+    the handlers have, a guard or effect of a lifecycle row without a function, and a problem that an operation's
+    responses leave out.
     """
-    found = dict(handlers) if isinstance(handlers, Mapping) else _by_operation(contract, handlers)
-    for name, handler in found.items():
-        if name not in contract.operations:
-            raise ContractError(
-                f"{_name(handler, name)} answers no operation {name!r}" + suggestion(name, contract.operations)
-            )
+    found = dict(handlers) if isinstance(handlers, Mapping) else _by_operation(handlers)
+    for location, name in contract.open_links:
+        if name not in found:
+            raise contract_error(location, f"no operation {name!r}" + suggestion(name, {*contract.operations, *found}))
+    unused = [name for name in found if name not in contract.operations]
     bound: dict[str, Handler] = {}
     for name, operation in contract.operations.items():
         bound_here = found.get(name)
         if bound_here is None:
-            bound_here = _mock_handler(operation, mock_unbound or contract.mock_unbound)
+            bound_here = _mock_handler(operation, mock_unbound or contract.mock_unbound, unused)
         _check_raises(operation, bound_here)
         bound[name] = bound_here
     _check_rows(contract, guards, effects)
     return bound
 
 
-def _by_operation(contract: Contract, services: Iterable[object]) -> dict[str, Handler]:
-    operation_ids = {operation.handler_name: name for name, operation in contract.operations.items()}
+def _by_operation(services: Iterable[object]) -> dict[str, Handler]:
     found: dict[str, Handler] = {}
     for service in services:
         for name in dir(type(service)):
             if name.startswith("_") or not hasattr(getattr(type(service), name, None), "raises"):
                 continue
             handler = getattr(service, name)
-            where = _name(handler, name)
-            if name not in operation_ids:
-                raise ContractError(
-                    f"{where} answers no operation; add one to the spec" + suggestion(name, operation_ids)
-                )
-            operation_id = operation_ids[name]
+            operation_id = re.sub("_([a-z0-9])", lambda match: match[1].upper(), name)
             if operation_id in found:
-                raise ContractError(
-                    f"{where} and {_name(found[operation_id], name)} both answer {operation_id}; keep one"
-                )
+                both = f"{_name(handler, name)} and {_name(found[operation_id], name)}"
+                raise ContractError(f"{both} both answer {operation_id}; keep one")
             found[operation_id] = handler
     return found
 
 
-def _mock_handler(operation: Operation, mock_unbound: bool) -> MockHandler:
+def _mock_handler(operation: Operation, mock_unbound: bool, unused: Iterable[str]) -> MockHandler:
+    """`unused` are the operationIds of the handlers that have no operation: one of them may be what is meant."""
     location = _location(operation)
     if not mock_unbound:
-        raise contract_error(location, f"{operation.operation_id} has no handler; add {operation.handler_name}")
+        raise contract_error(
+            location,
+            f"operationId {operation.operation_id!r} has no handler; add the method {operation.handler_name}, "
+            f"or answer with its example by --mock-unbound{suggestion(operation.operation_id, unused)}",
+        )
     examples = operation.responses[200].examples
     if not examples:
         raise contract_error(

@@ -60,6 +60,7 @@ class _Compiler:
         self._seen = seen
         self._schemas = Schemas(document, root)
         self._lifecycles: dict[str, LifecycleTable] = {}
+        self._open_links: list[tuple[str, str]] = []
 
     def contract(self, overlays: tuple[str, ...], mock_unbound: bool) -> Contract:
         document = self._document
@@ -89,6 +90,7 @@ class _Compiler:
             api_key_header=api_key_header,
             schemas=schemas,
             mock_unbound=mock_unbound,
+            open_links=tuple(self._open_links),
         )
 
     def _api_key_header(self) -> str:
@@ -144,9 +146,11 @@ class _Compiler:
                         )
                     operations[name] = operation
                     locations[name] = at
+        if not operations:
+            raise contract_error(f"{self._root}/paths", "has no operation, so there is nothing to serve; add one")
         for name, operation in operations.items():
             responses = self._document["paths"][operation.path][operation.method]["responses"]
-            check_links(operation, responses, operations, self._schemas, locations[name])
+            self._open_links += check_links(operation, responses, operations, self._schemas, locations[name])
         return operations
 
     def _operation(self, path: str, method: str, item: Mapping[str, Any], location: str) -> Operation:

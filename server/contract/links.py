@@ -21,11 +21,13 @@ def check_links(
     operations: Mapping[str, Operation],
     schemas: Schemas,
     location: str,
-) -> None:
+) -> list[tuple[str, str]]:
     """Hold the links of one operation's responses to the operations and bodies they name.
 
-    Raises `ContractError` for an unknown operation, parameter, property or expression.
+    Returns the links to operations that the document does not have: (location, operationId). Raises `ContractError`
+    for an unknown parameter, property or expression.
     """
+    open_links: list[tuple[str, str]] = []
     for status, answer in responses.items():
         response = schemas.resolve(answer)
         for name, reference in response.get("links", {}).items():
@@ -33,12 +35,12 @@ def check_links(
             at = child(f"{location}/responses/{status}/links", name)
             target = operations.get(link["operationId"])
             if target is None:
-                raise contract_error(
-                    at, f"no operation {link['operationId']!r}" + suggestion(link["operationId"], operations)
-                )
+                open_links.append((at, link["operationId"]))
+                continue
             for parameter, expression in link.get("parameters", {}).items():
                 _check_parameter(parameter, target, at)
                 _check_expression(expression, operation, int(status), f"{at}/parameters/{parameter}")
+    return open_links
 
 
 def _check_parameter(name: str, target: Operation, location: str) -> None:

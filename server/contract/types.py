@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from leyden.server.errors import ContractError
+
 Path = tuple[str | None, ...]  # property by property; None is each item of an array
 
 
@@ -169,7 +171,8 @@ class LifecycleTable(NamedTuple):
 class Contract(NamedTuple):
     """A whole compiled document. `document` is what `/openapi.json` answers (overlays applied).
 
-    With `mock_unbound`, an operation without a handler answers its own example.
+    With `mock_unbound`, an operation without a handler answers its own example. `open_links` are the links to
+    operations that the document does not have: (location, operationId).
     """
 
     title: str
@@ -183,6 +186,32 @@ class Contract(NamedTuple):
     api_key_header: str
     schemas: Mapping[str, Rule]
     mock_unbound: bool = False
+    open_links: tuple[tuple[str, str], ...] = ()
+
+    def operation(self, operation_id: str) -> Operation:
+        """The operation. Raises `ContractError` when the document leaves it out."""
+        found = self.operations.get(operation_id)
+        if found is None:
+            raise ContractError(
+                f"{self.title}: the document leaves out the operation {operation_id!r}, which is needed here; "
+                "add it under paths"
+            )
+        return found
+
+    def path(self, operation_id: str, default: str) -> str:
+        """The path template of an operation; `default` when the document leaves it out: a request there gets 404."""
+        found = self.operations.get(operation_id)
+        return default if found is None else found.path
+
+    def lifecycle(self, resource: str) -> LifecycleTable:
+        """The lifecycle of a resource. Raises `ContractError` when the document has none for it."""
+        found = self.lifecycles.get(resource)
+        if found is None:
+            raise ContractError(
+                f"{self.title}: components/schemas/{resource}/properties/status has no x-lifecycle; "
+                f"add it beside the enum, or leave out every operation on a {resource}"
+            )
+        return found
 
     def by_path(self) -> Mapping[str, Sequence[Operation]]:
         """The operations under each path template, in the document's order."""

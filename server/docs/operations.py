@@ -218,7 +218,9 @@ class Operations:
                 lines.append(
                     tag(
                         "li",
-                        link(anchor("operation", target), known.summary if known and known.summary else target),
+                        link(anchor("operation", target), known.summary or target)
+                        if known
+                        else f"{target} (not served)",
                         ": " if onward.get("description") else None,
                         self._markdown.line(onward.get("description")),
                         *(tag("span", code(name), " from ", code(value), class_="given") for name, value in given),

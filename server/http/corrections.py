@@ -53,6 +53,13 @@ def unknown_id(name: str = "id") -> NotFound:
     )
 
 
+def other_kind(resource_id: str, kind: str, path: str) -> str:
+    """The text for an id of another kind of resource. `path` is that kind's path, "" when it is not served."""
+    return f"{resource_id} is the id of a {kind}" + (
+        f": its path is {path.replace('{id}', resource_id)}" if path else ""
+    )
+
+
 def correction(value: Any, schema: Mapping[str, Any], accepts: Accepts) -> str:
     """What was probably meant with a wrong value, as the end of an error text; empty without a guess.
 

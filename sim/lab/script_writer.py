@@ -71,10 +71,10 @@ class _Writer:
         self._is_waiting = world.transport.is_waiting  # a callback that was sent has no response yet
         self._project_key = world.config.api_key
         self._key_header = world.service.pipeline.api_key_header.decode()
-        operations = world.config.contract.operations
-        self._creates = {operations[operation].path: words for operation, words in _CREATED.items()}
+        contract = world.config.contract
+        self._creates = {contract.path(operation, ""): words for operation, words in _CREATED.items()}
         # Requests that are a method of a variable: verb, path, the name of the method, the fields that it may have.
-        updated = re.escape(operations["updateStaticCharge"].path).replace(r"\{id\}", "([^/]+)")
+        updated = re.escape(contract.path("updateStaticCharge", "")).replace(r"\{id\}", "([^/]+)")
         self._methods: tuple[tuple[str, str, str, set[str] | None], ...] = (
             ("POST", "/sandbox/v1/charges/([^/]+)/fail", "fail", {"reason"}),
             ("POST", "/sandbox/v1/payments/([^/]+)/settle", "settle", set()),

@@ -96,6 +96,7 @@ def traffic(
     All random numbers come from the stream `traffic/<id>`; `leyden.world.traffic.TrafficGenerator` says what stays the
     same when distributions change. Raises `DistributionError` for a text that cannot be read.
     """
+    world.config.contract.operation("createCharge")  # raises when the document leaves it out
     if count is not None and (type(count) is not int or count < 1):
         raise DistributionError(f"count: {count!r} is not a number of customers: give a whole number from 1, or None")
     settings: TrafficSettings = {

@@ -82,7 +82,8 @@ class Collection:
     def __repr__(self) -> str:
         ids = self._ids()
         shown = "\n".join(f"  {self._kind(self._session, each)!r}" for each in ids[-5:])
-        return f"{len(ids)} in {self._session.path(self._create)}" + (f", the newest:\n{shown}" if ids else "")
+        path = self._session.world.config.contract.path(self._create, "no path")
+        return f"{len(ids)} in {path}" + (f", the newest:\n{shown}" if ids else "")
 
     def _repr_html_(self) -> str | None:
         if not is_installed("pandas"):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def warn_about_ignored(session: Session, operation_id: str, names: Iterable[str]) -> None:
     """Warn about fields that the service ignores: its specification allows them, but in Python they are mistakes."""
-    body = session.world.config.contract.operations[operation_id].body
+    body = session.world.config.contract.operation(operation_id).body
     if body is None or body.rule.schema.get("additionalProperties") is False:  # then the service refuses them
         return
     known = body.properties
@@ -154,7 +154,7 @@ class Charge(Resource):
 
     def __repr__(self) -> str:
         data = self.data
-        table, status, time = self._session.world.config.contract.lifecycles["Charge"], data["status"], ""
+        table, status, time = self._session.world.config.contract.lifecycle("Charge"), data["status"], ""
         if status == table.initial:
             time = f", expires {data['expiresAt']}"
         elif data["confirmedAt"] is not None:

@@ -163,8 +163,9 @@ class Session:
         return self.world.service.projects.keys(self.world.config.project)[-1]
 
     def path(self, operation_id: str) -> str:
-        """The path template of an operation, as the specification in use has it."""
-        return self.world.config.contract.operations[operation_id].path
+        """The path template of an operation, as the specification in use has it. Raises `ContractError` when it has no
+        such operation."""
+        return self.world.config.contract.operation(operation_id).path
 
     def ask(self, method: str, target: str, body: Mapping[str, Any] | None = None) -> Any:
         """Send one request with the API key and return the JSON of its response.
@@ -243,9 +244,11 @@ class Session:
     def read(self, operation_id: str, **path: str) -> dict[str, Any]:
         """The response of an operation that only reads, without a request: reading changes and records nothing.
 
-        `path` gives the path parameters. Raises `ApiError`.
+        `path` gives the path parameters. Raises `ApiError`, and `ContractError` when the specification in use does not
+        have the operation.
         """
         world = self.world
+        world.config.contract.operation(operation_id)
         call = Request(world.config.project, path, {}, {}, {}, {})
         with world.exclusive():
             try:

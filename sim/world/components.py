@@ -142,7 +142,7 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
     def create_charge(body: bytes) -> LoopbackResponse:
         key = service.projects.keys(config.project)[-1].encode("latin-1")
         headers = ((service.pipeline.api_key_header, key), (b"content-type", b"application/json"))
-        return components.request("POST", config.contract.operations["createCharge"].path, headers, body)
+        return components.request("POST", config.contract.operation("createCharge").path, headers, body)
 
     components = Components(
         config=config,

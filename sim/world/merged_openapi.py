@@ -67,12 +67,12 @@ def merged(service: Mapping[str, Any], sandbox: Mapping[str, Any]) -> Json:
     mine = service.get("components", {})
     for kind in {**mine, **theirs["components"]}:
         components[kind] = {**mine.get(kind, {}), **theirs["components"].get(kind, {})}
-    components["examples"] = {name: _at_home(example) for name, example in components["examples"].items()}
+    components["examples"] = {name: _at_home(example) for name, example in components.get("examples", {}).items()}
     schemas = components["schemas"]
     if "PaymentRequest" in schemas:
         schemas["PaymentRequest"] = _payable(schemas["PaymentRequest"])
-    if "StaticChargeInvoice" in schemas:
-        shown = schemas["StaticChargeInvoice"]
+    shown = schemas.get("StaticChargeInvoice", {})
+    if "request" in shown.get("properties", {}):
         named = {**shown["properties"], "request": _payable(shown["properties"]["request"])}
         schemas["StaticChargeInvoice"] = {**shown, "properties": named}
     paths: Json = {**service["paths"], **_control_paths(theirs["paths"], schemas)}
@@ -87,7 +87,7 @@ def merged(service: Mapping[str, Any], sandbox: Mapping[str, Any]) -> Json:
                 responses = {**operation["responses"], "200": {**answer, "links": links}}
                 linked[method] = {**operation, "responses": responses}
         paths[path] = {**item, **linked}
-    tags = [*service.get("tags", ()), *theirs["tags"]]
+    tags = [*service.get("tags", ()), *theirs.get("tags", ())]
     return _without_unused({**service, "paths": paths, "components": components, "tags": tags})
 
 
@@ -101,7 +101,8 @@ def _without_unused(document: Json) -> Json:
     while waiting:
         for kind, name in _referenced(waiting.pop()) - used:
             used.add((kind, name))
-            waiting.append(components[kind][name])
+            # In the value of an example `$ref` is data and leads nowhere.
+            waiting.append(components.get(kind, {}).get(name))
     kept = {
         kind: {name: part for name, part in parts.items() if kind == "securitySchemes" or (kind, name) in used}
         for kind, parts in components.items()
@@ -127,10 +128,10 @@ def _control_paths(paths: Json, schemas: Json) -> Json:
     Time passes from event to event: by spans of any length a tool soon reaches the end of time, and stays there.
     """
     found = {path: item for path, item in paths.items() if all(name in CONTROL_OPERATIONS for name in _names(item))}
-    advance, order = schemas["SandboxAdvance"], schemas["SandboxPaymentOrder"]
-    request = order["properties"]["request"]
+    advance, order = schemas.get("SandboxAdvance", {}), schemas.get("SandboxPaymentOrder", {})
+    request = order.get("properties", {}).get("request", {})
     either = [{"type": "string", "pattern": _PAYABLE}, {"type": "string", "minLength": 1, "maxLength": 4096}]
-    texts = {"description": request["description"], "anyOf": either}
+    texts = {"description": request.get("description", ""), "anyOf": either}
     ends = {"type": "string", "enum": ["settle", "hold"], "default": "settle"}
     steps = {"until": {"type": "string", "enum": ["next_event"]}}
     plain = {"plain": {"$ref": "#/components/examples/SandboxPaymentOrderPlain"}}
@@ -139,7 +140,9 @@ def _control_paths(paths: Json, schemas: Json) -> Json:
         ("/sandbox/v1/payments", {**order, "properties": {"request": texts, "outcome": ends}}, plain),
         ("/sandbox/v1/clock/advance", {**advance, "properties": steps}, step),
     ):
-        operation = found[path]["post"]
+        operation = found.get(path, {}).get("post")
+        if operation is None or "content" not in operation.get("requestBody", {}):
+            continue
         content = {"application/json": {"schema": schema, "examples": examples}}
         body = {**operation["requestBody"], "content": content}
         found[path] = {**found[path], "post": {**operation, "requestBody": body}}
@@ -147,7 +150,8 @@ def _control_paths(paths: Json, schemas: Json) -> Json:
 
 
 def _payable(schema: Json) -> Json:
-    return {**schema, "pattern": _PAYABLE, "allOf": [{"pattern": schema["pattern"]}]}
+    own = {"allOf": [{"pattern": schema["pattern"]}]} if "pattern" in schema else {}
+    return {**schema, "pattern": _PAYABLE, **own}
 
 
 def _at_home(example: Json) -> Json:

@@ -73,14 +73,31 @@ def test_handlers_may_be_given_by_operation_id(contract):
 def test_an_operation_without_a_handler_is_named_with_the_method_to_add(contract):
     with pytest.raises(ContractError) as refusal:
         bind(contract, [Orders()], GUARDS, EFFECTS)
-    assert str(refusal.value) == "paths./pay/{id}.get: payOrder has no handler; add pay_order"
+    assert str(refusal.value) == (
+        "paths./pay/{id}.get: operationId 'payOrder' has no handler; add the method pay_order, "
+        "or answer with its example by --mock-unbound"
+    )
 
 
-def test_a_handler_without_an_operation_is_named(contract):
-    with pytest.raises(ContractError, match=r"Unknown\.get_orders answers no operation; .*did you mean 'get_order'"):
-        bind(contract, [Orders(), Unknown()], GUARDS, EFFECTS)
-    with pytest.raises(ContractError, match="answers no operation 'getOrders'; did you mean 'getOrder'"):
-        bind(contract, {"getOrders": print}, GUARDS, EFFECTS)
+def test_a_misspelt_operation_id_is_named_with_the_nearest_that_has_a_handler():
+    document = small()
+    document["paths"]["/pay/{id}"]["get"]["operationId"] = "payOrdr"
+    with pytest.raises(ContractError, match=r"operationId 'payOrdr' has no handler; .*; did you mean 'payOrder'"):
+        bind(load_contract(document), [Orders(), Payments()], GUARDS, EFFECTS)
+
+
+def test_a_handler_whose_operation_is_left_out_is_not_used(contract):
+    assert list(bind(contract, [Orders(), Unknown()], GUARDS, EFFECTS)) == ["createOrder", "getOrder", "payOrder"]
+
+
+def test_a_link_may_name_an_operation_that_is_left_out_but_no_unknown_one():
+    document = small()
+    del document["paths"]["/v0/orders/{id}"]
+    assert list(bind(load_contract(document), [Orders(), Payments()], GUARDS, EFFECTS)) == ["createOrder", "payOrder"]
+    document = small()
+    document["paths"]["/v0/orders"]["post"]["responses"]["200"]["links"]["get"]["operationId"] = "getOder"
+    with pytest.raises(ContractError, match="links/get: no operation 'getOder'; did you mean 'getOrder'"):
+        bind(load_contract(document), [Orders(), Payments()], GUARDS, EFFECTS)
 
 
 def test_two_handlers_of_one_operation_are_named(contract):
