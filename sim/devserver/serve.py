@@ -25,6 +25,7 @@ from leyden.server.system.http_server import open_listener, run_server
 from leyden.server.system.http_transport import HttpTransport
 from leyden.world.config import chosen_network, world_config
 from leyden.world.rng import derived_seed
+from leyden.world.trial_requests import try_contract
 from leyden.world.world import World
 
 _READABLE_ENTRIES = 100_000
@@ -135,6 +136,8 @@ def _open_world(
         webhook_secret=options.webhook_secret,
         callback_timeout_ms=options.callback_timeout,
     )
+    if index == 0 and (options.spec is not None or options.overlay):
+        try_contract(config)
     transport = HttpTransport.within(egress)
     if options.durability != "always" or not store.is_durable:
         return World(

@@ -17,6 +17,7 @@ from leyden.server.store.store import Store
 from leyden.server.timestamps import to_iso
 from leyden.world.config import WorldConfig, chosen_network, world_config
 from leyden.world.process_clock import first_instant, process_clock, sync_to_process
+from leyden.world.trial_requests import try_contract
 from leyden.world.world import World
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ def open_session(
             rate=0 if real_clock is None else 1,
             real_clock=real_clock,
         )
+        if spec is not None:
+            try_contract(config)
         world = World(config, store, control_handlers=control_handlers, label=label)
         if real_clock is not None:
             sync_to_process(world.clock)

@@ -1,0 +1,160 @@
+"""Trial requests: whether the code serves an edited document, tried on a scratch world before the real one is built.
+
+A document may allow what no code can read, or demand an answer that no code gives. So every operation is tried with
+the examples of the document, with each field left out, and with each field replaced by a value of another type,
+wherever the document allows it. Then Charges are paid and expire, with callbacks.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+
+from leyden.server.contract.json_pointer import contract_error, quoted, split_pointer
+from leyden.server.contract.types import Contract, Operation
+from leyden.server.errors import ContractError
+from leyden.server.store.store import Store
+from leyden.world.config import WorldConfig
+from leyden.world.loopback import send_request
+from leyden.world.world import World
+
+_START_MS = 1_893_456_000_000
+_DAY_MS = 86_400_000
+_HOOK = "http://trial.localhost/hook"
+_VALUES: tuple[Any, ...] = (None, True, 7, -1, 1.5, "", "7", "a text", [], {})
+_BODIES: Mapping[str, dict[str, Any]] = {
+    "createCharge": {"amount": "1000", "description": "Trial"},
+    "createStaticCharge": {"minAmount": "1000", "maxAmount": "9000", "description": "Trial"},
+    "updateStaticCharge": {"description": "Trial"},
+}
+# The fields that code reads. A document that does not declare one may still allow it.
+_FIELDS = dict.fromkeys((
+    "amount", "minAmount", "maxAmount", "description", "internalId", "callbackUrl", "expiresIn", "allowedSlots",
+    "successMessage", "identifier",
+))  # fmt: skip
+_QUERIES = {"requestInvoice": "?amount=1000"}
+_PIPELINE_LOG = logging.getLogger("leyden.server.http.pipeline")
+
+
+def try_contract(config: WorldConfig) -> None:
+    """Raise `ContractError` with the place in the document when a valid request cannot be served."""
+    plain = replace(config, control=None, network="direct", start_ms=_START_MS, rate=0, real_clock=None)
+    world = World(plain, Store.memory())
+    try:
+        _PIPELINE_LOG.addFilter(_silent)
+        _Trial(world, config.contract).run()
+    finally:
+        _PIPELINE_LOG.removeFilter(_silent)
+        world.store.close()
+
+
+def _silent(record: logging.LogRecord) -> bool:
+    return False
+
+
+@dataclass(slots=True)
+class _Trial:
+    world: World
+    contract: Contract
+    ids: dict[str, str] = field(default_factory=dict)  # the newest by the operation that created it
+
+    def run(self) -> None:
+        """Every operation, those that create first; then what follows without a request."""
+        operations = sorted(self.contract.operations.values(), key=lambda one: one.operation_id not in _BODIES)
+        for operation in operations:
+            for body in self._bodies(operation):
+                self._request(operation, body)
+        self._events()
+
+    def _bodies(self, operation: Operation) -> Iterator[Any]:
+        """Valid bodies for an operation; None when it has no body."""
+        declared = operation.body
+        if declared is None:
+            yield None
+            return
+        bases = [*self._examples(operation), _BODIES.get(operation.operation_id, {}), {}]
+        names = _FIELDS | dict.fromkeys(declared.properties)
+        tried: set[bytes] = set()
+        for base in bases:
+            if not isinstance(base, dict):
+                continue
+            variants = [base, *({name: value for name, value in base.items() if name != left} for left in base)]
+            variants += [{**base, name: value} for name in names for value in _VALUES]
+            for body in variants:
+                raw = orjson.dumps(body)
+                if raw not in tried and declared.rule.validator.is_valid(body):
+                    tried.add(raw)
+                    yield body
+
+    def _examples(self, operation: Operation) -> list[Any]:
+        node = self._resolved(self.contract.document["paths"][operation.path][operation.method]["requestBody"])
+        media = next(iter(node["content"].values()))
+        named = [self._resolved(example)["value"] for example in media.get("examples", {}).values()]
+        return [media["example"], *named] if "example" in media else named
+
+    def _resolved(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "$ref" not in node:
+            return node
+        found: Any = self.contract.document
+        for token in split_pointer(node["$ref"][1:]):
+            found = found[token]
+        return dict(found)
+
+    def _request(self, operation: Operation, body: Any) -> dict[str, Any]:
+        """Send one request. Returns the body of a 200 answer, and {} for another status."""
+        header = self.world.service.pipeline.api_key_header
+        headers = ((header, self.world.config.api_key.encode("latin-1")), (b"content-type", b"application/json"))
+        is_static = "tatic" in operation.operation_id or operation.errors_as == "lnurl"
+        path = operation.path
+        for parameter in operation.parameters:
+            if parameter.location == "path":
+                resource_id = self.ids.get("createStaticCharge" if is_static else "createCharge", "x")
+                path = path.replace(f"{{{parameter.name}}}", resource_id)
+        target = path + _QUERIES.get(operation.operation_id, "")
+        raw = b"" if body is None else orjson.dumps(body)
+        answer = send_request(self.world.app, operation.method.upper(), target, headers, raw)
+        value = orjson.loads(answer.body)
+        if answer.status >= 500:
+            sent = "a request" if body is None else f"the body {quoted(body)}"
+            errors = "".join(f", {error['pointer']}: {error['detail']}" for error in value["errors"][:1])
+            raise _unserved(operation, f"{sent} is valid, but cannot be served: {value['detail']}{errors}")
+        if answer.status != 200 or not isinstance(value, dict):
+            return {}
+        data = value.get("data")
+        if operation.operation_id in _BODIES and isinstance(data, dict) and isinstance(data.get("id"), str):
+            self.ids[operation.operation_id] = data["id"]
+        return value
+
+    def _events(self) -> None:
+        """Of each kind a Charge is paid and another expires, with a callback."""
+        for name in ("createCharge", "createStaticCharge"):
+            operation = self.contract.operations.get(name)
+            body = {**_BODIES[name], "callbackUrl": _HOOK}
+            if operation is None or operation.body is None or not operation.body.rule.validator.is_valid(body):
+                continue
+            for pays in (True, False):
+                self._follow(operation, body, pays=pays)
+
+    def _follow(self, operation: Operation, body: dict[str, Any], *, pays: bool) -> None:
+        created = self._request(operation, body)
+        invoice = self.contract.operations.get("requestInvoice")
+        if operation.operation_id == "createCharge":
+            request = created.get("data", {}).get("invoice", {}).get("request")
+        else:
+            request = None if invoice is None else self._request(invoice, None).get("pr")
+        world = self.world
+        try:
+            if pays and isinstance(request, str):
+                with world.exclusive():
+                    world.payments.pay(request)
+            world.move(lambda clock: clock.advance(_DAY_MS))
+        except Exception as error:
+            raise _unserved(operation, f"what follows it cannot be served: {error}") from None
+
+
+def _unserved(operation: Operation, problem: str) -> ContractError:
+    return contract_error(f"paths.{operation.path}.{operation.method}", f"{problem}; compare the packaged document")

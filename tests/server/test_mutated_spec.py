@@ -1,0 +1,147 @@
+"""A document with any one node changed is served as it says, or refused in one line that names the place."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import settings
+
+from leyden.server.contract.document.yaml_loader import read_yaml
+from leyden.server.contract.load import default_spec, known_overlays, load_contract
+from leyden.server.contract.types import Contract
+from leyden.server.errors import ContractError
+from leyden.server.store.store import Store
+from leyden.world.config import world_config
+from leyden.world.loopback import LoopbackResponse, send_request
+from leyden.world.trial_requests import try_contract
+from leyden.world.world import World
+from tests.support.examples import SUITE_EXAMPLES
+
+Path = tuple[str | int, ...]
+REPLACEMENTS: tuple[Any, ...] = (None, 7, [], {}, {"$ref": "#/components/schemas/Nowhere"}, "a text")
+REMOVE, RENAME = "remove", "rename"
+ACTIONS = (REMOVE, RENAME, *range(len(REPLACEMENTS)))
+SUITE_MUTATIONS = 300
+TEA = {"amount": "1000", "description": "tea", "callbackUrl": "http://shop.localhost/x"}
+START_MS = 1_893_456_000_000
+
+
+def nodes(value: Any, path: Path = ()) -> Iterator[Path]:
+    if path:
+        yield path
+    for key, item in value.items() if type(value) is dict else enumerate(value) if type(value) is list else ():
+        yield from nodes(item, (*path, key))
+
+
+def mutated(document: Any, path: Path, action: str | int) -> Any:
+    """The document with one node changed; the rest is shared."""
+    document = holder = copy.copy(document)
+    for key in path[:-1]:
+        holder[key] = copy.copy(holder[key])
+        holder = holder[key]
+    last = path[-1]
+    if action == REMOVE:
+        del holder[last]
+    elif action != RENAME:
+        assert isinstance(action, int)
+        holder[last] = copy.deepcopy(REPLACEMENTS[action])
+    elif type(holder) is list:
+        holder[last] = f"{holder[last]}X" if type(holder[last]) is str else [holder[last]]
+    else:
+        renamed = {f"{key}X" if key == last else key: item for key, item in holder.items()}
+        holder.clear()
+        holder.update(renamed)
+    return document
+
+
+def requests(contract: Contract) -> Iterator[LoopbackResponse]:
+    """What a client may ask of the world that serves this contract."""
+    config = world_config(seed=0, start_ms=START_MS, spec=contract)
+    try_contract(config)
+    world = World(config, Store.memory())
+    headers = ((contract.api_key_header.lower().encode(), b"leyden"), (b"content-type", b"application/json"))
+    created = "x"
+    for name in ("createCharge", "getChargeDetails", "listCharges", "listStaticCharges", "getWallet"):
+        operation = contract.operations.get(name)
+        if operation is None:
+            continue
+        path = operation.path.replace("{id}", created)
+        body = orjson.dumps(TEA) if operation.body else b""
+        answer = send_request(world.app, operation.method.upper(), path, headers, body)
+        if name == "createCharge" and answer.status == 200:
+            data = orjson.loads(answer.body).get("data")
+            created = data["id"] if isinstance(data, dict) and "id" in data else created
+        yield answer
+    world.move(lambda clock: clock.advance(86_400_000))
+    for page in ("/docs", "/openapi.json"):
+        yield send_request(world.app, "GET", page)
+    world.store.close()
+
+
+def problem(document: Any) -> str | None:
+    """What is wrong with the behaviour for this document; None if it is served or refused as it should be."""
+    try:
+        contract = load_contract(document, known_as="charges.openapi.yaml")
+        statuses = [answer.status for answer in requests(contract)]
+    except ContractError as refusal:
+        text = str(refusal)
+        places = ("charges.openapi.yaml#", "paths.", "components/", "lifecycle ")
+        return None if "\n" not in text and any(place in text for place in places) else f"no place: {text}"
+    except Exception as error:
+        return repr(error)
+    return f"statuses {statuses}" if max(statuses) >= 500 else None
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_any_changed_node_is_served_or_refused_with_its_place(part):
+    document = read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml")
+    every = [(path, action) for path in nodes(document) for action in ACTIONS]
+    number = SUITE_MUTATIONS * settings().max_examples // SUITE_EXAMPLES
+    chosen = random.Random(0).sample(every, min(number, len(every)))[part::3]
+    found = {(path, action): problem(mutated(document, path, action)) for path, action in chosen}
+    assert {place: text for place, text in found.items() if text is not None} == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "action"),
+    [
+        (("paths", "/v0/charges", "get"), REMOVE),
+        (("paths", "/v0/charges", "post", "operationId"), 5),
+        (("paths", "/v0/charges", "post", "callbacks"), 3),
+        (("paths", "/v0/static-charges/{id}", "patch"), REMOVE),
+        (("components", "parameters", "Limit", "name"), RENAME),
+        (("components", "schemas", "StaticCharge", "properties", "status"), 3),
+        (("components", "schemas", "ChargeRequest", "properties", "expiresIn"), REMOVE),
+        (("components", "schemas", "ChargeRequest", "properties", "internalId"), REMOVE),
+        (("components", "schemas", "ChargeRequest", "properties", "description"), RENAME),
+        (("components", "schemas", "StaticChargeRequest", "properties", "identifier"), REMOVE),
+        (("components", "schemas", "StaticChargeRequest", "properties", "maxAmount"), RENAME),
+        (("components", "schemas", "StaticChargeChanges"), 3),
+        (("components", "schemas", "StaticChargeChanges", "properties", "successMessage", "type"), REMOVE),
+        (("components", "schemas", "ChargeUpdate", "properties", "amount", "type"), 5),
+        (("components", "schemas", "Charge", "properties", "status", "x-lifecycle", 0, "effects"), REMOVE),
+    ],
+)
+def test_a_changed_node_that_once_failed(path, action):
+    document = read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml")
+    assert problem(mutated(document, path, action)) is None
+
+
+@pytest.mark.parametrize("overlays", [(), *((name,) for name in known_overlays())])
+def test_every_packaged_reading_is_served(overlays):
+    try_contract(world_config(seed=0, start_ms=START_MS, overlays=overlays))
+
+
+def test_a_value_that_no_code_reads_is_refused_with_the_operation_and_the_body():
+    document = read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml")
+    expiry = document["components"]["schemas"]["ChargeRequest"]["properties"]
+    expiry["expiresIn"] = {"default": 600}
+    with pytest.raises(ContractError) as refusal:
+        try_contract(world_config(seed=0, start_ms=START_MS, spec=load_contract(document)))
+    assert str(refusal.value).startswith("paths./v0/charges.post: the body {")
+    assert "is valid, but cannot be served" in str(refusal.value)
