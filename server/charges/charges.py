@@ -89,7 +89,7 @@ class ChargeService:
 
     # API operations
 
-    @handles()
+    @handles(needs=("body.amount", "body.description", "body.expiresIn"))
     def create_charge(self, request: Request) -> dict[str, Any]:
         """Issue an invoice and store a pending Charge."""
         body = request.body
@@ -104,12 +104,12 @@ class ChargeService:
         )
         return envelope("Charge created", charge_resource(charge))
 
-    @handles(raises=(NotFound,))
+    @handles(raises=(NotFound,), needs=("path.id",))
     def get_charge_details(self, request: Request) -> dict[str, Any]:
         """One Charge of the caller's project."""
         return envelope("Charge found", charge_resource(self.find(request.project, request.path["id"])))
 
-    @handles()
+    @handles(needs=("query.limit",))
     def list_charges(self, request: Request) -> dict[str, Any]:
         """The project's Charges, including those of its Static Charges."""
         return page(self.charges, request, charge_resource, "charge")

@@ -36,12 +36,12 @@ class LnurlPayService:
         self._invoice_path = contract.path("requestInvoice", "/lnurlp/{id}/invoice")
         self._verify_path = contract.path("verifyPayment", "/lnurlp/{id}/verify/{paymentHash}")
 
-    @handles(raises=(NotFound, Conflict))
+    @handles(raises=(NotFound, Conflict), needs=("path.id",))
     def get_pay_request(self, request: Request) -> dict[str, Any]:
         """LUD-06, first request: the payable amounts, and the URL that returns an invoice."""
         return self._pay_request(self._require_open(self._by_id(request.path["id"])))
 
-    @handles(raises=(NotFound, Conflict))
+    @handles(raises=(NotFound, Conflict), needs=("path.user",))
     def get_lightning_address(self, request: Request) -> dict[str, Any]:
         """LUD-16: the same response, found by the user part of a lightning address."""
         static = self._statics.by_user(request.path["user"])
@@ -49,7 +49,7 @@ class LnurlPayService:
             raise NotFound("no static charge has this lightning address: check its spelling")
         return self._pay_request(self._require_open(static))
 
-    @handles(raises=(NotFound, Conflict, InvalidRequest))
+    @handles(raises=(NotFound, Conflict, InvalidRequest), needs=("path.id",))
     def request_invoice(self, request: Request) -> dict[str, Any]:
         """LUD-06, second request: an invoice over the requested amount, which belongs to a new Charge."""
         static = self._require_open(self._by_id(request.path["id"]))
@@ -84,7 +84,7 @@ class LnurlPayService:
             answer["successAction"] = {"tag": "message", "message": static["success_message"]}
         return answer
 
-    @handles(raises=(NotFound,))
+    @handles(raises=(NotFound,), needs=("path.id", "path.paymentHash"))
     def verify_payment(self, request: Request) -> dict[str, Any]:
         """LUD-21: whether the invoice was paid, and then the preimage as proof."""
         charge = self._charges.charges.first("payment_hash", request.path["paymentHash"])

@@ -86,7 +86,7 @@ class StaticChargeService:
 
     # API operations
 
-    @handles(raises=(SemanticConflict, Conflict))
+    @handles(raises=(SemanticConflict, Conflict), needs=("body.minAmount", "body.maxAmount", "body.description"))
     def create_static_charge(self, request: Request) -> dict[str, Any]:
         """Store an active Static Charge and return its LNURL."""
         body = request.body
@@ -114,12 +114,12 @@ class StaticChargeService:
             self._clock.call_at(static["expires_at"], EXPIRY, TIMER, static["id"])
         return envelope("Static charge created", self.show(static))
 
-    @handles(raises=(NotFound,))
+    @handles(raises=(NotFound,), needs=("path.id",))
     def get_static_charge_details(self, request: Request) -> dict[str, Any]:
         """One Static Charge of the caller's project."""
         return envelope("Static charge found", self.show(self.find(request)))
 
-    @handles(raises=(NotFound, SemanticConflict, Conflict))
+    @handles(raises=(NotFound, SemanticConflict, Conflict), needs=("path.id",))
     def update_static_charge(self, request: Request) -> dict[str, Any]:
         """Change the fields in the request; the LNURL does not change. More `allowedSlots` can make it active again."""
         static = self.find(request)
@@ -137,12 +137,12 @@ class StaticChargeService:
         changed = self._apply(changed, "slots_filled" if full else "slots_reopened", now)
         return envelope("Static charge updated", self.show(changed))
 
-    @handles()
+    @handles(needs=("query.limit",))
     def list_static_charges(self, request: Request) -> dict[str, Any]:
         """The project's Static Charges."""
         return page(self.static_charges, request, self.show, "static charge")
 
-    @handles(raises=(NotFound,))
+    @handles(raises=(NotFound,), needs=("path.id", "query.limit"))
     def list_static_charge_charges(self, request: Request) -> dict[str, Any]:
         """The Charges that payers requested through one Static Charge."""
         static = self.find(request)

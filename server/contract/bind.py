@@ -1,7 +1,7 @@
 """Binds the document's names to functions: handlers to operations, guards and effects to lifecycle rows.
 
-A handler is a method marked `@handles(raises=...)`. It takes a `Request` and returns the JSON body of the 200
-response. The operation must declare a response for the status of each problem in `raises`.
+A handler is a method marked `@handles(raises=..., needs=...)`. It takes a `Request` and returns the JSON body of the
+200 response.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from leyden.server.contract.json_pointer import contract_error, suggestion
+from leyden.server.contract.schemas import always_there
 from leyden.server.contract.types import Contract, Operation
 from leyden.server.errors import ContractError, Problem
 
@@ -20,14 +21,17 @@ Functions = Mapping[str, Any]
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def handles(*, raises: tuple[type[Problem], ...] = ()) -> Callable[[_F], _F]:
+def handles(*, raises: tuple[type[Problem], ...] = (), needs: tuple[str, ...] = ()) -> Callable[[_F], _F]:
     """Mark a method as the handler of an operation. Its name is the operationId in snake_case.
 
-    `raises` are the problems that it may raise; the operation must declare a response for the status of each.
+    `raises` are the problems that it may raise; the operation must declare a response for the status of each. `needs`
+    are the values that it always reads, such as `path.id`, `query.limit` and `body.amount`; the operation must declare
+    each as required or with a default.
     """
 
     def mark(handler: _F) -> _F:
         handler.raises = raises  # type: ignore[attr-defined]
+        handler.needs = needs  # type: ignore[attr-defined]
         return handler
 
     return mark
@@ -63,8 +67,8 @@ def bind(
     `mock_unbound` (here or given to `load_contract`) an operation without a handler answers its own 200 example.
 
     Raises `ContractError` for an operation without a handler, a link to an operation that neither the document nor
-    the handlers have, a guard or effect of a lifecycle row without a function, and a problem that an operation's
-    responses leave out.
+    the handlers have, a guard or effect of a lifecycle row without a function, a problem that an operation's responses
+    leave out, and a value that a handler needs and a valid request may leave out.
     """
     found = dict(handlers) if isinstance(handlers, Mapping) else _by_operation(handlers)
     for location, name in contract.open_links:
@@ -77,6 +81,7 @@ def bind(
         if bound_here is None:
             bound_here = _mock_handler(operation, mock_unbound or contract.mock_unbound, unused)
         _check_raises(operation, bound_here)
+        _check_needs(operation, bound_here)
         bound[name] = bound_here
     _check_rows(contract, guards, effects)
     return bound
@@ -123,6 +128,22 @@ def _check_raises(operation: Operation, handler: Handler) -> None:
             raise contract_error(
                 f"{_location(operation)}.responses",
                 f"{operation.handler_name} can raise {problem.__name__}, but {problem.status} is not declared; add it",
+            )
+
+
+def _check_needs(operation: Operation, handler: Handler) -> None:
+    given = {f"{one.location}.{one.name}" for one in operation.parameters if one.required or one.default is not None}
+    body = operation.body
+    for need in getattr(handler, "needs", ()):
+        place, _, name = need.partition(".")
+        if place == "body":
+            there = body is not None and (name in body.defaults or always_there(body.rule.schema, name))
+        else:
+            there = need in given
+        if not there:
+            raise contract_error(
+                f"{_location(operation)} ({need})",
+                f"{operation.handler_name} reads it, but a request may leave it out; require it, or give it a default",
             )
 
 

@@ -164,6 +164,13 @@ def properties(schema: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
     return found
 
 
+def always_there(schema: Mapping[str, Any], name: str) -> bool:
+    """Whether every valid object has the property, by the `required` of a written-out schema."""
+    if name in schema.get("required", ()) or any(always_there(part, name) for part in schema.get("allOf", ())):
+        return True
+    return any(word in schema and all(always_there(part, name) for part in schema[word]) for word in ("anyOf", "oneOf"))
+
+
 def integer_paths(schema: Mapping[str, Any]) -> tuple[Path, ...]:
     """The property paths of a written-out schema where a number may stand, but only a whole one; None in a path stands
     for each item of an array."""

@@ -100,6 +100,21 @@ def test_a_link_may_name_an_operation_that_is_left_out_but_no_unknown_one():
         bind(load_contract(document), [Orders(), Payments()], GUARDS, EFFECTS)
 
 
+@pytest.mark.parametrize("need", ["path.number", "query.limit", "body.table"])
+def test_a_value_that_a_handler_needs_and_a_request_may_leave_out_is_named(contract, need):
+    class Needy:
+        @handles(needs=(need,))
+        def create_order(self, call: Any) -> Any:
+            return {}
+
+    with pytest.raises(ContractError) as refusal:
+        bind(contract, [Needy(), Payments()], GUARDS, EFFECTS, mock_unbound=True)
+    assert str(refusal.value) == (
+        f"paths./v0/orders.post ({need}): create_order reads it, but a request may leave it out; require it, or "
+        "give it a default"
+    )
+
+
 def test_two_handlers_of_one_operation_are_named(contract):
     with pytest.raises(ContractError, match="both answer payOrder; keep one"):
         bind(contract, [Orders(), Payments(), Payments()], GUARDS, EFFECTS)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 from hypothesis import settings
 
+from leyden.devserver.control.handlers import control_handlers
 from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, known_overlays, load_contract
 from leyden.server.contract.types import Contract
@@ -83,14 +85,30 @@ def requests(contract: Contract) -> Iterator[LoopbackResponse]:
     world.store.close()
 
 
-def problem(document: Any) -> str | None:
+def control_requests(contract: Contract) -> Iterator[LoopbackResponse]:
+    """What a client may ask of a control plane with this contract."""
+    config = replace(world_config(seed=0, start_ms=START_MS), control=lambda: contract)
+    world = World(config, Store.memory(), control_handlers=control_handlers)
+    headers = ((contract.api_key_header.lower().encode(), b"leyden"), (b"content-type", b"application/json"))
+    for operation in contract.operations.values():
+        if operation.method == "get" and "{" not in operation.path:
+            yield send_request(world.app, "GET", operation.path, headers)
+    for page in ("docs", "openapi.json", "merged.json"):
+        yield send_request(world.app, "GET", f"/sandbox/v1/{page}")
+    world.store.close()
+
+
+REQUESTS = {"charges": requests, "sandbox": control_requests}
+
+
+def problem(document: Any, name: str = "charges") -> str | None:
     """What is wrong with the behaviour for this document; None if it is served or refused as it should be."""
     try:
-        contract = load_contract(document, known_as="charges.openapi.yaml")
-        statuses = [answer.status for answer in requests(contract)]
+        contract = load_contract(document, known_as=f"{name}.openapi.yaml")
+        statuses = [answer.status for answer in REQUESTS[name](contract)]
     except ContractError as refusal:
         text = str(refusal)
-        places = ("charges.openapi.yaml#", "paths.", "components/", "lifecycle ")
+        places = (f"{name}.openapi.yaml#", "paths.", "components/", "lifecycle ")
         return None if "\n" not in text and any(place in text for place in places) else f"no place: {text}"
     except Exception as error:
         return repr(error)
@@ -98,12 +116,13 @@ def problem(document: Any) -> str | None:
 
 
 @pytest.mark.parametrize("part", range(3))
-def test_any_changed_node_is_served_or_refused_with_its_place(part):
-    document = read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml")
+@pytest.mark.parametrize("name", REQUESTS)
+def test_any_changed_node_is_served_or_refused_with_its_place(name, part):
+    document = read_yaml(default_spec(name).read_bytes(), f"{name}.openapi.yaml")
     every = [(path, action) for path in nodes(document) for action in ACTIONS]
     number = SUITE_MUTATIONS * settings().max_examples // SUITE_EXAMPLES
     chosen = random.Random(0).sample(every, min(number, len(every)))[part::3]
-    found = {(path, action): problem(mutated(document, path, action)) for path, action in chosen}
+    found = {(path, action): problem(mutated(document, path, action), name) for path, action in chosen}
     assert {place: text for place, text in found.items() if text is not None} == {}
 
 
@@ -130,6 +149,23 @@ def test_any_changed_node_is_served_or_refused_with_its_place(part):
 def test_a_changed_node_that_once_failed(path, action):
     document = read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml")
     assert problem(mutated(document, path, action)) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "action"),
+    [
+        (("paths", "/sandbox/v1/clock/advance"), RENAME),
+        (("paths", "/sandbox/v1/journal", "get", "parameters", 0), REMOVE),
+        (("components", "schemas", "Script", "properties", "answers", "default"), REMOVE),
+        (("components", "schemas", "PaymentOrder", "properties", "outcome", "default"), REMOVE),
+        (("components", "schemas", "KeyRotation", "required"), 2),
+        (("components", "schemas", "Wait", "required"), 2),
+        (("components", "examples", "DeliveryListCoffee", "value", 0, "attempts", 0, "headers"), 4),
+    ],
+)
+def test_a_changed_node_of_the_control_plane_that_once_failed(path, action):
+    document = read_yaml(default_spec("sandbox").read_bytes(), "sandbox.openapi.yaml")
+    assert problem(mutated(document, path, action), "sandbox") is None
 
 
 @pytest.mark.parametrize("overlays", [(), *((name,) for name in known_overlays())])

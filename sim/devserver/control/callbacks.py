@@ -31,12 +31,12 @@ class CallbackControl:
         """The deliveries that match the filter, the oldest first."""
         return [_delivery(row, self._world) for row in self._matching(call.query)]
 
-    @handles(raises=(NotFound,))
+    @handles(raises=(NotFound,), needs=("path.id",))
     def get_delivery(self, call: Request) -> dict[str, Any]:
         """One delivery, with the exact bytes of its attempts."""
         return _delivery(self._find(call.path["id"]), self._world)
 
-    @handles(raises=(NotFound, Conflict))
+    @handles(raises=(NotFound, Conflict), needs=("path.id",))
     def replay_delivery(self, call: Request) -> dict[str, Any]:
         """Send one delivery's message again."""
         row = self._find(call.path["id"])
@@ -53,7 +53,7 @@ class CallbackControl:
             callbacks.replay(delivery_id)
         return {"replayed": len(ids), "ids": ids}
 
-    @handles(raises=(SemanticConflict,))
+    @handles(raises=(SemanticConflict,), needs=("body.count", "body.timeout"))
     async def wait_for_deliveries(self, call: Request) -> dict[str, Any]:
         """Wait, in real time, until enough deliveries match. A world that is not served answers at once."""
         world, wanted = self._world, call.body["count"]
@@ -92,7 +92,7 @@ class CallbackControl:
 
     # The integrator's own endpoint
 
-    @handles(raises=(SemanticConflict,))
+    @handles(raises=(SemanticConflict,), needs=("body.url", "body.amount", "body.timeout", "body.include"))
     async def check_receiver(self, call: Request) -> dict[str, Any]:
         """Check an endpoint on the real network and grade it."""
         world, body = self._world, call.body

@@ -31,7 +31,7 @@ class InboxControl:
         """A summary of every inbox."""
         return [_summary(receiver) for receiver in self._world.receivers]
 
-    @handles(raises=(NotFound,))
+    @handles(raises=(NotFound,), needs=("path.name", "query.after", "query.limit"))
     def get_inbox(self, call: Request) -> dict[str, Any]:
         """One inbox, its script and the requests that it received."""
         receiver = self._find(call.path["name"])
@@ -39,7 +39,7 @@ class InboxControl:
             raise NotFound("there is no inbox with this name: it is created by its first request or its first script")
         return _inbox(receiver, call.query["after"], call.query["limit"])
 
-    @handles(raises=(NotFound, SemanticConflict))
+    @handles(raises=(NotFound, SemanticConflict), needs=("path.name", "body.rules", "body.answers", "body.always"))
     def script_inbox(self, call: Request) -> dict[str, Any]:
         """Set how an inbox answers."""
         body = call.body
@@ -72,7 +72,7 @@ class InboxControl:
         """The faults that were added and not cleared."""
         return [fault_resource(row) for row in self._world.faults.rows]
 
-    @handles(raises=(SemanticConflict,))
+    @handles(raises=(SemanticConflict,), needs=("body.kind",))
     def add_fault(self, call: Request) -> dict[str, Any]:
         """Add a fault."""
         wanted: Mapping[str, Any] = call.body
@@ -89,7 +89,7 @@ class InboxControl:
         """Remove all faults."""
         return {"cleared": self._world.faults.clear()}
 
-    @handles(raises=(NotFound,))
+    @handles(raises=(NotFound,), needs=("path.id",))
     def clear_fault(self, call: Request) -> dict[str, Any]:
         """Remove one fault."""
         faults, fault_id = self._world.faults, call.path["id"]

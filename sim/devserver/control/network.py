@@ -32,20 +32,20 @@ class NetworkControl:
         """The attempts of one payment, in order."""
         return [_attempt(row) for row in find_payment(self._world, call)["attempts"]]
 
-    @handles(raises=(SemanticConflict,))
+    @handles(raises=(SemanticConflict,), needs=("path.name",))
     def get_network_node(self, call: Request) -> dict[str, Any]:
         """One node and its channels."""
         with self._transaction() as operations:
             return _node(operations, call.path["name"])
 
-    @handles(raises=(SemanticConflict,))
+    @handles(raises=(SemanticConflict,), needs=("path.name", "body.inbound", "body.outbound"))
     def drain_node(self, call: Request) -> dict[str, Any]:
         """Move the node's liquidity away, so that it cannot receive, or cannot send."""
         with self._transaction() as operations:
             operations.drain(operations.node(call.path["name"]), call.body["inbound"], call.body["outbound"])
         return _node(operations, call.path["name"])
 
-    @handles(raises=(SemanticConflict,))
+    @handles(raises=(SemanticConflict,), needs=("path.name", "body.amount"))
     def rebalance_node(self, call: Request) -> dict[str, Any]:
         """Send a circular payment from the node to itself, from one channel to another."""
         body = call.body
@@ -53,7 +53,7 @@ class NetworkControl:
             node = operations.node(call.path["name"])
             return {"fee": str(operations.rebalance(node, int(body["amount"]), body.get("out"), body.get("into")))}
 
-    @handles(raises=(SemanticConflict,))
+    @handles(raises=(SemanticConflict,), needs=("path.name", "body.peer", "body.capacity"))
     def open_channel(self, call: Request) -> dict[str, Any]:
         """Open a channel from this node to another."""
         from leyden.lightning.topology.graph import DEFAULT_POLICY
@@ -68,7 +68,7 @@ class NetworkControl:
             )
         return next(row for row in _node(operations, call.path["name"])["channels"] if row["channel"] == channel)
 
-    @handles(raises=(SemanticConflict, NotFound))
+    @handles(raises=(SemanticConflict, NotFound), needs=("path.channel",))
     def close_channel(self, call: Request) -> dict[str, Any]:
         """Close one channel."""
         number = int(call.path["channel"])
@@ -84,7 +84,7 @@ class NetworkControl:
         operations = self._operations()
         return [_interceptor(operations, row) for row in operations.payments.interceptors.rows]
 
-    @handles(raises=(SemanticConflict,))
+    @handles(raises=(SemanticConflict,), needs=("body.kind",))
     def add_interceptor(self, call: Request) -> dict[str, Any]:
         """Add an interceptor."""
         body = call.body
@@ -100,7 +100,7 @@ class NetworkControl:
             )
         return _interceptor(operations, row)
 
-    @handles(raises=(SemanticConflict, NotFound))
+    @handles(raises=(SemanticConflict, NotFound), needs=("path.id",))
     def remove_interceptor(self, call: Request) -> dict[str, Any]:
         """Remove one interceptor."""
         with self._transaction() as operations:

@@ -65,7 +65,7 @@ class ControlPlane:
         """Issue another key for the project."""
         return self._new_key(call, lambda projects, key: projects.issue_key(call.project, key))
 
-    @handles(raises=(SemanticConflict,))
+    @handles(raises=(SemanticConflict,), needs=("body.replaces",))
     def rotate_api_key(self, call: Request) -> dict[str, Any]:
         """Issue a key that replaces another one, which is rejected from now on."""
         replaces = call.body["replaces"]
@@ -78,7 +78,7 @@ class ControlPlane:
         """The present instant and the rate."""
         return self._clock()
 
-    @handles(raises=(SemanticConflict,))
+    @handles(raises=(SemanticConflict,), needs=("body.rate",))
     def set_clock(self, call: Request) -> dict[str, Any]:
         """Set the rate: 0 pauses the clock, 1 is real time."""
         try:
@@ -106,7 +106,7 @@ class ControlPlane:
 
     # Payments
 
-    @handles()
+    @handles(needs=("body.request", "body.outcome", "body.delay"))
     async def create_payment(self, call: Request) -> dict[str, Any]:
         """Pay an invoice, an LNURL or a Lightning address as a wallet does.
 
@@ -156,24 +156,24 @@ class ControlPlane:
             ]
         return [_payment(row) for row in rows]
 
-    @handles(raises=(NotFound,))
+    @handles(raises=(NotFound,), needs=("path.id",))
     def get_payment(self, call: Request) -> dict[str, Any]:
         """One payment."""
         return _payment(find_payment(self._world, call))
 
-    @handles(raises=(NotFound, Conflict))
+    @handles(raises=(NotFound, Conflict), needs=("path.id",))
     def settle_payment(self, call: Request) -> dict[str, Any]:
         """Settle a held payment."""
         return self._resolve(call, self._world.payments.settle)
 
-    @handles(raises=(NotFound, Conflict))
+    @handles(raises=(NotFound, Conflict), needs=("path.id",))
     def cancel_payment(self, call: Request) -> dict[str, Any]:
         """Cancel a held payment."""
         return self._resolve(call, self._world.payments.cancel)
 
     # Charges, journal
 
-    @handles(raises=(NotFound, Conflict))
+    @handles(raises=(NotFound, Conflict), needs=("path.id",))
     def fail_charge(self, call: Request) -> dict[str, Any]:
         """Let the node lose the Charge's invoice, so that the Charge fails."""
         world = self._world
@@ -186,7 +186,7 @@ class ControlPlane:
             raise Conflict("the invoice of this charge is closed, and the charge will expire: fail it earlier")
         return charge_resource(service.find(call.project, charge["id"]))
 
-    @handles()
+    @handles(needs=("query.after", "query.limit"))
     def get_journal(self, call: Request) -> list[dict[str, Any]]:
         """The journal's entries after number `after`, in order."""
         entries = self._world.journal.entries(after=call.query["after"], limit=call.query["limit"])
