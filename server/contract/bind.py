@@ -25,8 +25,8 @@ def handles(*, raises: tuple[type[Problem], ...] = (), needs: tuple[str, ...] = 
     """Mark a method as the handler of an operation. Its name is the operationId in snake_case.
 
     `raises` are the problems that it may raise; the operation must declare a response for the status of each. `needs`
-    are the values that it always reads, such as `path.id`, `query.limit` and `body.amount`; the operation must declare
-    each as required or with a default.
+    are the values that it always reads, such as `path.id`, `query.limit`, `body.amount`, and `key` for the API key's
+    project; the operation must declare each as required or with a default.
     """
 
     def mark(handler: _F) -> _F:
@@ -136,7 +136,9 @@ def _check_needs(operation: Operation, handler: Handler) -> None:
     body = operation.body
     for need in getattr(handler, "needs", ()):
         place, _, name = need.partition(".")
-        if place == "body":
+        if need == "key":
+            there = operation.secured
+        elif place == "body":
             there = body is not None and (name in body.defaults or always_there(body.rule.schema, name))
         else:
             there = need in given

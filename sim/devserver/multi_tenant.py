@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY, console
 from leyden.server.app import PublicPage
-from leyden.server.errors import LeydenError, ServerStopping, StorageUnavailable
+from leyden.server.errors import ContractError, InternalError, LeydenError, ServerStopping, StorageUnavailable
 from leyden.server.http.hosts import HostPolicy
 from leyden.server.http.pipeline import send_problem
 from leyden.world.world import World
@@ -115,6 +115,12 @@ class MultiTenantApp:
         if self._loop is None:  # a server that had started before; a request in process has no loop
             with contextlib.suppress(RuntimeError):
                 self._loop = asyncio.get_running_loop()
+        try:
+            await self._respond(scope, receive, send)
+        except ContractError as error:  # the control plane's document is compiled on its first use
+            await send_problem(send, InternalError(str(error)), self._first.service.pipeline.next_request_id())
+
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = self._hosts.refusal(scope)
         if refusal is not None:
             return await send_problem(send, refusal, self._first.service.pipeline.next_request_id())

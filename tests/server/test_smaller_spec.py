@@ -11,6 +11,7 @@ import pytest
 
 from leyden import Sandbox
 from leyden.devserver.control.handlers import control_handlers
+from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.errors import ContractError
 from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
@@ -133,4 +134,21 @@ def test_a_control_operation_less_is_served_without_it(left_out):
     assert left_out not in str(merged(config.contract.document, control.document)["paths"]).replace("'links'", "")
     assert send_request(world.app, "GET", "/sandbox/v1/docs").status == 200
     assert left_out not in orjson.loads(send_request(world.app, "GET", "/sandbox/v1/openapi.json").body)["paths"]
+    world.store.close()
+
+
+def test_a_server_answers_a_wrong_control_document_with_its_place():
+    document = packaged("sandbox")
+    del document["info"]
+    config = replace(
+        world_config(seed=0, start_ms=1_893_456_000_000),
+        control=lambda: load_contract(document, known_as="sandbox.openapi.yaml"),
+    )
+    world = World(config, Store.memory(), control_handlers=control_handlers)
+    headers = ((b"apikey", b"leyden"), (b"host", b"localhost"))
+    app = MultiTenantApp({"leyden": world})
+    answer = send_request(app, "GET", "/sandbox/v1", headers)
+    assert answer.status == 500
+    assert "sandbox.openapi.yaml#: info is missing" in orjson.loads(answer.body)["detail"]
+    assert send_request(app, "GET", "/v0/wallet", headers).status == 200
     world.store.close()

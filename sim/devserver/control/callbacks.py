@@ -69,7 +69,7 @@ class CallbackControl:
 
     # The secret
 
-    @handles()
+    @handles(needs=("key",))
     def get_webhook_secret(self, call: Request) -> dict[str, Any]:
         """The secrets that sign now, the newest first."""
         now = self._world.clock.now()
@@ -84,7 +84,7 @@ class CallbackControl:
         ]
         return {"current": secrets[0]["secret"], "secrets": secrets}
 
-    @handles()
+    @handles(needs=("key",))
     def rotate_webhook_secret(self, call: Request) -> dict[str, Any]:
         """Replace the secret; for a time the former one signs, too."""
         self._world.service.projects.rotate_secret(call.project)
@@ -92,7 +92,7 @@ class CallbackControl:
 
     # The integrator's own endpoint
 
-    @handles(raises=(SemanticConflict,), needs=("body.url", "body.amount", "body.timeout", "body.include"))
+    @handles(raises=(SemanticConflict,), needs=("key", "body.url", "body.amount", "body.timeout", "body.include"))
     async def check_receiver(self, call: Request) -> dict[str, Any]:
         """Check an endpoint on the real network and grade it."""
         world, body = self._world, call.body

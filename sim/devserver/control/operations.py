@@ -60,12 +60,12 @@ class ControlPlane:
 
     # Keys
 
-    @handles(raises=(SemanticConflict,))
+    @handles(raises=(SemanticConflict,), needs=("key",))
     def create_api_key(self, call: Request) -> dict[str, Any]:
         """Issue another key for the project."""
         return self._new_key(call, lambda projects, key: projects.issue_key(call.project, key))
 
-    @handles(raises=(SemanticConflict,), needs=("body.replaces",))
+    @handles(raises=(SemanticConflict,), needs=("key", "body.replaces"))
     def rotate_api_key(self, call: Request) -> dict[str, Any]:
         """Issue a key that replaces another one, which is rejected from now on."""
         replaces = call.body["replaces"]
