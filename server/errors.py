@@ -12,11 +12,15 @@ from typing import Any, NamedTuple
 
 
 class LeydenError(Exception):
-    """The base class of all errors of Leyden."""
+    """The base class of all errors of Leyden. A command that it ends returns `exit_status`: 1, or 2 for its input."""
+
+    exit_status = 1
 
 
 class ContractError(LeydenError):
     """The spec cannot be served. The text is `place in the spec: what is wrong; how to correct it`."""
+
+    exit_status = 2
 
 
 class StoreError(LeydenError):

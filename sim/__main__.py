@@ -37,6 +37,8 @@ _OVERLAY = "an overlay for the spec: strict, lenient, ... (an unknown name lists
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0 for success, 1 for a failure, 2 for wrong arguments.
 
+    A file that cannot be used is a wrong argument.
+
     `receiver-check` returns 3 when it could not check everything.
     """
     given = sys.argv[1:] if arguments is None else arguments
@@ -52,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except LeydenError as error:
         print(f"leyden {options.command}: {error}", file=sys.stderr)
-        return 1
+        return error.exit_status
     except KeyboardInterrupt:
         return 0
     except BrokenPipeError:
@@ -290,6 +292,7 @@ def _lab(options: argparse.Namespace) -> int:
 def _table(options: argparse.Namespace) -> int:
     from pathlib import Path
 
+    from leyden.json_files import read_text
     from leyden.server.contract.load import load_contract
     from leyden.server.docs.tables import (
         all_tables,
@@ -305,14 +308,14 @@ def _table(options: argparse.Namespace) -> int:
         return 0
     file = Path(options.into)
     try:
-        text = file.read_text()
+        text = read_text(file)
         for name, table in (
             ("routes", routes_table(contract)),
             ("lifecycles", lifecycle_tables(contract)),
             ("callbacks", callbacks_table(contract)),
         ):
             text = replace_between_markers(text, name, table)
-        file.write_text(text)
+        file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise LeydenError(f"{file}: {error.strerror}; check the path") from None
     return 0

@@ -68,7 +68,7 @@ class JournalStorage(RowStorage):
         try:
             wanted = Path(directory)
             absent = [place for place in (wanted, *wanted.parents) if not place.exists()]
-            wanted.mkdir(parents=True, exist_ok=True)
+            wanted.mkdir(mode=0o700, parents=True, exist_ok=True)  # the rows hold keys and secrets
             for place in absent:
                 sync_directory(place.parent)
         except OSError as error:

@@ -43,6 +43,28 @@ _WORD_FIELDS: Mapping[str, _WordFields] = {
 WORDS = tuple(_WORD_FIELDS)
 _NAMES = ("status", "headers", "body", "delay", "error", "commits", "size")
 
+# What `parse_reply` reads, as a JSON Schema.
+_STATUS = {"type": "integer", "minimum": 200, "maximum": 599}
+REPLY_SCHEMA: Mapping[str, Any] = {
+    "anyOf": [
+        _STATUS,
+        {"enum": list(WORDS)},
+        {
+            "type": "object",
+            "properties": {
+                "status": _STATUS,
+                "headers": {"type": "object", "additionalProperties": {"type": "string"}},
+                "body": {"type": "string"},
+                "delay": {"type": ["number", "string"]},
+                "error": {"enum": [*WORDS, None]},
+                "commits": {"type": ["boolean", "null"]},
+                "size": {"type": ["integer", "null"], "minimum": 0, "maximum": _LONGEST_BODY},
+            },
+            "additionalProperties": False,
+        },
+    ]
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:

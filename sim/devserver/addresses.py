@@ -8,8 +8,9 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from leyden.devserver.console.console import DEFAULT_KEY
+from leyden.json_files import InputError, read_text
 from leyden.server.callbacks.ip_addresses import parse_host_address
-from leyden.server.errors import LeydenError
+from leyden.server.http.projects import check_key
 from leyden.server.system.clock import random_key
 from leyden.server.system.http_server import host_name, local_addresses
 
@@ -68,14 +69,14 @@ def api_keys(given: list[str], data: str, *, is_local: bool) -> tuple[list[str],
     """The API keys to serve, and whether the first one was made here.
 
     On loopback the default is `leyden`. Everybody knows it, so it is refused where other machines reach the server:
-    there a random key is made, and kept in the file `api-key` of a data directory. Raises `LeydenError`.
+    there a random key is made, and kept in the file `api-key` of a data directory. Raises `InputError`.
     """
     if len(set(given)) != len(given):
-        raise LeydenError("an API key is given twice: each project needs its own")
+        raise InputError("an API key is given twice: each project needs its own")
     if is_local:
         return given or [DEFAULT_KEY], False
     if DEFAULT_KEY in given:
-        raise LeydenError(
+        raise InputError(
             f"the key {DEFAULT_KEY!r} is known to everybody, and other machines reach this server: leave --api-key out"
             " for a random one, or choose another"
         )
@@ -88,13 +89,22 @@ def _kept_key(folder: Path) -> str:
     path = folder / _KEY_FILE
     try:
         if path.exists():
-            return path.read_text().strip()
-        folder.mkdir(parents=True, exist_ok=True)
+            return _checked_key(path)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         key = random_key()
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(key + "\n")
     except OSError as error:
-        raise LeydenError(f"{path}: the API key cannot be kept there ({error.strerror}); give --api-key") from None
+        raise InputError(f"{path}: the API key cannot be kept there ({error.strerror}); give --api-key") from None
+    return key
+
+
+def _checked_key(path: Path) -> str:
+    key = read_text(path).strip()
+    try:
+        check_key(key)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}; write another key into the file, or remove it for a new one") from None
     return key
 
 

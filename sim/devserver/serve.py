@@ -14,8 +14,9 @@ from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.extras import require
+from leyden.json_files import InputError
 from leyden.server.callbacks.egress import Egress
-from leyden.server.errors import LeydenError, StoreError
+from leyden.server.errors import StoreError
 from leyden.server.gc_pause import gc_paused
 from leyden.server.http.projects import check_key
 from leyden.server.store.store import Store
@@ -40,7 +41,7 @@ def serve(options: argparse.Namespace) -> int:
         try:
             check_key(key)
         except ValueError as error:
-            raise LeydenError(str(error)) from None
+            raise InputError(str(error)) from None
     if options.network not in (None, "direct"):
         require(f"--network {options.network}", "scipy", "network")
     listener = open_listener(options.host, options.port)

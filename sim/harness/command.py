@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import ExitStack
@@ -22,13 +23,16 @@ from leyden.harness.reports.exports import EXPORTS
 from leyden.harness.runs.cases import read_case, replay
 from leyden.harness.targets.served import ExternalService, ServedLeyden
 from leyden.harness.targets.target import InProcess, Target
+from leyden.json_files import InputError, VersionWarning, printable, read_text
 from leyden.server.docs.tables import replace_between_markers
 from leyden.server.errors import LeydenError
 from leyden.server.system.clock import system_time_ms
 
 
 class HarnessError(LeydenError):
-    """The options cannot be used together, or a file, module or cluster cannot be used; the text says what to do."""
+    """The options cannot be used together, or a directory or cluster cannot be used; the text says what to do."""
+
+    exit_status = 2
 
 
 def fuzz(options: argparse.Namespace) -> int:
@@ -60,7 +64,11 @@ def fuzz(options: argparse.Namespace) -> int:
 
 def replay_case(options: argparse.Namespace) -> int:
     """Run a case file again, or print it in another format. Returns 0 if there is no violation, 1 otherwise."""
-    case = read_case(options.case)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", VersionWarning)
+        case = read_case(options.case)
+    for warning in caught:
+        print(f"leyden replay: {warning.message}", file=sys.stderr)
     if options.export is not None:
         print(EXPORTS[options.export](case), end="")
         return 0
@@ -113,14 +121,15 @@ def _adapter(text: str) -> object | None:
         return None
     module, colon, name = text.partition(":")
     if not colon:
-        raise HarnessError(f"{text!r} names no adapter: write module:object, or none")
+        raise InputError(f"{text!r} names no adapter: write module:object, or none")
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
         found = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise HarnessError(f"the adapter {text!r} cannot be imported: {error}") from None
-    adapter: object = found() if isinstance(found, type) else found
+        adapter: object = found() if isinstance(found, type) else found
+    except Exception as error:  # the module is a user's program
+        why = printable(f"{type(error).__name__}: {error}")
+        raise InputError(f"the adapter {text!r} cannot be imported: {why}; correct the module") from error
     return adapter
 
 
@@ -175,10 +184,7 @@ def _print_report(config: CampaignConfig, report: CampaignReport, options: argpa
 
 def _coverage_as(coverage: Coverage, file: Path) -> str:
     if file.suffix == ".md":
-        try:
-            return replace_between_markers(file.read_text(), "coverage", coverage.summary())
-        except OSError as error:
-            raise HarnessError(f"{file}: {error.strerror}; the summary needs a page with the markers") from None
+        return replace_between_markers(read_text(file), "coverage", coverage.summary())
     if file.suffix == ".html":
         return coverage.html()
     return coverage.json() if file.suffix == ".json" else coverage.text()
@@ -187,7 +193,10 @@ def _coverage_as(coverage: Coverage, file: Path) -> str:
 def _write_case(folder: Path, number: int, found: FoundViolation) -> Path:
     check = (found.case.expectation or {}).get("check", "case")
     path = folder / f"{number:02d}-{check}.case.json"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise HarnessError(f"{folder}: {error.strerror}; choose another directory for the cases") from None
     _write(path, found.case.dumps())
     for form, ending in EXPORT_FORMATS.items():
         try:
@@ -201,6 +210,6 @@ def _write_case(folder: Path, number: int, found: FoundViolation) -> Path:
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise HarnessError(f"{path}: {error.strerror}; check the path") from None

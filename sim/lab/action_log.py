@@ -8,6 +8,8 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 from leyden.errors import ActionLogError
+from leyden.json_files import WRONG_DATA, printable
+from leyden.lab.action_schema import SAVED_ACTION_LOG
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.timestamps import parse_duration
@@ -127,7 +129,9 @@ class ActionLog:
     def complete(self) -> Sequence[Action]:
         """All actions, in order. Raises `ActionLogError` when the log is incomplete."""
         if self.gap:
-            raise ActionLogError(f"this sandbox has no script, because {self.gap}: use save() or fork() instead")
+            raise ActionLogError(
+                f"this sandbox has no script, because {printable(self.gap)}: use save() or fork() instead"
+            )
         return self.actions
 
     def fork(self) -> ActionLog:
@@ -139,22 +143,32 @@ class ActionLog:
         return {"arguments": self.arguments, "actions": [list(action) for action in self.actions], "gap": self.gap}
 
     @classmethod
-    def from_snapshot(cls, snapshot: Mapping[str, Any]) -> ActionLog:
-        """The log in a sandbox's snapshot; an incomplete one for a snapshot without a log."""
-        log = snapshot.get("action_log")
-        if log is not None:
-            actions = [Action(kind, facts, raised) for kind, facts, raised in log["actions"]]
-            return cls(log["arguments"], actions, gap=log["gap"])
-        log = snapshot.get("history")  # format 1
-        if log is None:
+    def from_snapshot(cls, snapshot: Mapping[str, Any], where: str = "the snapshot") -> ActionLog:
+        """The log in a sandbox's snapshot; an incomplete one for a snapshot without a log.
+
+        Raises `ForkError` for a log that no sandbox wrote: one line that begins with `where`.
+        """
+        log, former = snapshot.get("action_log"), snapshot.get("history")
+        if log is None and former is None:
             return cls({}, gap="it was loaded from a snapshot without an action log")
-        actions = [Action(kind, _current_names(kind, facts), raised) for kind, facts, raised in log["acts"]]
-        return cls(log["begun"], actions, gap=log["untold"])
+        if log is None:
+            try:
+                log = _log_of_format_1(former)
+            except WRONG_DATA:
+                raise SAVED_ACTION_LOG.refusal(where, "its history is not of format 1") from None
+        SAVED_ACTION_LOG.check(log, where)
+        actions = [Action(kind, facts, raised) for kind, facts, raised in log["actions"]]
+        return cls(log["arguments"], actions, gap=log["gap"])
 
 
 # Names in the actions of format 1, by kind of action.
 _FORMER_METHODS = {"forget": "reset_script", "trusts": "use_secret"}
 _FORMER_OPTIONS = {"habits": "behaviours", "hesitation": "think_time"}
+
+
+def _log_of_format_1(log: Any) -> dict[str, Any]:
+    actions = [[kind, _current_names(kind, facts), raised] for kind, facts, raised in log["acts"]]
+    return {"arguments": log["begun"], "actions": actions, "gap": log["untold"]}
 
 
 def _current_names(kind: str, facts: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from leyden.extras import require
 from leyden.lab.action_log import ActionLog
 from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, states_entered
 from leyden.lab.drawings import timeline
-from leyden.lab.script_writer import literal, script_of
+from leyden.lab.script_writer import script_of
+from leyden.lab.source_text import literal
 from leyden.server.callbacks.deliveries import DELIVERED, PENDING
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
@@ -86,7 +87,7 @@ def _cells(world: World, script: str) -> Iterator[Cell]:
         yield Cell(MARKDOWN, _timelines(world, [row["id"] for row in chosen]))
     yield Cell(MARKDOWN, _AGAIN)
     yield Cell(CODE, script.rstrip("\n") + "\n\nsb")
-    proof = f'assert sb.journal_hash == "{world.journal.hash}"\nprint("the same sandbox, with the same journal")'
+    proof = f'assert sb.journal_hash == {literal(world.journal.hash)}\nprint("the same sandbox, with the same journal")'
     yield Cell(MARKDOWN, _PROOF)
     yield Cell(CODE, proof)
     yield Cell(MARKDOWN, "## Tables")
@@ -101,7 +102,7 @@ def _cells(world: World, script: str) -> Iterator[Cell]:
         yield Cell(CODE, f"sb.{name}[{literal(_COLUMNS[name])}]")
     yield Cell(MARKDOWN, "## Drawings")
     for row in chosen:
-        yield Cell(CODE, f'charge = sb.charges["{row["id"]}"]\ncharge.timeline()')
+        yield Cell(CODE, f"charge = sb.charges[{literal(row['id'])}]\ncharge.timeline()")
         yield Cell(CODE, "charge.sequence()")
     for resource in ["Charge"] + ["StaticCharge"] * shown["static_charges"]:
         yield Cell(CODE, f'sb.lifecycle("{resource}")')

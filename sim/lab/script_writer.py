@@ -3,58 +3,39 @@
 from __future__ import annotations
 
 import re
+from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from keyword import iskeyword
 from typing import Any
 
 import orjson
 
 from leyden.callbacks.replies import Reply, parse_reply, stored_reply
+from leyden.errors import ActionLogError
+from leyden.json_files import WRONG_DATA, printable
 from leyden.lab.action_log import Action, ActionLog
+from leyden.lab.action_schema import NETWORK_METHODS, NODE_METHODS
+from leyden.lab.source_text import Expression, call_text, comment, literal
 from leyden.server.timestamps import to_iso
+from leyden.server.version import VERSION
 from leyden.world.world import World
 
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms"))
+_NODE_CALL = re.compile(rf"network(\[|\.wallet\()(.+)(\]|\))\.({'|'.join(NODE_METHODS)})", re.DOTALL)
 _CREATED = {"createCharge": ("charge", "charges"), "createStaticCharge": ("code", "static_charges")}
 
 
 def script_of(world: World, action_log: ActionLog) -> str:
     """A program whose `sb` is this sandbox again, with the same ids, invoices and journal.
 
-    Raises `ActionLogError` when the action log is incomplete.
+    Raises `ActionLogError` when the action log is incomplete, or is not one that a sandbox recorded.
     """
-    return _Writer(world, action_log.complete()).program(action_log.arguments)
-
-
-def call_text(call: str, *args: Any, **named: Any) -> str:
-    """The text of a call with these arguments."""
-    words = [literal(arg) for arg in args]
-    no_keywords = {name: value for name, value in named.items() if not name.isidentifier() or iskeyword(name)}
-    words += [f"{name}={literal(value)}" for name, value in named.items() if name not in no_keywords]
-    if no_keywords:
-        words.append(f"**{literal(no_keywords)}")
-    return f"{call}({', '.join(words)})"
-
-
-class _Expression(str):
-    """An expression of the program: written without quotes."""
-
-    __slots__ = ()
-
-
-def literal(value: Any) -> str:
-    """The text of a value, with strings in double quotes."""
-    if isinstance(value, _Expression):
-        return str(value)
-    if isinstance(value, str) and value.isprintable():
-        return orjson.dumps(value).decode()
-    if isinstance(value, (list, tuple)):
-        inside = ", ".join(map(literal, value))
-        return f"[{inside}]" if isinstance(value, list) else f"({inside},)" if len(value) == 1 else f"({inside})"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{literal(key)}: {literal(item)}" for key, item in value.items()) + "}"
-    return repr(value)
+    actions = action_log.complete()
+    try:
+        return _Writer(world, actions).program(action_log.arguments)
+    except WRONG_DATA as error:
+        why = f"its rows are not those of a sandbox ({type(error).__name__}: {printable(str(error)[:100])})"
+        raise ActionLogError(f"this sandbox has no script, because {why}: use save() or fork() instead") from error
 
 
 def _span(ms: int) -> str:
@@ -99,7 +80,7 @@ class _Writer:
             "next_event": lambda facts: call_text("sb.run", "next_event"),
             "events": lambda facts: "sb.step()" if facts["count"] == 1 else call_text("sb.run", events=facts["count"]),
             "step": lambda facts: "sb.step()",
-            "call": lambda facts: call_text(f"sb.{facts['call']}", *facts["args"], **facts["named"]),
+            "call": lambda facts: call_text(f"sb.{_checked_call(facts['call'])}", *facts["args"], **facts["named"]),
             "fault": self._fault,
             "network": self._network,
             "response": self._response,
@@ -117,15 +98,21 @@ class _Writer:
             recorded, actions = {"egress": "recorded"}, actions[1:]
         creation = call_text("Sandbox", **arguments, **label, **recorded)
         lines: list[tuple[str, str, bool]] = []  # the variable or "", the expression, whether it raised
-        for action in actions:
-            text = self._write[action.kind](action.facts)
+        for number, action in enumerate(actions, 1):
+            try:
+                text = self._write[action.kind](action.facts)
+            except WRONG_DATA as error:
+                why = f"{action.kind}, {printable(str(error)[:100])}"
+                raise ActionLogError(
+                    f"action {number} of this sandbox has no script ({why}): use save() or fork() instead"
+                ) from error
             lines.append((self._assign(action, text), text, action.raised))
         body = ["", f"sb = {creation}"]
         for name, text, raised in lines:
             line = f"{name} = {text}" if name in self._used or name == "sb" else text
             body += ["with suppress(Exception):", f"    {line}"] if raised else [line]
         head = ["from contextlib import suppress", ""] if any(raised for *_, raised in lines) else []
-        return "\n".join([*head, *sorted(self._imports), *body, ""])
+        return "\n".join([comment(f"Written by Leyden {VERSION}."), *head, *sorted(self._imports), *body, ""])
 
     # Variables
 
@@ -159,7 +146,7 @@ class _Writer:
 
     def _id(self, resource_id: Any) -> Any:
         name = self._name(resource_id) if isinstance(resource_id, str) else None
-        return resource_id if name is None else _Expression(f"{name}.id")
+        return resource_id if name is None else Expression(f"{name}.id")
 
     # Actions
 
@@ -187,16 +174,15 @@ class _Writer:
 
     def _target(self, target: str) -> str:
         """A path, with variables in place of known ids."""
-        known = [step for step in re.split("[/?&=]", target) if step in self._names]
-        if not known or not target.isprintable() or set('{}"\\') & set(target):
+        parts = re.split("([/?&=])", target)
+        if self._names.keys().isdisjoint(parts) or not target.isprintable() or set('{}"\\') & set(target):
             return target
-        for step in known:
-            target = target.replace(step, f"{{{self._name(step)}.id}}")
-        return _Expression(f'f"{target}"')
+        text = "".join(f"{{{self._name(part)}.id}}" if part in self._names else part for part in parts)
+        return Expression(f'f"{text}"')
 
     def _pay(self, method: str, resource_id: str | None, facts: dict[str, Any]) -> str:
         name = self._name(resource_id)
-        what = facts["request"] if name is None else _Expression(name)
+        what = facts["request"] if name is None else Expression(name)
         options = {
             "amount": facts["amount"],
             "comment": facts.get("comment") or None,
@@ -232,7 +218,7 @@ class _Writer:
         if stored_reply(replace(reply, commits=None)) == stored_reply(reply):
             del fields["commits"]
         changed = {name: value for name, value in fields.items() if value != getattr(default, name)}
-        return _Expression(call_text("Reply", **changed))
+        return Expression(call_text("Reply", **changed))
 
     def _fault(self, facts: dict[str, Any]) -> str:
         named = {name: self._id(value) if name == "charge" else value for name, value in facts["named"].items()}
@@ -247,7 +233,7 @@ class _Writer:
 
     def _stop(self, facts: dict[str, Any]) -> str:
         name = self._name(f"traffic {facts['traffic']}")
-        if self._reseeded:
+        if self._reseeded or name is None:
             self._imports.add("from leyden.lab.traffic import Traffic")
             return f"Traffic(sb.world, {literal(facts['traffic'])}).stop()"
         return f"{name}.stop()"
@@ -256,6 +242,23 @@ class _Writer:
         # The variables before belong to the sandbox before the fork: from here on, ids are written.
         self._reseeded = True
         return call_text("sb.fork", self._label, reseed=facts["seed"])
+
+
+def _checked_call(call: str) -> str:
+    """The function of an action `call`, written again: `traffic`, or a method of the network or of one of its nodes.
+
+    Raises `ValueError` for any other text, which could be any code.
+    """
+    if call == "traffic" or call in [f"network.{method}" for method in NETWORK_METHODS]:
+        return call
+    found = _NODE_CALL.fullmatch(call)
+    try:
+        name = literal_eval(found[2]) if found is not None else None
+    except (MemoryError, SyntaxError):
+        name = None
+    if found is None or not isinstance(name, str):
+        raise ValueError(f"it calls {call[:60]!r}, which is no method of a sandbox")
+    return f"network{found[1]}{literal(name)}{found[3]}.{found[4]}"
 
 
 def _plain_object(body: bytes) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from leyden.callbacks.receivers import Receiver
 from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import ForkError
 from leyden.extras import require
+from leyden.json_files import shown, write_private
 from leyden.lab.action_log import ActionLog, as_json
 from leyden.lab.traffic import Traffic, traffic
 from leyden.repr_tables import html_table
@@ -29,6 +30,7 @@ from leyden.server.timestamps import parse_duration, to_iso
 from leyden.server.version import VERSION
 from leyden.world.clock import Fired
 from leyden.world.loopback import LoopbackResponse
+from leyden.world.snapshot_schema import SAVED_SANDBOX
 from leyden.world.snapshots import dump_world, fork_world, restore_world
 from leyden.world.world import World
 
@@ -256,10 +258,15 @@ class Sandbox(Views):
     def from_snapshot(cls, snapshot: Mapping[str, Any], *, label: str | None = None) -> Sandbox:
         """A new sandbox in the state of a snapshot; it sends nothing to the network before `set_egress`.
 
-        Raises `ForkError` for a snapshot of an unknown format.
+        Warns about a snapshot of another version of Leyden. Raises `ForkError` for a snapshot of an unknown format, and
+        for what no sandbox wrote.
         """
-        world = restore_world(snapshot, control_handlers=control_handlers, label=label)
-        return cls._of(world, ActionLog.from_snapshot(snapshot))
+        return cls._restored(snapshot, label, "the snapshot")
+
+    @classmethod
+    def _restored(cls, snapshot: Mapping[str, Any], label: str | None, where: str) -> Sandbox:
+        world = restore_world(snapshot, control_handlers=control_handlers, label=label, where=where)
+        return cls._of(world, ActionLog.from_snapshot(snapshot, where))
 
     def restore(self, snapshot: Mapping[str, Any]) -> Sandbox:
         """Return this sandbox to the state of a snapshot; objects created after it are not found any more.
@@ -278,18 +285,17 @@ class Sandbox(Views):
         return self
 
     def save(self, path: str | Path) -> Path:
-        """Write a snapshot to a JSON file, for `Sandbox.load`. Raises `ForkError`."""
-        Path(path).write_text(json.dumps(self.snapshot()) + "\n", encoding="utf-8")
+        """Write a snapshot to a JSON file, for `Sandbox.load`. Raises `ForkError`.
+
+        The file has the API keys and the webhook secrets, so only its owner may read it (0600).
+        """
+        write_private(path, json.dumps(self.snapshot()) + "\n")
         return Path(path)
 
     @classmethod
     def load(cls, path: str | Path, *, label: str | None = None) -> Sandbox:
-        """`from_snapshot` of a file that `save` wrote. Raises `ForkError` for any other file."""
-        try:
-            saved = json.loads(Path(path).read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ForkError(f"{path} is no saved sandbox ({error}): give a file that `Sandbox.save` wrote") from None
-        return cls.from_snapshot(saved, label=label)
+        """`from_snapshot` of a file that `save` wrote. Raises `ForkError` for any other file, and without one."""
+        return cls._restored(SAVED_SANDBOX.load(path), label, shown(path))
 
     def script(self) -> str:
         """The Python program that creates this sandbox again, as `sb`, with the same ids, invoices and journal.

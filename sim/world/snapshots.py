@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from leyden.callbacks.transport import RecordedNetwork
 from leyden.errors import ForkError
+from leyden.json_files import WRONG_DATA, warn_of_version
 from leyden.server.contract.load import known_overlays, load_contract
 from leyden.server.contract.types import Contract
+from leyden.server.errors import LeydenError
 from leyden.server.gc_pause import gc_paused
 from leyden.server.store.store import Store
 from leyden.server.store.table_data import TableSnapshot
 from leyden.server.system.background_transport import BackgroundTransport
 from leyden.world.config import WorldConfig, chosen_network, packaged_contract
 from leyden.world.persistence.former_formats import upgraded_snapshot
+from leyden.world.snapshot_schema import SAVED_SANDBOX
 from leyden.world.world import World
 
 if TYPE_CHECKING:
@@ -94,20 +97,36 @@ def restore_world(
     *,
     control_handlers: Callable[[World], Iterable[object]] | None = None,
     label: str | None = None,
+    where: str = "the snapshot",
 ) -> World:
     """A world in the state that `dump_world` wrote; it continues in memory and in this process.
 
-    Raises `ForkError` for what is no snapshot, and for one of an unknown format.
+    Warns with `VersionWarning` about a snapshot of another version of Leyden. Raises `ForkError` for what is no
+    snapshot, and for one of an unknown format: one line that begins with `where`.
     """
-    if "format" not in snapshot:
-        raise ForkError("this is no saved sandbox: give what `snapshot()` returned, or a file that `save()` wrote")
-    if snapshot["format"] == 1:
-        snapshot = upgraded_snapshot(snapshot)
-    if snapshot["format"] != FORMAT:
+    if not isinstance(snapshot, Mapping) or type(snapshot.get("format")) is not int:
+        raise SAVED_SANDBOX.refusal(where, "it has no format")
+    if snapshot["format"] not in (1, FORMAT):
         raise ForkError(
-            f"this case has format {snapshot['format']!r} and only 1 to {FORMAT} are read here: open it with the "
+            f"{where} has format {snapshot['format']!r} and only 1 to {FORMAT} are read here: open it with the "
             "Leyden that saved it, or make it anew from its script"
         )
+    try:
+        if snapshot["format"] == 1:
+            snapshot = upgraded_snapshot(snapshot)
+        SAVED_SANDBOX.check(snapshot, where)
+        warn_of_version(snapshot.get("leyden") or None, where)
+        return _restored(snapshot, control_handlers, label)
+    except LeydenError as error:
+        raise error if isinstance(error, ForkError) else SAVED_SANDBOX.refusal(where, str(error)) from None
+    except WRONG_DATA as error:
+        why = f"its parts do not fit together ({type(error).__name__}: {str(error)[:100]})"
+        raise SAVED_SANDBOX.refusal(where, why) from error
+
+
+def _restored(
+    snapshot: Mapping[str, Any], control_handlers: Callable[[World], Iterable[object]] | None, label: str | None
+) -> World:
     tables = {
         name: TableSnapshot(dict(table["rows"]), table["next_id"], table["exists"], None, {}, {})
         for name, table in snapshot["tables"].items()

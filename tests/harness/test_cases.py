@@ -63,13 +63,18 @@ def test_the_former_names_of_format_1_are_read() -> None:
         "leydenCase": 1,
         "steps": [
             {"do": "create_charge", "as": "c1", "by": "rival", "once": "k1", "body": {}},
-            {"do": "list", "of": "charges", "query": {}, "between": {"do": "create_charge", "as": "c2", "once": "k2"}},
+            {
+                "do": "list",
+                "of": "charges",
+                "query": {},
+                "between": {"do": "create_charge", "as": "c2", "once": "k2", "body": {}},
+            },
         ],
         "expectation": {"check": "echo", "clause": "DECISIONS wallet", "where": "wallet", "promised": "0", "seen": "1"},
     }
     case = read_case(document)
     assert case.steps[0] == {"do": "create_charge", "as": "c1", "by": "second", "idempotency_key": "k1", "body": {}}
-    assert case.steps[1]["between"] == {"do": "create_charge", "as": "c2", "idempotency_key": "k2"}
+    assert case.steps[1]["between"] == {"do": "create_charge", "as": "c2", "idempotency_key": "k2", "body": {}}
     assert case.expectation is not None
     assert set(case.expectation) == {"check", "ruleId", "where", "expected", "observed"}
     assert "Rule: DECISIONS wallet" in case.describe()

@@ -22,6 +22,7 @@ from leyden.callbacks.replies import Reply
 from leyden.errors import ActionLogError, ApiError
 from leyden.lab import action_log as history
 from leyden.lab.action_log import as_json
+from leyden.server.version import VERSION
 from tests.support.strategies import URL, Action, actions, displayed_state, full_state, perform
 
 
@@ -97,6 +98,7 @@ def test_the_text_of_a_script() -> None:
         sandbox.charges.create(amount="7", description="too little")
     sandbox.traffic("every(2s)", duration=timedelta(minutes=1)).stop()
     assert sandbox.script() == (
+        f"# Written by Leyden {VERSION}.\n"
         "from leyden import Sandbox\n"
         "from leyden.callbacks.replies import Reply\n\n"
         'sb = Sandbox(seed=7, start="2030-01-01T09:00:00.000Z", overlays=["strict"])\n'

@@ -29,7 +29,7 @@ class Report:
     """The findings, their causes, and the grade with its reason.
 
     `grade` is None when nothing was sent. `not_checked` names the checks that were not sent or whose effect cannot be
-    judged; `to_check` says what makes them judgeable, if the receiver can do something.
+    judged; `to_check` says what makes them judgeable, if the receiver can do something. `secret` is masked.
     """
 
     url: str
@@ -102,7 +102,13 @@ async def check_receiver(
     not_checked, because, to_check = _not_checked(findings)
     if because and grade != "F":
         why = f"{why}; {because}"
-    return Report(url, secret, started_at, findings, causes, grade, why, not_checked, to_check)
+    return Report(url, masked_secret(secret), started_at, findings, causes, grade, why, not_checked, to_check)
+
+
+def masked_secret(secret: str) -> str:
+    """A webhook secret as reports show it: recognized by who knows it, and useless to others."""
+    key = secret.removeprefix("whsec_")
+    return f"whsec_{key[:4]}...{key[-4:]}" if len(key) >= 32 else "whsec_..."
 
 
 def _selected(only: Iterable[str] | None) -> list[Case]:

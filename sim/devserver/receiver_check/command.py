@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from pathlib import Path
 
 import orjson
 
@@ -13,8 +12,8 @@ from leyden.devserver.receiver_check.check import Report, check_receiver
 from leyden.devserver.receiver_check.report import report_resource, report_text
 from leyden.devserver.receiver_check.report_html import report_html
 from leyden.devserver.receiver_check.session import KnownIds
+from leyden.json_files import InputError, write_private
 from leyden.server.callbacks.egress import Egress
-from leyden.server.errors import LeydenError
 from leyden.server.system.http_transport import HttpTransport
 from leyden.world.config import packaged_contract
 
@@ -63,6 +62,6 @@ def _write(place: str | None, text: str) -> None:
         sys.stdout.write(text)
         return
     try:
-        Path(place).write_text(text, encoding="utf-8")
+        write_private(place, text)  # it has requests with valid signatures
     except OSError as error:
-        raise LeydenError(f"{place}: {error.strerror}; choose another file for the report") from None
+        raise InputError(f"{place}: {error.strerror}; choose another file for the report") from None

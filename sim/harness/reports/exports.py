@@ -12,8 +12,13 @@ from leyden.harness.constants import API_KEY
 from leyden.harness.model.rules import iso
 from leyden.harness.runs.cases import Case, play
 from leyden.harness.session.session import Request
+from leyden.json_files import printable
 from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document, dumps
+from leyden.lab.source_text import comment
 from leyden.server.errors import LeydenError
+from leyden.server.version import VERSION
+
+_WRITTEN_BY = comment(f"Written by Leyden {VERSION}.")
 
 
 class ExportError(LeydenError, ValueError):
@@ -23,9 +28,8 @@ class ExportError(LeydenError, ValueError):
 def as_pytest(case: Case) -> str:
     """A pytest file, which fails with the report of the violation as long as it occurs."""
     document = pformat(case.document(), width=116, sort_dicts=False)
-    report = "\n".join(f"# {line}".rstrip() for line in case.describe().splitlines())
     return (
-        f'"""{_one_line(case)}"""\n\n{report}\n\n'
+        f"{comment(_title(case))}\n#\n{comment(case.describe())}\n#\n{_WRITTEN_BY}\n\n"
         "from leyden.harness.runs.cases import read_case, replay\n\n"
         f"CASE = {document}\n\n\n"
         "def test_there_is_no_violation():\n"
@@ -48,19 +52,19 @@ def as_curl(case: Case) -> str:
     requests = [*result.requests]
     if result.revealed is not None and result.revealed[0] not in requests[-1:]:
         requests.append(result.revealed[0])
-    overlays = "".join(f" --overlay {name}" for name in case.overlays)
-    serve = (
-        f"leyden serve --port 8402 --rate 0 --seed {case.seed} --start {iso(case.start_ms)} --api-key {API_KEY}"
-        f" --public-url http://localhost{overlays}"
-    )
-    lines = ["#!/bin/sh", f"# {_one_line(case)}", "#", "# First, in another terminal:", f"#   {serve}", "#"]
-    lines += [f"# {line}".rstrip() for line in case.describe().splitlines()]
+    overlays = [word for name in case.overlays for word in ("--overlay", str(name))]
+    serve = shlex.join([
+        *("leyden", "serve", "--port", "8402", "--rate", "0", "--seed", str(case.seed), "--start", iso(case.start_ms)),
+        *("--api-key", API_KEY, "--public-url", "http://localhost", *overlays),
+    ])  # fmt: skip
+    lines = ["#!/bin/sh", comment(_title(case)), "#", "# First, in another terminal:", comment(f"  {serve}"), "#"]
+    lines += [comment(case.describe()), "#", _WRITTEN_BY]
     lines += ["", "set -eu", 'LEYDEN="${LEYDEN:-http://127.0.0.1:8402}"', ""]
     for request in requests:
         lines += [_curl(request), "echo"]
     if case.expectation is None:
         reads_hash = Request("GET", "/sandbox/v1", (("apikey", API_KEY),), b"")
-        lines += ["", f"# The hash of the journal must be {case.journal_hash}", _curl(reads_hash), "echo"]
+        lines += ["", comment(f"The hash of the journal must be {case.journal_hash}"), _curl(reads_hash), "echo"]
     return "\n".join(lines) + "\n"
 
 
@@ -68,14 +72,15 @@ def as_notebook(case: Case) -> str:
     """A notebook (nbformat 4): the report, a sandbox with the same seed, a cell for each request, and the violation or
     the journal's hash at the end."""
     result = play(case)
-    report = case.describe().replace("<", "&lt;")
+    # Indented, because no text can end an indented block.
+    report = "\n".join(f"    {printable(line)}".rstrip() for line in case.describe().split("\n"))
     cells = [
-        Cell(MARKDOWN, f"# {_one_line(case)}\n\n```text\n{report}\n```"),
+        Cell(MARKDOWN, f"# {_title(case)}\n\n{report}"),
         Cell(
             CODE,
-            "from leyden.harness.targets.target import InProcess\n\n"
+            f"{_WRITTEN_BY}\nfrom leyden.harness.targets.target import InProcess\n\n"
             "target = InProcess()\n"
-            f"target.begin({case.seed}, {case.start_ms}, {list(case.overlays)!r}, disk={case.disk})\n\n\n"
+            f"target.begin({case.seed!r}, {case.start_ms!r}, {list(case.overlays)!r}, disk={case.disk!r})\n\n\n"
             "def send(method, path, headers, body=b''):\n"
             "    response = target.send(method, path, headers, body)\n"
             "    print(response.status, response.body.decode('utf-8', 'replace')[:2000])",
@@ -98,24 +103,22 @@ def as_notebook(case: Case) -> str:
 EXPORTS: Mapping[str, Callable[[Case], str]] = {"pytest": as_pytest, "curl": as_curl, "notebook": as_notebook}
 
 
-def _one_line(case: Case) -> str:
+def _title(case: Case) -> str:
     if case.expectation is None:
         return f"A case of {len(case.steps)} steps without a violation."
-    return f"A case of {len(case.steps)} steps: {case.expectation['check']}, {case.expectation['ruleId']}.".replace(
-        '"', "'"
-    )
+    return printable(f"A case of {len(case.steps)} steps: {case.expectation['check']}, {case.expectation['ruleId']}.")
 
 
 def _curl(request: Request) -> str:
-    words = ["curl", "-sS", *{"HEAD": ["--head"], "GET": []}.get(request.method, ["-X", request.method])]
+    words = ["curl", "-sS", "--globoff", *{"HEAD": ["--head"], "GET": []}.get(request.method, ["-X", request.method])]
     for name, value in request.headers:
         words += ["-H", f"{name}: {value}" if value else f"{name};"]  # the way to send an empty header with curl
     source = ""
     if request.body:
         text = request.body.decode("utf-8", "replace")
-        if text.encode() == request.body and "\x00" not in text and len(text) < 4_000:
+        if text.encode() == request.body and "\x00" not in text and len(text) < 4_000 and text[0] != "@":
             words += ["--data-binary", text]
-        else:  # a body that cannot be an argument is read from a pipe
+        else:  # a body that cannot be an argument is read from a pipe; curl takes `@name` as the name of a file
             source = f"echo {base64.b64encode(request.body).decode()} | base64 -d | "
             words += ["--data-binary", "@-"]
     return f'{source}{shlex.join(words)} "$LEYDEN"{shlex.quote(request.path)}'

@@ -14,6 +14,7 @@ import orjson
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.charges import CoverageItem
 from leyden.harness.model.rules import instant, iso
+from leyden.harness.runs.case_schema import CASE_VALIDATOR
 from leyden.harness.runs.describe import describe_step, describe_violation
 from leyden.harness.runs.external import ExternalRun
 from leyden.harness.runs.run import Run
@@ -21,7 +22,9 @@ from leyden.harness.session.session import Request
 from leyden.harness.steps import Step
 from leyden.harness.targets.served import ExternalService
 from leyden.harness.targets.target import InProcess, Response, Target
+from leyden.json_files import WRONG_DATA, DocumentKind, printable, shown, warn_of_version
 from leyden.server.errors import LeydenError
+from leyden.server.version import VERSION
 from leyden.world.config import packaged_contract
 
 FORMAT = 2
@@ -33,13 +36,19 @@ _STEP_KEYS_1 = {"once": "idempotency_key"}
 class CaseError(LeydenError, ValueError):
     """A case file that cannot be read or run; the text says why."""
 
+    exit_status = 2
+
+
+_CASE = DocumentKind("case", CaseError, "write it as `leyden fuzz --cases` does", CASE_VALIDATOR, 64_000_000)
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """Steps from a fresh start at `start_ms`; with `disk` the data is kept in a directory.
 
     `expectation` is the violation (`ContractViolation.as_dict()`), or None if there is none. `journal_hash` is that of
-    a sandbox in process which got the requests of the steps and no others.
+    a sandbox in process which got the requests of the steps and no others. `version` is the Leyden that wrote the case;
+    `origin` is the file that it was read from, or empty.
     """
 
     steps: tuple[Step, ...]
@@ -51,6 +60,8 @@ class Case:
     spec_hash: str = ""
     expectation: Mapping[str, str] | None = None
     journal_hash: str | None = None
+    version: str | None = VERSION
+    origin: str = field(default="", compare=False)
 
     @property
     def restarts(self) -> bool:
@@ -61,6 +72,7 @@ class Case:
         """The case as JSON values."""
         return {
             "leydenCase": FORMAT,
+            "leyden": self.version or "",
             "name": self.name,
             "specHash": self.spec_hash or spec_hash(self.overlays),
             "overlays": list(self.overlays),
@@ -90,38 +102,51 @@ class Case:
 
 
 def read_case(source: str | Path | Mapping[str, Any]) -> Case:
-    """Read a case from a file or from its JSON document, in this format or in format 1. Raises `CaseError`."""
-    if isinstance(source, Mapping):
-        document: Any = source
-    else:
-        try:
-            document = json.loads(Path(source).read_text())
-        except FileNotFoundError:
-            raise CaseError(f"{source} does not exist: give the path of a case file") from None
-        except OSError as error:
-            raise CaseError(f"{source} cannot be read: {error.strerror}") from None
-        except ValueError as error:
-            raise CaseError(f"{source} is no case: {error}") from None
-    if not isinstance(document, Mapping) or document.get("leydenCase") not in (1, FORMAT):
-        raise CaseError(f"{str(source)[:100]} is no case: its leydenCase is not 1 or {FORMAT}, the known formats")
+    """Read a case from a file or from its JSON document, in this format or in format 1.
+
+    Warns with `VersionWarning` about a case of another version of Leyden. Raises `CaseError` for what is no case: one
+    line with the file and the place.
+    """
+    origin = "the case" if isinstance(source, Mapping) else shown(source)
+    document: Any = source if isinstance(source, Mapping) else _CASE.load(source)
+    form = document.get("leydenCase") if isinstance(document, Mapping) else None
+    if type(form) is not int or form not in (1, FORMAT):
+        raise _CASE.refusal(origin, f"its leydenCase is not 1 or {FORMAT}, the known formats")
+    document = _CASE.check(_of_format_1(document, origin) if form == 1 else document, origin)
     try:
-        steps, expectation = document["steps"], document["expectation"]
-        if document["leydenCase"] == 1:
-            steps = [_step_of_format_1(step) for step in steps]
-            expectation = expectation and {_EXPECTATION_KEYS_1.get(key, key): text for key, text in expectation.items()}
-        return Case(
-            steps=tuple(steps),
-            seed=document["seed"],
-            start_ms=instant(document["start"]),
-            overlays=tuple(document["overlays"]),
-            disk=document["disk"],
-            name=document["name"],
-            spec_hash=document["specHash"],
-            expectation=expectation,
-            journal_hash=document["journalHash"],
-        )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CaseError(f"the case lacks {error}, or its value is invalid: write it as `leyden fuzz` does") from None
+        start_ms = instant(document["start"])
+    except (OverflowError, ValueError):
+        raise _CASE.refusal(origin, '/start is no instant such as "2030-01-01T00:00:00.000Z"') from None
+    version = document.get("leyden") or None
+    warn_of_version(version, origin)
+    return Case(
+        steps=tuple(document["steps"]),
+        seed=int(document["seed"]),
+        start_ms=start_ms,
+        overlays=tuple(document["overlays"]),
+        disk=document["disk"],
+        name=document["name"],
+        spec_hash=document["specHash"],
+        expectation=document["expectation"],
+        journal_hash=document["journalHash"],
+        version=version,
+        origin=origin,
+    )
+
+
+def _of_format_1(document: Mapping[str, Any], origin: str) -> Mapping[str, Any]:
+    try:
+        expectation = document["expectation"]
+        return {
+            **document,
+            "steps": [_step_of_format_1(step) for step in document["steps"]],
+            "expectation": expectation
+            and {_EXPECTATION_KEYS_1.get(key, key): text for key, text in expectation.items()},
+        }
+    except KeyError as error:
+        raise _CASE.refusal(origin, f"it lacks {error}") from None
+    except (AttributeError, RecursionError, TypeError):
+        raise _CASE.refusal(origin, "its steps or its expectation are not objects") from None
 
 
 def _step_of_format_1(step: Mapping[str, Any]) -> Step:
@@ -180,6 +205,12 @@ def play(case: Case, target: Target | None = None, choose: Callable[[Run], Itera
     except ContractViolation as error:
         result.violation = error
         result.revealed = None if run is None else run.last
+    except WRONG_DATA as error:
+        if not case.origin or isinstance(error, LeydenError):
+            raise
+        place = f"step {len(steps)} ({steps[-1]['do']})" if steps else "the start"
+        why = printable(f"{type(error).__name__}: {error}"[:200])
+        raise _CASE.refusal(case.origin, f"{place} cannot be done ({why})") from error
     finally:
         target.end()
     if choose is not None:

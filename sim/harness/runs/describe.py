@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from leyden.harness.checks.violations import CHECKS, one_line
 from leyden.harness.steps import Step
+from leyden.json_files import printable
 from leyden.server.contract.load import default_spec
 
 _SENTENCES = {
@@ -28,7 +29,11 @@ _SENTENCES = {
 
 
 def describe_step(step: Step) -> str:
-    """What a step does, in one sentence."""
+    """What a step does, in one sentence and one line."""
+    return printable(_sentence(step))
+
+
+def _sentence(step: Step) -> str:
     label = step.get("as", "")
     who = " with the second project's API key" if step.get("by") == "second" else ""
     if "idempotency_key" in step:
@@ -85,7 +90,7 @@ def describe_violation(
     ]
     if replay:
         lines += ["", f"Replay: {replay}"]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def rule_text(rule_id: str) -> str:

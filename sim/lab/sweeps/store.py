@@ -5,12 +5,34 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self, cast
+from typing import IO, Any, Self, cast
 
-from leyden.lab.sweeps.runs import COLUMNS, OK, SweepRow
+from jsonschema_rs import Draft202012Validator
+
+from leyden.json_files import DocumentKind, shown
+from leyden.lab.sweeps.runs import COLUMNS, FAILED, OK, SweepRow
 from leyden.server.errors import StoreError
 
-_FIELDS = {*COLUMNS, "params", "metrics"}
+_COUNT = {"type": "integer", "minimum": 0}
+_ROW: dict[str, Any] = {
+    "type": "object",
+    "required": [*COLUMNS, "params", "metrics"],
+    "properties": {
+        "run_id": {"type": "string"},
+        "scenario": _COUNT,
+        "replication": _COUNT,
+        "seed": _COUNT,
+        "params": {"type": "object"},
+        "metrics": {"type": "object"},
+        "status": {"enum": [OK, FAILED]},
+        "error": {"type": ["string", "null"]},
+        "wall_s": {"type": ["number", "null"]},
+        "version": {"type": "string"},
+    },
+}
+_SWEEP_ROW = DocumentKind(
+    "row of a sweep", StoreError, "give store= a file of its own", Draft202012Validator(_ROW), 1_000_000_000
+)
 
 
 class SweepStore:
@@ -24,24 +46,23 @@ class SweepStore:
         self.path = path
         self.rows: dict[str, SweepRow] = {}
         whole = self._read()
-        self._file: IO[bytes] = path.open("ab")
-        self._file.truncate(whole)
+        try:
+            self._file: IO[bytes] = path.open("ab")
+            self._file.truncate(whole)
+        except OSError as error:
+            raise StoreError(f"{shown(path)} cannot be written: {error.strerror}; choose another store=") from None
 
     def _read(self) -> int:
         """Read the file; return the number of bytes in complete lines."""
         if not self.path.exists():
             return 0
-        data = self.path.read_bytes()
+        data = _SWEEP_ROW.content(self.path)
         whole = data.rfind(b"\n") + 1
-        for number, line in enumerate(data[:whole].splitlines(), 1):
-            try:
-                row = json.loads(line)
-            except ValueError:
-                row = None
-            if not isinstance(row, dict) or not row.keys() >= _FIELDS:
-                raise StoreError(f"{self.path}, line {number}, is not a row of a sweep: give store= a file of its own")
+        for number, line in enumerate(data[:whole].split(b"\n")[:-1], 1):
+            where = f"{shown(self.path)}, line {number},"
+            row = cast(SweepRow, _SWEEP_ROW.check(_SWEEP_ROW.parse(line, where, infinite=True), where))
             if row["status"] == OK:
-                self.rows[row["run_id"]] = cast(SweepRow, row)
+                self.rows[row["run_id"]] = row
             else:
                 self.rows.pop(row["run_id"], None)
         return whole

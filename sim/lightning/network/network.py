@@ -35,11 +35,11 @@ class Network:
         return self.engine.graph
 
     def __getitem__(self, name: str) -> NetworkNode:
-        return NetworkNode(self, name, self.operations.node(name), f'["{name}"]')
+        return NetworkNode(self, name, self.operations.node(name), f"[{name!r}]")
 
     def wallet(self, name: str) -> NetworkNode:
         """The node of a wallet, whether it has paid or not: every name has one, the same each time."""
-        return NetworkNode(self, name, self.operations.payments.node_of(name), f'.wallet("{name}")')
+        return NetworkNode(self, name, self.operations.payments.node_of(name), f".wallet({name!r})")
 
     def __len__(self) -> int:
         return len(self.graph.names)

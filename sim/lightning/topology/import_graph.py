@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jsonschema_rs import Draft202012Validator
 
 from leyden.errors import GraphError
+from leyden.json_files import DocumentKind
 from leyden.lightning.topology.graph import DEFAULT_POLICY, Graph, assemble
 
 # By side: base fee, proportional fee, delta, least and most msat, disabled.
@@ -31,6 +33,40 @@ class Imported:
         return f"Imported({self.graph!r} of {self.channels_read} channels read; dropped or closed: {dropped})"
 
 
+_ALL_MSAT = 21_000_000 * 100_000_000 * 1_000
+_NUMBER = {"type": ["integer", "string", "null"]}
+_FLAG = {"type": ["boolean", "null"]}
+_NAME = {"type": ["string", "null"]}
+_SIDE = {"type": ["object", "null"], "properties": dict.fromkeys(_LND_POLICY, _NUMBER) | {"disabled": _FLAG}}
+_LND = {
+    "type": "object",
+    "properties": {
+        "channel_id": {"type": ["string", "integer"]}, "capacity": _NUMBER, "node1_pub": _NAME, "node2_pub": _NAME,
+        "node1_policy": _SIDE, "node2_policy": _SIDE,
+    },
+}  # fmt: skip
+_CLN = {
+    "type": "object",
+    "properties": {
+        "short_channel_id": {"type": "string"}, "source": _NAME, "destination": _NAME, "satoshis": _NUMBER,
+        "amount_msat": _NUMBER, "active": _FLAG,
+    } | dict.fromkeys(_CLN_POLICY, _NUMBER),
+}  # fmt: skip
+_GRAPH = DocumentKind(
+    "graph of channels",
+    GraphError,
+    "give what LND's describegraph or Core Lightning's listchannels printed",
+    Draft202012Validator(
+        {
+            "type": "object",
+            "anyOf": [{"required": ["edges"]}, {"required": ["channels"]}],
+            "properties": {"edges": {"type": "array", "items": _LND}, "channels": {"type": "array", "items": _CLN}},
+        }
+    ),
+    1_000_000_000,
+)
+
+
 def import_graph(document: Mapping[str, Any], *, seed: int = 0) -> Imported:
     """Read a parsed `describegraph` (it has `edges`) or `listchannels` (it has `channels`).
 
@@ -38,15 +74,12 @@ def import_graph(document: Mapping[str, Any], *, seed: int = 0) -> Imported:
     is disabled; a channel without any policy, without a capacity or without two nodes is dropped. Raises `GraphError`
     for any other document, and if no channel can be used.
     """
+    _GRAPH.check(document, "the document")
     dropped: Counter[str] = Counter()
-    if isinstance(document.get("edges"), Sequence):
+    if "edges" in document:
         rows = [_of_lnd(edge, dropped) for edge in document["edges"]]
-    elif isinstance(document.get("channels"), Sequence):
-        rows = _of_cln(document["channels"], dropped)
     else:
-        raise GraphError(
-            "this is neither LND's describegraph (with a list of edges) nor Core Lightning's listchannels (of channels)"
-        )
+        rows = _of_cln(document["channels"], dropped)
     found = sorted((row for row in rows if row is not None), key=lambda row: row[:3])
     if not found:
         raise GraphError(f"no channel of this file can be used: {dict(dropped) or 'it is empty'}")
@@ -107,7 +140,7 @@ def _channel_row(
     if not a or not b or a == b:
         dropped["channel without two ends"] += 1
         return None
-    if capacity <= 0:
+    if not 0 < capacity <= _ALL_MSAT:
         dropped["channel without a size"] += 1
         return None
     if sides == [None, None]:
@@ -119,6 +152,11 @@ def _channel_row(
 
 
 def _parse_count(value: Any) -> int:
-    """A number as these files have it: a JSON number, a string of digits, or `1000msat`; 0 for anything else."""
-    text = str(value if value is not None else 0).removesuffix("msat")
-    return int(text) if text.isascii() and text.isdigit() else 0
+    """A number as these files have it: a JSON number, a string of digits, or `1000msat`; 0 for anything else, and for
+    more than all bitcoins."""
+    if isinstance(value, int):
+        number = int(value)
+    else:
+        text = str(value if value is not None else 0).removesuffix("msat")
+        number = int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else 0
+    return number if 0 <= number <= _ALL_MSAT else 0

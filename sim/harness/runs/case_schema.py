@@ -1,0 +1,125 @@
+"""The JSON Schema of a case file: which members a case and each of its steps have, and of which types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jsonschema_rs import Draft202012Validator
+
+from leyden.callbacks.replies import REPLY_SCHEMA
+from leyden.harness.checks.violations import CHECKS
+from leyden.harness.constants import OVERLAYS
+from leyden.harness.model.requests import OPERATIONS
+
+MAX_STEPS = 100_000
+_MAX_MS = 10**15
+
+_TEXT = {"type": "string"}
+_OBJECT = {"type": "object"}
+_FLAG = {"type": "boolean"}
+_MS = {"type": "integer", "minimum": -_MAX_MS, "maximum": _MAX_MS}
+_OPERATION = {"enum": list(OPERATIONS)}
+# Of either project: "own" and "second".
+_BY: dict[str, Any] = {"by?": _TEXT}
+_CREATE = {"as": _TEXT, "body": _OBJECT, "idempotency_key?": {"type": "string", "pattern": "^[ -~]*$"}, **_BY}
+
+# The members of a step by its `do`; a name that ends with `?` may be left out.
+_STEPS: Mapping[str, Mapping[str, Any]] = {
+    "create_charge": _CREATE,
+    "create_static": _CREATE,
+    "patch": {"static": _TEXT, "body": _OBJECT, **_BY},
+    "get": {"what": _TEXT, **_BY},
+    "list": {
+        "of": {"enum": ["charges", "statics", "children"]},
+        "static?": _TEXT,
+        "query?": {"type": "object", "additionalProperties": {"type": ["string", "integer"]}},
+        "between?": {
+            "type": "object",
+            "required": ["do"],
+            "properties": {"do": {"enum": ["create_charge", "create_static", "restart"]}},
+            "allOf": [{"$ref": "#/$defs/step"}],
+        },
+        **_BY,
+    },
+    "wallet": _BY,
+    "terms": {"static": _TEXT, "address?": _FLAG},
+    "invoice": {
+        "static": _TEXT, "as": _TEXT, "amount?": {"type": ["string", "integer", "null"]}, "comment?": _TEXT,
+        "twice?": _FLAG, "extra?": _FLAG,
+    },
+    "verify": {"charge": _TEXT, "static?": _TEXT},
+    "pay": {
+        "as": _TEXT, "charge": _TEXT, "outcome?": _TEXT, "delay?": _MS,
+        "amount?": {"type": ["integer", "null"], "minimum": -(10**18), "maximum": 10**18},
+    },
+    "settle": {"payment": _TEXT},
+    "cancel": {"payment": _TEXT},
+    "fail": {"charge": _TEXT},
+    "advance": {
+        "by?": _MS,
+        "to?": {"type": "array", "prefixItems": [{"enum": ["expiry", "retry"]}, _TEXT], "minItems": 2, "maxItems": 2},
+        "offset?": _MS,
+    },
+    "receiver": {
+        "host": {"type": "string", "pattern": "^[a-z0-9.-]{1,100}$"},
+        "answers?": {"type": "array", "items": REPLY_SCHEMA},
+        "always?": REPLY_SCHEMA,
+    },
+    "fault": {
+        "kind": _TEXT, "charge?": _TEXT, "event?": _TEXT, "operation?": _OPERATION,
+        "attempt?": {"type": "integer", "minimum": 1, "maximum": 1000},
+        "count?": {"type": "integer", "minimum": 1, "maximum": 10**6},
+    },
+    "rotate": {},
+    "spare_key": {},
+    "replay": {"charge": _TEXT},
+    "restart": {},
+    "odd": {"operation": _OPERATION, "kind": _TEXT},
+}  # fmt: skip
+
+
+def _step(name: str, members: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "if": {"properties": {"do": {"const": name}}},
+        "then": {
+            "properties": {key.rstrip("?"): schema for key, schema in members.items()},
+            "propertyNames": {"enum": ["do", *(key.rstrip("?") for key in members)]},
+            "required": [key for key in members if not key.endswith("?")],
+        },
+    }
+
+
+_EXPECTATION = {
+    "type": ["object", "null"],
+    "properties": {"check": {"enum": list(CHECKS)}},
+    "required": ["check", "ruleId", "where", "expected", "observed"],
+    "additionalProperties": _TEXT,
+}
+
+CASE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "leyden": _TEXT,
+        "name": _TEXT,
+        "specHash": _TEXT,
+        "overlays": {"type": "array", "items": {"enum": list(OVERLAYS)}, "maxItems": 100},
+        "seed": {"type": "integer", "minimum": 0, "maximum": 10**18},
+        "start": _TEXT,
+        "disk": _FLAG,
+        "steps": {"type": "array", "items": {"$ref": "#/$defs/step"}, "maxItems": MAX_STEPS},
+        "expectation": _EXPECTATION,
+        "journalHash": {"type": ["string", "null"], "pattern": "^[0-9a-f]{64}$"},
+    },
+    "required": ["name", "specHash", "overlays", "seed", "start", "disk", "steps", "expectation", "journalHash"],
+    "$defs": {
+        "step": {
+            "type": "object",
+            "properties": {"do": {"enum": list(_STEPS)}},
+            "required": ["do"],
+            "allOf": [_step(name, members) for name, members in _STEPS.items()],
+        }
+    },
+}
+
+CASE_VALIDATOR = Draft202012Validator(CASE_SCHEMA)

@@ -1,0 +1,204 @@
+"""Files that are read and written whole: JSON documents with bounds and a schema, and files with secrets.
+
+A file is data of somebody else. What is wrong with it is one line: the file, the place, what to do.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from jsonschema_rs import Draft202012Validator
+
+from leyden.server.errors import LeydenError
+from leyden.server.version import VERSION
+
+MAX_DEPTH = 100  # of brackets; a document of ours has at most about 30
+_MAX_DIGITS = 100  # of a number
+# Strings are skipped as a whole, so that brackets in them do not count. Possessive: linear in the text.
+_BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+
+
+# What a program raises that relies on the form of wrong data.
+WRONG_DATA = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
+class VersionWarning(UserWarning):
+    """A file was written by another version of Leyden."""
+
+
+class DocumentKind(NamedTuple):
+    """A kind of document: its `name` ("case"), the error that refuses it, and the `mend` that ends the error's text.
+
+    `validator` checks its JSON values; `max_bytes` bounds its file.
+    """
+
+    name: str
+    error: type[LeydenError]
+    mend: str
+    validator: Draft202012Validator
+    max_bytes: int
+
+    def read(self, path: str | Path) -> Any:
+        """The valid document in a file. Raises `error`, with one line that names the file and the place."""
+        return self.check(self.load(path), shown(path))
+
+    def load(self, path: str | Path) -> Any:
+        """The JSON values in a file, before the schema is applied. Raises `error`."""
+        return self.parse(self.content(path), shown(path))
+
+    def parse(self, data: bytes, where: str, *, infinite: bool = False) -> Any:
+        """The JSON values in `data`, which has only one meaning: no name twice, no NaN, no endless number.
+
+        With `infinite` it may have `Infinity` and `-Infinity`, which Python writes.
+        Raises `error` for anything else, and before the parsing for more than `MAX_DEPTH` nested brackets.
+        """
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise self.refusal(where, f"byte {error.start} is not UTF-8") from None
+        if text.count("[") + text.count("{") > MAX_DEPTH and _is_too_deep(text):
+            raise self.refusal(where, f"it nests deeper than {MAX_DEPTH} levels")
+        try:
+            return (_INFINITE if infinite else _DECODER).decode(text)
+        except json.JSONDecodeError as error:
+            raise self.refusal(where, f"{error.msg} in line {error.lineno}, column {error.colno}") from None
+        except ValueError as error:
+            raise self.refusal(where, str(error)) from None
+
+    def check(self, document: Any, where: str) -> Any:
+        """The document, if the schema permits it. Raises `error` with the first place that it does not permit."""
+        try:
+            try:
+                wrong = next(iter(self.validator.iter_errors(document)), None)
+            except UnicodeEncodeError:  # a lone surrogate, which a text of a case may have
+                text = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
+                wrong = next(iter(self.validator.iter_errors(json.loads(text))), None)
+        except (OverflowError, RecursionError, TypeError, ValueError):
+            raise self.refusal(where, "it has a value that is not JSON") from None
+        if wrong is None:
+            return document
+        place = "".join(f"/{step}" for step in wrong.instance_path)
+        raise self.refusal(where, f"{f'{place[:100]}: ' if place else ''}{wrong.message}")
+
+    def refusal(self, where: str, why: str) -> LeydenError:
+        """The error that refuses a document: one line."""
+        line = why if len(why) <= 300 else f"{why[:150]} ... {why[-147:]}"
+        return self.error(f"{printable(where)} is no {self.name}: {printable(line)}; {self.mend}")
+
+    def content(self, path: str | Path) -> bytes:
+        """The bytes of a file, if they are not too many. Raises `error`."""
+        try:
+            size = Path(path).stat().st_size
+            if size > self.max_bytes:
+                raise self.refusal(str(path), f"it has {size} bytes, and at most {self.max_bytes} are read")
+            return Path(path).read_bytes()
+        except FileNotFoundError:
+            raise self.error(f"{shown(path)} does not exist: give the path of a {self.name} file") from None
+        except (OSError, ValueError) as error:  # ValueError: a path with a null byte
+            raise self.error(f"{shown(path)} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def shown(path: str | Path) -> str:
+    """A path as it is shown in an error."""
+    return printable(str(path))
+
+
+class InputError(LeydenError):
+    """A file or a module that a command was given cannot be used; the text names it and says what to do."""
+
+    exit_status = 2
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a file in UTF-8. Raises `InputError` with one line."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as problem:
+        raise InputError(f"{shown(path)}: byte {problem.start} is not UTF-8; save the file as UTF-8") from None
+    except OSError as problem:
+        raise InputError(f"{shown(path)}: {problem.strerror}; check the path") from None
+
+
+def write_private(path: str | Path, text: str) -> None:
+    """Write a file that only its owner reads (0600), because it holds secrets. Raises `OSError`."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8", newline="\n") as file:
+        if os.path.isfile(path):  # not a terminal or a pipe
+            if hasattr(os, "fchmod"):
+                os.fchmod(file.fileno(), 0o600)  # the file existed with another mode: before anything is in it
+            file.truncate()
+        file.write(text)
+
+
+def warn_of_version(version: object, what: str) -> None:
+    """Warn with `VersionWarning` when a file is of another version of Leyden than this one."""
+    if version != VERSION:
+        by = "an earlier Leyden" if version is None else f"Leyden {printable(str(version)[:40])}"
+        warnings.warn(
+            f"{what} was written by {by}, and this is Leyden {VERSION}: results may differ",
+            VersionWarning,
+            stacklevel=3,
+        )
+
+
+def printable(text: str) -> str:
+    """The text in one line: every character that is not printable is escaped."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def _is_too_deep(text: str) -> bool:
+    depth = 0
+    for found in _BRACKETS.finditer(text):
+        first = text[found.start()]
+        if first in "[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                return True
+        elif first != '"':
+            depth -= 1
+    return False
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has the name {twice[:60]!r} twice")
+    return found
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _infinity(name: str) -> float:
+    return _constant(name) if name == "NaN" else float(name)
+
+
+def _whole(text: str) -> int:
+    if len(text) > _MAX_DIGITS:
+        raise ValueError(f"a number has {len(text)} digits, and at most {_MAX_DIGITS} are read")
+    return int(text)
+
+
+def _real(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {text[:40]} is out of range")
+    return value
+
+
+def _decoder(constant: Callable[[str], float]) -> json.JSONDecoder:
+    return json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=constant, parse_int=_whole, parse_float=_real)
+
+
+_DECODER, _INFINITE = _decoder(_constant), _decoder(_infinity)

@@ -1,0 +1,225 @@
+"""Cases that somebody else wrote: they are refused in one line, and no text in them becomes code."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from leyden.__main__ import main
+from leyden.errors import LeydenError
+from leyden.harness.reports.exports import EXPORTS, as_curl, as_notebook, as_pytest
+from leyden.harness.runs.cases import Case, play, read_case, replay, with_result
+from leyden.json_files import VersionWarning
+from leyden.server.version import VERSION
+from tests.support.mutations import mutated, places, refusal
+
+BODY = {"amount": "1000", "description": "tea", "callbackUrl": "http://r1.inbox.localhost/hook"}
+PLAIN = Case(
+    (
+        {"do": "receiver", "host": "r1.inbox", "answers": [500, "timeout"], "always": 200},
+        {"do": "create_charge", "as": "c1", "body": BODY, "idempotency_key": "k1"},
+        {"do": "pay", "as": "p1", "charge": "c1"},
+        {"do": "fault", "kind": "drop", "charge": "c1", "attempt": 1},
+        {
+            "do": "list",
+            "of": "charges",
+            "query": {"limit": 1},
+            "between": {"do": "create_charge", "as": "c2", "body": {}},
+        },
+        {"do": "advance", "to": ["retry", "c1"], "offset": 0},
+        {"do": "odd", "operation": "createCharge", "kind": "body-array"},
+    ),
+    overlays=("strict",),
+)
+CASE = with_result(PLAIN, play(PLAIN))
+EXPECTATION = {"check": "echo", "ruleId": "DECISIONS wallet", "where": "wallet", "expected": "0", "observed": "1"}
+TEXTS = [
+    form.replace("{}", "touch PWNED")
+    for form in (
+        "\n{}\n", "\r{}\r", "\x0c{}", "\u2028{}\u2029", "\x0b{}\x85{}", '"""\n{}\n"""', "'''\n{}\n'''", "'; {}; '",
+        "$({})", "`{}`", '"; {}; "', "\\\n{}", "```\n\n{}", "@PWNED{}", "\ud800{}",
+    )
+]  # fmt: skip
+
+
+def assert_only_expected_code(form: str, text: str, folder: Path) -> None:
+    """The product parses, and has only the statements that every product has."""
+    text.encode()
+    if form == "pytest":
+        kinds = [type(node) for node in ast.parse(text).body]
+        assert kinds == [ast.ImportFrom, ast.Assign, ast.FunctionDef, ast.FunctionDef]
+        ast.literal_eval(ast.parse(text).body[1].value)  # type: ignore[attr-defined]
+    elif form == "notebook":
+        for cell in nbformat.reads(text, as_version=4).cells:
+            if cell.cell_type == "code":
+                for node in ast.walk(ast.parse(cell.source)):
+                    assert not isinstance(node, ast.Name) or node.id != "touch"
+    else:
+        bash = shutil.which("bash")
+        assert bash is not None
+        (folder / "export.sh").write_text(text, encoding="utf-8")
+        run = {"capture_output": True, "text": True, "cwd": folder}
+        assert subprocess.run([bash, "-n", "export.sh"], check=False, **run).stderr == ""  # type: ignore[call-overload]
+        # Every command word is curl, echo, base64 or set: the others are functions that only count here.
+        functions = "".join(f"{name}() {{ :; }}; " for name in ("curl", "base64"))
+        script = f"{functions}\n{text}"
+        done = subprocess.run([bash, "-c", script], check=False, **run, env={"PATH": os.fspath(folder)})  # type: ignore[call-overload]
+        assert done.stderr == "", done.stderr
+        (folder / "export.sh").unlink()
+
+
+def hostile_cases(text: str) -> list[Case]:
+    """Cases with the text in each field, with and without a violation, and in every text of the steps."""
+    found = [
+        replace(case, **{one.name: (text,) if one.name in {"steps", "overlays"} else text})
+        for case in (CASE, replace(CASE, expectation=EXPECTATION))
+        for one in fields(Case)
+        if one.name not in {"steps", "overlays", "expectation", "origin"}
+    ]
+    found += [replace(CASE, expectation={**EXPECTATION, name: text}) for name in EXPECTATION if name != "check"]
+    document = json.dumps(CASE.document()["steps"])
+    for number in range(len(places(json.loads(document)))):
+        steps = json.loads(document)
+        container, key = places(steps)[number]
+        if isinstance(container[key], str) and key not in {"do", "of", "operation", "kind", "host", "by"}:
+            container[key] = text
+            found.append(replace(CASE, steps=tuple(steps)))
+    return found
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_no_text_of_a_case_becomes_code(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    written = dict.fromkeys(EXPORTS, 0)
+    for case in hostile_cases(text):
+        for form, export in EXPORTS.items():
+            try:
+                product = export(case)
+            except (LeydenError, AttributeError, TypeError, ValueError):
+                continue  # an object that no file has: `read_case` refuses it
+            assert_only_expected_code(form, product, tmp_path)
+            written[form] += 1
+    assert min(written.values()) > 10
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_products_of_a_hostile_case_run_and_create_no_file(tmp_path: Path) -> None:
+    text = "\n".join(TEXTS).replace("\ud800", "")
+    hostile = replace(CASE, name=text, expectation={**EXPECTATION, "ruleId": text, "observed": text})
+    (tmp_path / "test_case.py").write_text(as_pytest(hostile), encoding="utf-8")
+    cells = [
+        cell.source for cell in nbformat.reads(as_notebook(hostile), as_version=4).cells if cell.cell_type == "code"
+    ]
+    (tmp_path / "cells.py").write_text("\n".join(cells), encoding="utf-8")
+    (tmp_path / "case.sh").write_text(as_curl(hostile), encoding="utf-8")
+    before = sorted(os.listdir(tmp_path))
+    run: dict[str, Any] = {"cwd": tmp_path, "capture_output": True, "check": False, "timeout": 60}
+    code = "import test_case as t; t.test_the_journal_is_the_same(); import cells"
+    done = subprocess.run([sys.executable, "-B", "-c", code], **run)
+    assert done.returncode == 0, done.stderr
+    subprocess.run(["bash", "case.sh"], env={"PATH": os.environ["PATH"], "LEYDEN": "http://127.0.0.1:1"}, **run)
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize("field", ["seed", "disk", "journalHash", "start", "leyden"])
+def test_a_field_with_a_command_is_refused_by_the_command(
+    field: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "case.json"
+    path.write_text(json.dumps({**CASE.document(), field: "0)\ntouch PWNED"}))
+    for form in EXPORTS:
+        status = main(["replay", str(path), "--export", form])
+        output = capsys.readouterr()
+        if field == "leyden":
+            assert_only_expected_code(form, output.out, tmp_path)
+        else:
+            assert status == 2
+            assert len(output.err.splitlines()) == 1
+            assert str(path) in output.err
+
+
+@pytest.mark.filterwarnings("ignore::leyden.json_files.VersionWarning")
+def test_a_mutated_case_is_read_or_refused_in_one_line_with_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "case.json"
+    refused = 0
+    for number, data in enumerate(mutated(CASE.document(), 240)):
+        path.write_bytes(data)
+        why = refusal(lambda: replay(read_case(path)))
+        if why is not None:
+            assert str(path) in why
+            refused += 1
+        options = [] if number % 4 else ["--export", list(EXPORTS)[number // 4 % len(EXPORTS)]]
+        if number % 2 == 0:
+            assert main(["replay", str(path), *options]) in (0, 1, 2)
+            assert "Traceback" not in capsys.readouterr().err
+    assert 80 < refused < 240
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"[" * 100_000, "nests deeper than 100"),
+        (b'{"leydenCase": 2, "leydenCase": 2}', "twice"),
+        (b'{"leydenCase": NaN}', "NaN is not JSON"),
+        (b'{"leydenCase": 1e999}', "out of range"),
+        (b'{"leydenCase": ' + b"9" * 10_000 + b"}", "10000 digits"),
+        (b'{"leydenCase": "\xff"}', "byte 16 is not UTF-8"),
+        (b'{"leydenCase": 2', "line 1"),
+        (b'{"leydenCase": true}', "the known formats"),
+    ],
+)
+def test_the_refusal_says_what_is_wrong(
+    data: bytes, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "case.json"
+    path.write_bytes(data)
+    assert main(["replay", str(path)]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"leyden replay: {path}")
+    assert why in line
+
+
+def test_a_case_of_another_version_is_read_with_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "case.json"
+    path.write_text(json.dumps({**CASE.document(), "leyden": "0.0.7"}))
+    with pytest.warns(VersionWarning, match=f"Leyden 0.0.7, and this is Leyden {VERSION}"):
+        assert read_case(path).steps == CASE.steps
+    assert main(["replay", str(path)]) == 0
+    [line] = capsys.readouterr().err.splitlines()
+    assert (
+        line == f"leyden replay: {path} was written by Leyden 0.0.7, and this is Leyden {VERSION}: results may differ"
+    )
+    for form, export in EXPORTS.items():
+        assert f"Written by Leyden {VERSION}" in export(CASE), form
+
+
+@pytest.mark.parametrize("module", ["1 +", "raise ValueError('x\\ny')", "class adapter:\n  def __init__(self): 1 / 0"])
+def test_an_adapter_that_fails_is_one_line(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "failing_adapter.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "failing_adapter", raising=False)
+    assert main(["conformance", "http://127.0.0.1:1", "--adapter", "failing_adapter:adapter"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "failing_adapter:adapter" in line
+
+
+def test_a_page_that_is_not_utf8_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.md"
+    page.write_bytes(b"\xff")
+    assert main(["table", "--into", str(page)]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "byte 0 is not UTF-8" in line

@@ -1,0 +1,189 @@
+"""Saved sandboxes that somebody else wrote: they are refused in one line, and no text in them becomes code."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import stat
+import warnings
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leyden import Sandbox
+from leyden.errors import ForkError
+from leyden.json_files import VersionWarning
+from leyden.server.version import VERSION
+from tests.support.mutations import mutated, places, refusal
+
+ATTACK = "touch('PWNED')"
+TEXTS = [
+    f'"); {ATTACK}  # ', f"'); {ATTACK}  # ", f"\n{ATTACK}\n", f"\r{ATTACK}", f"\x0c{ATTACK}", f"\u2028{ATTACK}",
+    f"\\\"); {ATTACK}#", f"{{{ATTACK}}}", "\ud800", f"charge1.id) or {ATTACK}", f'"""\n{ATTACK}\n"""', "\x00",
+]  # fmt: skip
+
+
+def saved(network: str = "line:4") -> dict[str, Any]:
+    """A saved sandbox with an action of every kind but `response`."""
+    sandbox = Sandbox(seed=7, network=network)
+    charge = sandbox.charges.create(amount="250000", description="Coffee", callbackUrl="http://shop.localhost/paid")
+    tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips")
+    sandbox.receiver("shop").answers([500, "timeout", 200]).when(503, charge=charge.id)
+    sandbox.faults.add("drop", charge=charge, attempt=2)
+    sandbox.wallet("ana").pay(charge, outcome="hold")
+    sandbox.wallet("ana").scan(tips, amount=2000)
+    sandbox.ask("GET", f"/v0/charges/{charge.id}")
+    sandbox.traffic("every(2s)", duration=10).stop()
+    if network != "direct":
+        sandbox.network["shop"].offline(60)
+        sandbox.network.wallet("ana").drain(outbound=0.5)
+    sandbox.advance("90s")
+    sandbox.advance_to("2030-01-01T01:00Z")
+    sandbox.run("next_event")
+    sandbox.step()
+    sandbox.run()
+    return json.loads(json.dumps(sandbox.fork("again", reseed=5).snapshot()))  # type: ignore[no-any-return]
+
+
+SAVED = {network: saved(network) for network in ("direct", "line:4")}
+
+
+def assert_only_expected_statements(program: str) -> None:
+    """The program has imports, assignments and calls of the sandbox and its resources, and nothing else."""
+    for node in ast.parse(program).body:
+        if isinstance(node, ast.ImportFrom):
+            assert node.module in {"leyden", "contextlib", "leyden.callbacks.replies", "leyden.lab.traffic"}
+            continue
+        inside = node.body if isinstance(node, ast.With) else [node]
+        for statement in inside:
+            assert isinstance(statement, ast.Assign | ast.Expr), ast.unparse(statement)
+    for call in ast.walk(ast.parse(program)):
+        if isinstance(call, ast.Name):
+            known = call.id in {"sb", "Sandbox", "Reply", "Traffic", "suppress", "Exception", "float"}
+            assert known or call.id.rstrip("0123456789") in {"charge", "code", "payment", "traffic"}, call.id
+        if isinstance(call, ast.Attribute):
+            assert call.attr not in {"save", "notebook", "load", "__class__"}
+
+
+def program_of(snapshot: dict[str, Any]) -> str | None:
+    """The script, or None if the snapshot or its script is refused in one line."""
+    programs: list[str] = []
+    refusal(lambda: programs.append(Sandbox.from_snapshot(snapshot).script()))
+    return programs[0] if programs else None
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_no_text_of_an_action_log_becomes_code(text: str) -> None:
+    written = 0
+    whole = SAVED["line:4"]
+    for number in range(len(places(whole["action_log"]))):
+        snapshot = {**whole, "action_log": deepcopy(whole["action_log"])}
+        container, key = places(snapshot["action_log"])[number]
+        if not isinstance(container[key], str):
+            continue
+        container[key] = text
+        program = program_of(snapshot)
+        if program is not None:
+            assert_only_expected_statements(program)
+            written += 1
+    assert written > 20
+
+
+@pytest.mark.parametrize("name", ["x=1", "lambda", "__debug__", "\ufb01", 'a"b', "\n"])
+def test_no_name_of_an_argument_becomes_code(name: str) -> None:
+    snapshot = deepcopy(SAVED["line:4"])
+    for _, facts, _ in snapshot["action_log"]["actions"]:
+        if "named" in facts:
+            facts["named"] = {name: ATTACK, "fi": 1}
+    program = program_of(snapshot)
+    assert program is not None
+    assert_only_expected_statements(program)
+
+
+@pytest.mark.parametrize(
+    "call", ["save", "network.graph.__class__", f'network["x"].drain() or {ATTACK} or sb.network["y"].drain', "x()"]
+)
+def test_an_action_calls_nothing_but_the_sandbox(call: str) -> None:
+    snapshot = deepcopy(SAVED["line:4"])
+    for _, facts, _ in snapshot["action_log"]["actions"]:
+        if "call" in facts:
+            facts["call"] = call
+    assert program_of(snapshot) is None
+
+
+def test_a_sandbox_that_is_created_again_writes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    snapshot = deepcopy(SAVED["line:4"])
+    snapshot["label"] = TEXTS[0]
+    for _, facts, _ in snapshot["action_log"]["actions"]:
+        if "payer" in facts:
+            facts["payer"] = TEXTS[0]
+    program = program_of(snapshot)
+    assert program is not None
+    exec(compile(program, "script", "exec"), {"touch": lambda name: Path(name).touch()})
+    assert os.listdir(tmp_path) == []
+    snapshot["action_log"]["arguments"]["data"] = "PWNED"
+    assert program_of(snapshot) is None
+
+
+def test_a_wallet_with_quotation_marks_in_its_name_is_in_the_script() -> None:
+    sandbox = Sandbox(seed=7, network="line:4")
+    sandbox.network.wallet(TEXTS[0]).drain(outbound=0.5)
+    names: dict[str, Any] = {}
+    exec(sandbox.script(), names)
+    assert names["sb"].journal_hash == sandbox.journal_hash
+
+
+@pytest.mark.filterwarnings("ignore::leyden.json_files.VersionWarning")
+@pytest.mark.parametrize("network", ["direct", "line:4"])
+def test_a_mutated_file_is_loaded_or_refused_in_one_line_with_its_name(network: str, tmp_path: Path) -> None:
+    path = tmp_path / "case.json"
+    refused = 0
+    for data in mutated(SAVED[network], 360):
+        path.write_bytes(data)
+        loaded: list[Sandbox] = []
+        why = refusal(lambda: loaded.append(Sandbox.load(path)))  # noqa: B023
+        if why is not None:
+            assert str(path) in why
+            refused += 1
+        for sandbox in loaded:
+            refusal(sandbox.script)
+    assert 100 < refused < 360
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "case.json"
+    with path.open("wb") as file:
+        file.truncate(2_000_000_000)
+    with pytest.raises(ForkError, match="at most"):
+        Sandbox.load(path)
+    with pytest.raises(ForkError, match="does not exist"):
+        Sandbox.load(tmp_path / "nowhere.json")
+
+
+def test_a_saved_sandbox_is_readable_by_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "case.json"
+    path.write_text("{" * 10_000_000)
+    path.chmod(0o644)
+    Sandbox(seed=7).save(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert Sandbox.load(path).charges is not None
+
+
+def test_a_data_directory_is_its_owners_only(tmp_path: Path) -> None:
+    Sandbox(data=tmp_path / "data").close()
+    assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+
+
+def test_a_saved_sandbox_of_another_version_is_loaded_with_a_warning() -> None:
+    snapshot = Sandbox(seed=7).snapshot()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Sandbox.from_snapshot(snapshot)
+    for version in ("0.0.7", None):
+        with pytest.warns(VersionWarning, match=f"and this is Leyden {VERSION}"):
+            Sandbox.from_snapshot({**snapshot, "leyden": version})
+    assert f"Leyden {VERSION}" in Sandbox(seed=7).script().splitlines()[0]
