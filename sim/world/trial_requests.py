@@ -25,7 +25,7 @@ from leyden.world.world import World
 _START_MS = 1_893_456_000_000
 _DAY_MS = 86_400_000
 _HOOK = "http://trial.localhost/hook"
-_VALUES: tuple[Any, ...] = (None, True, 7, -1, 1.5, "", "7", "a text", [], {})
+_VALUES: tuple[Any, ...] = (None, True, 7, -1, 10**18, 1.5, "", "7", "a text", [], {})
 _BODIES: Mapping[str, dict[str, Any]] = {
     "createCharge": {"amount": "1000", "description": "Trial"},
     "createStaticCharge": {"minAmount": "1000", "maxAmount": "9000", "description": "Trial"},

@@ -174,6 +174,14 @@ def test_every_packaged_reading_is_served(overlays):
     try_contract(world_config(seed=0, start_ms=START_MS, overlays=overlays))
 
 
+def test_a_bound_that_is_taken_out_of_the_request_alone_is_refused():
+    document = read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml")
+    allowed = document["components"]["schemas"]["StaticChargeRequest"]["properties"]["allowedSlots"]
+    del allowed["anyOf"][0]["maximum"]
+    with pytest.raises(ContractError, match=r"paths\./v0/static-charges\.post: the body .* cannot be served"):
+        try_contract(world_config(seed=0, start_ms=START_MS, spec=load_contract(document)))
+
+
 def test_a_value_that_no_code_reads_is_refused_with_the_operation_and_the_body():
     document = read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml")
     expiry = document["components"]["schemas"]["ChargeRequest"]["properties"]
