@@ -27,6 +27,10 @@ def check_secret(text: str) -> None:
         raise ValueError("that is not a webhook secret: give whsec_ and 24 to 64 bytes in base64")
 
 
+# A header with more signatures would be refused by common servers: 170 of them are more than 8 KiB.
+MAX_SIGNING = 3
+
+
 def sign(secrets: Sequence[str], webhook_id: str, timestamp_s: int, body: str) -> str:
     """The value of the header `webhook-signature`: one `v1,...` per secret, in the given order.
 
@@ -37,14 +41,22 @@ def sign(secrets: Sequence[str], webhook_id: str, timestamp_s: int, body: str) -
     return " ".join(_signer(secret).sign(webhook_id, timestamp, body) for secret in secrets)
 
 
-def valid_secrets(secrets: Sequence[SecretRow], at: int) -> list[str]:
-    """The secrets that sign at instant `at`, the newest first. `secrets` are a project's, the oldest first."""
+def signing_rows(secrets: Sequence[SecretRow], at: int) -> list[SecretRow]:
+    """The secrets that sign at instant `at`, the newest first: at most `MAX_SIGNING`, however often they are rotated.
+
+    `secrets` are a project's, the oldest first.
+    """
     return [
-        row["secret"]
-        for row in reversed(secrets)
+        row
+        for row in reversed(secrets[-MAX_SIGNING:])
         # The last one always signs, even when it was replaced later at the same instant.
         if row is secrets[-1] or row["until_ms"] is None or at < row["until_ms"]
     ]
+
+
+def valid_secrets(secrets: Sequence[SecretRow], at: int) -> list[str]:
+    """The texts of `signing_rows`."""
+    return [row["secret"] for row in signing_rows(secrets, at)]
 
 
 @lru_cache(maxsize=64)

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Iterable, Sequence
 from typing import NotRequired, TypedDict, cast
 
-from leyden.server.callbacks.signing import SecretRow, valid_secrets
+from leyden.server.callbacks.signing import SecretRow, signing_rows
 from leyden.server.ports import Clock, RandomSource
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
@@ -122,7 +122,7 @@ class Projects:
 
     def rotate_secret(self, project: str, secret: str | None = None) -> str:
         """Give the project a new callback secret, by default a random one, and return it. Until the rotation ends the
-        old secret signs too.
+        old secret signs too, as long as it is one of the newest three.
 
         Raises `LookupError` for an unknown project.
         """
@@ -143,9 +143,13 @@ class Projects:
         row = self.projects.row(project)
         return () if row is None else row["webhook_secrets"]
 
-    def signing_secrets(self, project: str, at: int) -> list[str]:
+    def signing_rows(self, project: str, at: int) -> list[SecretRow]:
         """The secrets that sign the project's callbacks at instant `at`, the newest first."""
-        return valid_secrets(self.secrets(project), at)
+        return signing_rows(self.secrets(project), at)
+
+    def signing_secrets(self, project: str, at: int) -> list[str]:
+        """The texts of these secrets."""
+        return [row["secret"] for row in self.signing_rows(project, at)]
 
     def _random_key(self) -> str:
         return "key_" + self._random.bytes(_KEY_BYTES).hex()

@@ -59,6 +59,16 @@ def test_two_rotations_in_a_day_leave_three_secrets_signing(sandbox: Sandbox) ->
     assert list(projects.secrets("nobody")) == []
 
 
+def test_at_most_three_secrets_sign(sandbox: Sandbox) -> None:
+    projects = sandbox.world.service.projects
+    [first] = projects.signing_secrets("default", sandbox.world.clock.now())
+    rotated = [projects.rotate_secret("default") for _ in range(20)]
+    assert len(signatures_after(sandbox, 1)) == 3
+    known = sandbox.ask("GET", "/sandbox/v1/webhook-secret")
+    assert [secret["secret"] for secret in known["secrets"]] == rotated[:-4:-1]
+    assert first not in str(known)
+
+
 def test_a_rotation_survives_a_restart(tmp_path: Path) -> None:
     with Sandbox(data=tmp_path) as sandbox, sandbox.world.exclusive():
         new = sandbox.world.service.projects.rotate_secret("default")

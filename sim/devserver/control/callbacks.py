@@ -79,8 +79,7 @@ class CallbackControl:
                 "since": to_iso(secret["from_ms"]),
                 "until": None if secret["until_ms"] is None else to_iso(secret["until_ms"]),
             }
-            for secret in reversed(self._world.service.projects.secrets(call.project))
-            if secret["until_ms"] is None or now < secret["until_ms"]
+            for secret in self._world.service.projects.signing_rows(call.project, now)
         ]
         return {"current": secrets[0]["secret"], "secrets": secrets}
 

@@ -17,6 +17,7 @@ from leyden.harness.model.rules import (
     DEFAULT_EXPIRY_S,
     LINK_EXPIRY_S,
     MAX_COMMENT,
+    MAX_SIGNING,
     RETENTION_MS,
     Interpretation,
     body_error,
@@ -247,7 +248,8 @@ class Model:
 
     def signing_secrets(self, project: str) -> list[str]:
         """The secrets that sign the project's callbacks now, newest first [callback-signature]."""
-        return [secret for secret, until in self.secrets.get(project, ()) if until is None or self.now < until]
+        newest = self.secrets.get(project, [])[:MAX_SIGNING]
+        return [secret for secret, until in newest if until is None or self.now < until]
 
     def retention_ends(self) -> list[int]:
         """The times at which the retention of responses and of rotated secrets ends."""

@@ -20,6 +20,7 @@ MAX_URL = 2_048  # [callback-url]
 MAX_EXPIRY_S, DEFAULT_EXPIRY_S = 2_592_000, 600  # [expires-in]
 MAX_SLOTS = 2_147_483_647  # [allowed-slots]
 MAX_COMMENT, LINK_EXPIRY_S = 150, 300  # [lnurl-pay]
+MAX_SIGNING = 3  # secrets that sign at once [callback-signature]
 RETENTION_MS = 24 * 3_600_000  # of responses [idempotency] and of a rotated secret [callback-signature]
 BODY_LIMIT, DEPTH_LIMIT = 65_536, 32
 BACKOFF_MS = tuple(
