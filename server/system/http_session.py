@@ -7,7 +7,7 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, NamedTuple
@@ -19,12 +19,7 @@ from yarl import URL
 from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES
 from leyden.server.callbacks.ip_addresses import parse_host_address, unmap
 from leyden.server.ports import CallbackRequest, CallbackResponse
-
-# Headers that aiohttp adds by default: a receiver gets exactly the headers of the `CallbackRequest`, plus host and
-# content-length.
-_SKIPPED_HEADERS = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
-
-_SLOW_BODY_CHUNKS = 8
+from leyden.server.system.http_client import ReceiverClient
 
 AddressCheck = Callable[[str, str, int], str | None]
 HostCheck = Callable[[str, int], str | None]
@@ -44,7 +39,7 @@ class Session:
     """Connections to receivers.
 
     An idle connection is kept for `keep_alive_s` seconds: long enough for a burst, and too short for most receivers to
-    close it first. The address of every new connection is checked immediately before it is opened.
+    close it first (`ReceiverClient`). The address of every new connection is checked immediately before it is opened.
     """
 
     def __init__(
@@ -58,19 +53,7 @@ class Session:
         self._check_address = check_address
         self._check_host = check_host
         self._explain = explain
-        connector = aiohttp.TCPConnector(
-            resolver=_CheckedResolver(check_address, lookup or _system_lookup),
-            use_dns_cache=False,
-            limit=0,
-            keepalive_timeout=keep_alive_s,
-        )
-        self._client = aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trust_env=False,
-            auto_decompress=False,
-            skip_auto_headers=_SKIPPED_HEADERS,
-        )
+        self._client = ReceiverClient(_CheckedResolver(check_address, lookup or _system_lookup), keep_alive_s)
 
     async def send(self, request: CallbackRequest) -> CallbackResponse:
         """Make the attempt. A network error is returned as a response with `error`, not raised."""
@@ -104,14 +87,7 @@ class Session:
                 raise EgressBlocked(rule, target.host, target.port, target.address)
         if target.host_header:
             headers = {**headers, "host": target.host_header}
-        body: bytes | AsyncIterator[bytes] = request.body
-        if request.send_duration_ms:
-            headers = {**headers, "Content-Length": str(len(request.body))}  # without it aiohttp sends chunked
-            body = _slow_body(request)
-        timeout = _client_timeout(request.timeout_ms, request.connect_timeout_ms)
-        async with self._client.post(
-            target.url, data=body, headers=headers, timeout=timeout, allow_redirects=False
-        ) as response:
+        async with await self._client.post(request, target.url, headers) as response:
             kept, truncated = await _read_body(response)
             return CallbackResponse(
                 status=response.status,
@@ -197,18 +173,6 @@ def _plain(error: Exception) -> str:
 
 def _elapsed_ms(start: float) -> int:
     return round((time.perf_counter() - start) * 1_000)
-
-
-async def _slow_body(request: CallbackRequest) -> AsyncIterator[bytes]:
-    size = -(-len(request.body) // _SLOW_BODY_CHUNKS)
-    for chunk in range(_SLOW_BODY_CHUNKS):
-        await asyncio.sleep(request.send_duration_ms / 1_000 / _SLOW_BODY_CHUNKS)
-        yield request.body[chunk * size : (chunk + 1) * size]
-
-
-@lru_cache(maxsize=16)
-def _client_timeout(total_ms: int, connect_ms: int) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=total_ms / 1_000, connect=connect_ms / 1_000)
 
 
 class _CheckedResolver(AbstractResolver):

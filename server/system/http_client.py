@@ -1,0 +1,140 @@
+"""Requests to receivers, on kept connections where the receiver keeps them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import aiohttp
+from aiohttp.abc import AbstractResolver
+from aiohttp.connector import Connection
+from yarl import URL
+
+from leyden.server.ports import CallbackRequest
+
+# Headers that aiohttp adds by default: a receiver gets exactly the headers of the `CallbackRequest`, plus host and
+# content-length.
+_SKIPPED_HEADERS = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
+
+_SLOW_BODY_CHUNKS = 8
+
+
+class ReceiverClient:
+    """Sends requests. A connection is kept for `keep_alive_s` seconds after a response of status 2xx, and closed after
+    any other: many servers close it then, and say so in no header.
+
+    A receiver can close a kept connection while a request is sent on it. That request is sent once more, on a new
+    connection and within the same timeout (RFC 9110, 9.2.2: the receiver tells callbacks apart by their id).
+    """
+
+    def __init__(self, resolver: AbstractResolver, keep_alive_s: float) -> None:
+        self._pooled = _new_client(resolver, _Response, keep_alive_s)
+        self._unpooled = _new_client(resolver, _LastResponse, keep_alive_s)
+
+    async def post(self, request: CallbackRequest, url: URL, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+        """The response, of which the head is read. Raises `aiohttp.ClientError`, `TimeoutError` or `OSError`."""
+        start = time.perf_counter()
+        connection = _ConnectionUse()
+        try:
+            return await _post(self._pooled, request, url, headers, request.timeout_ms, connection)
+        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+            remaining_ms = request.timeout_ms - round((time.perf_counter() - start) * 1_000)
+            if not connection.is_reused or _has_begun(error) or remaining_ms <= 0:
+                raise
+        return await _post(self._unpooled, request, url, headers, remaining_ms, connection)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._pooled.close()
+        await self._unpooled.close()
+
+
+@dataclass
+class _ConnectionUse:
+    """Whether a request is sent on a connection that was kept."""
+
+    is_reused: bool = False
+
+
+class _Response(aiohttp.ClientResponse):
+    """A response after which the connection is kept only if the status is one of `kept_statuses`."""
+
+    kept_statuses = range(200, 300)
+
+    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+        """Read the head."""
+        protocol = connection.protocol
+        await super().start(connection)
+        if protocol is not None and self.status not in self.kept_statuses:
+            protocol.force_close()
+            if self.connection is None:  # the body has arrived with the head, so the pool has the connection already
+                protocol.close()
+        return self
+
+
+class _LastResponse(_Response):
+    """A response after which the connection is closed. The receiver is not asked to: it gets no additional header."""
+
+    kept_statuses = range(0)
+
+
+def _new_client(
+    resolver: AbstractResolver, response_class: type[aiohttp.ClientResponse], keep_alive_s: float
+) -> aiohttp.ClientSession:
+    async def note_reuse(_session: aiohttp.ClientSession, context: Any, _params: Any) -> None:
+        context.trace_request_ctx.is_reused = True
+
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_reuseconn.append(note_reuse)
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, limit=0, keepalive_timeout=keep_alive_s),
+        response_class=response_class,
+        trace_configs=[trace],
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=False,
+        auto_decompress=False,
+        skip_auto_headers=_SKIPPED_HEADERS,
+    )
+
+
+async def _post(
+    client: aiohttp.ClientSession,
+    request: CallbackRequest,
+    url: URL,
+    headers: Mapping[str, str],
+    timeout_ms: int,
+    connection: _ConnectionUse,
+) -> aiohttp.ClientResponse:
+    body: bytes | AsyncIterator[bytes] = request.body
+    if request.send_duration_ms:
+        headers = {**headers, "Content-Length": str(len(request.body))}  # without it aiohttp sends chunked
+        body = _slow_body(request)
+    return await client.post(
+        url,
+        data=body,
+        headers=headers,
+        timeout=_client_timeout(timeout_ms, request.connect_timeout_ms),
+        allow_redirects=False,
+        trace_request_ctx=connection,
+    )
+
+
+def _has_begun(error: aiohttp.ClientError) -> bool:
+    """Whether the connection ended within the head of a response."""
+    return isinstance(error, aiohttp.ServerDisconnectedError) and not isinstance(error.message, str)
+
+
+async def _slow_body(request: CallbackRequest) -> AsyncIterator[bytes]:
+    size = -(-len(request.body) // _SLOW_BODY_CHUNKS)
+    for chunk in range(_SLOW_BODY_CHUNKS):
+        await asyncio.sleep(request.send_duration_ms / 1_000 / _SLOW_BODY_CHUNKS)
+        yield request.body[chunk * size : (chunk + 1) * size]
+
+
+@lru_cache(maxsize=16)
+def _client_timeout(total_ms: int, connect_ms: int) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=total_ms / 1_000, connect=connect_ms / 1_000)
