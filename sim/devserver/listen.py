@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,6 +17,7 @@ import orjson
 from leyden.devserver.awaited_delivery import deliver
 from leyden.devserver.receiver_check.session import signature_of
 from leyden.server.callbacks.egress import Egress
+from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.errors import LeydenError
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.system.clock import system_time_ms
@@ -29,6 +33,27 @@ _RETRY_S = 1.0
 
 class Unreachable(LeydenError):
     """No connection to the server can be made, or it does not answer."""
+
+
+class NotThere(LeydenError):
+    """The server does not know the path, or what the path names."""
+
+
+@dataclass(slots=True)
+class Cursor:
+    """How far the inboxes of one run of the sandbox were read: for each, the number of the last request."""
+
+    run: int | None = None
+    read: dict[str, int] = field(default_factory=dict)
+
+    def follow(self, run: int) -> bool:
+        """Begin again if this is not the run that was read until now; returns whether it is that run."""
+        if self.run == run:
+            return True
+        if self.run is not None:
+            self.read.clear()
+        self.run = run
+        return False
 
 
 class ControlClient:
@@ -54,10 +79,12 @@ class ControlClient:
             ) from None
         if status == 401:
             raise LeydenError(f"{self._server} does not know this API key: give the project's key with --api-key")
+        if status >= 500:
+            raise Unreachable(f"{self._server} answered {status} to {path}")
+        if status == 404:
+            raise NotThere(f"{self._server} answered 404 to {path}: it has to be a Leyden with its control plane")
         if status != 200:
-            raise LeydenError(
-                f"{self._server} answered {status} to {path}: it has to be a Leyden with its control plane"
-            )
+            raise LeydenError(f"{self._server} answered {status} to {path}: {raw[:200].decode(errors='replace')}")
         return orjson.loads(raw)
 
     async def close(self) -> None:
@@ -66,17 +93,54 @@ class ControlClient:
 
 
 def listen(options: argparse.Namespace) -> int:
-    """Forward until interrupted. Raises `LeydenError` if no server answers at first, or if it rejects the key."""
-    asyncio.run(_listen(options))
+    """Forward until interrupted.
+
+    Raises `LeydenError` if no server answers at first, if it rejects the key, or if the egress policy forbids the URL.
+    """
+    egress = Egress(options.egress, allow=options.egress_allow)
+    forbidden = _forbidden(egress, options.url)
+    if forbidden is not None:
+        raise LeydenError(forbidden)
+    asyncio.run(_until_interrupted(options, egress))
     return 0
 
 
-async def _listen(options: argparse.Namespace) -> None:
+def _forbidden(egress: Egress, url: str) -> str | None:
+    """Why nothing can ever be sent to the URL, or None. A name can be judged only when its address is looked up."""
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    address = parse_host_address(host)
+    if address is None:
+        rule = egress.check_host(host, port)
+    else:
+        rule = egress.check_address(host, str(address), port)
+    return None if rule is None else egress.explain(rule, host, port)
+
+
+async def _until_interrupted(options: argparse.Namespace, egress: Egress) -> None:
+    """Forward until SIGINT. Another SIGINT does not disturb the closing of the connections."""
+    listening = asyncio.create_task(_listen(options, egress))
+    interrupted = asyncio.Event()
+    with suppress(NotImplementedError):  # on Windows asyncio cancels this task instead
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, interrupted.set)
+    waiting = asyncio.create_task(interrupted.wait())
+    try:
+        await asyncio.wait([listening, waiting], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+        listening.cancel()
+        with suppress(asyncio.CancelledError):
+            await listening
+
+
+async def _listen(options: argparse.Namespace, egress: Egress) -> None:
     client = ControlClient(options.server, options.api_key)
-    egress = Egress(options.egress, allow=options.egress_allow)
     transport = HttpTransport.within(egress)
     try:
-        seen = {inbox["name"]: inbox["received"] for inbox in await client.ask("GET", "/inboxes")}
+        cursor = Cursor()
+        for inbox in await client.ask("GET", "/inboxes"):
+            cursor.follow(inbox["run"])
+            cursor.read[inbox["name"]] = inbox["received"]
         print(f"Listening to {options.server}: forwarding names below .localhost to {options.url}", flush=True)
         count, unreachable = 0, False
         while True:
@@ -85,7 +149,7 @@ async def _listen(options: argparse.Namespace) -> None:
                     "POST", "/deliveries/wait", {"count": count + 1, "status": "any", "timeout": _WAIT_S}
                 )
                 count = waited["count"]
-                await _forward_new(client, transport, options.url, seen)
+                await _forward_new(client, transport, options.url, cursor)
                 unreachable = False
             except Unreachable as error:
                 if not unreachable:
@@ -93,23 +157,32 @@ async def _listen(options: argparse.Namespace) -> None:
                 unreachable = True
                 await asyncio.sleep(_RETRY_S)
     finally:
-        await transport.close()
-        await client.close()
+        try:
+            await transport.close()
+        finally:
+            await client.close()
 
 
-async def _forward_new(client: ControlClient, transport: HttpTransport, url: str, seen: dict[str, int]) -> None:
-    """Forward the requests that the inboxes received after those counted in `seen`, and count them there."""
+async def _forward_new(client: ControlClient, transport: HttpTransport, url: str, cursor: Cursor) -> None:
+    """Forward the requests that the inboxes received after those that `cursor` has read, and move it there.
+
+    After a reset of the sandbox the numbers begin again: everything that the new run received is forwarded.
+    """
     for inbox in await client.ask("GET", "/inboxes"):
         name = inbox["name"]
-        if inbox["received"] < seen.get(name, 0):
-            seen[name] = 0  # the sandbox was reset
-        while inbox["received"] > seen.get(name, 0):
-            page = await client.ask("GET", f"/inboxes/{name}?after={seen.get(name, 0)}&limit={_PAGE}")
+        cursor.follow(inbox["run"])
+        while inbox["received"] > cursor.read.get(name, 0):
+            try:
+                page = await client.ask("GET", f"/inboxes/{name}?after={cursor.read.get(name, 0)}&limit={_PAGE}")
+            except NotThere:
+                break  # a reset deleted it; its next request creates it
+            if not cursor.follow(page["run"]):
+                return  # the list is that of the former run
             secrets = [entry["secret"] for entry in (await client.ask("GET", "/webhook-secret"))["secrets"]]
             if not page["posts"]:
                 break
             for received in page["posts"]:
-                seen[name] = received["number"]
+                cursor.read[name] = received["number"]
                 response = await deliver(
                     transport, forwarded_request(received, url, secrets, system_time_ms() // 1_000)
                 )

@@ -134,6 +134,8 @@ def _open_world(
         network=chosen_network(saved, options.network),
         given_seed=given_seed,
         given_start_ms=given_start_ms,
+        # In memory, a restart with the same seed is another run, too.
+        run=system_time_ms() if saved is None else saved.get("run", 1),
         webhook_secret=options.webhook_secret,
         callback_timeout_ms=options.callback_timeout,
     )

@@ -64,6 +64,7 @@ def open_session(
             given_seed=given["given_seed"],
             start_ms=first_instant(given["start_ms"], real_clock),
             given_start_ms=given["given_start_ms"],
+            run=given.get("run", 1),
             spec=spec,
             overlays=overlays,
             api_key=api_key,

@@ -22,9 +22,9 @@ class WorldConfig:
     """What a world is built from. `control` compiles the contract of its control plane on first use.
 
     `given_seed` and `given_start_ms` are the user's, where `seed` was derived from it or a reset changed them; `keep`
-    bounds the readable journal. `webhook_secret` is the user's; None: one is derived from the seed.
-    `callback_timeout_ms` bounds an attempt on the network; None: the timeout of the spec does. `real_clock` gives real
-    milliseconds to a live clock.
+    bounds the readable journal. `run` distinguishes the runs of one sandbox: each reset adds 1. `webhook_secret` is the
+    user's; None: one is derived from the seed. `callback_timeout_ms` bounds an attempt on the network; None: the
+    timeout of the spec does. `real_clock` gives real milliseconds to a live clock.
     """
 
     contract: Contract
@@ -36,6 +36,7 @@ class WorldConfig:
     project: str = "default"
     given_seed: int | None = None
     given_start_ms: int | None = None
+    run: int = 1
     keep: int | None = None
     mock_unbound: bool = False
     network: str | Graph = "direct"
@@ -88,6 +89,7 @@ def world_config(
     mock_unbound: bool = False,
     given_seed: int | None = None,
     given_start_ms: int | None = None,
+    run: int = 1,
     network: str | Graph = "direct",
     webhook_secret: str | None = None,
     callback_timeout_ms: int | None = None,
@@ -110,6 +112,7 @@ def world_config(
         seed=seed,
         given_seed=given_seed,
         given_start_ms=given_start_ms,
+        run=run,
         start_ms=start_ms,
         rate=rate,
         api_key=api_key,

@@ -388,6 +388,7 @@ class World:
                 start_ms=config.start_ms if start_ms is None else start_ms,
                 given_start_ms=config.start_ms if config.given_start_ms is None else config.given_start_ms,
                 rate=self.clock.rate,
+                run=config.run + 1,
             )
             self._install(build(config, self._environment))
             self._resume()

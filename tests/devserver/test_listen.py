@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden.__main__ import EXAMPLE_SECRET, main
-from leyden.devserver.listen import forwarded_request
+from leyden.devserver.listen import ControlClient, Cursor, NotThere, _forward_new, forwarded_request
 from leyden.server.callbacks.signing import sign
+from leyden.server.system.http_transport import HttpTransport
 from leyden.server.timestamps import to_iso
 from tests.support.example_receivers import CarefulReceiver, serving_receiver
 from tests.support.served import ROOT, Client, served_leyden
@@ -115,6 +118,84 @@ def test_a_receiver_with_a_real_clock_accepts_messages_of_a_sandbox_in_another_y
             out, errors = process.communicate(timeout=20)
             assert (process.returncode, out, errors) == (0, "", "")
         assert set(books.charges) == {first, second, again}
+
+
+def test_after_a_reset_every_callback_of_the_new_run_is_forwarded() -> None:
+    with served_leyden("--rate", "0", "--seed", "5") as client:
+        secret = client.ok("GET", "/sandbox/v1/webhook-secret")["current"]
+        with (
+            serving_receiver(CarefulReceiver, secret) as (url, _),
+            listening_in(url, "--server", client.url) as process,
+        ):
+            assert process.stdout is not None
+            process.stdout.readline()
+            for _ in range(3):
+                charge = pay(client, "http://shop.inbox.localhost/paid")
+                assert charge in process.stdout.readline()
+            for seed in (5, 6):
+                client.ok("POST", "/sandbox/v1/reset", {"seed": seed})
+                charges = [pay(client, "http://shop.inbox.localhost/paid") for _ in range(4)]
+                for charge in charges:
+                    assert charge in process.stdout.readline()
+
+
+def test_an_inbox_that_a_reset_deletes_does_not_end_it() -> None:
+    class Reset:
+        """The answers of a sandbox that is reset between two requests."""
+
+        def __init__(self) -> None:
+            self.paths: list[str] = []
+
+        async def ask(self, method: str, path: str, body: object = None) -> object:
+            self.paths.append(path)
+            if path == "/inboxes":
+                return [{"name": "shop", "run": 1, "received": 2}, {"name": "blog", "run": 1, "received": 1}]
+            raise NotThere("no inbox")
+
+    client = Reset()
+    cursor = Cursor()
+    asyncio.run(_forward_new(cast(ControlClient, client), HttpTransport(), "http://localhost:3000/", cursor))
+    assert [path.partition("?")[0] for path in client.paths] == ["/inboxes", "/inboxes/shop", "/inboxes/blog"]
+
+
+def test_a_page_of_another_run_is_read_again_from_its_beginning() -> None:
+    class Reset:
+        """The answers of a sandbox that is reset between the list of its inboxes and the first page."""
+
+        run = 1
+        asked: list[str]
+
+        async def ask(self, method: str, path: str, body: object = None) -> object:
+            self.asked.append(path.partition("&")[0])
+            if path == "/inboxes":
+                return [{"name": "shop", "run": self.run, "received": 9}]
+            self.run = 2
+            return {"run": 2, "posts": []} if "shop" in path else {"secrets": []}
+
+    client, cursor = Reset(), Cursor(1, {"shop": 3})
+    for path in ("/inboxes/shop?after=3", "/inboxes/shop?after=0"):
+        client.asked = []
+        asyncio.run(_forward_new(cast(ControlClient, client), HttpTransport(), "http://localhost:3000/", cursor))
+        assert client.asked[1] == path
+
+
+def test_interrupts_in_quick_succession_print_nothing() -> None:
+    with served_leyden("--rate", "0") as client:
+        for _ in range(3):
+            with listening_in("http://localhost:3000/", "--server", client.url) as process:
+                assert process.stdout is not None
+                process.stdout.readline()
+                for _ in range(3):
+                    process.send_signal(signal.SIGINT)
+                _, errors = process.communicate(timeout=20)
+                assert (process.returncode, errors) == (0, "")
+
+
+@pytest.mark.parametrize("url", ["http://10.1.2.3/hook", "http://[fe80::1]/hook", "http://127.0.0.1:22/hook"])
+def test_a_url_that_egress_forbids_is_refused_at_the_start(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["listen", url, "--server", "http://127.0.0.1:9"]) == 1
+    words = capsys.readouterr().err
+    assert "loopback-only: " in words or "port: " in words
 
 
 def test_it_reconnects_after_a_restart_of_the_server() -> None:

@@ -29,7 +29,7 @@ class InboxControl:
     @handles()
     def list_inboxes(self, call: Request) -> list[dict[str, Any]]:
         """A summary of every inbox."""
-        return [_summary(receiver) for receiver in self._world.receivers]
+        return [self._summary(receiver) for receiver in self._world.receivers]
 
     @handles(raises=(NotFound,), needs=("path.name", "query.after", "query.limit"))
     def get_inbox(self, call: Request) -> dict[str, Any]:
@@ -37,7 +37,7 @@ class InboxControl:
         receiver = self._find(call.path["name"])
         if receiver is None:
             raise NotFound("there is no inbox with this name: it is created by its first request or its first script")
-        return _inbox(receiver, call.query["after"], call.query["limit"])
+        return self._inbox(receiver, call.query["after"], call.query["limit"])
 
     @handles(raises=(NotFound, SemanticConflict), needs=("path.name", "body.rules", "body.answers", "body.always"))
     def script_inbox(self, call: Request) -> dict[str, Any]:
@@ -59,7 +59,35 @@ class InboxControl:
                 attempt=rule.get("attempt"),
                 count=rule.get("count", 1),
             )
-        return _inbox(receiver, 0, _LIMIT)
+        return self._inbox(receiver, 0, _LIMIT)
+
+    def _summary(self, receiver: Receiver) -> dict[str, Any]:
+        return {
+            "name": receiver.name,
+            "run": self._world.config.run,
+            "received": receiver.inbox.total,
+            "objections": receiver.objections,
+        }
+
+    def _inbox(self, receiver: Receiver, after: int, limit: int) -> dict[str, Any]:
+        return {
+            **self._summary(receiver),
+            "script": {
+                "rules": [
+                    {
+                        "say": rule["reply"],
+                        "event": rule["event"],
+                        "chargeId": rule["charge"],
+                        "attempt": rule["attempt"],
+                        "count": rule["count"],
+                    }
+                    for rule in receiver.rules
+                ],
+                "answers": receiver.script,
+                "always": receiver.usual,
+            },
+            "posts": [_post(number, got) for number, got in receiver.inbox.after(after, limit)],
+        }
 
     def _find(self, name: str) -> Receiver | None:
         name = name.lower().removesuffix(".localhost")
@@ -96,35 +124,6 @@ class InboxControl:
         if faults.row(fault_id) is None:
             raise NotFound("this sandbox has no fault with this id: list the faults")
         return {"cleared": faults.clear(fault_id)}
-
-
-def _summary(receiver: Receiver) -> dict[str, Any]:
-    return {
-        "name": receiver.name,
-        "received": receiver.inbox.total,
-        "objections": receiver.objections,
-    }
-
-
-def _inbox(receiver: Receiver, after: int, limit: int) -> dict[str, Any]:
-    return {
-        **_summary(receiver),
-        "script": {
-            "rules": [
-                {
-                    "say": rule["reply"],
-                    "event": rule["event"],
-                    "chargeId": rule["charge"],
-                    "attempt": rule["attempt"],
-                    "count": rule["count"],
-                }
-                for rule in receiver.rules
-            ],
-            "answers": receiver.script,
-            "always": receiver.usual,
-        },
-        "posts": [_post(number, got) for number, got in receiver.inbox.after(after, limit)],
-    }
 
 
 def _post(number: int, got: Received) -> dict[str, Any]:

@@ -26,7 +26,9 @@ Order = tuple[int, int]  # how many Charges existed when the timer was set, and 
 
 
 class ConfigRow(TypedDict, total=False):
-    """Row `config`: written once. `network` and `map_fingerprint` are absent where payments are direct."""
+    """Row `config`: written once. `run` is absent in older directories, `network` and `map_fingerprint` where payments
+    are direct.
+    """
 
     id: str
     format: int
@@ -34,6 +36,7 @@ class ConfigRow(TypedDict, total=False):
     given_seed: int
     start_ms: int
     given_start_ms: int
+    run: int
     network: Any
     map_fingerprint: str
 
@@ -173,6 +176,7 @@ class WorldState:
             "given_seed": config.seed if config.given_seed is None else config.given_seed,
             "start_ms": config.start_ms,
             "given_start_ms": config.start_ms if config.given_start_ms is None else config.given_start_ms,
+            "run": config.run,
         }
         if self._network is not None:
             row["network"] = config.network_json()
