@@ -69,7 +69,9 @@ def document_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
     """The routes of the OpenAPI document, its documentation page and the further documents."""
 
     def document(make: Callable[[], Mapping[str, Any]]) -> Response:
-        return Response(orjson.dumps(make()), media_type="application/json")
+        # A page of any site may read it: an editor or a client in the browser, say.
+        headers = {"access-control-allow-origin": "*"}
+        return Response(orjson.dumps(make()), media_type="application/json", headers=headers)
 
     def docs() -> Response:
         # Imported here: most servers never show the page.

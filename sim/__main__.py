@@ -103,7 +103,11 @@ def _describe_serve(serve: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--start", type=instant, metavar="TIME", help="the instant at which the clock starts (default: real time)"
     )
-    serve.add_argument("--rate", type=rate, help="sandbox seconds per real second; 0 pauses the clock (default: 1)")
+    serve.add_argument(
+        "--rate",
+        type=rate,
+        help="sandbox seconds per real second; 0 pauses the clock (default: 1, or the rate at which --data was left)",
+    )
     serve.add_argument("--seed", type=seed, help="seed of all random choices (default: random)")
     serve.add_argument("--spec", metavar="FILE", help="serve this document instead of the packaged one")
     serve.add_argument("--overlay", action="append", default=[], metavar="NAME", help=_OVERLAY)

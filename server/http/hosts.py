@@ -68,8 +68,8 @@ class HostPolicy:
         if not foreign or not self._is_protected(scope["path"]):
             return None
         return ForeignOrigin(
-            f"a page of {origin[:_SHOWN]!r} sent this request, and pages of other sites may not use the sandbox: call"
-            " it from your server, or from a page on localhost, or start Leyden with --allow-host and the page's host"
+            f"a page of {origin[:_SHOWN]!r} sent this request, and pages of other sites may not use the sandbox: send"
+            " it from your server, which has the API key, not from a page"
         )
 
     def _allows_origin(self, origin: str) -> bool:

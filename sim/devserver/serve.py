@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import hashlib
 import sys
@@ -16,7 +17,7 @@ from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.extras import require
 from leyden.json_files import InputError
 from leyden.server.callbacks.egress import Egress
-from leyden.server.errors import StoreError
+from leyden.server.errors import StorageUnavailable, StoreError
 from leyden.server.gc_pause import gc_paused
 from leyden.server.http.projects import check_key
 from leyden.server.store.store import Store
@@ -66,6 +67,10 @@ def serve(options: argparse.Namespace) -> int:
         gc.set_threshold(_GC_THRESHOLD)
         shown_key = keys[0] if is_new or (keys == [DEFAULT_KEY] and not options.api_key) else None
         run_server(app, listener, ready=lambda: _announce(options, addresses, worlds, shown_key))
+        for world in worlds.values():
+            # What a live clock has shown since the last commit: it must not show less after a restart.
+            with contextlib.suppress(StorageUnavailable):
+                world.keep_time()
     finally:
         listener.close()
         for world in worlds.values():
@@ -88,7 +93,9 @@ def _announce(
     key = f", apikey: {shown_key}" if is_valid else ""
     kept = "in memory" if options.data == ":memory:" else f"in {options.data}"
     pages = f"documentation: {url}/docs" + ("" if plan.control is None else f", console: {url}{CONSOLE_PATH}")
-    print(f"{pages}{key}, seed: {plan.seed}, {kept}; {addresses.reach()}", file=sys.stderr, flush=True)
+    rate = plan.rate
+    pace = "" if rate == 1 else ", the clock is paused" if rate == 0 else f", the clock runs {rate:g} times as fast"
+    print(f"{pages}{key}, seed: {plan.seed}, {kept}{pace}; {addresses.reach()}", file=sys.stderr, flush=True)
 
 
 def _world_for_key(options: argparse.Namespace, key: str, index: int, public_url: str, egress: Egress) -> World:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import stat
+import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -123,6 +124,12 @@ def test_a_page_whose_name_was_rebound_to_this_machine_reads_nothing(served: tup
             assert "whsec_" not in answer[1]
     assert len(sandbox.charges.table) == len(before)
     assert call(url, "GET", "/v0/charges", apikey="leyden")[0] == 200
+
+
+def test_a_page_of_another_site_can_read_the_documents_in_a_browser(served: tuple[Sandbox, str]) -> None:
+    for path in ("/openapi.json", "/sandbox/v1/openapi.json", "/sandbox/v1/merged.json"):
+        with urllib.request.urlopen(f"{served[1]}{path}", timeout=20) as answer:
+            assert answer.headers["access-control-allow-origin"] == "*"
 
 
 def addresses(host: str, public_url: str | None = None) -> ServerAddresses:

@@ -229,3 +229,16 @@ def test_a_signal_ends_the_server_whatever_is_open(number: signal.Signals, tmp_p
     with process("--data", str(tmp_path)) as (_, url):
         status, charges = answer(lambda: dial_url(url), GET + KEY + b"\r\n")
     assert [one["id"] for one in charges["data"]] == [charge["data"]["id"]]  # type: ignore[index, attr-defined]
+
+
+def test_a_live_clock_shows_no_earlier_time_after_a_restart(tmp_path: object) -> None:
+    data = ("--data", str(tmp_path))
+    clock = b"GET /sandbox/v1/clock HTTP/1.1\r\nhost: localhost\r\n" + KEY + b"\r\n"
+    with process(*data, "--rate", "60", "--start", "2030-01-01T00:00:00Z") as (served, url):
+        shown = ""
+        while shown < "2030-01-01T00:00:20":
+            shown = str(answer(lambda: dial_url(url), clock)[1]["now"])
+        served.send_signal(signal.SIGTERM)
+        assert served.wait(20) == 0
+    with process(*data, "--rate", "0") as (_, url):
+        assert str(answer(lambda: dial_url(url), clock)[1]["now"]) >= shown
