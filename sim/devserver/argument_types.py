@@ -84,7 +84,7 @@ def webhook_secret(text: str) -> str:
 def callback_timeout(text: str) -> int:
     """The timeout of a receiver on the network, in milliseconds: 100ms to 60s."""
     try:
-        return parse_timeout(text)
+        return parse_timeout(float(text) if re.fullmatch(r"[0-9]{1,9}(?:[.][0-9]{1,9})?", text) else text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

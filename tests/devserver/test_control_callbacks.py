@@ -11,6 +11,7 @@ from standardwebhooks.webhooks import Webhook
 
 from leyden import Sandbox
 from leyden.callbacks.faults import KINDS
+from leyden.devserver.argument_types import callback_timeout
 from leyden.errors import ApiError
 from leyden.world.config import packaged_contract
 from tests.support.served import ROOT, Client, listening_receiver, served_leyden
@@ -385,3 +386,41 @@ def test_a_changed_key_of_a_served_sandbox_survives_a_restart(tmp_path: Path) ->
     with served_leyden(*options) as client:
         assert client("GET", "/v0/wallet")[0] == 401
         assert Client(client.url, "fresh")("GET", "/v0/wallet")[0] == 200
+
+
+def test_an_unknown_event_is_refused_with_the_nearest_one(sandbox: Sandbox) -> None:
+    paid(sandbox)
+    for method, path, body in (
+        ("GET", "/deliveries?event=charge.complete", None),
+        ("POST", "/deliveries/replay", {"event": "charge.complete"}),
+        ("POST", "/deliveries/wait", {"event": "charge.complete"}),
+    ):
+        with pytest.raises(ApiError, match=r"409.*did you mean charge\.completed"):
+            sandbox.ask(method, f"/sandbox/v1{path}", body)
+
+
+def test_a_wait_in_vain_says_why(sandbox: Sandbox) -> None:
+    def note(charge: str) -> str:
+        waited = sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"chargeId": charge})
+        assert not waited["reached"]
+        return str(waited["note"])
+
+    silent = sandbox.charges.create(amount="21000", description="tea").id
+    assert "callbackUrl" in note(silent)
+    sandbox.receiver("shop").answers([500])
+    retried = paid(sandbox)
+    [delivery] = sandbox.ask("GET", f"/sandbox/v1/deliveries?chargeId={retried}")
+    assert delivery["dueAt"] in note(retried)
+    sandbox.run()
+    sandbox.receiver("shop").answers([410])
+    assert "stopped" in note(paid(sandbox))
+    sandbox.receiver("shop").always(500)
+    exhausted = paid(sandbox)
+    sandbox.run()
+    assert "exhausted" in note(exhausted)
+    assert "blocked" in note(paid(sandbox, "http://127.0.0.1:9/hook"))
+
+
+@pytest.mark.parametrize(("text", "timeout_ms"), [("2", 2_000), ("0.5", 500), ("250ms", 250)])
+def test_a_callback_timeout_may_be_a_number_of_seconds(text: str, timeout_ms: int) -> None:
+    assert callback_timeout(text) == timeout_ms

@@ -14,6 +14,7 @@ from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
 from leyden.server.http.request import Request
+from leyden.server.spelling import closest
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
@@ -26,9 +27,10 @@ class CallbackControl:
 
     # Deliveries
 
-    @handles()
+    @handles(raises=(SemanticConflict,))
     def list_deliveries(self, call: Request) -> list[dict[str, Any]]:
         """The deliveries that match the filter, the oldest first."""
+        self._check_event(call.query.get("event"), "query.event")
         return [_delivery(row, self._world) for row in self._matching(call.query)]
 
     @handles(raises=(NotFound,), needs=("path.id",))
@@ -44,9 +46,10 @@ class CallbackControl:
             raise Conflict("an attempt of this delivery is in flight: wait for its response, then try again")
         return _delivery(self._world.service.outbox.replay(row["id"]), self._world)
 
-    @handles()
+    @handles(raises=(SemanticConflict,))
     def replay_deliveries(self, call: Request) -> dict[str, Any]:
         """Send again each delivery that matches the filter and is not in flight."""
+        self._check_event(call.body.get("event"), "/event")
         callbacks = self._world.service.outbox
         ids = [row["id"] for row in self._matching(call.body) if not is_in_flight(row)]
         for delivery_id in ids:
@@ -55,17 +58,22 @@ class CallbackControl:
 
     @handles(raises=(SemanticConflict,), needs=("body.count", "body.timeout"))
     async def wait_for_deliveries(self, call: Request) -> dict[str, Any]:
-        """Wait, in real time, until enough deliveries match. A world that is not served answers at once."""
+        """Wait, in real time, until enough deliveries match. A world that is not served answers at once, and so does
+        one in which no more can match."""
         world, wanted = self._world, call.body["count"]
         charge = call.body.get("chargeId")
         if charge is not None and not self._charge_exists(charge):
             detail = "no Charge and no Static Charge has this id, so that no delivery can match: check the id"
             raise SemanticConflict(detail, field_errors=[FieldError("/chargeId", detail)])
+        self._check_event(call.body.get("event"), "/event")
         counted = self._counter(call.body)
         if world.server is not None:
-            await world.server.until(lambda: counted() >= wanted, call.body["timeout"])
+            await world.server.until(
+                lambda: counted() >= wanted or self._hopeless(call.body) is not None, call.body["timeout"]
+            )
         count = counted()
-        return {"reached": count >= wanted, "count": count}
+        note = None if count >= wanted else self._hopeless(call.body) or self._paused(call.body)
+        return {"reached": count >= wanted, "count": count, **({} if note is None else {"note": note})}
 
     # The secret
 
@@ -126,6 +134,42 @@ class CallbackControl:
         service = self._world.service
         tables = (service.charges.charges, service.static_charges.static_charges)
         return any(table.row(charge_id) is not None for table in tables)
+
+    def _check_event(self, event: str | None, pointer: str) -> None:
+        """Raise `SemanticConflict` for an event that no callback of the contract has."""
+        rules = [rule for operation in self._world.config.contract.operations.values() for rule in operation.callbacks]
+        known = sorted({name for rule in rules for name in rule.delivery.events.values()})
+        if event is not None and event not in known:
+            near = closest(event, known)
+            mend = f"choose one of {', '.join(known)}" if near is None else f"did you mean {near}?"
+            detail = f"no callback has the event {event[:60]!r}: {mend}"
+            raise SemanticConflict(detail, field_errors=[FieldError(pointer, detail)])
+
+    def _hopeless(self, wanted: Mapping[str, Any]) -> str | None:
+        """Why no more deliveries about the Charge can be in the state waited for, or None while they can."""
+        service, charge_id = self._world.service, wanted.get("chargeId")
+        if charge_id is None:
+            return None
+        charge = service.charges.charges.row(charge_id)
+        resource = charge or service.static_charges.static_charges.row(charge_id)
+        if resource is not None and resource["callback_url"] is None:
+            return "it has no callbackUrl, so no callback is sent: create it with a callbackUrl"
+        if charge is None or charge["status"] == "pending" or wanted["status"] != "delivered":
+            return None
+        rows = self._matching({**wanted, "status": "any"})
+        ended = [row for row in rows if row["status"] not in ("pending", "delivered")]
+        if not ended or len(rows) - len(ended) >= wanted["count"]:
+            return None
+        last = ended[-1]
+        return f"delivery {last['id']} ended as {last['status']} and is not sent again: replay it to try again"
+
+    def _paused(self, wanted: Mapping[str, Any]) -> str | None:
+        """The time of the next attempt that a paused clock does not reach, or None."""
+        clock = self._world.clock
+        due = [row["due_at"] for row in self._matching({**wanted, "status": "pending"}) if row["due_at"] is not None]
+        if clock.rate or not due or min(due) <= clock.now():
+            return None
+        return f"the clock is paused and the next attempt is due at {to_iso(min(due))}: advance the clock"
 
     def _matching(self, wanted: Mapping[str, Any]) -> list[DeliveryRow]:
         """The deliveries that match a filter, in the order of their creation."""
