@@ -32,6 +32,11 @@ class ExternalTransport(CallbackTransport, Protocol):
         """Close every connection."""
 
 
+def blocked(request: CallbackRequest) -> CallbackResponse:
+    """The result of an attempt to send to the network from a sandbox that sends nothing there."""
+    return CallbackResponse(error=BLOCKED, note=closed_note(request.url))
+
+
 class RecordedNetwork:
     """An `ExternalTransport` that sends nothing: `respond` gives the recorded response to a request.
 
@@ -61,6 +66,12 @@ class RecordedNetwork:
         finally:
             self._response_time_s = None
         return True
+
+    def block_rest(self) -> None:
+        """The recorded responses are used up: every request that waits for one is blocked."""
+        while self._waiting:
+            wanted, (request, _) = next(iter(self._waiting.items()))
+            self.respond(wanted, blocked(request), self._now_s())
 
     def report_within(self, around: Callable[[], AbstractContextManager[None]]) -> None:
         """As `ExternalTransport`."""
@@ -124,7 +135,7 @@ class TransportRouter:
         if is_built_in(post.url):
             self.receivers.post(post, responded)
         elif self._network is None:
-            responded(post, CallbackResponse(error=BLOCKED, note=closed_note(post.url)))
+            responded(post, blocked(post))
         else:
             timeout_ms = self._timeout_ms
             if timeout_ms is not None:
@@ -160,8 +171,10 @@ class TransportRouter:
         return bool(self._sent)
 
     def abandon(self) -> None:
-        """Wait no more for the requests that were sent and have no response: their transport was closed."""
-        self._sent = {number: pending for number, pending in self._sent.items() if pending is not None}
+        """Wait no more for the requests that were sent and have no response: their transport was closed. The responses
+        to later ones wait for nothing then: `flush_responses` records them."""
+        self._pending.extend(pending for pending in self._sent.values() if pending is not None)
+        self._sent = {}
 
     @property
     def has_pending_responses(self) -> bool:

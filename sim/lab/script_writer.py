@@ -49,7 +49,6 @@ class _Writer:
     def __init__(self, world: World, actions: Sequence[Action]) -> None:
         self._actions = actions
         self._label = world.label
-        self._is_waiting = world.transport.is_waiting  # a callback that was sent has no response yet
         self._project_key = world.config.api_key
         self._key_header = world.service.pipeline.api_key_header.decode()
         contract = world.config.contract
@@ -92,7 +91,7 @@ class _Writer:
         label = {"label": self._label} if named else {}
         recorded: dict[str, Any] = {}
         actions = self._actions
-        if not self._is_waiting and not any(action.kind == "response" for action in actions):
+        if not any(action.kind == "response" for action in actions):
             actions = [action for action in actions if action.kind != "network"]
         elif actions[0].kind == "network":
             recorded, actions = {"egress": "recorded"}, actions[1:]
@@ -111,6 +110,9 @@ class _Writer:
         for name, text, raised in lines:
             line = f"{name} = {text}" if name in self._used or name == "sb" else text
             body += ["with suppress(Exception):", f"    {line}"] if raised else [line]
+        networks = [action.facts for action in actions if action.kind in ("network", "reseed")]
+        if networks[-1].get("open", False) if networks else recorded:
+            body.append(call_text("sb.set_egress", "none"))  # the recorded responses are used up
         head = ["from contextlib import suppress", ""] if any(raised for *_, raised in lines) else []
         return "\n".join([comment(f"Written by Leyden {VERSION}."), *head, *sorted(self._imports), *body, ""])
 

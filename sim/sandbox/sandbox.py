@@ -220,7 +220,11 @@ class Sandbox(Views):
         return FiredEvents(run(self.session, until, events))
 
     def advance(self, by: Span) -> FiredEvents:
-        """Move time forward by a span (`"5m"`, seconds, `timedelta`) and return what fired, in order."""
+        """Move time forward by a span (`"5m"`, seconds, `timedelta`) and return what fired, in order.
+
+        Every move of time waits for the responses of receivers on the network. Raises `ClockError` when such a receiver
+        moves time before it answers.
+        """
         return FiredEvents(advance(self.session, by))
 
     def advance_to(self, when: Instant, offset: Span = "0s") -> FiredEvents:
@@ -300,24 +304,28 @@ class Sandbox(Views):
     def script(self) -> str:
         """The Python program that creates this sandbox again, as `sb`, with the same ids, invoices and journal.
 
-        Raises `ActionLogError` when the action log is incomplete.
+        Callbacks that are in flight on the network are waited for. The program gives each callback its recorded
+        response and sends nothing; what its sandbox does after its last line is sent only after `set_egress`, and is
+        blocked before. Raises `ActionLogError` when the action log is incomplete, or when a callback in flight was
+        cancelled.
         """
         from leyden.lab.script_writer import script_of
 
-        self.action_log.catch_up(self.world)
-        return script_of(self.world, self.action_log)
+        with self.world.lock:
+            self.session.complete_log()
+            return script_of(self.world, self.action_log)
 
     def notebook(self, path: str | Path) -> Path:
         """Write a notebook that describes this sandbox, creates it again and shows tables and drawings. Needs nbformat.
 
-        Raises `ActionLogError` when the action log is incomplete.
+        Raises `ActionLogError` as `script` does.
         """
         require("sb.notebook()", "nbformat", "lab")
         from leyden.lab.notebook_writer import as_notebook
 
-        self.action_log.catch_up(self.world)
         path = Path(path)
-        with self.world.exclusive():
+        with self.world.lock:
+            self.session.complete_log()
             path.write_text(as_notebook(self.world, self.action_log), encoding="utf-8", newline="\n")
         return path
 

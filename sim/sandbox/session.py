@@ -21,6 +21,7 @@ from leyden.world.clock import VirtualClock
 from leyden.world.components import CONTROL_PATH
 from leyden.world.interrupts import interrupts
 from leyden.world.loopback import Header, LoopbackResponse, send_request
+from leyden.world.snapshots import check_not_waiting
 from leyden.world.world import World
 
 Headers = Mapping[str, str] | Iterable[tuple[str, str]]
@@ -59,6 +60,8 @@ class Session:
         """Continue with another world, under the same egress policy."""
         self.world, self.action_log = world, action_log
         world.network_log = self
+        if isinstance(self._network, RecordedNetwork):
+            self._network = None  # what waits in it belongs to the former world
         self.connect_network(self._egress or "none")
 
     def set_egress(self, egress: str, allow: Sequence[str] = ()) -> None:
@@ -74,7 +77,9 @@ class Session:
 
     def connect_network(self, mode: str, *own: str) -> None:
         """Let callbacks leave the process as the egress mode and the allowed networks say. They never go to the servers
-        at the URLs `own`. In the mode `recorded` they wait for `respond`."""
+        at the URLs `own`. In the mode `recorded` they wait for `respond`; what still waits when another mode follows
+        is blocked."""
+        former = self._network
         if mode == RECORDED:
             world = self.world
             self._network = RecordedNetwork(lambda: world.clock.now() // 1_000)
@@ -87,6 +92,9 @@ class Session:
                 self._network.egress = egress
             else:
                 self._network = BackgroundTransport(egress)
+        if isinstance(former, RecordedNetwork):
+            with self.world.lock:
+                former.block_rest()
         self.world.connect_network(self._network)
         self.action_log.note_network(self._network is not None)
 
@@ -152,10 +160,24 @@ class Session:
         return self.action_log.record(self.world, kind, **facts)
 
     def move(self, kind: str, step: Callable[[VirtualClock], T], **facts: Any) -> T:
-        """Record an action that moves the clock by `step`, and return what `step` returns."""
+        """Record an action that moves the clock by `step`, and return what `step` returns. Raises `ClockError` while
+        another thread does so and waits for the network."""
         recorder = self.record(kind, **facts)
         with recorder:
+            check_not_waiting(self.world)
             return self.world.move(step, recorder.split)
+
+    def complete_log(self) -> None:
+        """Bring the action log up to now, with the responses to all callbacks that are in flight on the network.
+
+        Raises `ActionLogError` when one of them will have no response.
+        """
+        check_not_waiting(self.world)
+        self.action_log.catch_up(self.world)
+        self.world.wait_for_network()
+        if self.world.service.outbox.in_flight_count:
+            self.action_log.discard("a callback was cancelled before it had its response")
+        self.action_log.complete()
 
     @property
     def api_key(self) -> str:

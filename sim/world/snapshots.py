@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from leyden.callbacks.transport import RecordedNetwork
-from leyden.errors import ForkError
+from leyden.errors import ClockError, ForkError
 from leyden.json_files import WRONG_DATA, warn_of_version
 from leyden.server.contract.load import known_overlays, load_contract
 from leyden.server.contract.types import Contract
@@ -33,19 +33,32 @@ FORMAT = 2
 _OWN_TABLES = ("world", "network")  # a directory's rows about the world itself; forks are kept in memory
 
 
+def check_not_waiting(world: World) -> None:
+    """Raise `ClockError` while another thread moves time and waits for the network. Call it with the lock held.
+
+    A receiver that moves or copies the world before it answers would wait for its own answer.
+    """
+    if world.is_waiting:
+        raise ClockError(
+            "time is being moved and waits for the response of a receiver: move time, or copy the sandbox, after the "
+            "receiver has answered; reads and requests are possible before"
+        )
+
+
 def fork_world(world: World, label: str, *, reseed: int | None = None) -> World:
     """A second world in the same state: same rows, instant, timers, inboxes and positions of the random streams.
 
     With `reseed` every random stream continues differently from here. Rows, journal entries and received callbacks are
     shared, because none of them ever changes. The fork has no transport to the network. Callbacks that are in flight
-    there are waited for. Raises `ForkError` for a world whose callbacks an event loop sends, and `StoreError` inside a
-    commit.
+    there are waited for. Raises `ForkError` for a world whose callbacks an event loop sends, `StoreError` inside a
+    commit, and `ClockError` while another thread waits for them.
     """
     if not isinstance(world.external_transport, BackgroundTransport | RecordedNetwork | None):
         raise ForkError(
             "this world sends its callbacks to the network, and a response returns to one world only: fork a Sandbox"
         )
     with world.lock, gc_paused():  # the copies of the tables stay
+        check_not_waiting(world)
         world.wait_for_network()
         tables = {name: table for name, table in world.store.snapshot().items() if name not in _OWN_TABLES}
         fork = World(
@@ -70,8 +83,12 @@ def fork_world(world: World, label: str, *, reseed: int | None = None) -> World:
 
 
 def dump_world(world: World) -> dict[str, Any]:
-    """The whole state of a world as JSON values, for `restore_world`. Callbacks in flight are waited for."""
+    """The whole state of a world as JSON values, for `restore_world`. Callbacks in flight are waited for.
+
+    Raises `ClockError` while another thread waits for them.
+    """
     with world.lock:
+        check_not_waiting(world)
         world.wait_for_network()
         return {
             "format": FORMAT,

@@ -60,9 +60,8 @@ class World:
         self.label = label
         self.lock = threading.RLock()
         self._responded = threading.Condition(self.lock)  # notified when a response from the network was recorded
-        self._movers: dict[
-            int, Callable[[], None] | None
-        ] = {}  # what each thread that moves time calls before it waits
+        # What each thread that moves time calls before it waits.
+        self._movers: dict[int, Callable[[], None] | None] = {}
         self.network_log: NetworkLog | None = None
         self.public_url = public_url
         self.external_transport = external_transport
@@ -271,6 +270,11 @@ class World:
                 self.transport.flush_responses()
         finally:
             interrupts.leave()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether another thread moves time and waits for the network. Read it with the lock held."""
+        return any(mover != threading.get_ident() for mover in self._movers)
 
     @property
     def _blocks(self) -> bool:

@@ -464,8 +464,10 @@ def test_the_wait_for_a_receiver_on_the_network_is_interrupted() -> None:
         thread.start()
         with pytest.raises(KeyboardInterrupt):
             sandbox.run()
-        assert sandbox.journal_hash == repeated(sandbox).journal_hash
-        stopped.set()
+        threading.Timer(0.2, stopped.set).start()
+        again = repeated(sandbox)  # waits for the response
+        assert sandbox.callbacks["answered_at"].notna().all()
+        assert again.journal_hash == sandbox.journal_hash
         thread.join()
 
 

@@ -401,6 +401,108 @@ def test_the_script_of_a_reseeded_fork_repeats_its_responses(hook: Hook) -> None
             assert len(hook.inbox) == 2
 
 
+def repeated(sandbox: Sandbox) -> Sandbox:
+    """The sandbox that the script creates."""
+    names: dict[str, Any] = {}
+    exec(sandbox.script(), names)
+    again: Sandbox = names["sb"]
+    assert again.journal_hash == sandbox.journal_hash
+    return again
+
+
+def test_what_a_scripts_sandbox_does_after_the_recording_is_blocked() -> None:
+    statuses = [500]
+    with threaded(lambda got: statuses.pop(0)) as hook, Sandbox(egress="loopback") as sandbox:
+        after_one_failure(sandbox, hook)
+        again = repeated(sandbox)
+        assert repeated(again).script() == again.script() == sandbox.script()
+        again.run()
+        assert results(again) == [("blocked", [500, "blocked"])]
+        assert "set_egress" in deliveries(again)[0]["attempts"][-1]["note"]
+        for _ in range(60):
+            paid(again, hook.url)
+        paid(again, "http://shop.localhost/hook")
+        again.run()
+        assert len(again.receiver("shop").inbox) == 1
+        assert {status for status, _ in results(again)} == {"blocked", "delivered"}
+        assert len(hook.inbox) == 1
+        repeated(again)
+
+
+def test_a_scripts_sandbox_posts_what_is_due_after_set_egress() -> None:
+    statuses = [500, 200, 200]
+    with threaded(lambda got: statuses.pop(0)) as hook, Sandbox(egress="loopback") as sandbox:
+        after_one_failure(sandbox, hook)
+        with repeated(sandbox).set_egress("loopback") as again:
+            paid(again, hook.url)
+            again.run()
+            assert (results(again), len(hook.inbox)) == ([("delivered", [500, 200]), ("delivered", [200])], 3)
+            repeated(again)
+
+
+def test_an_attempt_without_a_recorded_response_is_blocked_when_another_egress_follows(hook: Hook) -> None:
+    with Sandbox(egress="recorded") as sandbox:
+        paid(sandbox, hook.url)
+        sandbox.run()
+        assert results(sandbox) == [("pending", [None])]
+        sandbox.set_egress("loopback")
+        assert results(sandbox) == [("blocked", ["blocked"])]
+        paid(sandbox, hook.url)
+        sandbox.run()
+        assert (results(sandbox)[1], len(hook.inbox)) == (("delivered", [200]), 1)
+        repeated(sandbox)
+
+
+def test_the_script_of_a_sandbox_that_was_closed_while_a_receiver_answered_is_refused() -> None:
+    arrived, released = threading.Event(), threading.Event()
+
+    def hanging(got: Got) -> int:
+        arrived.set()
+        released.wait(30)
+        return 200
+
+    with threaded(hanging) as hook:
+        sandbox = Sandbox(egress="loopback")
+        paid(sandbox, hook.url)
+        running = threading.Thread(target=sandbox.run, daemon=True)
+        running.start()
+        assert arrived.wait(10)
+        sandbox.close()
+        running.join(10)
+        released.set()
+        with pytest.raises(ActionLogError, match="cancelled"):
+            sandbox.script()
+
+
+MOVES: dict[str, Callable[[Sandbox], object]] = {
+    "run": lambda sandbox: sandbox.run(),
+    "advance": lambda sandbox: sandbox.advance("1m"),
+    "fork": lambda sandbox: sandbox.fork(),
+    "script": lambda sandbox: sandbox.script(),
+}
+
+
+@pytest.mark.parametrize("how", MOVES)
+def test_a_receiver_that_moves_time_before_it_answers_is_refused_at_once(how: str) -> None:
+    errors: list[Exception] = []
+
+    def moving(got: Got) -> int:
+        sandbox.charges.create(amount="1000", description="meanwhile")
+        try:
+            MOVES[how](sandbox)
+        except Exception as error:
+            errors.append(error)
+        return 200
+
+    with threaded(moving) as hook, Sandbox(egress="loopback") as sandbox:
+        charge = paid(sandbox, hook.url)
+        sandbox.run("1s")
+        assert results(sandbox) == [("delivered", [200])]
+        assert (charge.status, len(sandbox.charges.table)) == ("completed", 2)
+        assert ["after the receiver has answered" in str(error) for error in errors] == [True]
+        repeated(sandbox)
+
+
 def test_a_run_whose_clock_is_moved_over_http_between_responses_has_no_script(leyden_server: LiveServer) -> None:
     with threaded() as hook:
         paid(leyden_server.sandbox, hook.url)
