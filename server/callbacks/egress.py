@@ -21,6 +21,9 @@ EGRESS_NONE = "egress-none"
 LOOPBACK_ONLY = "loopback-only"
 PRIVATE_NETWORK = "private-network"
 
+# Not a rule: the error code of an attempt at a host name without an address.
+UNRESOLVED = "unresolved"
+
 # In addition to the addresses that are not globally reachable by IANA's registries (`is_global`): networks whose
 # addresses contain another address, reached through a translator or a tunnel, and networks that older registries or
 # Python versions accept.
@@ -114,8 +117,13 @@ class Egress:
     def explain(self, rule: str, host: str, port: int, address: str = "") -> str:
         """The note of an attempt that `rule` forbids: its name, the reason, and what to change to allow the attempt.
 
-        `address` is the address of the host; without it, the one that the host spells, if it spells one.
+        `address` is the address of the host; without it, the one that the host spells, if it spells one. For
+        `UNRESOLVED` the result says whether the mode would reach the host if its name had an address; it can be empty.
         """
+        if rule == UNRESOLVED:
+            if self.mode != "loopback" or _normalise(host) == "localhost":
+                return ""
+            return f"the mode loopback reaches this machine only: for another host, {self._mend(None, host)}"
         if rule == PORT:
             return f"{PORT}: {port} is not an allowed port: give the receiver port 80, 443 or one from 1024 to 65535"
         if rule == OWN_LISTENER:

@@ -17,9 +17,14 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES
+from leyden.server.callbacks.deliveries import GONE
+from leyden.server.callbacks.egress import UNRESOLVED
 from leyden.server.callbacks.ip_addresses import parse_host_address, unmap
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.system.http_client import ReceiverClient
+
+# The part of a redirect's `Location` that the note of an attempt quotes
+_LOCATION_CHARS = 200
 
 AddressCheck = Callable[[str, str, int], str | None]
 HostCheck = Callable[[str, int], str | None]
@@ -65,6 +70,8 @@ class Session:
             return CallbackResponse(error="blocked", note=note, latency_ms=_elapsed_ms(start))
         except Exception as error:
             code, note = _classify(request, error)
+            if isinstance(error, aiohttp.ClientConnectorDNSError):
+                note = _joined(note, self._explain(UNRESOLVED, error.host, error.port or 0, ""))
             return CallbackResponse(error=code, note=note, latency_ms=_elapsed_ms(start))
 
     async def close(self) -> None:
@@ -93,7 +100,9 @@ class Session:
                 status=response.status,
                 headers={name.lower(): value for name, value in response.headers.items()},
                 body=kept,
-                note=f"reading stopped after {READ_CAP_BYTES} bytes" if truncated else "",
+                note=_joined(
+                    _status_note(response), f"reading stopped after {READ_CAP_BYTES} bytes" if truncated else ""
+                ),
                 latency_ms=_elapsed_ms(start),
             )
 
@@ -157,6 +166,21 @@ def _classify(request: CallbackRequest, error: Exception) -> tuple[str, str]:
         case aiohttp.ClientError() | ValueError():
             return "protocol", str(error) or type(error).__name__
     raise error
+
+
+def _status_note(response: aiohttp.ClientResponse) -> str:
+    """What a status means for the delivery, where its name does not say so."""
+    if response.status == GONE:
+        return "the receiver asked for no more"
+    location = response.headers.get("Location", "")
+    if not (300 <= response.status < 400 and location):
+        return ""
+    end = "..." if len(location) > _LOCATION_CHARS else ""
+    return f"redirects are not followed: give the final URL (location: {location[:_LOCATION_CHARS]}{end})"
+
+
+def _joined(*notes: str) -> str:
+    return "; ".join(note for note in notes if note)
 
 
 def _plain(error: Exception) -> str:

@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from leyden.server.callbacks.egress import UNRESOLVED, Egress
 from leyden.server.ports import CallbackRequest, CallbackResponse, OnResponse
 from leyden.server.system.clock import system_time_ms
 
 if TYPE_CHECKING:
-    from leyden.server.callbacks.egress import Egress
     from leyden.server.system.http_session import AddressCheck, Explain, HostCheck, Lookup, Session
 
 ReportContext = Callable[[], AbstractContextManager[Any]]
@@ -23,9 +23,9 @@ class HttpTransport:
 
     `check_host(host, port)` runs before the host's address is looked up, `check_address(host, address, port)` before a
     socket is opened. Each returns the name of the rule that forbids the attempt, or None. By default everything is
-    allowed. `explain(rule, host, port, address)` gives the note of a forbidden attempt, by default the rule.
-    `lookup(name)` resolves a name to its addresses; the default is the system's resolver. An idle connection is kept
-    for `keep_alive_s` seconds.
+    allowed. `explain(rule, host, port, address)` gives the note of a forbidden attempt, by default the rule; for the
+    rule `unresolved` it gives an addition to the note, by default none. `lookup(name)` resolves a name to its
+    addresses; the default is the system's resolver. An idle connection is kept for `keep_alive_s` seconds.
     """
 
     def __init__(

@@ -27,6 +27,10 @@ async def nobody(name: str) -> list[str]:
     raise AssertionError(f"{name} was looked up")
 
 
+async def nowhere(name: str) -> list[str]:
+    return []
+
+
 async def this_machine(name: str) -> list[str]:
     return ["127.0.0.1", "::1"]
 
@@ -280,6 +284,28 @@ def test_a_blocked_attempt_says_what_to_change(mode: str, host: str, expected: s
             or f"{change}] to Sandbox or set_egress" in words
             or f"{change} to Sandbox or set_egress" in words
         )
+
+
+@pytest.mark.parametrize(
+    ("egress", "host", "addition"),
+    [
+        (Egress("loopback"), "shop.example", "the mode loopback reaches this machine only: for another host, use --egress public"),
+        (Egress("loopback", in_python=True), "shop.example", 'the mode loopback reaches this machine only: for another host, pass egress="public" to Sandbox or set_egress'),
+        (Egress("loopback"), "localhost", ""),
+        (Egress("public"), "shop.example", ""),
+    ],
+)  # fmt: skip
+def test_a_name_without_an_address_says_whether_the_mode_reaches_it(egress: Egress, host: str, addition: str) -> None:
+    async def scenario() -> CallbackResponse:
+        async with http_transport(
+            check_address=egress.check_address, check_host=egress.check_host, explain=egress.explain, lookup=nowhere
+        ) as transport:
+            return await send(transport, url_of(host))
+
+    answer = asyncio.run(scenario())
+    assert answer.error == "unresolved"
+    assert answer.note.startswith(f"the name {host} has no address")
+    assert answer.note.partition("; ")[2] == addition
 
 
 def test_a_blocked_port_is_told_the_allowed_ports() -> None:

@@ -63,6 +63,21 @@ def test_a_redirect_is_a_response_and_is_not_followed(status: int) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize(
+    ("head", "note"),
+    [
+        ("302 Found\r\nlocation: /new?a=b", "redirects are not followed: give the final URL (location: /new?a=b)"),
+        ("308 Moved\r\nlocation: " + "x" * 5_000, f"redirects are not followed: give the final URL (location: {'x' * 200}...)"),
+        ("304 Not Modified\r\nx: y", ""),
+        ("410 Gone\r\nx: y", "the receiver asked for no more"),
+        ("404 Not Found\r\nlocation: /new", ""),
+    ],
+)  # fmt: skip
+def test_the_note_says_what_a_redirect_and_410_mean(head: str, note: str) -> None:
+    answer, _ = answer_of(f"HTTP/1.1 {head}\r\ncontent-length: 0\r\n\r\n".encode())
+    assert (answer.error, answer.note) == (None, note)
+
+
 def test_cookies_are_neither_kept_nor_sent_and_proxies_of_the_environment_are_ignored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
