@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from leyden.server.callbacks.egress import UNRESOLVED, Egress
+from leyden.server.callbacks.egress import Egress
 from leyden.server.ports import CallbackRequest, CallbackResponse, OnResponse
 from leyden.server.system.clock import system_time_ms
 

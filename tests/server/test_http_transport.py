@@ -28,6 +28,9 @@ def answer_of(script: bytes | Talk, **changes: Any) -> tuple[CallbackResponse, S
     return asyncio.run(scenario())
 
 
+REDIRECTED = "redirects are not followed: give the final URL"
+
+
 # Answers
 
 
@@ -66,8 +69,8 @@ def test_a_redirect_is_a_response_and_is_not_followed(status: int) -> None:
 @pytest.mark.parametrize(
     ("head", "note"),
     [
-        ("302 Found\r\nlocation: /new?a=b", "redirects are not followed: give the final URL (location: /new?a=b)"),
-        ("308 Moved\r\nlocation: " + "x" * 5_000, f"redirects are not followed: give the final URL (location: {'x' * 200}...)"),
+        ("302 Found\r\nlocation: /new?a=b", f"{REDIRECTED} (location: /new?a=b)"),
+        ("308 Moved\r\nlocation: " + "x" * 5_000, f"{REDIRECTED} (location: {'x' * 200}...)"),
         ("304 Not Modified\r\nx: y", ""),
         ("410 Gone\r\nx: y", "the receiver asked for no more"),
         ("404 Not Found\r\nlocation: /new", ""),
