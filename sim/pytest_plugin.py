@@ -14,6 +14,7 @@ pytest loads it wherever Leyden is installed; `-p no:leyden` disables it. Option
 - `leyden_start` (2030-01-01T00:00:00Z), `leyden_overlays` (a list).
 - `leyden_egress`, `leyden_egress_allow` (a list): where callbacks may go; by default nowhere from `sandbox`, and to
   this machine from `leyden_server`.
+- `leyden_callback_timeout` (15s): the longest wait for the response of a receiver on the network, 100ms to 60s.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("leyden_start", "Leyden: the instant at which their clocks start, ISO 8601", default="")
     parser.addini("leyden_egress", "Leyden: where callbacks may go: none, loopback or public", default="")
     parser.addini("leyden_egress_allow", "Leyden: networks that callbacks may go to", type="args", default=[])
+    parser.addini("leyden_callback_timeout", "Leyden: longest wait for a receiver, 100ms to 60s", default="")
     parser.addini("leyden_webhook_secret", "Leyden: the secret that signs callbacks, whsec_...", default="")
     parser.addini("leyden_overlays", "Leyden: overlays for the specification", type="args", default=[])
 
@@ -126,6 +128,7 @@ def _new_sandbox(request: pytest.FixtureRequest) -> Sandbox:
     if start:
         options["start"] = start
     options["egress"] = config.getini("leyden_egress") or None
+    options["callback_timeout"] = config.getini("leyden_callback_timeout") or None
     options["egress_allow"] = config.getini("leyden_egress_allow")
     try:
         return Sandbox(**options, overlays=config.getini("leyden_overlays"))

@@ -143,7 +143,7 @@ class Egress:
             if not is_public(target) and not (target.is_loopback and self.mode == "none"):
                 own = next((network for network in _PRIVATE if target in network), ip_network(target))
                 return (
-                    f'pass egress_allow=["{own}"] to Sandbox or set_egress'
+                    f'pass egress_allow=["{own}"] to Sandbox or set_egress, or set leyden_egress_allow in pytest'
                     if self._in_python
                     else f"add --egress-allow {own}"
                 )

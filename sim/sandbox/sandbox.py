@@ -135,8 +135,9 @@ class Sandbox(Views):
         """The Lightning network. Raises `ValueError` when payments are direct."""
         return recorded_network(self.session)
 
-    def set_egress(self, egress: str, egress_allow: Sequence[str] = ()) -> Self:
-        """From now on callbacks may go where this mode and these networks say; both as for `Sandbox`."""
+    def set_egress(self, egress: str | None = None, egress_allow: Sequence[str] = ()) -> Self:
+        """From now on callbacks may go where this mode and these networks say; both as for `Sandbox`. Without `egress`
+        the mode stays as it is."""
         self.session.set_egress(egress, egress_allow)
         return self
 

@@ -64,10 +64,10 @@ class Session:
             self._network = None  # what waits in it belongs to the former world
         self.connect_network(self._egress or "none")
 
-    def set_egress(self, egress: str, allow: Sequence[str] = ()) -> None:
-        """Replace the egress policy. Raises `ValueError` as the constructor."""
-        self._egress, self._egress_allow = egress, tuple(allow)
-        self.connect_network(egress, *self._own)
+    def set_egress(self, egress: str | None, allow: Sequence[str] = ()) -> None:
+        """Replace the egress policy; None keeps the mode. Raises `ValueError` as the constructor."""
+        self._egress, self._egress_allow = egress or self._egress, tuple(allow)
+        self.connect_network(self._egress or ("loopback" if self._own else "none"), *self._own)
 
     def serve_network(self, url: str) -> None:
         """The sandbox is served at `url`: callbacks go to this machine unless another mode was given, and never to that

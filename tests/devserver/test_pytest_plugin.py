@@ -155,6 +155,44 @@ def test_where_callbacks_may_go_comes_from_the_configuration_file(suite: pytest.
     outcome.stdout.fnmatch_lines(["*'lan' is not an egress mode*"])
 
 
+def test_the_blocked_note_names_options_that_exist(leyden_server: LiveServer) -> None:
+    box = leyden_server.sandbox
+
+    def note() -> str:
+        box.charges.create(amount="1000", description="", callbackUrl="http://192.0.2.1:22222/x", expiresIn=1)
+        box.run("2s")
+        text: str = box.ask("GET", "/sandbox/v1/deliveries")[-1]["attempts"][0]["note"]
+        return text
+
+    assert note().endswith(
+        'pass egress_allow=["192.0.2.1/32"] to Sandbox or set_egress, or set leyden_egress_allow in pytest'
+    )
+    box.set_egress(egress_allow=["198.51.100.0/24"])
+    assert note().startswith("loopback-only: ")  # the mode stays
+    box.set_egress("none").set_egress(egress_allow=["198.51.100.0/24"])
+    assert note().startswith("egress-none: ")
+
+
+def test_the_callback_timeout_comes_from_the_configuration_file(suite: pytest.Pytester) -> None:
+    suite.makepyfile("""
+        import socket
+
+        def test_it(leyden_server):
+            with socket.create_server(("127.0.0.1", 0)) as silent:
+                box, url = leyden_server.sandbox, f"http://127.0.0.1:{silent.getsockname()[1]}/x"
+                box.charges.create(amount="1000", description="", callbackUrl=url, expiresIn=1)
+                box.run("2s")
+                [delivery] = box.ask("GET", "/sandbox/v1/deliveries")
+                assert delivery["attempts"][0]["note"] == "no complete answer within 100 ms"
+    """)
+    suite.makeini(CONFIG + "leyden_callback_timeout = 100ms\n")
+    suite.runpytest_inprocess().assert_outcomes(passed=1)
+    suite.makeini(CONFIG + "leyden_callback_timeout = 1ms\n")
+    outcome = suite.runpytest_inprocess()
+    outcome.assert_outcomes(errors=1)
+    outcome.stdout.fnmatch_lines(["*a callback timeout is 100ms to 60s, not 1ms*"])
+
+
 def test_a_seed_that_is_no_number_is_reported(suite: pytest.Pytester) -> None:
     suite.makeini(CONFIG + "leyden_seed = lucky\n")
     suite.makepyfile("def test_the_world(sandbox): pass")
