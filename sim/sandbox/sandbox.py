@@ -47,7 +47,8 @@ class Sandbox(Views):
     Time moves only by `run`, `advance`, `advance_to` and `step`. `seed` (default 0), `start` and the actions on the
     sandbox determine everything: the same lines give the same ids, invoices and journal on every machine.
 
-    `data` is a directory to keep everything in (default: memory only). A directory that a sandbox was kept in before
+    `data` is a directory to keep everything in (default: memory only), except the event journal and the action log,
+    which start anew each time it is opened. A directory that a sandbox was kept in before
     continues at its last instant, with its own seed, start and network; `StoreError` is raised when others are given.
     `spec` is a path to another `charges.openapi.yaml`, `overlays` are names from `specs/overlays` or paths. `network`
     is the depth of the Lightning network: `direct` (the default) puts every payer one hop from the node;

@@ -64,12 +64,12 @@ class Views:
 
     @property
     def journal(self) -> DataFrame:
-        """All events, in order."""
+        """All events, in order, since this sandbox was made or its directory `data` was opened: it keeps no journal."""
         return self.table("journal")
 
     @property
     def journal_hash(self) -> str:
-        """64 hex digits that depend on all events: equal hashes mean equal runs."""
+        """64 hex digits that depend on all events in `journal`: equal hashes mean equal runs."""
         with self.world.exclusive():
             return self.world.journal.hash
 
