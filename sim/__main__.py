@@ -338,7 +338,7 @@ _Describe = Callable[[argparse.ArgumentParser], None]
 COMMANDS: dict[str, tuple[str, _Describe]] = {
     "serve": ("serve the charge service, its Lightning node and its control plane over HTTP", _describe_serve),
     "receiver-check": (
-        "send 47 difficult callbacks to your endpoint and grade its responses",
+        "make 47 checks on your endpoint with difficult callbacks and grade its responses",
         _describe_check,
     ),
     "listen": ("forward what the inboxes of a served sandbox receive to a program on this machine", _describe_listen),

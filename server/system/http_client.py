@@ -39,6 +39,8 @@ class ReceiverClient:
         """The response, of which the head is read. Raises `aiohttp.ClientError`, `TimeoutError` or `OSError`."""
         start = time.perf_counter()
         connection = _ConnectionUse()
+        if request.new_connection:
+            return await _post(self._unpooled, request, url, headers, request.timeout_ms, connection)
         try:
             return await _post(self._pooled, request, url, headers, request.timeout_ms, connection)
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:

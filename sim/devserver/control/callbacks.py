@@ -18,6 +18,9 @@ from leyden.server.spelling import closest
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
+# No further check of a receiver begins after this time: a client waits for the report.
+_LONGEST_CHECK_S = 45
+
 
 class CallbackControl:
     """Handlers for one world's callbacks."""
@@ -117,6 +120,7 @@ class CallbackControl:
                 known=KnownIds(body.get("internalId"), body["amount"], body.get("chargeId")),
                 only=body.get("only"),
                 timeout_s=body["timeout"],
+                run_s=_LONGEST_CHECK_S,
             )
         except CheckRefused as refused:
             raise SemanticConflict(str(refused)) from None

@@ -22,6 +22,7 @@ from leyden.devserver.receiver_check.findings import (
     NOTICE,
     SKIPPED,
     SLOW,
+    UNRESOLVED,
     Exchange,
     Finding,
     is_status,
@@ -34,10 +35,17 @@ _ANSWER_FIRST = (
     "Answer first, work later: store the message, answer 200, and do the work afterwards. A callback that is not "
     "answered in time is sent again."
 )
+_OTHER_SECRET = (
+    "Most likely it verifies with another secret than the one shown above: give the endpoint's own with --secret "
+    "(secret). Without it the command signs with a public example secret, which no server uses; a served sandbox signs "
+    f"with its own. {VERIFY_BYTES}"
+)
 _KNOWN = (
     "If it accepts only Charges that it knows, name one: --internal-id, --amount, --charge-id (internalId, amount, "
     "chargeId)."
 )
+
+_MAYBE_SECRET = "If it answers so to a wrong signature, give its secret with --secret (secret)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +143,18 @@ def _silence(url: str, exchange: Exchange) -> tuple[str, str]:
             return f"it accepts the connection and gives no answer within {waited}", (
                 f"Look for what the endpoint waits for: a lock, a queue, another service. {_ANSWER_FIRST}"
             )
+        case "refused" if (parts.hostname or "").endswith(".localhost"):
+            return f"it cannot be reached: {note}", (
+                f"Names below .localhost, such as {parts.hostname}, are Leyden's built-in receivers only inside a "
+                "sandbox. Here the name is this machine: give the host and the port of your own endpoint."
+            )
         case "refused":
             return f"it cannot be reached: {note}", "Start the endpoint, and check the host and the port of the URL."
-        case "unresolved":
-            return f"it cannot be reached: {note}", "Check the host name in the URL."
+        case _ if exchange.answer.error == UNRESOLVED:
+            return f"nothing was sent, because {note}", (
+                "Check the host name in the URL, and the name server of this machine. An endpoint outside this machine "
+                "also needs --egress public."
+            )
         case "tls" if "certificate" in note:
             return note, "Use a certificate that this machine trusts, or an http:// URL on this machine."
         case "tls":
@@ -195,22 +211,22 @@ def _refusal(url: str, exchange: Exchange) -> tuple[str, str]:
             f"Give the final URL, {final}, as callbackUrl, or answer at this one."
         )
     if status == 404:
-        return "", f"Check the path of the URL, {path}. {_KNOWN}"
+        return "", f"Check the path of the URL, {path}. {_KNOWN} {_MAYBE_SECRET}"
     if status == 405:
         return "", f"Check the path of the URL, {path}: it must accept POST."
     if status == 410:
-        return ": that ends all deliveries for the Charge", f"Check the path of the URL, {path}. {_KNOWN}"
-    if status in (401, 403):
-        return "", (
-            "Most likely it verifies with another secret than the one shown above: give the endpoint's own with "
-            f"--secret. {VERIFY_BYTES} If a login or a proxy answers, except the callback's path from it."
+        return (
+            ": that ends all deliveries for the Charge",
+            f"Check the path of the URL, {path}. {_KNOWN} {_MAYBE_SECRET}",
         )
+    if status in (401, 403):
+        return "", f"{_OTHER_SECRET} If a login or a proxy answers, except the callback's path from it. {_KNOWN}"
     if is_status(5, status):
         return "", (
             "Look in the endpoint's log for the exception; 502, 503 and 504 come from a proxy whose program does not "
             "run."
         )
-    return "", f"Look at the body of its answer. {_KNOWN}"
+    return "", f"{_OTHER_SECRET} Otherwise look at the body of its answer. {_KNOWN}"
 
 
 def _all_accepted(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cause | None:

@@ -1,4 +1,4 @@
-"""The receiver check: sends 47 difficult callbacks to an endpoint and grades its responses."""
+"""The receiver check: makes 47 checks on an endpoint with difficult callbacks and grades its responses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 from leyden.devserver.awaited_delivery import deliver, deliver_together
 from leyden.devserver.receiver_check.cases import CASES, CRITICAL, FORGED, MINOR, REPEATED, SERIOUS, VALID, Case
 from leyden.devserver.receiver_check.causes import Cause, causes_of, common_outcome
-from leyden.devserver.receiver_check.findings import BLOCKED, EFFECT, FAIL, SKIPPED, Exchange, Finding, judged
+from leyden.devserver.receiver_check.findings import (
+    BLOCKED,
+    EFFECT,
+    FAIL,
+    SKIPPED,
+    UNRESOLVED,
+    Exchange,
+    Finding,
+    judged,
+)
 from leyden.devserver.receiver_check.session import CheckRefused, CheckSession, KnownIds, TestRequest
 from leyden.server.contract.types import Contract
 from leyden.server.ports import CallbackTransport
@@ -69,11 +78,13 @@ async def check_receiver(
     known: KnownIds | None = None,
     only: Iterable[str] | None = None,
     timeout_s: float = 5,
+    run_s: float | None = None,
 ) -> Report:
     """Run all checks (or `only` those of these names) on `url`, one after another, and return the report.
 
     `timeout_s` is the time limit of each response. The run ends early when the endpoint cannot be reached, and when it
-    refuses the first valid messages in the same way. Must run in the transport's event loop. Raises `CheckRefused` for
+    refuses the first valid messages in the same way. When the responses have taken `run_s` seconds, no further check
+    begins, and the report names those that are left. Must run in the transport's event loop. Raises `CheckRefused` for
     an unknown name and for a URL that is not a valid `callbackUrl`.
     """
     checks = _selected(only)
@@ -89,17 +100,28 @@ async def check_receiver(
     )
     started_at = to_iso(system_time_ms())
     findings: list[Finding] = []
+    spent_ms, is_out_of_time = 0, False
     for check in checks:
         if _shows_nothing_new(findings):
+            break
+        is_out_of_time = run_s is not None and spent_ms >= run_s * 1_000
+        if is_out_of_time:
             break
         requests = check.build(session)
         if not findings:
             requests = [_with_patience(request) for request in requests]
-        findings.append(judged(check, await _send(check, requests, transport)))
+        exchanges = await _send(check, requests, transport)
+        spent_ms += (max if check.together else sum)(exchange.answer.latency_ms for exchange in exchanges)
+        findings.append(judged(check, exchanges))
+    unsent = len(checks) - len(findings)
     findings += [Finding(check, SKIPPED, check.severity, "not sent") for check in checks[len(findings) :]]
     causes = causes_of(url, findings)
-    grade, why = _grade(findings, causes)
+    sent = findings[: len(findings) - unsent] if is_out_of_time else findings
+    grade, why = _grade(sent, causes)
     not_checked, because, to_check = _not_checked(findings)
+    if is_out_of_time:
+        why = f"{why}; {unsent} checks not sent, because no check begins after {run_s:g} s"
+        to_check = "`leyden receiver-check` has no limit of the whole run; `--only` (only) selects checks."
     if because and grade != "F":
         why = f"{why}; {because}"
     return Report(url, masked_secret(secret), started_at, findings, causes, grade, why, not_checked, to_check)
@@ -148,8 +170,10 @@ async def _send(check: Case, requests: Sequence[TestRequest], transport: Callbac
 
 def _grade(findings: Sequence[Finding], causes: Sequence[Cause]) -> tuple[str | None, str]:
     common = next((cause.found for cause in causes if cause.is_common), "")
-    if any(BLOCKED in finding.outcomes for finding in findings):
-        return None, common
+    unsent = [finding.case.name for finding in findings if finding.outcomes & {BLOCKED, UNRESOLVED}]
+    if unsent:
+        answered = any(finding.is_answered for finding in findings)
+        return None, f"not every message could be sent ({_first_names(unsent)})" if answered else common
     if any(finding.verdict == SKIPPED for finding in findings) or not any(finding.is_answered for finding in findings):
         return "F", common
     names = {

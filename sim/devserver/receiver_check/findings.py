@@ -25,7 +25,7 @@ EFFECT = "leyden-effect"  # the header in which a receiver may report what it di
 
 # What a finding is about, where several findings may have one cause.
 ACTED, SLOW = "acted", "slow"
-BLOCKED = "blocked"  # the error of an attempt that the egress policy forbids
+BLOCKED, UNRESOLVED = "blocked", "unresolved"  # the errors of attempts for which no connection was opened
 
 _SLOW_MS = 3_000
 
@@ -120,8 +120,9 @@ def seconds(span_ms: int) -> str:
 
 def _verdict(case: Case, exchanges: Sequence[Exchange]) -> tuple[str, str, str, str]:
     """Verdict, severity, the finding in words, and what it is about."""
-    if any(exchange.answer.error == BLOCKED for exchange in exchanges):
-        return SKIPPED, case.severity, f"not sent: {exchanges[0].answer.error} ({exchanges[0].answer.note})", ""
+    unsent = next((exchange.answer for exchange in exchanges if exchange.answer.error in (BLOCKED, UNRESOLVED)), None)
+    if unsent is not None:
+        return SKIPPED, case.severity, f"not sent: {unsent.error} ({unsent.note})", ""
     statuses = [exchange.answer.status for exchange in exchanges]
     did = _behaviour(exchanges)
     wrongly = [number for number, exchange in enumerate(exchanges, 1) if _acted_wrongly(exchange, case)]
