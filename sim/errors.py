@@ -20,6 +20,7 @@ __all__ = [
     "ApiError",
     "Bolt11Error",
     "ClockError",
+    "ClosedError",
     "ContractError",
     "DistributionError",
     "DrawingError",
@@ -61,6 +62,10 @@ class Bolt11Error(LeydenError, ValueError):
 
 class ClockError(LeydenError):
     """The clock cannot do what was asked, for example move back; the text says what to do instead."""
+
+
+class ClosedError(LeydenError):
+    """A sandbox was used after `close()`."""
 
 
 class DistributionError(LeydenError, ValueError):

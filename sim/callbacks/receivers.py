@@ -6,13 +6,14 @@ receivers["shop"].inbox[-1].json["status"]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypedDict, Unpack, cast
 from urllib.parse import urlsplit
 
 import orjson
 
+from leyden.arguments import hint
 from leyden.callbacks.callback_rows import (
     LateReplyRow,
     ReceivedFields,
@@ -28,6 +29,7 @@ from leyden.callbacks.inspection import body_faults, signature_faults
 from leyden.callbacks.replies import (
     NOT_RECEIVED,
     TIMEOUT,
+    Reply,
     ReplySpec,
     answer_from,
     reply_resource,
@@ -78,6 +80,8 @@ class Receiver:
 
         An element is a status, an error word (`TIMEOUT`, `RESET`, ...) or a `Reply`; `ValueError` for anything else.
         """
+        if isinstance(script, (str, Reply)) or not isinstance(script, Iterable):
+            raise ValueError(f"{script!r} is not a list of replies: write answers([{script!r}])")
         return self._changed(script=[stored_reply(reply) for reply in script])
 
     def always(self, reply: ReplySpec) -> Receiver:
@@ -97,11 +101,12 @@ class Receiver:
         script.
 
         `charge` is the id of a Charge or of its Static Charge, `attempt` 1 for the first. Of several rules that
-        match, the oldest applies. Raises `ValueError` like `answers`.
+        match, the oldest applies. Raises `ValueError` like `answers`, and for an event that the spec does not have.
         """
         for what, number in (("attempt", attempt), ("count", count)):
             if number is not None and (type(number) is not int or number < 1):
                 raise ValueError(f"{what} is {number!r}: give a whole number from 1, or None for every one")
+        self._receivers().check_event(event)
         rule: ReplyRuleRow = {
             "reply": stored_reply(reply),
             "event": event,
@@ -214,6 +219,12 @@ class Receivers:
     def change(self, name: str, **changes: Unpack[ReceiverChanges]) -> None:
         """Change fields of a receiver's state."""
         self._states.put({**self.state(name), **changes})
+
+    def check_event(self, event: str | None) -> None:
+        """Raise `ValueError` for an event that no callback of the contract has."""
+        known = {name for rule in (self._rules or {}).values() for name in rule.delivery.events.values()}
+        if event is not None and known and event not in known:
+            raise ValueError(f"event={event!r} is not an event of the spec: {hint(event, sorted(known))}")
 
     def inbox(self, name: str) -> Inbox:
         """The callbacks that the receiver has received."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Set
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
+from leyden.arguments import Spelled, checked_share
 from leyden.extras import require
 from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED, states_entered
 from leyden.lightning.payer.payment_rows import PaymentRow
@@ -30,7 +31,7 @@ FIGURES = (
 )  # fmt: skip
 
 
-class Kpi:
+class Kpi(Spelled):
     """The figures of one world, computed anew at each reading.
 
     They cover the Charges created from `since_ms` (included) to `until_ms` (excluded), those of Static Charges too, and
@@ -38,7 +39,11 @@ class Kpi:
     instance is NaN, which pandas leaves out of its means.
     """
 
+    _fields = frozenset({"_since_ms", "_until_ms", "_world"})
+
     def __init__(self, world: World, *, since_ms: int | None = None, until_ms: int | None = None) -> None:
+        if since_ms is not None and until_ms is not None and until_ms < since_ms:
+            raise ValueError(f"until={to_iso(until_ms)} is before since={to_iso(since_ms)}: exchange them")
         self._world = world
         self._since_ms = since_ms
         self._until_ms = until_ms
@@ -241,8 +246,7 @@ class Kpi:
 
 def quantile(values: list[float], q: float) -> float:
     """The `q` quantile of the values, interpolated; NaN without values. Raises `ValueError` for `q` outside 0 to 1."""
-    if not 0 <= q <= 1:
-        raise ValueError(f"a quantile is between 0 and 1, not {q!r}: the 95th percentile is 0.95")
+    q = checked_share("q", q, "the 95th percentile is 0.95")
     if not values:
         return nan
     ordered = sorted(values)

@@ -94,11 +94,13 @@ def traffic(
     Customers arrive for `duration` (None: without end, so `run()` never returns) and at most `count` of them. An amount
     that the service refuses is counted as `refused`.
     All random numbers come from the stream `traffic/<id>`; `leyden.world.traffic.TrafficGenerator` says what stays the
-    same when distributions change. Raises `DistributionError` for a text that cannot be read.
+    same when distributions change. Raises `DistributionError` for a text that cannot be read, and
+    for a `callbackUrl` or a `description` that the service refuses.
     """
     world.config.contract.operation("createCharge")  # raises when the document leaves it out
     if count is not None and (type(count) is not int or count < 1):
         raise DistributionError(f"count: {count!r} is not a number of customers: give a whole number from 1, or None")
+    _check_fields(world, callbackUrl=callbackUrl, description=description)
     settings: TrafficSettings = {
         "arrivals": arrival_process(rate),
         "amount": msat_distribution(amount),
@@ -118,6 +120,15 @@ def traffic(
         ends_at = None if span_ms is None else world.clock.now() + span_ms
         row = world.traffic.start(settings, ends_at=ends_at, limit=count)
     return Traffic(world, row["id"])
+
+
+def _check_fields(world: World, **fields: Any) -> None:
+    """Raise `DistributionError` for a field that the service refuses, whatever the amount is."""
+    body = world.config.contract.operation("createCharge").body
+    wrong = () if body is None else body.rule.validator.iter_errors({k: v for k, v in fields.items() if v is not None})
+    for name in (str(error.instance_path[0]) for error in wrong if error.instance_path):
+        mend = 'write for example "http://shop.localhost/paid"' if name == "callbackUrl" else "give another text"
+        raise DistributionError(f"{name}: the service refuses {fields[name]!r}: {mend}")
 
 
 def arrival_process(text: str) -> Distribution:

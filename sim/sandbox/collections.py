@@ -7,19 +7,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields as fields_of
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from leyden.arguments import receiver_name
 from leyden.callbacks.faults import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Inbox
 from leyden.callbacks.receivers import Receiver
 from leyden.callbacks.replies import Reply, reply_resource, stored_reply
 from leyden.extras import is_installed
 from leyden.lab.action_log import as_json
+from leyden.lab.table_rows import TABLES
 from leyden.lab.traffic import Traffic
 from leyden.sandbox.resources import Resource, warn_about_ignored
 from leyden.sandbox.session import Session
 from leyden.sandbox.views import table
 from leyden.world.event_journal import Entry
+from leyden.world.world import World
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -63,6 +66,8 @@ class Collection:
             raise TypeError(
                 f"{key!r} is not an id: ids are texts; the first one is list(...)[0], the newest list(...)[-1]"
             )
+        if key in {name for name, _ in TABLES[self._name].columns}:
+            raise TypeError(f"{key!r} is a column, not an id: use sb.{self._name}.table[{key!r}]")
         resource = self._kind(self._session, key)
         resource.data  # noqa: B018  raises for an unknown id
         return resource
@@ -109,7 +114,7 @@ class FaultList:
         if unknown := sorted(where.keys() - _FAULT_FIELDS):
             raise TypeError(f"a fault has no field {unknown[0]}: its fields are {', '.join(_FAULT_FIELDS)}")
         world = self._session.world
-        charge_id = charge.id if isinstance(charge, Resource) else charge
+        charge_id = _charge_id(world, charge)
         named = as_json({**where, **({} if charge_id is None else {"charge": charge_id})})
         with self._session.record("fault", method="add", args=[kind], named=named), world.exclusive():
             return fault_resource(world.faults.add(FaultSpec(kind, charge=charge_id, **where)))
@@ -156,6 +161,8 @@ def _recorded(method: Callable[..., Receiver]) -> Any:
 
     @wraps(method)
     def recorded(self: RecordedReceiver, *args: Any, **named: Any) -> Receiver:
+        if "charge" in named:
+            named["charge"] = _charge_id(self._session.world, named["charge"])
         given = signature.bind(self, *args, **named)
         facts = {"method": method.__name__, "args": _as_json(given.args[1:]), "named": given.kwargs}
         with self._session.record("receiver", name=self.name, **facts):
@@ -168,7 +175,7 @@ class RecordedReceiver(Receiver):
     """A receiver of a sandbox, whose configuration is recorded in the action log."""
 
     def __init__(self, session: Session, name: str) -> None:
-        found = session.world.receivers.receiver(name)
+        found = session.world.receivers.receiver(receiver_name(name))
         super().__init__(found.name, lambda: session.world.receivers)
         self._session = session
 
@@ -202,6 +209,23 @@ def recorded_network(session: Session) -> Network:
             yield
 
     return Network(payments, record)
+
+
+def _charge_id(world: World, charge: Any) -> str | None:
+    """The id of a Charge or a Static Charge, or None. Raises `ValueError` for an id that the sandbox does not have."""
+    charge_id = charge.id if isinstance(charge, Resource) else charge
+    if charge_id is None:
+        return None
+    with world.exclusive():
+        found = isinstance(charge_id, str) and any(
+            world.store.table(name).row(charge_id) is not None for name in ("charges", "static_charges")
+        )
+    if not found:
+        raise ValueError(
+            f"charge={charge!r} is not a Charge or a Static Charge of this sandbox: give one, or its id, such as"
+            " charge=list(sb.charges)[-1]"
+        )
+    return cast(str, charge_id)
 
 
 def _as_json(value: Any) -> Any:

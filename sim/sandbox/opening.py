@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leyden.arguments import checked_seed
 from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import StoreError
 from leyden.lab.action_log import ActionLog
@@ -43,6 +44,7 @@ def open_session(
     for name, given_list in (("overlays", overlays), ("egress_allow", egress_allow)):
         if isinstance(given_list, str):
             raise TypeError(f"{name}={given_list!r} is one text: write {name}=[{given_list!r}]")
+    seed = None if seed is None else checked_seed(seed)
     Egress(
         "none" if egress in (None, RECORDED) else egress, allow=egress_allow
     )  # raises for what is not valid, before a store is opened

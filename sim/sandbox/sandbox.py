@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from starlette.types import ASGIApp
 
+from leyden.arguments import Spelled, check_milliseconds, checked_seed, span_ms
 from leyden.callbacks.receivers import Receiver
 from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import ForkError
@@ -26,7 +27,7 @@ from leyden.sandbox.time_control import FiredEvents, Instant, Span, advance, ins
 from leyden.sandbox.views import Views, card
 from leyden.sandbox.wallet import Wallet
 from leyden.server.contract.types import Contract
-from leyden.server.timestamps import parse_duration, to_iso
+from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
 from leyden.world.clock import Fired
 from leyden.world.loopback import LoopbackResponse
@@ -41,11 +42,12 @@ if TYPE_CHECKING:
     from leyden.lightning.topology.graph import Graph
 
 
-class Sandbox(Views):
+class Sandbox(Views, Spelled):
     """A charge service with its Lightning node, payers, receivers and clock.
 
-    Time moves only by `run`, `advance`, `advance_to` and `step`. `seed` (default 0), `start` and the actions on the
-    sandbox determine everything: the same lines give the same ids, invoices and journal on every machine.
+    Time moves only by `run`, `advance`, `advance_to` and `step`. `seed` (a whole number from 0, of at most 18 digits;
+    default 0), `start` and the actions on the sandbox determine everything: the same lines give the same ids, invoices
+    and journal on every machine. `ValueError` is raised for another seed.
 
     `data` is a directory to keep everything in (default: memory only), except the event journal and the action log,
     which start anew each time it is opened. A directory that a sandbox was kept in before
@@ -64,6 +66,8 @@ class Sandbox(Views):
 
     `charges` and `static_charges` are the collections of the service's resources, `faults` the injected faults.
     """
+
+    _fields = frozenset({"_http", "charges", "faults", "session", "static_charges"})
 
     def __init__(
         self,
@@ -193,10 +197,9 @@ class Sandbox(Views):
         return self._http.serve(host, port)
 
     def close(self) -> None:
-        """Stop the server, cancel callbacks in flight and close the store."""
+        """Stop the server, cancel callbacks in flight and close the store. Any later use raises `ClosedError`."""
         self._http.close()
-        self.session.close_network()
-        self.world.store.close()
+        self.session.close()
 
     def __enter__(self) -> Self:
         return self
@@ -230,8 +233,12 @@ class Sandbox(Views):
         return FiredEvents(advance(self.session, by))
 
     def advance_to(self, when: Instant, offset: Span = "0s") -> FiredEvents:
-        """Move time to an instant plus `offset`, which may be negative; an instant in the past changes nothing."""
-        target = instant_ms(when) + parse_duration(offset)
+        """Move time to an instant plus `offset`, which may be negative; an instant in the past changes nothing.
+
+        A number is epoch milliseconds. Raises `ValueError` for one that is epoch seconds.
+        """
+        check_milliseconds(when, self.world.clock.now())
+        target = instant_ms(when) + span_ms(offset)
         return FiredEvents(self.session.move("advance_to", lambda clock: clock.advance_to(target), to_ms=target))
 
     def step(self) -> Fired | None:
@@ -248,6 +255,7 @@ class Sandbox(Views):
         sent, and sends nothing to the network before `set_egress`. A Charge or Payment object belongs to the sandbox
         that created it; its id is found in both: `fork.charges[charge.id]`.
         """
+        reseed = None if reseed is None else checked_seed(reseed)
         if label is None:
             label = "fork" if reseed is None else f"seed {reseed}"
         world = fork_world(self.world, label, reseed=reseed)
@@ -332,6 +340,8 @@ class Sandbox(Views):
         return path
 
     def __repr__(self) -> str:
+        if self.session.is_closed:
+            return "Sandbox(closed)"
         title, rows = card(self.world)
         (_, now), (_, charges), *events = rows
         return f"{title} at {now}\n  charges: {charges}\n  next: {'; '.join(event for _, event in events)}"

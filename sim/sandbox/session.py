@@ -11,7 +11,7 @@ import orjson
 
 from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.transport import RecordedNetwork
-from leyden.errors import ApiError, Problem
+from leyden.errors import ApiError, ClosedError, Problem
 from leyden.lab.action_log import ActionLog, ActionRecorder
 from leyden.server.callbacks.egress import Egress, closed_note
 from leyden.server.http.request import Request
@@ -42,9 +42,8 @@ class Session:
     every mode. Raises `ValueError` for an unknown mode or an invalid network.
     """
 
-    __slots__ = ("_egress", "_egress_allow", "_network", "_own", "action_log", "world")
+    __slots__ = ("_egress", "_egress_allow", "_network", "_own", "_world", "action_log")
 
-    world: World
     action_log: ActionLog
 
     def __init__(
@@ -58,11 +57,31 @@ class Session:
 
     def replace(self, world: World, action_log: ActionLog) -> None:
         """Continue with another world, under the same egress policy."""
-        self.world, self.action_log = world, action_log
+        self._world: World | None = world
+        self.action_log = action_log
         world.network_log = self
         if isinstance(self._network, RecordedNetwork):
             self._network = None  # what waits in it belongs to the former world
         self.connect_network(self._egress or "none")
+
+    @property
+    def world(self) -> World:
+        """The world of the session. Raises `ClosedError` after `close`."""
+        if self._world is None:
+            raise ClosedError("this sandbox is closed: read its results before close(), or fork it and use the fork")
+        return self._world
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._world is None
+
+    def close(self) -> None:
+        """Cancel callbacks in flight and close the store; a second call changes nothing."""
+        if self._world is not None:
+            self.close_network()
+            self._world.store.close()
+            self._world = None
 
     def set_egress(self, egress: str | None, allow: Sequence[str] = ()) -> None:
         """Replace the egress policy; None keeps the mode. Raises `ValueError` as the constructor."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from leyden.arguments import span_ms
 from leyden.sandbox.session import Session
-from leyden.server.timestamps import parse_duration, parse_iso, to_iso
+from leyden.server.timestamps import parse_iso, to_iso
 from leyden.world.clock import Fired
 
 Span = str | float | timedelta
@@ -51,5 +52,5 @@ def run(session: Session, until: Span, events: int | None) -> list[Fired]:
 
 def advance(session: Session, by: Span) -> list[Fired]:
     """What `Sandbox.advance` does."""
-    span_ms = parse_duration(by)
-    return session.move("advance", lambda clock: clock.advance(span_ms), by_ms=span_ms)
+    by_ms = span_ms(by)
+    return session.move("advance", lambda clock: clock.advance(by_ms), by_ms=by_ms)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from leyden.arguments import check_milliseconds
 from leyden.extras import require
 from leyden.lab.kpi import Kpi
 from leyden.sandbox.session import Session
@@ -87,7 +88,12 @@ class Views:
         return self.kpis()
 
     def kpis(self, since: Instant | None = None, until: Instant | None = None) -> Kpi:
-        """The same for the Charges created from `since` (included) to `until` (excluded)."""
+        """The same for the Charges created from `since` (included) to `until` (excluded).
+
+        Raises `ValueError` when `until` is before `since`.
+        """
+        for when in (since, until):
+            check_milliseconds(when, self.world.clock.now())
         since_ms, until_ms = (None if when is None else instant_ms(when) for when in (since, until))
         with self.world.exclusive():
             return Kpi(self.world, since_ms=since_ms, until_ms=until_ms)

@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from leyden.arguments import payer_name, span_ms, whole_msat
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind, strip_scheme
 from leyden.sandbox.resources import Charge, Payment, StaticCharge
 from leyden.sandbox.session import Session
 from leyden.sandbox.time_control import Span
-from leyden.server.timestamps import parse_duration
 
 
 class Wallet:
@@ -20,7 +20,7 @@ class Wallet:
 
     def __init__(self, session: Session, name: str) -> None:
         self._session = session
-        self.name = name
+        self.name = payer_name(name)
 
     def pay(
         self,
@@ -66,7 +66,8 @@ class Wallet:
     ) -> Payment:
         """Record a `pay` or a `scan`, and schedule its payment. `more` are facts of one of the two."""
         world = self._session.world
-        amount_msat, delay_ms = _whole_msat(amount), parse_duration(delay)
+        amount_msat = None if amount is None else whole_msat("amount", amount)
+        delay_ms = span_ms(delay)
         named = {"payer": self.name, "request": request, "amount": amount_msat, "outcome": outcome}
         with self._session.record(kind, **named, delay_ms=delay_ms, **more) as facts:
             if kind == "scan":
@@ -98,16 +99,3 @@ def _payment_request(what: Any) -> str:
 
 def _resource_id(what: Charge | StaticCharge | str) -> str | None:
     return None if isinstance(what, str) else what.id
-
-
-def _whole_msat(amount: int | str | None) -> int | None:
-    """An amount in whole millisatoshis. Raises `ValueError` for anything else: amounts are never rounded."""
-    if amount is None:
-        return None
-    try:
-        whole = int(amount)
-    except (TypeError, ValueError):
-        whole = None
-    if whole is None or (not isinstance(amount, str) and whole != amount):
-        raise ValueError(f"amount={amount!r} is no amount: give whole millisatoshis, such as 250000")
-    return whole

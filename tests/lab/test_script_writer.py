@@ -188,7 +188,7 @@ def test_a_reopened_sandbox_has_no_script(tmp_path: Path) -> None:
     with Sandbox(seed=7, data=tmp_path) as sandbox:
         sandbox.charges.create(amount="1000", description="tea")
         script = sandbox.script()
-    assert made_by(script).journal_hash == sandbox.world.journal.hash
+        assert made_by(script).journal_hash == sandbox.journal_hash
     with Sandbox(data=tmp_path) as again, pytest.raises(ActionLogError, match=r"reopened from a directory.*save"):
         again.script()
 

@@ -49,7 +49,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("server.http", "server.docs"),
     ("server.app", "server.service"),
     ("server.system",),
-    ("errors", "extras", "json_files", "repr_tables"),
+    ("arguments", "errors", "extras", "json_files", "repr_tables"),
     ("world.interrupts", "world.timers", "world.clock", "world.rng", "world.loopback", "world.merged_openapi"),
     ("world.event_journal", "lightning"),
     ("world.transaction",),

@@ -46,6 +46,8 @@ class InboxControl:
         world, name = self._world, call.path["name"].lower().removesuffix(".localhost")
         try:
             rules = [(parse_reply(rule["say"]), rule) for rule in body["rules"]]
+            for rule in body["rules"]:
+                world.receivers.check_event(rule.get("event"))
             script = [parse_reply(value) for value in body["answers"]]
             always = parse_reply(body["always"])
         except ValueError as error:

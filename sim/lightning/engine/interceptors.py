@@ -14,6 +14,7 @@ from leyden.errors import InterceptError
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import FAILURE_NAMES, FINAL_NODE_CODES, FORWARDING_NODE_CODES, FailureCode
+from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
 from leyden.server.ports import Clock, EventJournal
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
@@ -81,6 +82,11 @@ class Interceptors:
             raise InterceptError(f"{code} is not a failure code of BOLT 4: {_code_list()}")
         if delay_ms is not None and not 1 <= delay_ms <= _MAX_DELAY_MS:
             raise InterceptError("a delay is more than 0 and at most two weeks")
+        for name, number in (("hop", hop), ("channel", channel), ("times", times)):
+            if number is not None and type(number) is not int:
+                raise InterceptError(f"{name}={number!r} is not a whole number: give for example {name}=1")
+        if hop is not None and not -MAX_HOPS <= hop <= MAX_HOPS:
+            raise InterceptError(f"there is no hop {hop}: a route has at most {MAX_HOPS}, and -1 is the receiver")
         if kind == "drop" and hop == 0:
             raise InterceptError("hop 0 is the payer, which cannot drop its own HTLC: give a later hop")
         if kind == "offline" and node is None and channel is None:

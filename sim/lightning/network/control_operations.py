@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Any, TypedDict
 
-from leyden.errors import GraphError
+from leyden.errors import GraphError, InterceptError
 from leyden.lightning.engine.interceptors import InterceptorRow
 from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.channel_operations import close_channel, open_channel, rebalance
@@ -36,6 +36,8 @@ class NetworkOperations:
         Raises `GraphError` with the nearest names for any other, because every name could be a wallet's.
         """
         payments = self.payments
+        if not isinstance(name, str):
+            raise GraphError(f'{name!r} is not the name of a node: give a text, such as "shop" or "n5"')
         if name == "shop":
             return payments.shop
         if payments.has_node(name) or payments.rows.find("payer", name):
@@ -132,6 +134,9 @@ class NetworkOperations:
 
         Raises `InterceptError`.
         """
+        payment = where.get("payment")
+        if payment is not None and (not isinstance(payment, str) or self.payments.rows.row(payment) is None):
+            raise InterceptError(f"payment={payment!r} is not a payment of this sandbox: give one, or its id")
         now = self.payments.now_ms()
         from_ms = now + after_ms if after_ms else None
         return self.payments.interceptors.add(

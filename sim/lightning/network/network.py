@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
+from leyden.arguments import checked_share, payer_name, span_ms, whole_msat, whole_number
 from leyden.errors import InterceptError
 from leyden.lightning.failure_codes import FAILURE_NAMES
 from leyden.lightning.network.control_operations import ChannelRow, NetworkOperations
 from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.graph import DEFAULT_POLICY
-from leyden.server.timestamps import parse_duration
 
 Span = str | float | timedelta
 # Returns a context for a change: it records the call with its arguments, and excludes other changes.
@@ -39,7 +39,7 @@ class Network:
 
     def wallet(self, name: str) -> NetworkNode:
         """The node of a wallet, whether it has paid or not: every name has one, the same each time."""
-        return NetworkNode(self, name, self.operations.payments.node_of(name), f".wallet({name!r})")
+        return NetworkNode(self, name, self.operations.payments.node_of(payer_name(name)), f".wallet({name!r})")
 
     def __len__(self) -> int:
         return len(self.graph.names)
@@ -65,7 +65,7 @@ class Network:
         `after` a time, for the time `lasting` (default: until removed), at most so many `times`.
         Raises `InterceptError`.
         """
-        delay_ms, after_ms, lasting_ms = _ms(delay), parse_duration(after), _ms(lasting)
+        delay_ms, after_ms, lasting_ms = _ms(delay), span_ms(after), _ms(lasting)
         place = {"payment": getattr(payment, "id", payment), "hop": hop, "node": node, "channel": channel}
         spans = {"delay": _seconds(delay_ms), "after": _seconds(after_ms or None), "lasting": _seconds(lasting_ms)}
         with self.record_action(".intercept", [kind], _given(**place, code=code, **spans, times=times)):
@@ -164,29 +164,28 @@ class NetworkNode:
 
         The amounts are then on the other side of the same channels, as after many payments.
         """
-        for share in (inbound, outbound):
-            if not 0 <= share <= 1:
-                raise ValueError(f"{share} is not a share: drain(inbound=0.98) moves 98 % of the inbound liquidity")
+        example = "drain(inbound=0.98) moves 98 % of the inbound liquidity"
+        inbound, outbound = checked_share("inbound", inbound, example), checked_share("outbound", outbound, example)
         with self._network.record_action(f"{self._call}.drain", [], {"inbound": inbound, "outbound": outbound}):
             self._operations.drain(self.number, inbound, outbound)
         return self
 
-    def rebalance(self, amount: int, *, out: str | None = None, into: str | None = None) -> int:
+    def rebalance(self, amount: int | str, *, out: str | None = None, into: str | None = None) -> int:
         """Send an amount (msat) in a circle, out over the channel to one peer and in over that of another, and return
         the fee. The node's inbound liquidity grows only by the fee: for more, a channel to it must be opened.
 
         Raises `GraphError` if no circle carries it, and `ValueError` for an amount that is not whole.
         """
-        _check_whole(amount=amount)
+        amount = whole_msat("amount", amount)
         with self._network.record_action(f"{self._call}.rebalance", [amount], _given(out=out, into=into)):
             return self._operations.rebalance(self.number, amount, out, into)
 
     def open_channel(
         self,
         peer: str,
-        capacity: int,
+        capacity: int | str,
         *,
-        local: int | None = None,
+        local: int | str | None = None,
         base_msat: int = DEFAULT_POLICY[0],
         ppm: int = DEFAULT_POLICY[1],
     ) -> int:
@@ -195,7 +194,8 @@ class NetworkNode:
 
         Raises `GraphError`, and `ValueError` for an amount that is not whole.
         """
-        _check_whole(capacity=capacity, local=local, base_msat=base_msat)
+        capacity, base_msat = whole_msat("capacity", capacity), whole_msat("base_msat", base_msat)
+        local, ppm = None if local is None else whole_msat("local", local), whole_number("ppm", ppm)
         named = _given(local=local, base_msat=base_msat, ppm=ppm)
         with self._network.record_action(f"{self._call}.open_channel", [peer, capacity], named):
             return self._operations.open_channel(
@@ -229,19 +229,13 @@ def code_of(code: int | str | None) -> int | None:
     return found
 
 
-def _check_whole(**amounts: int | None) -> None:
-    for name, amount in amounts.items():
-        if amount is not None and (isinstance(amount, bool) or not isinstance(amount, int)):
-            raise ValueError(f"{name}={amount!r} is not an amount: give whole millisatoshis, such as 5_000_000_000")
-
-
 def _given(**named: Any) -> dict[str, Any]:
     return {name: value for name, value in named.items() if value is not None}
 
 
 def _ms(span: Span | None) -> int | None:
-    return None if span is None else parse_duration(span)
+    return None if span is None else span_ms(span)
 
 
-def _seconds(span_ms: int | None) -> float | None:
-    return None if span_ms is None else span_ms / 1_000
+def _seconds(ms: int | None) -> float | None:
+    return None if ms is None else ms / 1_000

@@ -1,0 +1,133 @@
+"""Checks of the arguments of the Python API: names, amounts, seeds, spans. An error names the value and the mend."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import timedelta
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+from leyden.server.spelling import closest
+from leyden.server.timestamps import parse_duration
+
+_AMOUNT = re.compile(r"0|[1-9][0-9]{0,17}")
+_HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
+_SEEDS = 10**18
+_SECONDS = range(10**9, 10**10)  # from 2001 to 2286 as seconds, the first four months of 1970 as milliseconds
+
+
+def hint(word: object, known: Iterable[str]) -> str:
+    """`did you mean 'shop'?`, or the known names when none is similar."""
+    names = list(known)
+    near = closest(word, names) if isinstance(word, str) else None
+    return f"did you mean {near!r}?" if near is not None else f"choose one of {', '.join(names)}"
+
+
+def whole_number(name: str, value: Any) -> int:
+    """A whole number, also one of numpy. Raises `ValueError` for anything else, a boolean included."""
+    if type(value) is int:
+        return value
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return index(value)
+    except TypeError:
+        raise ValueError(f"{name}={value!r} is not a whole number: give for example {name}=1") from None
+
+
+def whole_msat(name: str, value: Any) -> int:
+    """An amount in millisatoshis: a whole number, or its digits as in the API. Raises `ValueError` for anything else:
+    amounts are never rounded."""
+    if isinstance(value, str) and _AMOUNT.fullmatch(value):
+        return int(value)
+    try:
+        return whole_number(name, value)
+    except ValueError:
+        raise ValueError(f"{name}={value!r} is no amount: give whole millisatoshis, such as 250000") from None
+
+
+def checked_seed(value: Any) -> int:
+    """A seed: a whole number from 0, of at most 18 digits, as for `--seed`. Raises `ValueError` for anything else."""
+    try:
+        seed = whole_number("seed", value)
+    except ValueError:
+        seed = -1
+    if not 0 <= seed < _SEEDS:
+        raise ValueError(f"{value!r} is not a seed: give a whole number from 0, of at most 18 digits, such as 7")
+    return seed
+
+
+def checked_share(name: str, value: Any, example: str) -> float:
+    """A number from 0 to 1. Raises `ValueError` for anything else."""
+    try:
+        share = float("nan") if isinstance(value, (bool, str)) else float(value)
+    except (TypeError, ValueError):
+        share = float("nan")
+    if not 0 <= share <= 1:
+        raise ValueError(f"{name}={value!r} is not a share from 0 to 1: {example}")
+    return share
+
+
+def payer_name(value: Any) -> str:
+    """The name of a wallet: a text that is not blank. Raises `ValueError` for anything else."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f'{value!r} is not the name of a wallet: give a text, such as wallet("ana")')
+    return value
+
+
+def receiver_name(value: Any) -> str:
+    """The name of a receiver, a host below `.localhost`. Raises `ValueError` for a text that no host can have."""
+    if isinstance(value, str):
+        host = value.lower().rstrip(".").removesuffix(".localhost")
+        if _HOST.fullmatch(host):
+            return host
+        label = re.sub(r"^[a-z]+://|[/:?#].*$", "", value.lower().strip(), flags=re.DOTALL)
+        mend = re.sub(r"[^a-z0-9_.-]+", "-", label.removesuffix(".localhost")).strip("-.")
+    else:
+        mend = ""
+    raise ValueError(
+        f"{value!r} is not the name of a receiver: give the host without .localhost, such as "
+        f'receiver("{mend or "shop"}")'
+    )
+
+
+def span_ms(value: str | float | timedelta) -> int:
+    """A duration in milliseconds. Raises what `parse_duration` raises, and `ValueError` for one that is not 0 and
+    shorter than a millisecond."""
+    found = parse_duration(value)
+    given = re.search("[1-9]", value) if isinstance(value, str) else value
+    if not found and given:
+        raise ValueError(f"{value!r} is shorter than a millisecond, the unit of time: give at least '1ms'")
+    return found
+
+
+def check_milliseconds(value: object, now_ms: int) -> None:
+    """Raise `ValueError` for an instant that was given in seconds since the epoch."""
+    if isinstance(value, int) and value in _SECONDS and now_ms > _SECONDS[-1]:
+        raise ValueError(f"{value} is an instant in January to April 1970: give milliseconds, {value}000")
+
+
+class Spelled:
+    """A class whose instances have the attributes of the class only: the error for another name says the nearest."""
+
+    _fields: frozenset[str]  # the attributes that an instance has besides those of the class
+
+    if not TYPE_CHECKING:  # a type checker reports these names itself
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(_no_attribute(self, name), name=name, obj=self)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if name in self._fields:
+                object.__setattr__(self, name, value)
+            elif hasattr(type(self), name):
+                raise AttributeError(f"{type(self).__name__}.{name} can be read but not set")
+            else:
+                raise AttributeError(_no_attribute(self, name))
+
+
+def _no_attribute(value: object, name: str) -> str:
+    near = closest(name, [each for each in dir(type(value)) if not each.startswith("_")])
+    advice = "" if near is None or name.startswith("_") else f": did you mean {near}?"
+    return f"{type(value).__name__} has no attribute {name}{advice}"

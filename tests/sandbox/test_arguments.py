@@ -1,0 +1,157 @@
+"""Arguments of the Python API: a wrong one is refused at once, by an error that names it and the mend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leyden import Sandbox
+from leyden.errors import ClosedError, DistributionError, GraphError, InterceptError
+
+# The call, the error, and two texts of its message: the value and the mend.
+Case = tuple[Callable[[Sandbox, Any], Any], type[Exception], str, str]
+REFUSED: dict[str, Case] = {
+    "rule, event": (
+        lambda sb, _: sb.receiver("shop").when(500, event="charge.complete"),
+        ValueError,
+        "'charge.complete'",
+        "did you mean 'charge.completed'?",
+    ),
+    "rule, charge": (lambda sb, _: sb.receiver("shop").when(500, charge="nosuch"), ValueError, "'nosuch'", "its id"),
+    "rule, number": (lambda sb, _: sb.receiver("shop").when(500, charge=5), ValueError, "charge=5", "its id"),
+    "fault, charge": (lambda sb, _: sb.faults.add("duplicate", charge="nosuch"), ValueError, "'nosuch'", "its id"),
+    "interceptor, payment": (
+        lambda sb, _: sb.network.intercept("drop", payment="nosuch"),
+        InterceptError,
+        "'nosuch'",
+        "its id",
+    ),
+    "interceptor, hop": (lambda sb, _: sb.network.intercept("drop", hop=99), InterceptError, "99", "at most 20"),
+    "interceptor, text": (lambda sb, _: sb.network.intercept("drop", hop="1"), InterceptError, "hop='1'", "hop=1"),
+    "interceptor, times": (lambda sb, _: sb.network.intercept("drop", times=True), InterceptError, "True", "times=1"),
+    **{
+        f"receiver {name!r}": (
+            lambda sb, _, name=name: sb.receiver(name),
+            ValueError,
+            repr(name),
+            f'receiver("{mend}")',
+        )
+        for name, mend in (
+            ("", "shop"),
+            (None, "shop"),
+            (5, "shop"),
+            ("a b", "a-b"),
+            ("shop/paid", "shop"),
+            ("http://shop.localhost", "shop"),
+            ("http://shop.localhost/p", "shop"),
+        )
+    },
+    **{
+        f"wallet {name!r}": (lambda sb, _, name=name: sb.wallet(name), ValueError, repr(name), 'wallet("ana")')
+        for name in ("", " ", None, 5)
+    },
+    "network wallet": (lambda sb, _: sb.network.wallet(""), ValueError, "''", 'wallet("ana")'),
+    **{
+        f"pay {amount!r}": (
+            lambda sb, charge, amount=amount: sb.wallet("ana").pay(charge, amount=amount),
+            ValueError,
+            repr(amount),
+            "whole millisatoshis",
+        )
+        for amount in (True, "1e3", " 5", "5.0", 5.0)
+    },
+    "rebalance": (lambda sb, _: sb.network["shop"].rebalance(True), ValueError, "True", "whole millisatoshis"),
+    "open_channel": (
+        lambda sb, _: sb.network["n1"].open_channel("shop", 5.0),
+        ValueError,
+        "capacity=5.0",
+        "whole millisatoshis",
+    ),
+    "attribute": (lambda sb, _: setattr(sb, "labels", 3), AttributeError, "labels", "did you mean label?"),
+    "property": (lambda sb, _: setattr(sb, "label", 3), AttributeError, "label", "not set"),
+    "figure set": (lambda sb, _: setattr(sb.kpi, "create", 3), AttributeError, "create", "did you mean created?"),
+    "figure read": (lambda sb, _: sb.kpi.convertion, AttributeError, "convertion", "did you mean conversion?"),
+    "advance": (lambda sb, _: sb.advance("0.0001s"), ValueError, "'0.0001s'", "1ms"),
+    "run": (lambda sb, _: sb.run(0.0001), ValueError, "0.0001", "1ms"),
+    "advance_to": (lambda sb, _: sb.advance_to(1893488400), ValueError, "1893488400", "1893488400000"),
+    "kpis, seconds": (lambda sb, _: sb.kpis(since=1893488400), ValueError, "1893488400", "1893488400000"),
+    "kpis": (
+        lambda sb, _: sb.kpis(since="2030-01-02T00:00:00Z", until="2030-01-01T00:00:00Z"),
+        ValueError,
+        "2030-01-01",
+        "exchange them",
+    ),
+    "traffic": (lambda sb, _: sb.traffic(callbackUrl="shop"), DistributionError, "'shop'", "http://shop.localhost"),
+    "traffic, text": (lambda sb, _: sb.traffic(description=5), DistributionError, "description", "5"),
+    **{
+        f"seed {seed!r}": (lambda sb, _, seed=seed: Sandbox(seed), ValueError, repr(seed), "from 0")
+        for seed in ("7", 7.0, True, -1, 10**18)
+    },
+    "reseed": (lambda sb, _: sb.fork(reseed="7"), ValueError, "'7'", "from 0"),
+    "node": (lambda sb, _: sb.network[5], GraphError, "5", '"shop"'),
+    "drain": (lambda sb, _: sb.network["shop"].drain(inbound="50%"), ValueError, "'50%'", "inbound=0.98"),
+    "quantile": (lambda sb, _: sb.kpi.settle_s("p95"), ValueError, "'p95'", "0.95"),
+    "answers 500": (lambda sb, _: sb.receiver("shop").answers(500), ValueError, "500", "answers([500])"),
+    "answers text": (lambda sb, _: sb.receiver("shop").answers("reset"), ValueError, "'reset'", "answers(['reset'])"),
+    "column": (lambda sb, _: sb.charges["status"], TypeError, "'status'", "sb.charges.table['status']"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_wrong_argument_is_refused_and_changes_nothing(name: str) -> None:
+    call, error, value, mend = REFUSED[name]
+    with Sandbox(network="line:4") as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="tea")
+        before, lines = sandbox.journal_hash, sandbox.script()
+        with pytest.raises(error) as refused:
+            call(sandbox, charge)
+        assert value in str(refused.value)
+        assert mend in str(refused.value)
+        assert (sandbox.journal_hash, sandbox.script()) == (before, lines)
+
+
+def test_what_is_right_in_several_forms_is_taken() -> None:
+    sandbox = Sandbox()
+    assert (sandbox.advance("0s"), sandbox.advance_to("2020-01-01T00:00:00Z")) == ([], [])
+    with Sandbox(seed=np.int64(7), network="line:4") as sandbox, Sandbox(seed=7, network="line:4") as other:
+        charges = [one.charges.create(amount="1000", description="tea") for one in (sandbox, other)]
+        assert charges[0] == charges[1]
+        assert sandbox.wallet("ana").pay(charges[0], amount="1000").row["amount_msat"] == 1000
+        assert other.wallet("ana").pay(charges[1], amount=np.int64(1000)).row["amount_msat"] == 1000
+        assert sandbox.journal_hash == other.journal_hash
+        assert sandbox.receiver("Shop.localhost").when(500, charge=charges[0]).rules[0]["charge"] == charges[0].id
+        assert sandbox.kpis(since=sandbox.now, until=sandbox.now).created == 0
+
+
+def test_a_rule_of_an_unknown_event_is_refused_over_http_too(sandbox: Sandbox) -> None:
+    body = {"rules": [{"say": 500, "event": "charge.complete"}]}
+    answer = sandbox.request("PUT", "/sandbox/v1/inboxes/shop/script", body)
+    assert answer.status == 409
+    assert b"charge.completed" in answer.body
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_closed_sandbox_says_so(kept: bool, tmp_path: Path) -> None:
+    sandbox = Sandbox(data=tmp_path if kept else None)
+    charge = sandbox.charges.create(amount="1000", description="tea")
+    sandbox.close()
+    sandbox.close()
+    uses: list[Callable[[], Any]] = [
+        lambda: sandbox.now,
+        lambda: sandbox.run(),
+        lambda: sandbox.charges.create(amount="1000", description="tea"),
+        lambda: len(sandbox.charges),
+        lambda: sandbox.kpi,
+        lambda: charge.status,
+        lambda: sandbox.receiver("shop"),
+        lambda: sandbox.http.get("/v0/charges"),
+        lambda: sandbox.fork(),
+    ]
+    for use in uses:
+        with pytest.raises(ClosedError, match="closed"):
+            use()
+    assert repr(sandbox) == "Sandbox(closed)"
