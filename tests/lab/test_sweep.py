@@ -498,7 +498,7 @@ def test_a_cluster_of_two_workers_gives_the_same_rows() -> None:
             traffic(sandbox.world, "30/min", expiresIn=s.expiresIn, count=5)
             sandbox.run()
             figures = Kpi(sandbox.world).row()
-        return {**figures, "hash": sandbox.world.journal.hash, "pid": os.getpid()}
+            return {**figures, "hash": sandbox.world.journal.hash, "pid": os.getpid()}
 
     scenarios = grid(expiresIn=[5, 600])
     here = sweep(run, scenarios, replications=3, progress=False, workers=1)
