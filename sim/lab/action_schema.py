@@ -85,6 +85,7 @@ ACTION_LOG_SCHEMA: dict[str, Any] = {
             "type": "object",
             "properties": {
                 "seed": _INTEGER, "start": _TEXT, "spec": _TEXT, "overlays": _TEXTS, "network": _TEXT, "api_key": _TEXT,
+                "webhook_secret": _TEXT,
             },
             "additionalProperties": False,
         },

@@ -112,8 +112,9 @@ class PaymentsInASandbox(RuleBasedStateMachine):
     @rule(peer=PAYERS, close=st.booleans())
     def build(self, peer: str, close: bool) -> None:
         network = self.sb.network
-        if network[peer].number != network["shop"].number:
-            channel = network[peer].open_channel("shop", 1_000_000_000)
+        node = network.wallet(peer)
+        if node.number != network["shop"].number:
+            channel = node.open_channel("shop", 1_000_000_000)
             if close:
                 network.close_channel(channel)
 

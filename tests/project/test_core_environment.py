@@ -143,7 +143,7 @@ def test_a_directory_of_a_network_names_the_extra(core: CoreEnvironment, tmp_pat
         (("table",), 0, "createCharge"),
         (("--help",), 0, "receiver-check"),
         (("receiver-check", "http://127.0.0.1:1024/hook"), 1, "Grade F"),
-        (("listen", "http://127.0.0.1:9/hook", "--server", "http://127.0.0.1:9"), 1, "leyden serve"),
+        (("listen", "http://127.0.0.1:1024/hook", "--server", "http://127.0.0.1:9"), 1, "leyden serve"),
         (("fuzz", "--engines", "random-walk", "--examples", "2"), 0, "2 "),
     ],
 )

@@ -16,7 +16,7 @@ from freezegun import freeze_time
 from standardwebhooks.webhooks import Webhook
 
 from leyden import Sandbox
-from leyden.errors import ActionLogError
+from leyden.errors import ActionLogError, ClosedError
 from leyden.pytest_plugin import LiveServer
 from leyden.sandbox.resources import Charge
 from tests.support.receivers import RECEIVERS, Got, Hook, on_fastapi, threaded
@@ -98,7 +98,7 @@ def test_an_in_process_sandbox_sends_nothing_and_says_so(host: str) -> None:
         [attempt] = delivery["attempts"]
         assert (delivery["status"], attempt["error"]) == ("blocked", "blocked")
         assert attempt["note"].startswith("egress-none: nothing may be sent to ")
-        assert attempt["note"].endswith("to Sandbox or set_egress")
+        assert "to Sandbox or set_egress" in attempt["note"]
         assert seen == []
 
 
@@ -470,7 +470,7 @@ def test_the_script_of_a_sandbox_that_was_closed_while_a_receiver_answered_is_re
         sandbox.close()
         running.join(10)
         released.set()
-        with pytest.raises(ActionLogError, match="cancelled"):
+        with pytest.raises(ClosedError):
             sandbox.script()
 
 
