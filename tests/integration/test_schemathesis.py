@@ -104,7 +104,7 @@ def test_the_default_command_reaches_every_state_of_the_merged_document(tmp_path
     draws random numbers outside its seed, so the test may continue with further seeds."""
     missing: set[Any] = set()
     with served_leyden(*FROZEN) as client:
-        for seed in range(1, 7):
+        for seed in range(1, 16):
             words = ["run", client.url + "/sandbox/v1/merged.json", "-H", "apikey: leyden", "--seed", str(seed)]
             if not DEEP:
                 words += ["--max-examples", "20", "--phases", "examples,fuzzing,stateful"]
