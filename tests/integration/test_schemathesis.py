@@ -107,7 +107,7 @@ def test_the_default_command_reaches_every_state_of_the_merged_document(tmp_path
         for seed in range(1, 16):
             words = ["run", client.url + "/sandbox/v1/merged.json", "-H", "apikey: leyden", "--seed", str(seed)]
             if not DEEP:
-                words += ["--max-examples", "20", "--phases", "examples,fuzzing,stateful"]
+                words += ["--max-examples", "60", "--phases", "examples,stateful"]
             done = subprocess.run(
                 [Path(sys.executable).parent / "schemathesis", *words, "--no-color"],
                 cwd=tmp_path,
