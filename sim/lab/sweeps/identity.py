@@ -150,7 +150,7 @@ class Identity:
                 is_dataclass(kind) or issubclass(kind, (tuple, Enum)) or not kind.__module__.startswith("leyden.")
             )
             parts = value.__reduce_ex__(4) if is_plain else None
-        except Exception:
+        except Exception:  # the user's own `__reduce_ex__` may raise anything; the value is then named as unknown
             parts = None
         if isinstance(parts, str):
             return [parts, _installed(getattr(value, "__module__", None) or type(value).__module__) or ""]
