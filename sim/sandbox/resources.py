@@ -73,7 +73,7 @@ class Resource:
 
     @property
     def created_at(self) -> datetime:
-        """The instant of its creation, in UTC."""
+        """The instant of its creation, in UTC. A Charge has that of its invoice, which is in whole seconds."""
         return _instant(self.data["createdAt"])
 
     @property

@@ -94,3 +94,23 @@ def test_another_projects_charges_are_not_listed(shop: Sandbox) -> None:
     assert shop.http.get(f"/v0/charges/{mine.id}", headers={"apikey": "other-key"}).status_code == 404
     assert shop.http.get("/v0/wallet", headers={"apikey": "other-key"}).json()["data"]["balance"] == "0"
     assert shop.http.get("/v0/wallet").json()["data"]["balance"] == "6000"
+
+
+def test_a_charge_counts_from_the_whole_second_before_its_request_and_the_spec_says_so() -> None:
+    with Sandbox(seed=5, start="2030-01-01T09:00:00.999Z") as shop:
+        charge = shop.charges.create(amount="250000", description="Tea", expiresIn=1)
+        static = shop.static_charges.create(minAmount="1000", maxAmount="250000", description="Tip", expiresIn=1)
+        assert (charge.data["createdAt"], static.data["createdAt"]) == ("2030-01-01T09:00:00.000Z", shop.now)
+        assert not shop.ask("GET", f"/v0/charges?createdAfter={shop.now}")["data"]
+        assert shop.ask("GET", "/v0/charges?createdAfter=2030-01-01T09:00:00Z")["data"]
+        schemas = shop.world.config.contract.document["components"]["schemas"]
+        parameters = shop.world.config.contract.document["components"]["parameters"]
+        shop.advance("1ms")
+        assert (charge.status, static.status) == ("expired", "active")
+    charges = [name for name, schema in schemas.items() if "createdAt" in schema.get("properties", {})]
+    assert len(charges) >= 4
+    for name in charges:
+        said = "to the millisecond" if name == "StaticCharge" else "rounded down to a whole second"
+        assert said in " ".join(schemas[name]["properties"]["createdAt"]["description"].split()), name
+    for described in (schemas["ChargeRequest"]["properties"]["expiresIn"], parameters["CreatedAfter"]):
+        assert "`createdAt`" in described["description"]
