@@ -83,7 +83,8 @@ class Outbox:
         self._user_agent = f"leyden/{version}"
         self._worker_slots = max(rule.delivery.in_flight for rule in rules.values())
         self._rows = cast(
-            TypedTable[DeliveryRow], store.table("deliveries", key="id", indexes=("resource_id", "endpoint_id"))
+            TypedTable[DeliveryRow],
+            store.table("deliveries", key="id", indexes=("resource_id", "endpoint_id"), tallies=(("status", "event"),)),
         )
         self._in_flight = InFlight()
         self._sending = False
@@ -142,6 +143,12 @@ class Outbox:
         """The delivery rows, oldest first: all, or those of one resource. A Static Charge's are those of the Charges
         that its payers requested."""
         return list(self._rows) if resource_id is None else self._rows_of(resource_id)
+
+    def count(self, status: str | None, event: str | None) -> int:
+        """The number of deliveries with this status and this event; None is any. It does not depend on how many there
+        are."""
+        counts = self._rows.counts("status", "event").items()
+        return sum(count for (one, other), count in counts if status in (None, one) and event in (None, other))
 
     def delivery(self, delivery_id: str) -> DeliveryRow | None:
         """One delivery row, or None."""

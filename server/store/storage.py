@@ -15,7 +15,8 @@ from leyden.server.store.compaction import Compaction, RetiredFile, write_all
 from leyden.server.store.journal import JOURNAL_NAME, encode_body, encode_line, header_line, load, sync_directory
 from leyden.server.store.lock import Lock
 from leyden.server.store.rows import RowStorage
-from leyden.server.store.table_data import TableData, TableSnapshot
+from leyden.server.store.table_data import TableData
+from leyden.server.store.table_snapshot import TableSnapshot
 
 Policy = Literal["os", "interval", "always"]
 

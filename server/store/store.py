@@ -53,13 +53,19 @@ class Store(RowStorage):
         """A store in memory with the rows of the snapshot. The two share nothing that changes."""
         return Store(state)
 
-    def table(self, name: str, key: str | None = "id", indexes: Iterable[str] = ()) -> IndexedTable:
-        """The table, the same object each time. `key` and `indexes` are maintained from now on.
+    def table(
+        self,
+        name: str,
+        key: str | None = "id",
+        indexes: Iterable[str] = (),
+        tallies: Iterable[tuple[str, ...]] = (),
+    ) -> IndexedTable:
+        """The table, the same object each time. `key`, `indexes` and `tallies` are maintained from now on.
 
         Raises `ValueError` when the table has another unique key, or rows that share one.
         """
         table = cast(IndexedTable, self.db.table(name))
-        table.declare(key, indexes)
+        table.declare(key, indexes, tallies)
         return table
 
     def drop_tables(self) -> None:

@@ -8,25 +8,28 @@ from typing import Any
 from tinydb.table import Document
 
 from leyden.server.store.rows import RowStorage
-from leyden.server.store.table_data import Row
+from leyden.server.store.table_snapshot import Row
 
 
 class RowTable:
     """One table of a storage. A method reads or writes one row without a pass over the others, unless it says so.
 
-    `key` names a field that is unique; `indexes` name fields that are often looked up.
+    `key` names a field that is unique; `indexes` name fields that are often looked up, and each of `tallies` fields
+    whose combinations of values are counted.
     """
 
     def __init__(self, storage: RowStorage, name: str) -> None:
         self._storage = storage
         self._data = storage.table_data(name)
 
-    def declare(self, key: str | None = None, indexes: Iterable[str] = ()) -> None:
-        """Maintain a unique key and indexes from now on. Existing rows are included.
+    def declare(
+        self, key: str | None = None, indexes: Iterable[str] = (), tallies: Iterable[tuple[str, ...]] = ()
+    ) -> None:
+        """Maintain a unique key, indexes and tallies from now on. Existing rows are included.
 
         Raises `ValueError` when the table has another unique key, or when two rows share a key.
         """
-        self._data.declare(key, indexes)
+        self._data.declare(key, indexes, tallies)
 
     def has(self, key: Any) -> bool:
         """Whether a row has this unique key."""
@@ -79,6 +82,19 @@ class RowTable:
         """The oldest row whose `field` equals `value`."""
         found = self.find(field, value)
         return found[0] if found else None
+
+    def counts(self, *fields: str) -> dict[tuple[Any, ...], int]:
+        """The number of rows for each combination of values in the fields of a tally, or for each value of one indexed
+        field, without rows in which that is null. It does not depend on the number of rows.
+
+        Raises `LookupError` for other fields.
+        """
+        tally, index = self._data.tallies.get(fields), self._data.indexes.get(fields[0])
+        if tally is not None:
+            return tally.counts()
+        if index is None or len(fields) > 1:
+            raise LookupError(f"table {self._data.name!r} has no tally of {fields}: declare it")
+        return {(value,): index.count(value) or 0 for value in index.groups}
 
     def page(
         self,

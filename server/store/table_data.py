@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from tinydb.utils import LRUCache
 
 from leyden.server.store.id_order import IdOrder
-from leyden.server.store.index import Groups, Index
-
-Row = dict[str, Any]
+from leyden.server.store.index import Index
+from leyden.server.store.table_snapshot import Row, TableSnapshot
+from leyden.server.store.tally import Tally
 
 
 class CommitState(Protocol):
@@ -26,17 +26,6 @@ class CommitState(Protocol):
     depth: int
     rollback_only: bool
     touched: list[TableData]
-
-
-class TableSnapshot(NamedTuple):
-    """A table as plain data. The rows are shared with the table, the containers are not."""
-
-    rows: dict[int, Row]
-    next_id: int | None
-    exists: bool
-    key: str | None
-    keys: dict[Any, int]
-    indexes: dict[str, Groups]
 
 
 class TableData:
@@ -51,7 +40,7 @@ class TableData:
     __slots__ = (
         "_cleared", "_commit_state", "_id_sequence", "_initial", "_needs_reindex", "_order_changed", "_reinserted",
         "ascending", "before", "caches", "exists", "indexes", "key", "keys", "max_id", "name", "next_id", "order",
-        "rows",
+        "rows", "tallies",
     )  # fmt: skip
 
     def __init__(self, commit_state: CommitState, name: str, state: TableSnapshot | None = None) -> None:
@@ -63,6 +52,7 @@ class TableData:
         self.key: str | None = None
         self.keys: dict[Any, int] = {}
         self.indexes: dict[str, Index] = {}
+        self.tallies: dict[tuple[str, ...], Tally] = {}
         if state is not None:
             self.rows, self.next_id, self.exists = state.rows.copy(), state.next_id, state.exists
             self.key, self.keys = state.key, state.keys.copy()
@@ -191,6 +181,7 @@ class TableData:
             self._cleared = True
         self.exists = True
         self.rows, self.keys, self.indexes = {}, {}, {field: Index() for field in self.indexes}
+        self.tallies = {fields: Tally(fields) for fields in self.tallies}
         self.max_id, self.ascending = 0, True
         self.order.invalidate()
         self.clear_query_caches()
@@ -264,8 +255,9 @@ class TableData:
             self.rows = {doc_id: rows[doc_id] for doc_id in sequence if doc_id in rows}
         if self._needs_reindex:
             rebuilt = TableData(self._commit_state, self.name, TableSnapshot(self.rows, None, True, None, {}, {}))
-            rebuilt.declare(self.key, self.indexes)
-            self.keys, self.indexes, self._needs_reindex = rebuilt.keys, rebuilt.indexes, False
+            rebuilt.declare(self.key, self.indexes, self.tallies)
+            self.keys, self.indexes, self.tallies = rebuilt.keys, rebuilt.indexes, rebuilt.tallies
+            self._needs_reindex = False
         self.order.trim(self.rows)
         self.clear_query_caches()
         self.end_commit()
@@ -278,8 +270,9 @@ class TableData:
 
     # Look-up
 
-    def declare(self, key: str | None, indexes: Iterable[str]) -> None:
-        """Maintain a unique key and indexes from now on; those declared before stay. Existing rows are indexed here.
+    def declare(self, key: str | None, indexes: Iterable[str], tallies: Iterable[tuple[str, ...]] = ()) -> None:
+        """Maintain a unique key, indexes and tallies from now on; those declared before stay. Existing rows are
+        included.
 
         Raises `ValueError` when the table has another unique key, or when two rows share a key.
         """
@@ -301,6 +294,7 @@ class TableData:
                 if (value := row.get(field)) is not None:
                     index.add(value, doc_id)
         self.indexes.update(fresh)
+        self.tallies |= {fields: Tally(fields, self.rows.values()) for fields in tallies if fields not in self.tallies}
 
     def with_value(self, field: str, value: Any) -> Collection[int]:
         """The ids of rows that may have `value` in `field`: from the index in no order, or every id without one."""
@@ -362,6 +356,8 @@ class TableData:
             for field, index in self.indexes.items():
                 if (value := row.get(field)) is not None:
                     index.add(value, doc_id)
+            for tally in self.tallies.values():
+                tally.add(row)
         except BaseException:
             self._needs_reindex = self._commit_state.rollback_only = True
             raise
@@ -374,6 +370,8 @@ class TableData:
             for field, index in self.indexes.items():
                 if (value := row.get(field)) is not None:
                     index.remove(value, doc_id)
+            for tally in self.tallies.values():
+                tally.remove(row)
         except BaseException:
             self._needs_reindex = self._commit_state.rollback_only = True
             raise
@@ -394,6 +392,8 @@ class TableData:
                         index.remove(was, doc_id)
                     if value is not None:
                         index.add(value, doc_id)
+            for tally in self.tallies.values():
+                tally.replace(old, row)
         except BaseException:
             self._needs_reindex = self._commit_state.rollback_only = True
             raise

@@ -26,6 +26,8 @@ class TypedTable(Protocol[R]):
 
     def first(self, field: str, value: Any, /) -> R | None: ...
 
+    def counts(self, *fields: str) -> dict[tuple[Any, ...], int]: ...
+
     def page(
         self,
         filters: Mapping[str, Any] | None = None,

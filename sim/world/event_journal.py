@@ -73,7 +73,15 @@ class HashedEventJournal:
 
         Raises `JournalError` when an entry holds something that is not a JSON value.
         """
-        for entry in self._since(self._hashed):
+        self.extend_hash()
+        return self._digest.hex()
+
+    def extend_hash(self, limit: int | None = None) -> bool:
+        """Include the next `limit` entries in the hash, or all that are not; whether it now depends on every entry.
+
+        A long journal is hashed so in steps. Raises `JournalError` as `hash` does.
+        """
+        for entry in islice(self._since(self._hashed), limit):
             try:
                 line = _canonical(entry)
             except (TypeError, ValueError) as error:
@@ -83,7 +91,7 @@ class HashedEventJournal:
                 ) from error
             self._digest = sha256(self._digest + line.encode("ascii")).digest()
             self._hashed = entry.sequence
-        return self._digest.hex()
+        return self._hashed == len(self)
 
     def entries(
         self, after: int = 0, limit: int | None = None, kind: str | None = None, subject: str | None = None
@@ -177,6 +185,6 @@ class HashedEventJournal:
     def _drop_chunks(self, keep: int) -> None:
         spare = (len(self._full_chunks) * _CHUNK - keep) // _CHUNK
         if spare > 0:
-            _ = self.hash
+            self.extend_hash(max(0, self._dropped + spare * _CHUNK - self._hashed))
             del self._full_chunks[:spare]
             self._dropped += spare * _CHUNK

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from pathlib import Path
@@ -439,3 +440,42 @@ def test_a_query_cache_holds_as_many_results_as_its_capacity(named: dict[str, in
 def test_a_storage_that_keeps_whole_tables_is_refused_by_name() -> None:
     with pytest.raises(TypeError, match=r"IndexedTable needs a storage that keeps rows.*MemoryStorage"):
         IndexedTable(MemoryStorage(), "charges")
+
+
+STATES = st.sampled_from(["pending", "completed", "expired"])
+CHANGES = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from("abcdef"), st.fixed_dictionaries({"status": STATES}, optional={"event": STATES})),
+        st.tuples(st.sampled_from("abcdef"), st.none()),
+        st.just(("", None)),
+    ),
+    max_size=8,
+)
+
+
+@examples(50)
+@given(st.lists(st.tuples(CHANGES, st.booleans()), max_size=8))
+def test_a_tally_counts_what_a_pass_over_the_rows_counts(commits: list[tuple[list[Any], bool]]) -> None:
+    store = Store.memory()
+    table = store.table("deliveries", indexes=["status"], tallies=[("status", "event")])
+    for changes, kept in commits:
+        try:
+            with store.commit():
+                for key, fields in changes:
+                    if fields is not None:
+                        table.put({"id": key, **fields})
+                    elif key:
+                        table.delete(key)
+                    else:
+                        table.truncate()
+                if not kept:
+                    raise Thrown
+        except Thrown:
+            pass
+        rows = list(table)
+        assert table.counts("status", "event") == Counter((row["status"], row.get("event")) for row in rows)
+        assert table.counts("status") == Counter((row["status"],) for row in rows)
+    late = Store.from_snapshot(store.snapshot()).table("deliveries", tallies=[("status", "event")])
+    assert late.counts("status", "event") == table.counts("status", "event")
+    with pytest.raises(LookupError, match="declare it"):
+        table.counts("event")

@@ -174,3 +174,20 @@ def test_the_hash_is_the_same_in_every_process():
         )
         hashes.add(run.stdout.strip())
     assert len(hashes) == 1
+
+
+def test_a_long_journal_is_hashed_in_steps():
+    journal, whole = many(2_500), many(2_500)
+    steps = [journal.extend_hash(1_000) for _ in range(3)]
+    assert steps == [False, False, True]
+    assert journal.hash == whole.hash
+
+
+def test_dropping_entries_hashes_those_entries_and_no_others():
+    journal = many(1_500, keep=1_000)
+    journal.note("later", "x", value={1, 2})
+    for n in range(600):
+        journal.note("tick", "0", n=n)
+    assert journal.entries(limit=1)[0].sequence == 1_025
+    with pytest.raises(JournalError, match="entry 1501 "):
+        _ = journal.hash

@@ -9,7 +9,8 @@ from typing import Any, cast
 
 from tinydb.storages import Storage
 
-from leyden.server.store.table_data import Row, TableData
+from leyden.server.store.table_data import TableData
+from leyden.server.store.table_snapshot import Row
 
 
 class TinyDBStorage(Storage):

@@ -11,7 +11,7 @@ from tinydb.table import Document, Table
 
 from leyden.server.store.rows import RowStorage
 from leyden.server.store.table import RowTable
-from leyden.server.store.table_data import Row
+from leyden.server.store.table_snapshot import Row
 from leyden.server.store.tinydb.storage import deep_copy, parse_doc_id
 
 Change = Mapping[str, Any] | Callable[[MutableMapping[str, Any]], None]

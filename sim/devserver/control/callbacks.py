@@ -170,8 +170,10 @@ class CallbackControl:
     def _paused(self, wanted: Mapping[str, Any]) -> str | None:
         """The time of the next attempt that a paused clock does not reach, or None."""
         clock = self._world.clock
+        if clock.rate or not self._world.service.outbox.count("pending", wanted.get("event")):
+            return None
         due = [row["due_at"] for row in self._matching({**wanted, "status": "pending"}) if row["due_at"] is not None]
-        if clock.rate or not due or min(due) <= clock.now():
+        if not due or min(due) <= clock.now():
             return None
         return f"the clock is paused and the next attempt is due at {to_iso(min(due))}: advance the clock"
 
@@ -182,8 +184,12 @@ class CallbackControl:
         return [row for row in rows if status in (None, "any", row["status"]) and event in (None, row["event"])]
 
     def _counter(self, wanted: Mapping[str, Any]) -> Callable[[], int]:
-        """A function that counts the deliveries that match now. It counts again only after the journal has changed."""
+        """A function that counts the deliveries that match now. Those about one Charge are counted again only after the
+        journal has changed; the number of all others is kept."""
         counted: list[tuple[object, int, int]] = []
+        status, event = None if wanted["status"] == "any" else wanted["status"], wanted.get("event")
+        if wanted.get("chargeId") is None:
+            return lambda: self._world.service.outbox.count(status, event)
 
         def count() -> int:
             world = self._world

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -44,7 +43,7 @@ class ControlPlane:
             "start": to_iso(world.config.start_ms),
             **self._clock(),
             "overlays": list(world.config.contract.overlays),
-            "charges": dict(sorted(Counter(row["status"] for row in charges).items())),
+            "charges": {status: count for (status,), count in sorted(charges.counts("status").items())},
             "pending": len(world.clock),
             "journalHash": world.journal.hash,
             "publicUrl": world.public_url,
