@@ -39,26 +39,28 @@ def compile_contract(
     document: Mapping[str, Any],
     *,
     name: str,
-    extensions: Extensions,
+    extensions: Extensions | None,
     overlays: Sequence[str] = (),
     mock_unbound: bool = False,
 ) -> Contract:
     """Compile a whole document. `name` is its file name in errors.
 
-    Raises `ContractError` at the first thing that cannot be served, naming the location and the correction.
+    `extensions` checks its `x-` keys; None for a document that has passed every check before: it is not validated, and
+    each validator is built on its first use. Raises `ContractError` at the first thing that cannot be served, naming
+    the location and the correction.
     """
     root = f"{name}#"
-    seen = validate_document(document, root, extensions)
+    seen = None if extensions is None else validate_document(document, root, extensions)
     return _Compiler(document, root, seen).contract(tuple(overlays), mock_unbound)
 
 
 class _Compiler:
-    def __init__(self, document: Mapping[str, Any], root: str, seen: DocumentIndex) -> None:
+    def __init__(self, document: Mapping[str, Any], root: str, seen: DocumentIndex | None) -> None:
         self._document = document
         self._components: Mapping[str, Any] = document["components"]
         self._root = root
         self._seen = seen
-        self._schemas = Schemas(document, root)
+        self._schemas = Schemas(document, root, is_checked=seen is None)
         self._lifecycles: dict[str, LifecycleTable] = {}
         self._open_links: list[tuple[str, str]] = []
 
@@ -73,7 +75,8 @@ class _Compiler:
             name: self._schemas.rule(schema, child(location, name))
             for name, schema in self._components.get("schemas", {}).items()
         }
-        check_examples(self._seen, self._schemas)
+        if self._seen is not None:
+            check_examples(self._seen, self._schemas)
         self._lifecycles = self._compile_lifecycles()
         api_key_header = self._api_key_header()
         operations = self._operations()
@@ -108,19 +111,22 @@ class _Compiler:
         return header
 
     def _compile_lifecycles(self) -> dict[str, LifecycleTable]:
-        tables: dict[str, LifecycleTable] = {}
-        for location, schema in self._seen.of("schema"):
-            if "x-lifecycle" not in schema:
-                continue
-            home = re.fullmatch(r"/components/schemas/([^/]+)/properties/status", location[len(self._root) :])
-            if home is None:
+        declared = {
+            f"{child(f'{self._root}/components/schemas', resource)}/properties/status": (resource, status)
+            for resource, schema in self._components.get("schemas", {}).items()
+            if isinstance(status := schema.get("properties", {}).get("status"), dict) and "x-lifecycle" in status
+        }
+        for location, schema in () if self._seen is None else self._seen.of("schema"):
+            if "x-lifecycle" in schema and location not in declared:
                 raise contract_error(
                     location, "x-lifecycle stands beside the enum in components.schemas.RESOURCE.properties.status"
                 )
-            states = schema.get("enum")
+        tables: dict[str, LifecycleTable] = {}
+        for location, (resource, status) in declared.items():
+            states = status.get("enum")
             if not states or not all(isinstance(state, str) for state in states):
                 raise contract_error(location, "x-lifecycle needs an enum of states beside it")
-            tables[home[1]] = compile_lifecycle(home[1], states, schema["x-lifecycle"], f"{location}/x-lifecycle")
+            tables[resource] = compile_lifecycle(resource, states, status["x-lifecycle"], f"{location}/x-lifecycle")
         return tables
 
     def _operations(self) -> dict[str, Operation]:

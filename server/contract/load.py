@@ -10,7 +10,7 @@ import leyden.specs
 from leyden.server.contract.compile import compile_contract
 from leyden.server.contract.document.extensions import Extensions
 from leyden.server.contract.document.overlay import Overlay, apply_overlay, copied, read_overlay
-from leyden.server.contract.document.parse_cache import packaged_document
+from leyden.server.contract.document.parse_cache import PackagedDocument, checker_hash
 from leyden.server.contract.json_pointer import contract_error, suggestion
 from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError
@@ -52,33 +52,42 @@ def load_contract(
 
     A parsed document is never changed. Raises `ContractError` naming the location and the correction.
     """
+    packaged = None
     if isinstance(spec, Mapping):
         document: Any = spec
         name = known_as or ""
     else:
         file = default_spec() if spec is None else Path(spec)
         name = file.name
-        document = _document(file, "spec")
+        document, packaged = _document(file, "spec")
     if not isinstance(document, dict):
         raise contract_error(name or "spec", "is not an OpenAPI document: its root must be a mapping")
-    packaged = [packaged + _SPEC for packaged in DOCUMENTS]
-    standing_for = known_as or (name if name in packaged else None)
+    documents = [document_name + _SPEC for document_name in DOCUMENTS]
+    standing_for = known_as or (name if name in documents else None)
     applied: list[str] = []
     for source in overlays:
         overlay = _overlay(source)
         if standing_for is not None and overlay.extends not in (None, standing_for):
-            if overlay.extends not in packaged:
+            if overlay.extends not in documents:
                 raise ContractError(
                     f"overlay {overlay.name}: extends names {overlay.extends!r}, which is not a document here"
-                    + suggestion(str(overlay.extends), packaged)
+                    + suggestion(str(overlay.extends), documents)
                 )
             continue
         if isinstance(spec, Mapping) and not applied:
             document = copied(document)
         apply_overlay(document, overlay)
         applied.append(overlay.name)
-    extensions = Extensions.read(_read(_FOLDER / "extensions.schema.json", "schema of the x- keys"))
-    return compile_contract(document, name=name, extensions=extensions, overlays=applied, mock_unbound=mock_unbound)
+    x_schema = _read(_FOLDER / "extensions.schema.json", "schema of the x- keys")
+    if packaged is None or applied:
+        extensions = Extensions.read(x_schema)
+        return compile_contract(document, name=name, extensions=extensions, overlays=applied, mock_unbound=mock_unbound)
+    checker = checker_hash(x_schema)
+    extensions = None if packaged.was_checked(checker) else Extensions.read(x_schema)
+    contract = compile_contract(document, name=name, extensions=extensions, mock_unbound=mock_unbound)
+    if extensions is not None:
+        packaged.keep_checked(checker)
+    return contract
 
 
 def _overlay(source: OverlaySource) -> Overlay:
@@ -92,16 +101,18 @@ def _overlay(source: OverlaySource) -> Overlay:
         if source not in known:
             raise ContractError(f"no overlay {source!r}; there are: {', '.join(known) or 'none'}")
         file = _OVERLAYS / (source + _OVERLAY)
-    return read_overlay(_document(file, "overlay"), file.name)
+    return read_overlay(_document(file, "overlay")[0], file.name)
 
 
-def _document(file: Path, noun: str) -> Any:
+def _document(file: Path, noun: str) -> tuple[Any, PackagedDocument | None]:
+    """What a file says, and its entry in the cache if the file is packaged."""
     data = _read(file, noun)
     if _FOLDER in file.parents:
-        return packaged_document(file, data)
+        packaged = PackagedDocument(file, data)
+        return packaged.content, packaged
     from leyden.server.contract.document.yaml_loader import read_yaml
 
-    return read_yaml(data, file.name)
+    return read_yaml(data, file.name), None
 
 
 def _read(file: Path, noun: str) -> bytes:

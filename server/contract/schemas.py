@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from jsonschema_rs import Draft202012Validator, ValidationError
@@ -20,10 +21,36 @@ _BRANCHES = ("allOf", "anyOf", "oneOf")
 Numbers = dict[Path, tuple[bool, bool]]
 
 
-class Schemas:
-    """The schemas of one document. Each is written out and compiled at most once, however often it is referred to."""
+class LateValidator:
+    """A `Validator` that is built on its first use: a valid document has many, and few are used soon."""
 
-    def __init__(self, document: Mapping[str, Any], root: str) -> None:
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self._schema = schema
+
+    @cached_property
+    def is_valid(self) -> Callable[[Any], bool]:
+        """`Validator.is_valid`, kept as an attribute: later calls go to the built validator directly."""
+        return self._built.is_valid
+
+    @cached_property
+    def iter_errors(self) -> Callable[[Any], Any]:
+        """`Validator.iter_errors`, as `is_valid`."""
+        return self._built.iter_errors
+
+    @cached_property
+    def _built(self) -> Validator:
+        built: Validator = Draft202012Validator(self._schema, validate_formats=True)
+        return built
+
+
+class Schemas:
+    """The schemas of one document. Each is written out and compiled at most once, however often it is referred to.
+
+    The validators of a document that `is_checked` are built on their first use.
+    """
+
+    def __init__(self, document: Mapping[str, Any], root: str, *, is_checked: bool = False) -> None:
+        self._is_checked = is_checked
         self._document = document
         self._root = root
         self._targets: dict[str, Any] = {}
@@ -64,6 +91,8 @@ class Schemas:
         """Only the validator of `rule`."""
         inlined = self.inline(schema)
         validator = self._validators.get(id(inlined))
+        if validator is None and self._is_checked:
+            validator = self._validators[id(inlined)] = LateValidator(inlined)
         if validator is None:
             try:
                 validator = Draft202012Validator(inlined, validate_formats=True)

@@ -1,4 +1,4 @@
-"""A cache of the parsed packaged documents beside the bytecode: parsing YAML takes a third of the start-up time."""
+"""A cache of the packaged documents beside the bytecode: a start neither parses nor checks what has not changed."""
 
 from __future__ import annotations
 
@@ -10,32 +10,62 @@ from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import orjson
 
 _READER = Path(__file__).with_name("yaml_loader.py")
+_CHECKERS = Path(__file__).parent.parent
 
 
-def packaged_document(file: Path, data: bytes) -> Any:
+class PackagedDocument:
     """The document in `data`, read from `file`; from the cache if neither it nor the YAML loader has changed.
 
     Nothing is cached where Python writes no bytecode (`PYTHONDONTWRITEBYTECODE`, a read-only folder).
     Raises `ContractError` as `read_yaml` does.
     """
-    cache_file = Path(cache_from_source(str(file))).with_suffix(".json")
-    # The hash of the document and of the loader.
-    name = hashlib.sha256(data + _READER.read_bytes()).hexdigest()
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        kept = orjson.loads(cache_file.read_bytes())
-        if kept["of"] == name:
-            return kept["document"]
-    from leyden.server.contract.document.yaml_loader import read_yaml
 
-    document = read_yaml(data, file.name)
-    if not sys.dont_write_bytecode:
+    def __init__(self, file: Path, data: bytes) -> None:
+        self._cache_file = Path(cache_from_source(str(file))).with_suffix(".json")
+        # The hash of the document and of the loader.
+        self._name = hashlib.sha256(data + _READER.read_bytes()).hexdigest()
+        self._checked_by: Any = ""
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            kept = orjson.loads(self._cache_file.read_bytes())
+            if kept["of"] == self._name:
+                self.content = kept["document"]
+                self._checked_by = kept["checkedBy"]
+                return
+        from leyden.server.contract.document.yaml_loader import read_yaml
+
+        self.content: Any = read_yaml(data, file.name)
+        self._write()
+
+    def was_checked(self, checker: str) -> bool:
+        """Whether the document has passed the checks of `checker`, a hash of `checker_hash`."""
+        return bool(self._checked_by == checker)
+
+    def keep_checked(self, checker: str) -> None:
+        """Note in the cache that the document, which must be unchanged, has passed the checks of `checker`."""
+        self._checked_by = checker
+        self._write()
+
+    def _write(self) -> None:
+        if sys.dont_write_bytecode:
+            return
         # Errors are ignored: the cache is only for speed.
         with contextlib.suppress(OSError, TypeError):
-            cache_file.parent.mkdir(exist_ok=True)
-            draft = cache_file.with_suffix(f".{os.getpid()}")
-            draft.write_bytes(orjson.dumps({"of": name, "document": document}))
-            draft.replace(cache_file)
-    return document
+            self._cache_file.parent.mkdir(exist_ok=True)
+            draft = self._cache_file.with_suffix(f".{os.getpid()}")
+            draft.write_bytes(orjson.dumps({"of": self._name, "checkedBy": self._checked_by, "document": self.content}))
+            draft.replace(self._cache_file)
+
+
+def checker_hash(extensions: bytes) -> str:
+    """A hash of everything that decides whether a document is valid: the code of the contract, the schema of the
+    `x-` keys, and the version of the JSON Schema library, by its files' size and time as Python does for bytecode."""
+    hashed = hashlib.sha256(extensions)
+    library = Path(jsonschema_rs.__file__)
+    for file in (*sorted(_CHECKERS.rglob("*.py")), library):
+        found = file.stat()
+        hashed.update(f"{file} {found.st_size} {found.st_mtime_ns}\n".encode())
+    return hashed.hexdigest()
