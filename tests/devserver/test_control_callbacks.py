@@ -286,6 +286,28 @@ def test_a_fault_that_could_never_apply_is_refused(sandbox: Sandbox, body: dict,
     assert sandbox.ask("GET", "/sandbox/v1/faults") == []
 
 
+@pytest.mark.parametrize("what", ["fault", "rule"])
+def test_a_fault_and_a_rule_for_a_charge_that_does_not_exist_are_refused(sandbox: Sandbox, what: str) -> None:
+    charge = sandbox.charges.create(amount="1000", description="Tea", callbackUrl=HOOK)
+    tips = sandbox.static_charges.create(minAmount="1000", maxAmount="1000", description="Tips", callbackUrl=HOOK)
+
+    def add(charge_id: str) -> None:
+        if what == "fault":
+            sandbox.ask("POST", "/sandbox/v1/faults", {"kind": "drop", "chargeId": charge_id})
+        else:
+            rules = [{"say": 500}, {"say": 500, "chargeId": charge_id}]
+            sandbox.ask("PUT", "/sandbox/v1/inboxes/shop/script", {"rules": rules})
+
+    add(charge.id)
+    add(tips.id)
+    before = list(sandbox.faults), sandbox.receiver("shop").rules
+    with pytest.raises(ApiError, match="no Charge and no Static Charge of this sandbox has this id") as refused:
+        add("8f14e45f-ceea-467f-a8b5-91f3d5a1c0de")
+    pointer = "/chargeId" if what == "fault" else "/rules/1/chargeId"
+    assert (refused.value.status, refused.value.problem["errors"][0]["pointer"]) == (409, pointer)
+    assert (list(sandbox.faults), sandbox.receiver("shop").rules) == before
+
+
 # Served
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from leyden.devserver.control.charge_ids import check_charge_id
 from leyden.devserver.receiver_check.check import check_receiver
 from leyden.devserver.receiver_check.report import report_resource
 from leyden.devserver.receiver_check.session import CheckRefused, KnownIds
@@ -64,10 +65,7 @@ class CallbackControl:
         """Wait, in real time, until enough deliveries match. A world that is not served answers at once, and so does
         one in which no more can match."""
         world, wanted = self._world, call.body["count"]
-        charge = call.body.get("chargeId")
-        if charge is not None and not self._charge_exists(charge):
-            detail = "no Charge and no Static Charge has this id, so that no delivery can match: check the id"
-            raise SemanticConflict(detail, field_errors=[FieldError("/chargeId", detail)])
+        check_charge_id(world, call.body.get("chargeId"), "/chargeId")
         self._check_event(call.body.get("event"), "/event")
         counted = self._counter(call.body)
         if world.server is not None:
@@ -133,11 +131,6 @@ class CallbackControl:
         if row is None:
             raise NotFound("this sandbox has no delivery with this id: list the deliveries")
         return row
-
-    def _charge_exists(self, charge_id: str) -> bool:
-        service = self._world.service
-        tables = (service.charges.charges, service.static_charges.static_charges)
-        return any(table.row(charge_id) is not None for table in tables)
 
     def _check_event(self, event: str | None, pointer: str) -> None:
         """Raise `SemanticConflict` for an event that no callback of the contract has."""

@@ -9,6 +9,7 @@ from leyden.callbacks.faults import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Received
 from leyden.callbacks.receivers import Receiver
 from leyden.callbacks.replies import parse_reply
+from leyden.devserver.control.charge_ids import check_charge_id
 from leyden.server.contract.bind import handles
 from leyden.server.errors import NotFound, SemanticConflict
 from leyden.server.http.request import Request
@@ -46,8 +47,9 @@ class InboxControl:
         world, name = self._world, call.path["name"].lower().removesuffix(".localhost")
         try:
             rules = [(parse_reply(rule["say"]), rule) for rule in body["rules"]]
-            for rule in body["rules"]:
+            for number, rule in enumerate(body["rules"]):
                 world.receivers.check_event(rule.get("event"))
+                check_charge_id(world, rule.get("chargeId"), f"/rules/{number}/chargeId")
             script = [parse_reply(value) for value in body["answers"]]
             always = parse_reply(body["always"])
         except ValueError as error:
@@ -106,6 +108,7 @@ class InboxControl:
     def add_fault(self, call: Request) -> dict[str, Any]:
         """Add a fault."""
         wanted: Mapping[str, Any] = call.body
+        check_charge_id(self._world, wanted.get("chargeId"), "/chargeId")
         try:
             # The document's names are those of the fault's fields, except for this one.
             named = {"charge" if name == "chargeId" else name: value for name, value in wanted.items()}

@@ -1,0 +1,15 @@
+"""The ids of Charges and Static Charges in the bodies of control operations."""
+
+from __future__ import annotations
+
+from leyden.server.errors import FieldError, SemanticConflict
+from leyden.world.world import World
+
+
+def check_charge_id(world: World, charge_id: str | None, pointer: str) -> None:
+    """Raise `SemanticConflict` for an id that no Charge and no Static Charge of the world has."""
+    service = world.service
+    tables = (service.charges.charges, service.static_charges.static_charges)
+    if charge_id is not None and all(table.row(charge_id) is None for table in tables):
+        detail = "no Charge and no Static Charge of this sandbox has this id: create it first, or check the id"
+        raise SemanticConflict(detail, field_errors=[FieldError(pointer, detail)])
