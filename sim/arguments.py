@@ -13,7 +13,7 @@ from leyden.server.timestamps import parse_duration
 
 _AMOUNT = re.compile(r"0|[1-9][0-9]{0,17}")
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
-_SEEDS = 10**18
+_MAX_SEED = 2**53 - 1  # the largest number that every reader of JSON reads exactly
 _SECONDS = range(10**9, 10**10)  # from 2001 to 2286 as seconds, the first four months of 1970 as milliseconds
 
 
@@ -48,14 +48,20 @@ def whole_msat(name: str, value: Any) -> int:
 
 
 def checked_seed(value: Any) -> int:
-    """A seed: a whole number from 0, of at most 18 digits, as for `--seed`. Raises `ValueError` for anything else."""
+    """A seed: a whole number from 0 to 9007199254740991. Raises `ValueError` for anything else."""
     try:
         seed = whole_number("seed", value)
     except ValueError:
         seed = -1
-    if not 0 <= seed < _SEEDS:
-        raise ValueError(f"{value!r} is not a seed: give a whole number from 0, of at most 18 digits, such as 7")
+    if not 0 <= seed <= _MAX_SEED:
+        raise ValueError(f"{value!r} is not a seed: give a whole number from 0 to {_MAX_SEED}, such as 7")
     return seed
+
+
+def seed_from_text(text: str) -> int:
+    """The seed that an option gives, in decimal digits. Raises `ValueError` as `checked_seed`."""
+    number = int(text) if re.fullmatch("[0-9]{1,16}", text) else -1
+    return checked_seed(number if 0 <= number <= _MAX_SEED else text)
 
 
 def checked_share(name: str, value: Any, example: str) -> float:

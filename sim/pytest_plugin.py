@@ -8,8 +8,8 @@
 
 pytest loads it wherever Leyden is installed; `-p no:leyden` disables it. Options of the configuration file:
 
-- `leyden_seed` (0): each test has a seed that is derived from it and from the name of the test. So a test has the same
-  ids in every run, and no two tests have the same.
+- `leyden_seed` (0; at most 9007199254740991): each test has a seed that is derived from it and from the name of the
+  test. So a test has the same ids in every run, and no two tests have the same.
 - `leyden_webhook_secret`: signs the callbacks of all tests; by default derived from `leyden_seed`.
 - `leyden_start` (2030-01-01T00:00:00Z), `leyden_overlays` (a list).
 - `leyden_egress`, `leyden_egress_allow` (a list): where callbacks may go; by default nowhere from `sandbox`, and to
@@ -112,19 +112,20 @@ def leyden_server(request: pytest.FixtureRequest, _leyden_port: tuple[str, _Swit
 
 def _new_sandbox(request: pytest.FixtureRequest) -> Sandbox:
     """The sandbox of one test, with its own ids and the webhook secret of all tests."""
+    from leyden.arguments import seed_from_text
     from leyden.sandbox import Sandbox
     from leyden.server.http.projects import drawn_secret
     from leyden.world.rng import RandomStreams, derived_seed
 
     config = request.config
     options: dict[str, Any] = {}
-    seed, start = config.getini("leyden_seed"), config.getini("leyden_start")
     try:
-        options["seed"] = derived_seed(int(seed), request.node.nodeid)
-    except ValueError:
-        raise pytest.UsageError(f"leyden_seed is a whole number, not {seed!r}") from None
-    given_secret = config.getini("leyden_webhook_secret")
-    options["webhook_secret"] = given_secret or drawn_secret(RandomStreams(int(seed)).stream("secrets"))
+        seed = seed_from_text(config.getini("leyden_seed"))
+    except ValueError as error:
+        raise pytest.UsageError(f"leyden_seed: {error}") from None
+    options["seed"] = derived_seed(seed, request.node.nodeid)
+    given_secret, start = config.getini("leyden_webhook_secret"), config.getini("leyden_start")
+    options["webhook_secret"] = given_secret or drawn_secret(RandomStreams(seed).stream("secrets"))
     if start:
         options["start"] = start
     options["egress"] = config.getini("leyden_egress") or None

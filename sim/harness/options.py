@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
+from leyden.arguments import seed_from_text
 from leyden.harness.constants import (
     API_KEY,
     DEFAULT_ENGINES,
@@ -93,10 +94,11 @@ def _run(name: str) -> Callable[[argparse.Namespace], int]:
 
 
 def seed(text: str) -> int:
-    """A random seed: a whole number of at most 18 digits. Raises `argparse.ArgumentTypeError` for another text."""
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a seed: give a whole number of at most 18 digits")
-    return int(text)
+    """A random seed. Raises `argparse.ArgumentTypeError` for a text that is none."""
+    try:
+        return seed_from_text(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _positive(text: str) -> float:

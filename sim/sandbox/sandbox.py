@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 class Sandbox(Views, Spelled):
     """A charge service with its Lightning node, payers, receivers and clock.
 
-    Time moves only by `run`, `advance`, `advance_to` and `step`. `seed` (a whole number from 0, of at most 18 digits;
+    Time moves only by `run`, `advance`, `advance_to` and `step`. `seed` (a whole number from 0 to 9007199254740991;
     default 0), `start` and the actions on the sandbox determine everything: the same lines give the same ids, invoices
     and journal on every machine. `ValueError` is raised for another seed.
 

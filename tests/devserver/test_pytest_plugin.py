@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from urllib.request import Request, urlopen
 import orjson
 import pytest
 
+from leyden.harness.options import seed as seed_option
 from leyden.pytest_plugin import LiveServer
 
 pytest_plugins = ["pytester"]
@@ -193,12 +195,15 @@ def test_the_callback_timeout_comes_from_the_configuration_file(suite: pytest.Py
     outcome.stdout.fnmatch_lines(["*a callback timeout is 100ms to 60s, not 1ms*"])
 
 
-def test_a_seed_that_is_no_number_is_reported(suite: pytest.Pytester) -> None:
-    suite.makeini(CONFIG + "leyden_seed = lucky\n")
+@pytest.mark.parametrize("seed", ["lucky", "-1", "9007199254740992"])
+def test_a_seed_out_of_bounds_is_reported_as_everywhere(suite: pytest.Pytester, seed: str) -> None:
+    suite.makeini(CONFIG + f"leyden_seed = {seed}\n")
     suite.makepyfile("def test_the_world(sandbox): pass")
     outcome = suite.runpytest_inprocess()
     outcome.assert_outcomes(errors=1)
-    outcome.stdout.fnmatch_lines(["*leyden_seed is a whole number, not 'lucky'*"])
+    with pytest.raises(argparse.ArgumentTypeError, match=f"'{seed}' is not a seed: give a whole number") as refused:
+        seed_option(seed)
+    outcome.stdout.fnmatch_lines([f"*leyden_seed: {refused.value}*"])
 
 
 def test_a_suite_that_uses_none_of_it_loads_none_of_it(suite: pytest.Pytester) -> None:
