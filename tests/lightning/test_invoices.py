@@ -537,7 +537,7 @@ def test_one_held_part_holds_the_set(bench):
         ({"payment_secret": b"x" * 32}, "failed", "INCORRECT_PAYMENT_DETAILS", 0, "payment secret"),
         ({"outcome": "underpay"}, "failed", "INCORRECT_PAYMENT_DETAILS", 0, "1 msat too little"),
         ({"outcome": "overpay"}, "succeeded", "SUCCEEDED", AMOUNT * 3 // 2, None),
-        ({"outcome": "overpay_double"}, "failed", "INCORRECT_PAYMENT_DETAILS", 0, "more than twice"),
+        ({"outcome": "overpay_double"}, "failed", "INCORRECT_PAYMENT_DETAILS", 0, f"pay at most {2 * AMOUNT} msat"),
         ({"outcome": "fail"}, "failed", "NO_ROUTE", 0, "no route"),
         ({"outcome": "fail", "failure": "INSUFFICIENT_BALANCE"}, "failed", "INSUFFICIENT_BALANCE", 0, "another wallet"),
         ({"amount_msat": 2 * AMOUNT}, "succeeded", "SUCCEEDED", 2 * AMOUNT, None),
