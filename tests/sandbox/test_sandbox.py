@@ -5,6 +5,7 @@ from __future__ import annotations
 import urllib.request
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 import pytest
@@ -272,6 +273,25 @@ def test_pay_takes_whatever_scan_takes(sandbox: Sandbox) -> None:
     assert [payment.outcome for payment in payments] == ["SUCCEEDED"] * 5
     assert [charge.data["staticChargeId"] for charge in tips.charges] == [tips.id] * 5
     assert tips.data["slots"] == 5
+
+
+def test_a_lightning_address_on_localhost_may_have_the_port_of_the_server(sandbox: Sandbox) -> None:
+    sandbox.static_charges.create(minAmount="1000", maxAmount="1000", description="T", identifier="band@shop.example")
+
+    def reasons(*hosts: str) -> list[str]:
+        over_http = [sandbox.ask("POST", "/sandbox/v1/payments", {"request": f"band@{host}"}) for host in hosts]
+        return [payment["reason"] for payment in over_http]
+
+    assert reasons("localhost:3000", "127.0.0.1:3000") == [None, None]  # in process no port is another server's
+    assert sandbox.wallet("ana").pay("band@localhost:3000").status == "in_flight"
+    port = str(urlsplit(sandbox.serve()).port)
+    assert reasons(f"localhost:{port}", f"LOCALHOST:{port}", f"127.0.0.1:{port}") == [None, None, None]
+    other = "no static charge has the Lightning address"
+    for elsewhere in ("localhost:1", "localhost:99999", "localhost", f"shop.example:{port}", f"a.localhost:{port}"):
+        [reason] = reasons(elsewhere)
+        assert other in reason
+        with pytest.raises(PayerError, match=other):
+            sandbox.wallet("ana").pay(f"band@{elsewhere}")
 
 
 def test_a_lightning_address_that_nobody_has_is_refused(sandbox: Sandbox) -> None:
