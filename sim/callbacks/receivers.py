@@ -7,6 +7,7 @@ receivers["shop"].inbox[-1].json["status"]
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypedDict, Unpack, cast
 from urllib.parse import urlsplit
@@ -338,7 +339,12 @@ class Receivers:
     ) -> None:
         if reply["error"] is None and 200 <= reply["status"] <= 299:
             self._posts.acknowledge(name, post.headers.get("webhook-id", ""))
-        answered(post, answer_from(reply, name))
+        answer = answer_from(reply, name)
+        port = urlsplit(post.url).port
+        if port is not None and not answer.note:  # who writes a port may mean a program that listens there
+            own = f"received by Leyden's own receiver {name!r}: names below .localhost lead there, whatever the port"
+            answer = replace(answer, note=f"{own}; a program on this machine is at http://localhost:{port}")
+        answered(post, answer)
 
 
 @lru_cache(maxsize=256)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from leyden import Sandbox
 from leyden.callbacks.replies import (
     COMMIT_THEN_500,
     EMPTY,
@@ -443,3 +445,24 @@ def test_an_inbox_and_a_receiver_have_a_repr(outbox: OutboxFixture, responses: R
     outbox.receivers.post(post(), responses)
     assert "charge.completed attempt 1 -> 500" in repr(outbox.shop.inbox)
     assert [got.attempt for got in outbox.shop.inbox[0:5]] == [1]
+
+
+@pytest.mark.parametrize(
+    ("url", "answer", "said"),
+    [
+        ("http://shop.localhost/paid", 200, ""),
+        ("http://shop.localhost:3000/paid", 200, "own receiver 'shop'.*http://localhost:3000"),
+        ("https://shop.localhost:8443/paid", 500, "own receiver 'shop'.*http://localhost:8443"),
+        ("http://shop.localhost:3000/paid", "reset", "the receiver 'shop' is set to answer so"),
+    ],
+)
+def test_an_answer_of_a_built_in_receiver_to_a_port_says_who_answered(
+    sandbox: Sandbox, url: str, answer: int | str, said: str
+) -> None:
+    sandbox.receiver("shop").always(answer)
+    sandbox.charges.create(amount="1000", description="tea", callbackUrl=url, expiresIn=1)
+    sandbox.advance("1s")
+    [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")
+    [attempt] = delivery["attempts"]
+    assert re.search(said, attempt["note"])
+    assert bool(said) == bool(attempt["note"])
