@@ -38,6 +38,11 @@ class Compaction:
             self.abort()
             raise
 
+    @property
+    def fd(self) -> int:
+        """The descriptor of the new file."""
+        return self._fd
+
     def step(self) -> bool:
         """Write the next rows; True when every row is written. Raises `OSError`."""
         piece = next(self._pieces, None)

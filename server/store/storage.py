@@ -13,6 +13,7 @@ from typing import Literal
 from leyden.server.errors import StorageUnavailable, StoreError
 from leyden.server.store.compaction import Compaction, RetiredFile, write_all
 from leyden.server.store.journal import JOURNAL_NAME, encode_body, encode_line, header_line, load, sync_directory
+from leyden.server.store.journal_name import JournalName
 from leyden.server.store.lock import Lock
 from leyden.server.store.rows import RowStorage
 from leyden.server.store.table_data import TableData
@@ -32,6 +33,9 @@ class JournalStorage(RowStorage):
     `interval`, the same, and `maybe_sync` writes it to the disk every `interval_ms`; `always`, when it is on the disk.
     With `group_commit`, `always` leaves the wait to the caller: before it answers, and if `unsynced`, the caller calls
     `flush` once for all waiting requests, from another thread if it prefers.
+
+    No commit is complete and no flush succeeds while the file's name leads elsewhere, or its length is not what was
+    written. The file can be put back; otherwise `compact` and `close` write it again, if no other file has its name.
 
     A compaction starts when the journal has more than three row changes for each current row (plus 4096). It continues
     with 128 rows at the end of each commit until the new file replaces the old one. So a row is rewritten about once
@@ -92,6 +96,7 @@ class JournalStorage(RowStorage):
             raise
 
     def _open(self) -> None:
+        self._name = JournalName(self.path)
         self._compacting_path().unlink(missing_ok=True)
         new = not self.path.exists()
         if not new:
@@ -109,6 +114,7 @@ class JournalStorage(RowStorage):
             write_all(self._fd, line)
             os.fsync(self._fd)
             self._size = len(line)
+        self._name.expect(self._fd)
         sync_directory(self.directory)  # the process that created the file may have died before this
         self._limit = self._garbage_limit()
 
@@ -122,8 +128,8 @@ class JournalStorage(RowStorage):
     def write_commit(self, touched: list[TableData]) -> None:
         """Append the line of the commit.
 
-        Raises `StorageUnavailable` when the disk refuses it; the file then ends where it did before, and later
-        commits may succeed. Raises `TypeError` for a value that JSON cannot express.
+        Raises `StorageUnavailable` when the disk refuses it, or the name leads to another file; the file then ends
+        where it did before, and later commits may succeed. Raises `TypeError` for a value that JSON cannot express.
         """
         changes_by_table = {}
         records = 0
@@ -143,6 +149,7 @@ class JournalStorage(RowStorage):
         try:
             if self._torn:
                 self._truncate()
+            self._name.check(self._size)
             line, chain = encode_line(body, self._chain)
             size = self._size + len(line)
             self._torn = True  # until the end: after an interrupt here the line must not stay
@@ -168,6 +175,7 @@ class JournalStorage(RowStorage):
     def _write_by_rewrite(self) -> None:
         """Write a commit by writing the whole file again from the rows in memory, which include its changes."""
         try:
+            self._name.check()
             self._rewrite()
             if self._sync_each and self._must_rewrite:
                 raise OSError(errno.EIO, "the directory was not written to the disk")
@@ -205,7 +213,8 @@ class JournalStorage(RowStorage):
         """Wait until every commit so far is on the disk. It may be called from another thread.
 
         Raises `StorageUnavailable` when the disk fails: a crash of the machine may lose the commits since the last
-        flush. The next commit writes the whole journal again, because the kernel drops what it failed to write.
+        flush. The next commit writes the whole journal again, because the kernel drops what it failed to write. Raises
+        it too when the name leads to another file.
         """
         # No lock is needed, because the count is read before the descriptor. If a compaction swaps the files in
         # between or during the wait, it has written these commits to the disk itself, or set `_must_rewrite`.
@@ -224,6 +233,7 @@ class JournalStorage(RowStorage):
             raise StorageUnavailable(
                 "the disk failed before; the next commit writes the whole journal again: repeat the request"
             )
+        self._name.check()
         self._synced = max(self._synced, commits)
 
     def _sync(self) -> None:
@@ -232,6 +242,7 @@ class JournalStorage(RowStorage):
         except OSError:
             self._must_rewrite = True
             raise
+        self._name.check()
 
     def maybe_sync(self, now_ms: int) -> bool:
         """Under the policy `interval`, flush when `interval_ms` have passed since the last time. `now_ms` is the
@@ -284,7 +295,7 @@ class JournalStorage(RowStorage):
         """Write everything to the disk and release the directory. A second call does nothing.
 
         Raises `StoreError` inside a commit, and `StorageUnavailable` when the disk refuses: a crash of the machine may
-        lose the last commits.
+        lose the last commits. Raises it too when the file lost its name and cannot get it back.
         """
         super().close()
         try:
@@ -292,7 +303,7 @@ class JournalStorage(RowStorage):
             if self._fd >= 0:
                 with suppress(OSError):
                     self._truncate()
-                if self._torn or self._must_rewrite:
+                if self._torn or self._must_rewrite or self._name.fault(self._size) is not None:
                     self._rewrite()
                 self.flush()
         except OSError as error:
@@ -323,6 +334,7 @@ class JournalStorage(RowStorage):
 
     def _rewrite(self) -> None:
         self._abort_compaction()
+        self._name.check_replaceable()
         self._compaction = Compaction(self._compacting_path(), self.tables.values())
         try:
             while not self._compaction.step():
@@ -337,8 +349,10 @@ class JournalStorage(RowStorage):
         if compaction is None:
             return
         self._close_retired()
+        self._name.check_replaceable()
         named = False
         try:
+            self._name.begin_replacement(compaction.fd)
             fd = compaction.swap(self.path)
             try:
                 sync_directory(self.directory)
@@ -348,12 +362,14 @@ class JournalStorage(RowStorage):
                 self._must_rewrite = True
             # Not earlier: a flush that waits must not count the new file as safe before its name is on the disk.
             old, self._fd = self._fd, fd
+            self._name.end_replacement(done=True)
             self._retired = RetiredFile(old, self._size)
             self._size, self._chain, self._records = compaction.size, compaction.chain, compaction.records
             self._compaction = None
             self._torn = False
             self._limit = self._garbage_limit()
         except OSError:
+            self._name.end_replacement(done=False)
             raise
         except BaseException:
             self._must_rewrite = True  # it is unknown which file has the name: the next commit writes another

@@ -563,3 +563,39 @@ def test_a_server_runs_out_of_space_and_recovers(tmp_path: Path) -> None:
 def refused_by(client: Client, method: str, path: str, body: Any) -> None:
     status, problem = client(method, path, body)
     assert (status, problem["code"]) == (507, "storage_unavailable"), json.dumps(problem)
+
+
+# The journal loses its name
+
+
+@pytest.mark.parametrize("durability", ["os", "interval", "always"])
+def test_a_deleted_journal_refuses_every_change_and_is_written_again_when_the_server_stops(
+    tmp_path: Path, durability: str
+) -> None:
+    options = ("--data", str(tmp_path), "--durability", durability)
+    body = {"amount": "1000", "description": "tea"}
+    with served_leyden(*options) as client:
+        kept = [client.ok("POST", "/v0/charges", body)["data"]["id"] for _ in range(3)]
+        [journal] = tmp_path.rglob("*.journal")
+        journal.unlink()
+        for _ in range(20):
+            status, problem = client("POST", "/v0/charges", body)
+            assert (status, problem["code"]) == (507, "storage_unavailable")
+            assert "charges.journal was deleted or moved while it was in use: put it back" in problem["detail"]
+        assert [charge["id"] for charge in client.ok("GET", "/v0/charges")["data"]] == kept[::-1]
+    with served_leyden(*options) as client:
+        assert [charge["id"] for charge in client.ok("GET", "/v0/charges")["data"]] == kept[::-1]
+
+
+def test_a_data_directory_that_is_moved_refuses_changes_until_it_is_back(tmp_path: Path) -> None:
+    body = {"amount": "1000", "description": "tea"}
+    with served_leyden("--data", str(tmp_path / "data"), "--durability", "always") as client:
+        kept = [client.ok("POST", "/v0/charges", body)["data"]["id"]]
+        (tmp_path / "data").rename(tmp_path / "moved")
+        status, problem = client("POST", "/v0/charges", body)
+        assert status == 507
+        assert "its directory was moved or removed" in problem["detail"]
+        (tmp_path / "moved").rename(tmp_path / "data")
+        kept.append(client.ok("POST", "/v0/charges", body)["data"]["id"])
+    with served_leyden("--data", str(tmp_path / "data")) as client:
+        assert [charge["id"] for charge in client.ok("GET", "/v0/charges")["data"]] == kept[::-1]

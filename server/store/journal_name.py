@@ -1,0 +1,84 @@
+"""The name of the journal file: whether it still leads to the file that the store has open."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from leyden.server.errors import StorageUnavailable
+
+# free: no file has the name, in the directory that was opened; taken: another file has it; changed: the file has
+# another length than was written; gone: the directory was moved or removed.
+Fault = Literal["free", "taken", "changed", "gone"]
+
+_CLOSE = "stop the server (or close the store), which writes it again with all its data"
+_FAULTS: dict[Fault, str] = {
+    "free": f"was deleted or moved while it was in use: put it back, or {_CLOSE}",
+    "taken": f"was replaced by another file while it was in use: put it back, or move the other file away and {_CLOSE}",
+    "changed": f"was changed by another program while it was in use: {_CLOSE}",
+    "gone": "cannot be found, because its directory was moved or removed while it was in use: put the directory back",
+}
+
+_Identity = tuple[int, int]  # device and inode
+
+
+class JournalName:
+    """The name, and the identity of the files that may have it: an unlinked file accepts writes and syncs, too."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+        self._directory = str(path.parent)
+        self._directory_identity = _identity(os.stat(self._directory))
+        self._files: tuple[_Identity, ...] = ()
+
+    def expect(self, fd: int) -> None:
+        """From now on the name must lead to this open file. Raises `OSError`."""
+        self._files = (_identity(os.stat(fd)),)
+
+    def begin_replacement(self, fd: int) -> None:
+        """From now on the name may lead to this open file, too. Raises `OSError`."""
+        self._files = (self._files[0], _identity(os.stat(fd)))
+
+    def end_replacement(self, *, done: bool) -> None:
+        """From now on the name must lead to the new file if it was given the name, otherwise to the former one."""
+        self._files = self._files[-1:] if done else self._files[:1]
+
+    def fault(self, size: int | None = None) -> Fault | None:
+        """What is wrong with the name, None if nothing is. The file must have `size` bytes, if it is given."""
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return self._fault_without_file()
+        if (found.st_dev, found.st_ino) not in self._files:
+            return "taken"
+        return None if size is None or found.st_size == size else "changed"
+
+    def check(self, size: int | None = None) -> None:
+        """Raise `StorageUnavailable` when something is wrong with the name."""
+        fault = self.fault(size)
+        if fault is not None:
+            raise self._error(fault)
+
+    def check_replaceable(self) -> None:
+        """Raise `StorageUnavailable` when a new file must not be given the name."""
+        fault = self.fault()
+        if fault in ("taken", "gone"):
+            raise self._error(fault)
+
+    def _error(self, fault: Fault) -> StorageUnavailable:
+        """The fault as a problem with its mend."""
+        return StorageUnavailable(
+            f"{os.path.basename(self._path)} {_FAULTS[fault]}; nothing is accepted until then: repeat the request later"
+        )
+
+    def _fault_without_file(self) -> Fault:
+        try:
+            directory = _identity(os.stat(self._directory))
+        except OSError:
+            return "gone"
+        return "free" if directory == self._directory_identity else "gone"
+
+
+def _identity(found: os.stat_result) -> _Identity:
+    return found.st_dev, found.st_ino

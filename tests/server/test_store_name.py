@@ -1,0 +1,179 @@
+"""The journal's name: no commit is accepted, and no sync claimed, while it leads to another file or to none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from leyden.server.errors import StorageUnavailable
+from leyden.server.store.journal import header_line
+from leyden.server.store.storage import Policy
+from leyden.server.store.store import Store
+from tests.support.store_helpers import JOURNAL, CommitObserver, failing, rows
+
+POLICIES: list[Policy] = ["os", "interval", "always"]
+
+
+def unlink(path: Path) -> None:
+    path.unlink()
+
+
+def rename(path: Path) -> None:
+    path.rename(path.with_name("aside"))
+
+
+def replace_by_another(path: Path) -> None:
+    other = path.with_name("other")
+    other.write_bytes(path.read_bytes())
+    other.replace(path)
+
+
+def empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def lengthen(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"x")
+
+
+def move_the_directory(path: Path) -> None:
+    path.parent.rename(path.parent.with_name("moved"))
+
+
+def replace_the_directory(path: Path) -> None:
+    move_the_directory(path)
+    path.parent.mkdir()
+
+
+def remove_the_directory(path: Path) -> None:
+    shutil.rmtree(path.parent)
+
+
+MENDED = [unlink, rename, empty, lengthen]  # when the store is closed
+LASTING = [replace_by_another, move_the_directory, replace_the_directory, remove_the_directory]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("vanish", [*MENDED, *LASTING])
+def test_nothing_is_accepted_while_the_name_does_not_lead_to_the_file(
+    tmp_path: Path, policy: Policy, vanish: Callable[[Path], None]
+) -> None:
+    observer = CommitObserver()
+    store = Store.open(tmp_path / "data", policy)
+    store.register(observer)
+    charges = store.table("charges")
+    charges.put({"id": "a"})
+    before = rows(store)
+    vanish(tmp_path / "data" / JOURNAL)
+    for number in range(20):
+        with pytest.raises(StorageUnavailable, match=r"while it was in use: .*nothing is accepted until then"):
+            charges.put({"id": number})
+        assert observer.ends == ["rollback"]
+        assert rows(store) == before
+    if vanish in MENDED:
+        store.close()
+        with Store.open(tmp_path / "data") as again:
+            assert rows(again) == before
+    else:
+        with pytest.raises(StorageUnavailable, match="while it was in use"):
+            store.close()
+
+
+@pytest.mark.parametrize("vanish", [unlink, rename, replace_by_another, move_the_directory, remove_the_directory])
+def test_a_flush_is_no_claim_while_the_name_does_not_lead_to_the_file(
+    tmp_path: Path, vanish: Callable[[Path], None]
+) -> None:
+    store = Store.open(tmp_path / "data", "always", group_commit=True)
+    store.table("charges").put({"id": "a"})
+    vanish(tmp_path / "data" / JOURNAL)
+    for _ in range(2):
+        with pytest.raises(StorageUnavailable, match="while it was in use"):
+            store.flush()
+        assert store.unsynced
+
+
+def test_a_file_that_vanishes_during_the_sync_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsync = os.fsync
+
+    def vanishing(fd: int) -> None:
+        fsync(fd)
+        (tmp_path / JOURNAL).unlink()
+
+    with Store.open(tmp_path, "always") as store:
+        with monkeypatch.context() as fault:
+            fault.setattr(os, "fsync", vanishing)
+            with pytest.raises(StorageUnavailable, match="was deleted or moved"):
+                store.table("charges").put({"id": "a"})
+        assert list(store.table("charges")) == []
+
+
+@pytest.mark.parametrize("vanish", [rename, replace_by_another, move_the_directory])
+def test_work_continues_when_the_file_is_put_back(tmp_path: Path, vanish: Callable[[Path], None]) -> None:
+    path = tmp_path / "data" / JOURNAL
+    if vanish is replace_by_another:
+        os.makedirs(path.parent)
+
+        def vanish(path: Path) -> None:
+            os.link(path, path.with_name("aside"))
+            replace_by_another(path)
+
+    with Store.open(path.parent, "always") as store:
+        charges = store.table("charges")
+        charges.put({"id": "a"})
+        vanish(path)
+        with pytest.raises(StorageUnavailable):
+            charges.put({"id": "b"})
+        if path.parent.exists():
+            path.with_name("aside").replace(path)
+        else:
+            (tmp_path / "moved").rename(path.parent)
+        charges.put({"id": "c"})
+    with Store.open(path.parent) as again:
+        assert [row["id"] for row in again.table("charges")] == ["a", "c"]
+
+
+def test_another_file_is_never_overwritten(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    store.table("charges").put({"id": "a"})
+    (tmp_path / JOURNAL).unlink()
+    other = header_line()[0]
+    (tmp_path / JOURNAL).write_bytes(other)
+    for attempt in (store.compact, store.close):
+        with pytest.raises(StorageUnavailable, match="replaced by another file"):
+            attempt()
+    assert (tmp_path / JOURNAL).read_bytes() == other
+
+
+def test_a_compaction_on_demand_writes_a_file_that_was_deleted(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        charges = store.table("charges")
+        charges.put({"id": "a"})
+        (tmp_path / JOURNAL).unlink()
+        store.compact()
+        charges.put({"id": "b"})
+        (tmp_path / JOURNAL).unlink()
+        store.compact()
+    with Store.open(tmp_path) as again:
+        assert [row["id"] for row in again.table("charges")] == ["a", "b"]
+
+
+def test_a_commit_that_writes_the_file_again_needs_the_name_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(tmp_path, "always") as store:
+        charges = store.table("charges")
+        charges.put({"id": "a"})
+        with monkeypatch.context() as fault:
+            fault.setattr(os, "fsync", failing)
+            with pytest.raises(StorageUnavailable):
+                charges.put({"id": "b"})
+        (tmp_path / JOURNAL).unlink()
+        with pytest.raises(StorageUnavailable, match="was deleted or moved"):
+            charges.put({"id": "c"})
+    with Store.open(tmp_path) as again:
+        assert [row["id"] for row in again.table("charges")] == ["a"]
