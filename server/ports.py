@@ -7,11 +7,12 @@ those that use the system clock and the network.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 # The order of events at one instant: settlements first, then expiries, then callbacks, then user actions.
 SETTLEMENT, EXPIRY, CALLBACK, USER = range(4)
+
+_NO_HEADERS: Mapping[str, str] = {}
 
 
 class Clock(Protocol):
@@ -108,8 +109,7 @@ class LightningNode(Protocol):
         """Register the listener for invoices that the node loses, or whose held payment it fails."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallbackRequest:
+class CallbackRequest(NamedTuple):
     """One attempt to deliver a callback: the exact headers and body.
 
     `timeout_ms` bounds the whole attempt, `connect_timeout_ms` the connection set-up. `send_duration_ms` is the time
@@ -131,8 +131,7 @@ class CallbackRequest:
     new_connection: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CallbackResponse:
+class CallbackResponse(NamedTuple):
     """The result of a `CallbackRequest`. Exactly one of `status` (an HTTP response) and `error` is given.
 
     `error` is one of `timeout`, `refused`, `reset`, `unresolved`, `tls`, `protocol`, `blocked`, `lost`; `note` explains
@@ -141,7 +140,7 @@ class CallbackResponse:
     """
 
     status: int | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = _NO_HEADERS
     body: bytes = b""
     error: str | None = None
     note: str = ""

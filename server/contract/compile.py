@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leyden.server.contract.delivery import compile_callback, is_json, json_schema
-from leyden.server.contract.document.extensions import Extensions
-from leyden.server.contract.document.validate_document import DocumentIndex, validate_document
-from leyden.server.contract.examples import check_examples, media_examples
 from leyden.server.contract.json_pointer import child, contract_error
 from leyden.server.contract.lifecycle_rows import compile_lifecycle
 from leyden.server.contract.links import check_links
-from leyden.server.contract.schemas import Schemas, parts, properties
+from leyden.server.contract.schemas import Schemas, media_examples, parts, properties
 from leyden.server.contract.types import (
     Body,
     CallbackRule,
@@ -23,6 +20,10 @@ from leyden.server.contract.types import (
     Parameter,
     ResponseRule,
 )
+
+if TYPE_CHECKING:
+    from leyden.server.contract.document.extensions import Extensions
+    from leyden.server.contract.document.validate_document import DocumentIndex
 
 _METHODS = ("get", "post", "put", "patch", "delete")
 _KINDS = ("string", "integer", "boolean")
@@ -50,7 +51,12 @@ def compile_contract(
     the location and the correction.
     """
     root = f"{name}#"
-    seen = None if extensions is None else validate_document(document, root, extensions)
+    seen = None
+    if extensions is not None:
+        # Imported here: most starts need no checks.
+        from leyden.server.contract.document.validate_document import validate_document
+
+        seen = validate_document(document, root, extensions)
     return _Compiler(document, root, seen).contract(tuple(overlays), mock_unbound)
 
 
@@ -76,6 +82,8 @@ class _Compiler:
             for name, schema in self._components.get("schemas", {}).items()
         }
         if self._seen is not None:
+            from leyden.server.contract.examples import check_examples
+
             check_examples(self._seen, self._schemas)
         self._lifecycles = self._compile_lifecycles()
         api_key_header = self._api_key_header()

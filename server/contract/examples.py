@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from leyden.server.contract.document.validate_document import DocumentIndex
 from leyden.server.contract.json_pointer import child, contract_error, quoted
 from leyden.server.contract.schemas import Schemas
-
-
-def media_examples(holder: dict[str, Any], schemas: Schemas) -> tuple[Any, ...]:
-    """The example values of a media type, parameter or header, in the document's order."""
-    if "example" in holder:
-        return (holder["example"],)
-    return tuple(schemas.resolve(example)["value"] for example in holder.get("examples", {}).values())
 
 
 def check_examples(seen: DocumentIndex, schemas: Schemas) -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import leyden.specs
 from leyden.server.contract.compile import compile_contract
-from leyden.server.contract.document.extensions import Extensions
-from leyden.server.contract.document.overlay import Overlay, apply_overlay, copied, read_overlay
 from leyden.server.contract.document.parse_cache import PackagedDocument, checker_hash
 from leyden.server.contract.json_pointer import contract_error, suggestion
 from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError
+
+if TYPE_CHECKING:
+    from leyden.server.contract.document.overlay import Overlay
 
 DOCUMENTS = ("charges", "sandbox")
 _SPEC = ".openapi.yaml"
@@ -74,23 +75,31 @@ def load_contract(
                     + suggestion(str(overlay.extends), documents)
                 )
             continue
+        # Imported here: a start without overlays does not need it.
+        from leyden.server.contract.document.overlay import apply_overlay, copied
+
         if isinstance(spec, Mapping) and not applied:
             document = copied(document)
         apply_overlay(document, overlay)
         applied.append(overlay.name)
     x_schema = _read(_FOLDER / "extensions.schema.json", "schema of the x- keys")
-    if packaged is None or applied:
-        extensions = Extensions.read(x_schema)
-        return compile_contract(document, name=name, extensions=extensions, overlays=applied, mock_unbound=mock_unbound)
     checker = checker_hash(x_schema)
-    extensions = None if packaged.was_checked(checker) else Extensions.read(x_schema)
-    contract = compile_contract(document, name=name, extensions=extensions, mock_unbound=mock_unbound)
-    if extensions is not None:
+    if packaged is not None and not applied and packaged.was_checked(checker):
+        return compile_contract(document, name=name, extensions=None, mock_unbound=mock_unbound)
+    # Imported here: a packaged document that has passed its checks needs none.
+    from leyden.server.contract.document.extensions import Extensions
+
+    contract = compile_contract(
+        document, name=name, extensions=Extensions.read(x_schema), overlays=applied, mock_unbound=mock_unbound
+    )
+    if packaged is not None and not applied:
         packaged.keep_checked(checker)
     return contract
 
 
 def _overlay(source: OverlaySource) -> Overlay:
+    from leyden.server.contract.document.overlay import read_overlay
+
     if isinstance(source, Mapping):
         info = source.get("info")
         title = info.get("title") if isinstance(info, dict) else None

@@ -175,6 +175,13 @@ class Schemas:
         return {**beside, "allOf": [referred, *beside.get("allOf", ())]}
 
 
+def media_examples(holder: Mapping[str, Any], schemas: Schemas) -> tuple[Any, ...]:
+    """The example values of a media type, parameter or header, in the document's order."""
+    if "example" in holder:
+        return (holder["example"],)
+    return tuple(schemas.resolve(example)["value"] for example in holder.get("examples", {}).values())
+
+
 def parts(schema: Mapping[str, Any], *, branches: tuple[str, ...] = _BRANCHES) -> Iterator[Mapping[str, Any]]:
     """The written-out schema itself and, below it, every schema that speaks of the same value."""
     yield schema

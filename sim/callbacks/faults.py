@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any, TypedDict, cast
 
 from leyden.callbacks.callback_rows import RequestRow, packed, request_id, unpacked
@@ -274,7 +273,7 @@ class Faults:
         if fault["kind"] == "drop":
             self._wait(post, now + post.timeout_ms)
             return
-        copy = replace(post, copied_by=(fault["id"], fault["hits"]))
+        copy = post._replace(copied_by=(fault["id"], fault["hits"]))
         if fault["kind"] == "duplicate_new_id":
             copy = renamed(copy, secrets[0], uuid4_from(self._rng))
         self._transport.post(post, self.on_response)

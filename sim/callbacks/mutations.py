@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -47,7 +46,7 @@ def mutated(
     off_s = (OFF_MS if fault["delay_ms"] is None else fault["delay_ms"]) // 1_000
     match kind:
         case "truncated_body":
-            return replace(post, body=post.body[: len(post.body) // 2])
+            return post._replace(body=post.body[: len(post.body) // 2])
         case "wrong_content_type":
             return _with(post, "content-type", value or "text/plain")
         case "unknown_field":
@@ -61,7 +60,7 @@ def mutated(
         case "missing_headers":
             missing = {name.lower() for name in (SIGNED_HEADERS if headers is None else headers)}
             kept = {name: text for name, text in post.headers.items() if name.lower() not in missing}
-            return replace(post, headers=kept)
+            return post._replace(headers=kept)
         case "stale_timestamp":
             return restamped(post, secrets, max(0, stamp_s - off_s))
         case "future_timestamp":
@@ -92,7 +91,7 @@ def invented_secret(rng: RandomSource) -> str:
 
 
 def _with(post: CallbackRequest, name: str, text: str) -> CallbackRequest:
-    return replace(post, headers={**post.headers, name: text})
+    return post._replace(headers={**post.headers, name: text})
 
 
 def _with_field(post: CallbackRequest, beside: str, name: str, value: Any) -> CallbackRequest:
@@ -102,4 +101,4 @@ def _with_field(post: CallbackRequest, beside: str, name: str, value: Any) -> Ca
         body["data"] = {**body["data"], name: value}
     else:
         body[name] = value
-    return replace(post, body=orjson.dumps(body))
+    return post._replace(body=orjson.dumps(body))

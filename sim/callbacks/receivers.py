@@ -7,7 +7,6 @@ receivers["shop"].inbox[-1].json["status"]
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypedDict, Unpack, cast
 from urllib.parse import urlsplit
@@ -343,7 +342,7 @@ class Receivers:
         port = urlsplit(post.url).port
         if port is not None and not answer.note:  # who writes a port may mean a program that listens there
             own = f"received by Leyden's own receiver {name!r}: names below .localhost lead there, whatever the port"
-            answer = replace(answer, note=f"{own}; a program on this machine is at http://localhost:{port}")
+            answer = answer._replace(note=f"{own}; a program on this machine is at http://localhost:{port}")
         answered(post, answer)
 
 

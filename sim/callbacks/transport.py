@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import replace
 from itertools import count
 from typing import Protocol
 
@@ -140,7 +139,7 @@ class TransportRouter:
             timeout_ms = self._timeout_ms
             if timeout_ms is not None:
                 connect_ms = min(post.connect_timeout_ms, timeout_ms)
-                post = replace(post, timeout_ms=timeout_ms, connect_timeout_ms=connect_ms)
+                post = post._replace(timeout_ms=timeout_ms, connect_timeout_ms=connect_ms)
             self._to_send.append((post, responded))
 
     # Part of a commit (`leyden.server.store.rows.CommitParticipant`)

@@ -22,12 +22,10 @@ from leyden.server.gc_pause import gc_paused
 from leyden.server.http.projects import check_key
 from leyden.server.store.store import Store
 from leyden.server.system.clock import random_seed, system_time_ms
-from leyden.server.system.group_commit import DurableTransport, GroupCommit
 from leyden.server.system.http_server import open_listener, run_server
 from leyden.server.system.http_transport import HttpTransport
 from leyden.world.config import chosen_network, world_config
 from leyden.world.rng import derived_seed
-from leyden.world.trial_requests import try_contract
 from leyden.world.world import World
 
 _READABLE_ENTRIES = 100_000
@@ -147,12 +145,18 @@ def _open_world(
         callback_timeout_ms=options.callback_timeout,
     )
     if index == 0 and (options.spec is not None or options.overlay):
+        # Imported here: the packaged document needs no trial.
+        from leyden.world.trial_requests import try_contract
+
         try_contract(config)
     transport = HttpTransport.within(egress)
     if options.durability != "always" or not store.is_durable:
         return World(
             config, store, control_handlers=control_handlers, external_transport=transport, public_url=public_url
         )
+    # Imported here: only this durability waits for the disk.
+    from leyden.server.system.group_commit import DurableTransport, GroupCommit
+
     wait_durable = GroupCommit(store).wait_durable
     return World(
         config,

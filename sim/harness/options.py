@@ -14,7 +14,6 @@ from leyden.harness.constants import (
     ENGINES,
     EXPORT_FORMATS,
     NO_KEY,
-    OVERLAYS,
 )
 
 
@@ -56,6 +55,9 @@ def _describe_replay(again: argparse.ArgumentParser) -> None:
 
 
 def _add_target(command: argparse.ArgumentParser) -> None:
+    # Imported here: the start of a server does not wait for the reference model.
+    from leyden.harness.model.rules import OVERLAYS
+
     command.add_argument(
         "target", nargs="?", metavar="URL", help="the base URL of a served Leyden (default: a sandbox in this process)"
     )

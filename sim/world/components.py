@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from starlette.types import ASGIApp
 
@@ -43,8 +42,7 @@ CONTROL_PATH = "/sandbox/v1"
 CONTROL_BODY_BYTES = 65_536  # as the control document has it
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(NamedTuple):
     """What a world's parts need of what surrounds them; it outlasts a reset.
 
     `recording` is entered around the recording of responses from the network, and `observe` is called for each.
@@ -65,8 +63,7 @@ class Environment:
     control_handlers: Callable[[], Iterable[object]] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Components:
+class Components(NamedTuple):
     """The parts of one world. A reset builds them anew."""
 
     config: WorldConfig

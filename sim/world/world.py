@@ -171,7 +171,7 @@ class World:
         """From now on send callbacks to addresses outside the process through `transport`; None: block them."""
         with self.lock:
             self.external_transport = transport
-            self._environment = replace(self._environment, external_transport=transport)
+            self._environment = self._environment._replace(external_transport=transport)
             self.transport.connect(transport)
 
     def name_taken(self, user: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -230,7 +229,7 @@ def test_a_rule_applies_to_matching_requests_count_times_and_before_the_script(
         500, charge="c2", count=None
     )
     other = post(body=BODY.replace(b"c1", b"c2"), leyden_event="charge.expired")
-    for sent in (post(), other, post(), other, post(), replace(post(), attempt=2)):
+    for sent in (post(), other, post(), other, post(), post()._replace(attempt=2)):
         outbox.receivers.post(sent, responses)
     assert [answer.status for answer in responses.all] == [503, 500, 503, 500, 202, 200]
     assert [(rule["reply"]["status"], rule["charge"], rule["count"]) for rule in outbox.shop.rules] == [
@@ -359,7 +358,7 @@ def test_a_body_is_validated_against_the_specification(outbox: OutboxFixture, bo
 
 
 def test_a_body_changed_after_signing_is_reported(outbox: OutboxFixture) -> None:
-    assert verdict(outbox, replace(post(), body=BODY.replace(b"c1", b"c2"))) == ["no signature matches a valid secret"]
+    assert verdict(outbox, post()._replace(body=BODY.replace(b"c1", b"c2"))) == ["no signature matches a valid secret"]
 
 
 def test_both_secrets_are_valid_during_a_rotation_and_only_the_new_one_afterwards(outbox: OutboxFixture) -> None:
@@ -399,7 +398,7 @@ def test_a_receiver_continues_from_its_stored_rows(outbox: OutboxFixture, respon
     later = Responses()
     for _ in range(3):
         restored.receivers.post(post(), later)
-    restored.receivers.post(replace(post(), attempt=7), later)
+    restored.receivers.post(post()._replace(attempt=7), later)
     assert [answer.status for answer in later.all] == [503, 504, 202, 418]
     assert [got.repeated for got in restored.shop.inbox] == [False, True, True, True, True]
     assert len(outbox.shop.inbox) == 2

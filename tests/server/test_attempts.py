@@ -15,11 +15,16 @@ from tests.support.outbox_helpers import START
 RESPONSES = st.builds(
     CallbackResponse,
     status=st.integers(200, 599),
+    error=st.none(),
+    headers=st.just({}),
     body=st.one_of(st.just(b""), st.just(b"Internal Server Error"), st.binary(max_size=40)),
     note=st.text(max_size=20),
     latency_ms=st.integers(0, 15_000),
 ) | st.builds(
     CallbackResponse,
+    status=st.none(),
+    headers=st.just({}),
+    body=st.just(b""),
     error=st.sampled_from(["timeout", "reset", "lost"]),
     note=st.text(st.characters(codec=None), max_size=20),
     latency_ms=st.integers(0, 15_000),

@@ -10,9 +10,9 @@ from typing import Any
 import orjson
 import pytest
 
-from leyden.server.contract import compile as compiling
 from leyden.server.contract import load
 from leyden.server.contract.document import parse_cache as kept
+from leyden.server.contract.document import validate_document as validating
 from leyden.server.errors import ContractError
 
 WORDS = b"a: 1\nb: [on, 2030-01-01, 0x10, null]\n"
@@ -101,13 +101,13 @@ def specs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def checked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The documents that are validated from now on."""
     names: list[str] = []
-    validate = compiling.validate_document
+    validate = validating.validate_document
 
     def observed(document: Any, root: str, extensions: Any) -> Any:
         names.append(root)
         return validate(document, root, extensions)
 
-    monkeypatch.setattr(compiling, "validate_document", observed)
+    monkeypatch.setattr(validating, "validate_document", observed)
     return names
 
 

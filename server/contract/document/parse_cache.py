@@ -29,6 +29,7 @@ class PackagedDocument:
         # The hash of the document and of the loader.
         self._name = hashlib.sha256(data + _READER.read_bytes()).hexdigest()
         self._checked_by: Any = ""
+        self.content: Any
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
             kept = orjson.loads(self._cache_file.read_bytes())
             if kept["of"] == self._name:
@@ -37,7 +38,7 @@ class PackagedDocument:
                 return
         from leyden.server.contract.document.yaml_loader import read_yaml
 
-        self.content: Any = read_yaml(data, file.name)
+        self.content = read_yaml(data, file.name)
         self._write()
 
     def was_checked(self, checker: str) -> bool:

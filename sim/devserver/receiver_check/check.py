@@ -157,7 +157,7 @@ def _shows_nothing_new(sent: Sequence[Finding]) -> bool:
 def _with_patience(request: TestRequest) -> TestRequest:
     send_ms = request.request.send_duration_ms
     timeout_ms = max(request.limit_ms, min(request.limit_ms * _PATIENCE, _LONGEST_MS)) + send_ms
-    return replace(request, request=replace(request.request, timeout_ms=timeout_ms))
+    return replace(request, request=request.request._replace(timeout_ms=timeout_ms))
 
 
 async def _send(check: Case, requests: Sequence[TestRequest], transport: CallbackTransport) -> list[Exchange]:

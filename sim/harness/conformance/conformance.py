@@ -25,8 +25,8 @@ from leyden.harness.conformance.scenario import (
     static,
     to,
 )
-from leyden.harness.constants import OVERLAYS
 from leyden.harness.generators.generators import START_MS
+from leyden.harness.model.rules import OVERLAYS
 from leyden.harness.runs.cases import Case, CaseResult, play
 from leyden.harness.steps import Step
 from leyden.harness.targets.target import Target

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leyden.harness.constants import OVERLAYS
 from leyden.harness.generators.choices import one_in, pick
 from leyden.harness.generators.generators import STEPS, next_step, random_run_config
+from leyden.harness.model.rules import OVERLAYS
 from leyden.harness.runs.cases import Case, CaseResult, play
 from leyden.harness.targets.target import Target
 from leyden.server.errors import ContractError

@@ -14,10 +14,10 @@ from hypothesis import target as maximize
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from leyden.harness.checks.violations import ContractViolation
-from leyden.harness.constants import OVERLAYS
 from leyden.harness.generators.choices import HashedChoices
 from leyden.harness.generators.generators import GENERATORS, STEPS, random_run_config
 from leyden.harness.generators.run_config import RunConfig, StepGenerator
+from leyden.harness.model.rules import OVERLAYS
 from leyden.harness.runs.cases import Case, CaseResult, start_run
 from leyden.harness.runs.run import Run
 from leyden.harness.steps import Step

@@ -59,6 +59,9 @@ class Interpretation:
         return cls(**{name.replace("-", "_"): True for name in overlays})
 
 
+OVERLAYS = tuple(switch.name.replace("_", "-") for switch in fields(Interpretation))
+
+
 @lru_cache(maxsize=1_024)
 def iso(instant_ms: int) -> str:
     """A time as the service writes it: UTC, three decimals, `Z` [timestamps]."""

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from leyden.harness.constants import OVERLAYS
 from leyden.harness.model.callbacks import FAILURE_REPLIES
 from leyden.harness.model.charges import CoverageItem, row_name
 from leyden.harness.model.faults import FAULTS
+from leyden.harness.model.rules import OVERLAYS
 from leyden.server.docs.tables import markdown
 from leyden.server.html import tag
 from leyden.world.config import packaged_contract

@@ -9,8 +9,8 @@ from jsonschema_rs import Draft202012Validator
 
 from leyden.callbacks.replies import REPLY_SCHEMA
 from leyden.harness.checks.violations import CHECKS
-from leyden.harness.constants import OVERLAYS
 from leyden.harness.model.requests import OPERATIONS
+from leyden.harness.model.rules import OVERLAYS
 
 MAX_STEPS = 100_000
 _MAX_MS = 10**15

@@ -14,6 +14,7 @@ from leyden.errors import Bolt11Error
 from leyden.lightning.bolt11.fields import (
     HASH_GROUPS,
     HEADER_GROUPS,
+    MAX_DESCRIPTION_BYTES,
     Fallback,
     RouteHop,
     TaggedField,
@@ -133,6 +134,8 @@ class InvoiceSigner:
     """
 
     __slots__ = ("_key", "node_id", "prefix")
+
+    max_description_bytes = MAX_DESCRIPTION_BYTES
 
     def __init__(self, secret: bytes, prefix: str = "bcrt") -> None:
         if len(secret) != 32:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Unpack, cast
 
 from leyden.errors import PaymentError
-from leyden.lightning.bolt11.codec import decode
 from leyden.lightning.engine.htlc import (
     FAILED,
     HELD,
@@ -79,6 +78,8 @@ class Payments:
         Without a delay the payment arrives before this returns, or with `scheduled` as soon as time moves.
         Raises `Bolt11Error` for an invalid invoice, `PaymentError` for an invalid script.
         """
+        from leyden.lightning.bolt11.codec import decode  # not imported before the first payment
+
         invoice = decode(request)
         sent_msat = amount_to_send(outcome, invoice.amount_msat, amount_msat)
         if delay_ms < 0 or gap_ms < 0 or (patience_ms is not None and patience_ms < 0):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
-from leyden.lightning.bolt11.codec import InvoiceSigner
-from leyden.lightning.bolt11.fields import MAX_DESCRIPTION_BYTES
 from leyden.lightning.receiver.invoices import Invoices, NodePolicy
 from leyden.server.ports import Clock, EventJournal, FailedInvoice, Invoice, InvoiceParams, SettledInvoice
 from leyden.server.store.store import Store
 from leyden.server.timestamps import to_iso
 from leyden.world.rng import RandomStreams
+
+if TYPE_CHECKING:
+    from leyden.lightning.bolt11.codec import InvoiceSigner
 
 
 class DirectNode:
@@ -31,13 +34,20 @@ class DirectNode:
         policy: NodePolicy | None = None,
         height: Callable[[], int] | None = None,
     ) -> None:
-        self.signer = InvoiceSigner(streams.secret("node"))
+        self._secret = streams.secret("node")
         self.invoices = Invoices(store, clock, journal, policy or NodePolicy(), height or (lambda: 0))
         self._clock = clock
         self._chance = streams.stream("preimages")
         self._funds = store.table("node", key="id")
         self._failed: list[Callable[[FailedInvoice], None]] = []
         self.invoices.on_settled(self._receive)
+
+    @cached_property
+    def signer(self) -> InvoiceSigner:
+        """Signs the invoices of this node. The codec is imported with the first invoice."""
+        from leyden.lightning.bolt11.codec import InvoiceSigner
+
+        return InvoiceSigner(self._secret)
 
     @property
     def node_id(self) -> bytes:
@@ -59,7 +69,8 @@ class DirectNode:
         description_hash = order.description_hash
         # A character is at most four bytes: most descriptions need not be encoded to know their length.
         length = len(order.description)
-        if description_hash is None and 4 * length > MAX_DESCRIPTION_BYTES < len(order.description.encode()):
+        longest = self.signer.max_description_bytes
+        if description_hash is None and 4 * length > longest < len(order.description.encode()):
             # BOLT 11: a longer description is replaced by its hash, h, and shown to the payer by other means.
             description_hash = sha256(order.description.encode()).digest()
         if description_hash is not None:
