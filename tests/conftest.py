@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 
 import freezegun
@@ -13,6 +14,15 @@ from hypothesis import HealthCheck, Phase, settings
 
 from leyden import Sandbox
 from tests.support.examples import SUITE_EXAMPLES
+
+# A run starts some hundred processes. Where bytecode is not written, each of them compiles the package anew, which takes
+# five times as long as the rest of a start.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# jsonschema, which nbformat imports, checks the format `iri` if it can import this package, which compiles 38 grammars
+# for more than a second when it is imported. No schema here has that format.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 # The two unused imports: `pytester` removes every module that a run inside this process imports first, and these two
 # have compiled parts, which a process can load only once.
