@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, settings
 from leyden import Sandbox
 from tests.support.examples import SUITE_EXAMPLES
 
-# A run starts some hundred processes. Where bytecode is not written, each of them compiles the package anew, which takes
+# A run starts some hundred processes. Where bytecode is not written, each of them compiles the package, which takes
 # five times as long as the rest of a start.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

@@ -148,7 +148,7 @@ def _open_world(
         # Imported here: the packaged document needs no trial.
         from leyden.world.trial_requests import try_contract
 
-        try_contract(config)
+        try_contract(config.contract)
     transport = HttpTransport.within(egress)
     if options.durability != "always" or not store.is_durable:
         return World(

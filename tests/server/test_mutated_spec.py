@@ -12,13 +12,15 @@ import orjson
 import pytest
 from hypothesis import settings
 
+from leyden import Sandbox
 from leyden.devserver.control.handlers import control_handlers
 from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, known_overlays, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError
 from leyden.server.store.store import Store
-from leyden.world.config import world_config
+from leyden.world import trial_requests
+from leyden.world.config import packaged_contract, world_config
 from leyden.world.loopback import LoopbackResponse, send_request
 from leyden.world.trial_requests import try_contract
 from leyden.world.world import World
@@ -64,7 +66,7 @@ def mutated(document: Any, path: Path, action: str | int) -> Any:
 def requests(contract: Contract) -> Iterator[LoopbackResponse]:
     """What a client may ask of the world that serves this contract."""
     config = world_config(seed=0, start_ms=START_MS, spec=contract)
-    try_contract(config)
+    try_contract(contract)
     world = World(config, Store.memory())
     headers = ((contract.api_key_header.lower().encode(), b"leyden"), (b"content-type", b"application/json"))
     created = "x"
@@ -171,7 +173,28 @@ def test_a_changed_node_of_the_control_plane_that_once_failed(path, action):
 
 @pytest.mark.parametrize("overlays", [(), *((name,) for name in known_overlays())])
 def test_every_packaged_reading_is_served(overlays):
-    try_contract(world_config(seed=0, start_ms=START_MS, overlays=overlays))
+    try_contract(packaged_contract("charges", overlays))
+
+
+def test_a_contract_object_is_tried_once_and_an_equal_one_again(monkeypatch):
+    tried = []
+    original = trial_requests.World
+    monkeypatch.setattr(trial_requests, "World", lambda *given: tried.append(given) or original(*given))
+    contract = load_contract(default_spec("charges"))
+    for _ in range(3):
+        Sandbox(spec=contract).close()
+    assert len(tried) == 1
+    try_contract(contract._replace())
+    assert len(tried) == 2
+
+
+def test_a_refused_contract_object_is_refused_again():
+    document = read_yaml(default_spec("charges").read_bytes(), "charges.openapi.yaml")
+    document["components"]["schemas"]["ChargeRequest"]["properties"]["expiresIn"] = {"default": 600}
+    contract = load_contract(document)
+    for _ in range(2):
+        with pytest.raises(ContractError, match="is valid, but cannot be served"):
+            Sandbox(spec=contract)
 
 
 def test_a_bound_that_is_taken_out_of_the_request_alone_is_refused():
@@ -179,7 +202,7 @@ def test_a_bound_that_is_taken_out_of_the_request_alone_is_refused():
     allowed = document["components"]["schemas"]["StaticChargeRequest"]["properties"]["allowedSlots"]
     del allowed["anyOf"][0]["maximum"]
     with pytest.raises(ContractError, match=r"paths\./v0/static-charges\.post: the body .* cannot be served"):
-        try_contract(world_config(seed=0, start_ms=START_MS, spec=load_contract(document)))
+        try_contract(load_contract(document))
 
 
 def test_a_value_that_no_code_reads_is_refused_with_the_operation_and_the_body():
@@ -187,6 +210,6 @@ def test_a_value_that_no_code_reads_is_refused_with_the_operation_and_the_body()
     expiry = document["components"]["schemas"]["ChargeRequest"]["properties"]
     expiry["expiresIn"] = {"default": 600}
     with pytest.raises(ContractError) as refusal:
-        try_contract(world_config(seed=0, start_ms=START_MS, spec=load_contract(document)))
+        try_contract(load_contract(document))
     assert str(refusal.value).startswith("paths./v0/charges.post: the body {")
     assert "is valid, but cannot be served" in str(refusal.value)
