@@ -24,7 +24,7 @@ import orjson
 from leyden.server.errors import StoreError
 from leyden.server.gc_pause import gc_paused
 from leyden.server.store.lock import Lock
-from leyden.server.store.table_snapshot import Row
+from leyden.server.store.row_map import Row
 
 JOURNAL_NAME = "charges.journal"
 FORMAT, VERSION = "leyden-journal", 1

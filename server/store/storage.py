@@ -15,6 +15,7 @@ from leyden.server.store.compaction import Compaction, RetiredFile, write_all
 from leyden.server.store.journal import JOURNAL_NAME, encode_body, encode_line, header_line, load, sync_directory
 from leyden.server.store.journal_name import JournalName
 from leyden.server.store.lock import Lock
+from leyden.server.store.row_map import RowMap
 from leyden.server.store.rows import RowStorage
 from leyden.server.store.table_data import TableData
 from leyden.server.store.table_snapshot import TableSnapshot
@@ -102,7 +103,9 @@ class JournalStorage(RowStorage):
         if not new:
             loaded = load(self.path)
             for name, rows in loaded.tables.items():
-                self.tables[name] = TableData(self, name, TableSnapshot(rows, None, True, None, {}, {}))
+                table = TableData(self, name, TableSnapshot(RowMap(rows), None, True, None, {}, {}))
+                table.rows.pack_all_in_turn()
+                self.tables[name] = table
             self._chain, self._records, self._note = loaded.chain, loaded.records, loaded.note
             self._size = loaded.size
         # A new file must not exist: what is not read here would be cut off below. It contains keys and secrets.

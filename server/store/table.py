@@ -7,8 +7,8 @@ from typing import Any
 
 from tinydb.table import Document
 
+from leyden.server.store.row_map import Row
 from leyden.server.store.rows import RowStorage
-from leyden.server.store.table_snapshot import Row
 
 
 class RowTable:

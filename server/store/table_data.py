@@ -2,7 +2,8 @@
 
 Rows are exact `dict`s that are replaced and never changed, for three reasons. A copy of the outer dict is a complete
 snapshot. A rollback puts the former row back by reference. And CPython's garbage collector does not visit a plain dict
-of plain values, so a hundred thousand rows hardly lengthen its pauses (a dict subclass would).
+of plain values, so a hundred thousand rows hardly lengthen its pauses (a dict subclass would). Rows that were not
+written for a while are packed (`row_map.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from tinydb.utils import LRUCache
 
 from leyden.server.store.id_order import IdOrder
 from leyden.server.store.index import Index
-from leyden.server.store.table_snapshot import Row, TableSnapshot
+from leyden.server.store.row_map import Row, RowMap
+from leyden.server.store.table_snapshot import TableSnapshot
 from leyden.server.store.tally import Tally
 
 
@@ -46,7 +48,7 @@ class TableData:
     def __init__(self, commit_state: CommitState, name: str, state: TableSnapshot | None = None) -> None:
         self._commit_state = commit_state
         self.name = name
-        self.rows: dict[int, Row] = {}
+        self.rows = RowMap()
         self.next_id: int | None = None
         self.exists = False
         self.key: str | None = None
@@ -57,6 +59,7 @@ class TableData:
             self.rows, self.next_id, self.exists = state.rows.copy(), state.next_id, state.exists
             self.key, self.keys = state.key, state.keys.copy()
             self.indexes = {field: Index(Index(groups).copy_groups()) for field, groups in state.indexes.items()}
+            self.tallies = {fields: tally.copy() for fields, tally in state.tallies.items()}
         self.max_id = max(self.rows, default=0)
         self.ascending = list(self.rows) == sorted(self.rows)
         self.caches: dict[int, LRUCache[Any, Any]] = {}
@@ -68,12 +71,13 @@ class TableData:
         self._cleared = self._order_changed = self._needs_reindex = False
         self._id_sequence: list[int] | None = None
         self._initial: tuple[int | None, bool, int, bool]  # set by `join_commit`
-        self.order = IdOrder()
+        self.order = IdOrder(self.rows)
 
     def snapshot(self) -> TableSnapshot:
         """The table as plain data. The cost is a copy of the outer dicts."""
         indexes = {field: index.copy_groups() for field, index in self.indexes.items()}
-        return TableSnapshot(self.rows.copy(), self.next_id, self.exists, self.key, self.keys.copy(), indexes)
+        tallies = {fields: tally.copy() for fields, tally in self.tallies.items()}
+        return TableSnapshot(self.rows.copy(), self.next_id, self.exists, self.key, self.keys.copy(), indexes, tallies)
 
     # Writing
 
@@ -180,7 +184,7 @@ class TableData:
             self._note_order()
             self._cleared = True
         self.exists = True
-        self.rows, self.keys, self.indexes = {}, {}, {field: Index() for field in self.indexes}
+        self.rows, self.keys, self.indexes = RowMap(), {}, {field: Index() for field in self.indexes}
         self.tallies = {fields: Tally(fields) for fields in self.tallies}
         self.max_id, self.ascending = 0, True
         self.order.invalidate()
@@ -227,7 +231,9 @@ class TableData:
         return self.exists != self._initial[1]
 
     def end_commit(self) -> None:
-        """Discard what was recorded for a rollback."""
+        """Discard what was recorded for a rollback, and pack rows that were written long ago."""
+        if self.before:
+            self.rows.pack(self.before)
         self.before = None
         self._cleared = self._order_changed = False
         self._id_sequence = None
@@ -252,7 +258,7 @@ class TableData:
         self.next_id, self.exists, self.max_id, self.ascending = self._initial
         if self._order_changed:
             sequence = sorted(rows) if self.ascending or self._id_sequence is None else self._id_sequence
-            self.rows = {doc_id: rows[doc_id] for doc_id in sequence if doc_id in rows}
+            rows.sort(sequence)
         if self._needs_reindex:
             rebuilt = TableData(self._commit_state, self.name, TableSnapshot(self.rows, None, True, None, {}, {}))
             rebuilt.declare(self.key, self.indexes, self.tallies)
@@ -346,11 +352,11 @@ class TableData:
         try:
             if doc_id > self.max_id:
                 self.max_id = doc_id
-                self.order.append(doc_id)
+                self.order.append(doc_id, row)
             else:
                 self.ascending = False
                 self.order.invalidate()
-            self.rows[doc_id] = row
+            self.rows.set(doc_id, row)
             if self.key is not None and (value := row.get(self.key)) is not None:
                 self.keys[value] = doc_id
             for field, index in self.indexes.items():
@@ -364,7 +370,7 @@ class TableData:
 
     def _remove(self, doc_id: int, row: Row) -> None:
         try:
-            del self.rows[doc_id]
+            self.rows.remove(doc_id)
             if self.key is not None and self.keys.get(row.get(self.key)) == doc_id:
                 del self.keys[row[self.key]]
             for field, index in self.indexes.items():
@@ -378,7 +384,7 @@ class TableData:
 
     def _replace(self, doc_id: int, old: Row, row: Row) -> None:
         try:
-            self.rows[doc_id] = row
+            self.rows.set(doc_id, row)
             self.order.replaced(old, row)
             if self.key is not None and (was := old.get(self.key)) != (value := row.get(self.key)):
                 if self.keys.get(was) == doc_id:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from leyden.server.store.index import Groups
-
-Row = dict[str, Any]
+from leyden.server.store.row_map import RowMap
+from leyden.server.store.tally import Tally
 
 
 class TableSnapshot(NamedTuple):
     """A table as plain data. The rows are shared with the table, the containers are not."""
 
-    rows: dict[int, Row]
+    rows: RowMap
     next_id: int | None
     exists: bool
     key: str | None
     keys: dict[Any, int]
     indexes: dict[str, Groups]
+    tallies: Mapping[tuple[str, ...], Tally] = MappingProxyType({})

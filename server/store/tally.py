@@ -19,6 +19,12 @@ class Tally:
         self._fields = fields
         self._counts: Counter[tuple[Any, ...]] = Counter(map(self._values, rows))
 
+    def copy(self) -> Tally:
+        """An equal tally that changes alone."""
+        copy = Tally(self._fields)
+        copy._counts = self._counts.copy()
+        return copy
+
     def add(self, row: Mapping[str, Any]) -> None:
         """Count a row that was added."""
         self._counts[self._values(row)] += 1

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from leyden.errors import JournalError
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import Clock
+from leyden.server.store.packed import pack, unpack
 
 # Sorted keys, no spaces, ASCII only: the same facts are the same bytes in every process and on every machine.
 _canonical = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
@@ -18,6 +19,7 @@ _canonical = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=Tru
 _CHUNK = 1024
 
 _Note = tuple[int, str, str, dict[str, Any]]
+_Chunk = bytes | list[_Note]  # a list where a fact is not a plain value
 
 
 class Entry(NamedTuple):
@@ -33,8 +35,8 @@ class Entry(NamedTuple):
 class HashedEventJournal:
     """An append-only record (`leyden.server.ports.EventJournal`).
 
-    Facts are kept as they were given and hashed only when the hash is asked for: whoever notes a list or a dict must
-    not change it afterwards.
+    Facts are kept as they were given, packed a thousand entries at a time, and hashed only when the hash is asked for:
+    whoever notes a list or a dict must not change it afterwards.
     `keep` bounds the memory: at least that many of the latest entries stay readable, the older go into the hash and
     are dropped. None keeps everything.
     """
@@ -45,7 +47,8 @@ class HashedEventJournal:
             raise ValueError(f"a journal cannot keep {keep} entries: give 0 or more, or None for all")
         self._now = clock.now
         self._keep = keep
-        self._full_chunks: list[list[_Note]] = []  # whole chunks, never changed again: forks share them
+        self._full_chunks: list[_Chunk] = []  # whole chunks, packed and never changed again: forks share them
+        self._last_read: tuple[_Chunk, list[_Note]] | None = None  # the chunk that was unpacked last
         self._open: list[_Note] = []
         self._dropped = 0  # entries of which only the hash remains; a multiple of the chunk
         self._digest = sha256(b"").digest()
@@ -134,7 +137,7 @@ class HashedEventJournal:
             self.note("rolled_back", "commit", entries=entries, reason=error.code)
             return
         while self._dropped + len(self._full_chunks) * _CHUNK > length:
-            self._open = self._full_chunks.pop().copy()  # a fork may share it
+            self._open = self._notes(self._full_chunks.pop()).copy()  # a fork may share it
         del self._open[length - self._dropped - len(self._full_chunks) * _CHUNK :]
         if self._hashed > length:
             self._digest, self._hashed = digest, hashed
@@ -161,7 +164,7 @@ class HashedEventJournal:
         """Restore what `snapshot()` returned."""
         notes: list[_Note] = [(at_ms, kind, subject, facts) for _, at_ms, kind, subject, facts in snapshot["entries"]]
         whole = len(notes) // _CHUNK * _CHUNK
-        self._full_chunks = [notes[start : start + _CHUNK] for start in range(0, whole, _CHUNK)]
+        self._full_chunks = [_packed(notes[start : start + _CHUNK]) for start in range(0, whole, _CHUNK)]
         self._open = notes[whole:]
         self._dropped = snapshot["length"] - len(notes)
         self._digest, self._hashed = bytes.fromhex(snapshot["hash"]), snapshot["length"]
@@ -170,14 +173,21 @@ class HashedEventJournal:
         """The readable entries with a sequence above `after`, oldest first."""
         sequence = min(max(after, self._dropped), len(self))
         first, skip = divmod(sequence - self._dropped, _CHUNK)
-        for notes in (*self._full_chunks[first:], self._open):
-            for at_ms, kind, subject, facts in islice(notes, skip, None):
+        for chunk in (*self._full_chunks[first:], self._open):
+            for at_ms, kind, subject, facts in islice(self._notes(chunk), skip, None):
                 sequence += 1
                 yield Entry(sequence, at_ms, kind, subject, facts)
             skip = 0
 
+    def _notes(self, chunk: _Chunk) -> list[_Note]:
+        if isinstance(chunk, list):
+            return chunk
+        if self._last_read is None or self._last_read[0] is not chunk:
+            self._last_read = chunk, unpack(chunk)
+        return self._last_read[1]
+
     def _close_chunk(self) -> None:
-        self._full_chunks.append(self._open)
+        self._full_chunks.append(_packed(self._open))
         self._open = []
         if self._keep is not None and not self._in_commit:
             self._drop_chunks(self._keep)
@@ -188,3 +198,8 @@ class HashedEventJournal:
             self.extend_hash(max(0, self._dropped + spare * _CHUNK - self._hashed))
             del self._full_chunks[:spare]
             self._dropped += spare * _CHUNK
+
+
+def _packed(notes: list[_Note]) -> _Chunk:
+    packed = pack(notes)
+    return notes if packed is None else packed

@@ -17,6 +17,7 @@ from leyden.server.contract.load import known_overlays, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.errors import LeydenError
 from leyden.server.gc_pause import gc_paused
+from leyden.server.store.row_map import RowMap
 from leyden.server.store.store import Store
 from leyden.server.store.table_snapshot import TableSnapshot
 from leyden.server.system.background_transport import BackgroundTransport
@@ -145,7 +146,7 @@ def _restored(
     snapshot: Mapping[str, Any], control_handlers: Callable[[World], Iterable[object]] | None, label: str | None
 ) -> World:
     tables = {
-        name: TableSnapshot(dict(table["rows"]), table["next_id"], table["exists"], None, {}, {})
+        name: TableSnapshot(RowMap(dict(table["rows"])), table["next_id"], table["exists"], None, {}, {})
         for name, table in snapshot["tables"].items()
     }
     world = World(

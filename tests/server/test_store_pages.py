@@ -13,6 +13,7 @@ from tinydb.table import Document
 from leyden import Sandbox
 from leyden.server.store.id_order import IdOrder
 from leyden.server.store.index import Index
+from leyden.server.store.row_map import RowMap
 from leyden.server.store.store import Store
 from tests.support.examples import examples
 
@@ -121,7 +122,7 @@ def dated(*batches: list[int]) -> tuple[IdOrder, dict[int, dict[str, Any]]]:
     for batch in batches:
         for date in batch:
             rows[len(rows) + 1] = {"created_at": date}
-            order.append(len(rows))
+            order.append(len(rows), rows[len(rows)])
         order.id_bounds(rows, 1, None)
     return order, rows
 
@@ -160,7 +161,7 @@ def test_a_changed_date_is_compared_again() -> None:
         assert order.id_bounds(rows, 2, None) == bounds
 
 
-class Looked(dict[int, dict[str, Any]]):
+class Looked(RowMap):
     """Rows that count how often one of them is read."""
 
     looks = 0
@@ -168,6 +169,10 @@ class Looked(dict[int, dict[str, Any]]):
     def __getitem__(self, doc_id: int) -> dict[str, Any]:
         self.looks += 1
         return super().__getitem__(doc_id)
+
+    def get(self, doc_id: int, default: Any = None) -> Any:
+        self.looks += 1
+        return super().get(doc_id, default)
 
 
 def test_the_page_of_a_minute_is_found_without_reading_every_row() -> None:
@@ -212,7 +217,7 @@ def test_rows_added_after_all_others_were_deleted_are_compared_too() -> None:
         order.trim(rows)
         for date in (5, 3):
             rows[len(rows) + 1] = {"created_at": date}
-            order.append(len(rows))
+            order.append(len(rows), rows[len(rows)])
         assert order.id_bounds(rows, 4, None) == (0, None)
 
 
@@ -396,11 +401,11 @@ def test_a_key_or_an_index_may_be_added_after_the_rows() -> None:
 
 
 def test_single_row_operations_never_iterate_over_the_table() -> None:
-    class NotIterable(dict[int, dict[str, Any]]):
+    class NotIterable(RowMap):
         def __iter__(self) -> Any:
             raise AssertionError("the whole table was walked")
 
-        keys = values = items = copy = __reversed__ = __iter__  # type: ignore[assignment]
+        keys = values = items = copy = sort = __iter__
 
     store = Store.memory()
     charges = store.table("charges", indexes=["status"])

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from tinydb.storages import Storage
 
+from leyden.server.store.row_map import Row
 from leyden.server.store.table_data import TableData
-from leyden.server.store.table_snapshot import Row
 
 
 class TinyDBStorage(Storage):

@@ -9,9 +9,9 @@ from tinydb.queries import QueryLike
 from tinydb.storages import Storage
 from tinydb.table import Document, Table
 
+from leyden.server.store.row_map import Row
 from leyden.server.store.rows import RowStorage
 from leyden.server.store.table import RowTable
-from leyden.server.store.table_snapshot import Row
 from leyden.server.store.tinydb.storage import deep_copy, parse_doc_id
 
 Change = Mapping[str, Any] | Callable[[MutableMapping[str, Any]], None]
@@ -70,7 +70,7 @@ class IndexedTable(RowTable, Table):
             row = None if known is None else rows.get(known)
             return None if row is None else self.document_class(row, doc_id)
         if doc_ids is not None:
-            hits = {known for known in map(parse_doc_id, doc_ids) if known in rows}
+            hits = {known for known in map(parse_doc_id, doc_ids) if known is not None and known in rows}
             ordered = sorted(hits) if self._data.ascending else [known for known in rows if known in hits]
             return [self.document_class(rows[known], known) for known in ordered]
         return super().get(cond) if cond is not None else super().get()

@@ -1,0 +1,122 @@
+"""The rows of a table by document id. Rows that were not written for a while are kept packed, and read as before."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from leyden.server.store.packed import pack, unpack
+
+Row = dict[str, Any]
+
+# A row takes about four times as much memory as a dict as it does in a block.
+UNPACKED_ROWS = 1_024  # at least so many of the rows that were written last are dicts
+BLOCK_ROWS = 8
+_CACHED_BLOCKS = 64
+_BACKLOG_STEP = 64
+_NOTHING: Iterator[int] = iter(())
+
+
+class RowMap(Mapping[int, Row]):
+    """Rows by document id, in the order in which they were inserted.
+
+    A row is an exact `dict` of plain values that is replaced and never changed. The table packs the rows that were
+    written longest ago, eight in one `bytes` object; each of their ids refers to that object, and reading one of them
+    unpacks the eight. A row with a value that is not plain stays a dict.
+    """
+
+    __slots__ = ("_backlog", "_cells", "_unpacked", "_written")
+
+    def __init__(self, rows: Mapping[int, Row] | None = None) -> None:
+        """The map keeps the rows themselves."""
+        self._cells: dict[int, Row | bytes] = dict(rows or {})
+        self._written: deque[tuple[int, Row]] = deque()  # what was written since, oldest first
+        self._backlog = _NOTHING  # ids of rows that were here at the start and are still dicts
+        self._unpacked: dict[bytes, dict[int, Row]] = {}  # the blocks that were read last
+
+    def __getitem__(self, doc_id: int) -> Row:
+        cell = self._cells[doc_id]
+        return self._row(doc_id, cell) if isinstance(cell, bytes) else cell
+
+    def get(self, doc_id: int, default: Any = None) -> Any:
+        """The row, or `default`."""
+        cell = self._cells.get(doc_id)
+        if cell is None:
+            return default
+        return self._row(doc_id, cell) if isinstance(cell, bytes) else cell
+
+    def __contains__(self, doc_id: object) -> bool:
+        return doc_id in self._cells
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._cells)
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def copy(self) -> RowMap:
+        """A map with the same rows. The rows and blocks are shared."""
+        copy = RowMap()
+        copy._cells = self._cells.copy()
+        return copy
+
+    def set(self, doc_id: int, row: Row) -> None:
+        """Insert or replace a row."""
+        self._cells[doc_id] = row
+
+    def remove(self, doc_id: int) -> None:
+        """Delete a row. Raises `KeyError` when there is none."""
+        del self._cells[doc_id]
+
+    def sort(self, ids: Iterable[int]) -> None:
+        """Bring the rows into the order of `ids`. Rows with other ids are removed."""
+        cells = self._cells
+        self._cells = {doc_id: cells[doc_id] for doc_id in ids if doc_id in cells}
+
+    # Packing
+
+    def pack_all_in_turn(self) -> None:
+        """Let `pack` reach the rows that are in the map at present, the first ones first."""
+        self._backlog = iter(list(self._cells))
+
+    def pack(self, written: Iterable[int]) -> None:
+        """Note the ids that a commit has written, and pack rows that were written long before: about as many."""
+        cells, queue = self._cells, self._written
+        for doc_id in written:
+            if isinstance(cell := cells.get(doc_id), dict):
+                queue.append((doc_id, cell))
+        while len(queue) >= UNPACKED_ROWS + BLOCK_ROWS:
+            oldest = [queue.popleft() for _ in range(BLOCK_ROWS)]
+            self._pack_rows({doc_id: row for doc_id, row in oldest if cells.get(doc_id) is row})
+        if self._backlog is not _NOTHING:
+            self._pack_backlog()
+
+    def _pack_backlog(self) -> None:
+        cells, rows = self._cells, dict[int, Row]()
+        for _ in range(_BACKLOG_STEP):
+            doc_id = next(self._backlog, None)
+            if doc_id is None:
+                self._backlog = _NOTHING
+                break
+            if isinstance(cell := cells.get(doc_id), dict):
+                rows[doc_id] = cell
+                if len(rows) == BLOCK_ROWS:
+                    break
+        self._pack_rows(rows)
+
+    def _pack_rows(self, rows: dict[int, Row]) -> None:
+        if not rows:
+            return
+        block = pack(rows)
+        if block is not None:
+            self._cells.update(dict.fromkeys(rows, block))
+
+    def _row(self, doc_id: int, block: bytes) -> Row:
+        rows = self._unpacked.get(block)
+        if rows is None:
+            rows = unpack(block)
+            if len(self._unpacked) == _CACHED_BLOCKS:
+                self._unpacked.clear()
+            self._unpacked[block] = rows
+        return rows[doc_id]

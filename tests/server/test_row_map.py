@@ -1,0 +1,127 @@
+"""Packed rows are read as they were written: same values, same types, same order, through commits and rollbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leyden.server.store import row_map
+from leyden.server.store.row_map import RowMap
+from leyden.server.store.store import Store
+
+VALUE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+STEP = st.tuples(st.sampled_from(["put", "put", "put", "delete", "fail", "clear"]), st.integers(0, 9), VALUE)
+
+
+class Thrown(Exception):
+    pass
+
+
+@pytest.fixture(autouse=True)
+def _small_window() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(row_map, "UNPACKED_ROWS", 2)
+        patched.setattr(row_map, "BLOCK_ROWS", 2)
+        yield
+
+
+def packed(rows: RowMap) -> int:
+    """How many rows are in blocks."""
+    return sum(isinstance(cell, bytes) for cell in rows._cells.values())
+
+
+def put_delete_and_fail(store: Store, row: dict[str, Any]) -> None:
+    with store.commit():
+        store.table("rows").put(row)
+        store.table("rows").delete((row["id"] + 1) % 10)
+        raise Thrown
+
+
+@given(st.lists(STEP, max_size=40))
+def test_a_table_with_packed_rows_equals_a_dict(steps: list[tuple[str, int, Any]]) -> None:
+    store, model = Store.memory(), dict[int, dict[str, Any]]()
+    table = store.table("rows", key="id", indexes=["value"])
+    for action, number, value in steps:
+        row = {"id": number, "value": value}
+        if action == "put":
+            model[number] = row
+            table.put(row)
+        elif action == "delete":
+            assert table.delete(number) == (model.pop(number, None) is not None)
+        elif action == "fail":
+            with pytest.raises(Thrown):
+                put_delete_and_fail(store, row)
+        else:
+            model.clear()
+            store.table_data("rows").clear()
+    rows = store.table_data("rows").rows
+    found = [rows[doc_id] for doc_id in rows]
+    assert found == list(model.values())
+    assert repr(found) == repr(list(model.values()))  # types too: 1, 1.0 and True are equal
+    assert [row for _, row in rows.items()] == found == [rows.get(doc_id) for doc_id in rows]
+    for number, row in model.items():
+        assert table.row(number) == row
+        assert row in table.find("value", row["value"])
+
+
+def test_the_rows_written_longest_ago_are_packed_and_a_change_unpacks_its_row_only() -> None:
+    store = Store.memory()
+    table = store.table("rows", key="id")
+    for number in range(10):
+        table.put({"id": number, "state": "new"})
+    rows = store.table_data("rows").rows
+    assert packed(rows) == 8
+    table.put({"id": 0, "state": "changed"})
+    assert [row["state"] for row in table] == ["changed", *["new"] * 9]
+    assert packed(rows) == 7
+    assert list(rows) == list(range(1, 11))
+
+
+def test_a_copy_shares_the_blocks_and_changes_alone() -> None:
+    store = Store.memory()
+    table = store.table("rows", key="id")
+    for number in range(10):
+        table.put({"id": number})
+    state = store.snapshot()
+    other = Store.from_snapshot(state)
+    other.table("rows", key="id").put({"id": 1, "changed": True})
+    assert table.row(1) == {"id": 1}
+    assert other.table("rows", key="id").row(1) == {"id": 1, "changed": True}
+    assert packed(other.table_data("rows").rows) == 7
+
+
+def test_a_value_that_only_memory_can_hold_is_not_packed() -> None:
+    class Color(IntEnum):
+        RED = 1
+
+    store = Store.memory()
+    table = store.table("rows", key="id")
+    for number in range(10):
+        table.put({"id": number, "color": Color.RED})
+    assert packed(store.table_data("rows").rows) == 0
+    assert all(row["color"] is Color.RED for row in table)
+
+
+def test_rows_that_were_read_from_a_file_are_packed_while_others_are_written(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        for number in range(20):
+            store.table("rows", key="id").put({"id": number})
+    with Store.open(tmp_path) as store:
+        table, rows = store.table("rows", key="id"), store.table_data("rows").rows
+        assert packed(rows) == 0
+        for turn in range(12):
+            table.put({"id": 99, "turn": turn})
+        assert packed(rows) == 20
+        assert [row["id"] for row in table] == [*range(20), 99]
+    with Store.open(tmp_path) as store:
+        assert [row["id"] for row in store.table("rows", key="id")] == [*range(20), 99]
