@@ -11,7 +11,7 @@ from leyden.server.store.packed import pack, unpack
 Row = dict[str, Any]
 
 # A row takes about four times as much memory as a dict as it does in a block.
-UNPACKED_ROWS = 1_024  # at least so many of the rows that were written last are dicts
+UNPACKED_ROWS = 256  # at least so many of the rows that were written last are dicts
 BLOCK_ROWS = 8
 _CACHED_BLOCKS = 64
 _BACKLOG_STEP = 64
