@@ -1,9 +1,8 @@
-"""The data of one table: rows, unique key and indexes, and how to roll back the changes of a commit.
+"""The data of one table: rows, unique key, indexes and tallies, and how to roll back the changes of a commit.
 
-Rows are exact `dict`s that are replaced and never changed, for three reasons. A copy of the outer dict is a complete
-snapshot. A rollback puts the former row back by reference. And CPython's garbage collector does not visit a plain dict
-of plain values, so a hundred thousand rows hardly lengthen its pauses (a dict subclass would). Rows that were not
-written for a while are packed (`row_map.py`).
+Rows are exact `dict`s that are replaced and never changed: a copy of the outer dict is a complete snapshot, a rollback
+puts the former row back by reference, and CPython's garbage collector does not visit a plain dict of plain values. Rows
+that were not written for a while are packed (`row_map.py`).
 """
 
 from __future__ import annotations
@@ -31,12 +30,11 @@ class CommitState(Protocol):
 
 
 class TableData:
-    """The rows of one table by document id, with a unique key and indexes.
+    """The rows of one table by document id, with a unique key, indexes and tallies.
 
-    `before` maps each id that the open commit has changed to its row before the commit (None: there was no row). It
-    is None while the open commit has not changed this table. `exists` is true once something was written, also when
-    that was an empty table, as in TinyDB. `max_id` is never below the highest id. `ascending` is true while the rows
-    are in the order of their ids.
+    `before` maps each id that the open commit has changed to its row before the commit (None: there was no row); it is
+    None while this table is unchanged. `exists` is true once something was written, also an empty table, as in TinyDB.
+    `max_id` is never below the highest id. `ascending` is true while the rows are in the order of their ids.
     """
 
     __slots__ = (
@@ -64,9 +62,8 @@ class TableData:
         self.ascending = list(self.rows) == sorted(self.rows)
         self.caches: dict[int, LRUCache[Any, Any]] = {}
         self.before: dict[int, Row | None] | None = None
-        # About the open commit: ids that it deleted or inserted and then inserted (again); whether it cleared the
-        # table; whether it deleted rows, so that a rollback must restore the order, and the order where ids do not
-        # give it; whether a write was interrupted, so that the key and the indexes may be wrong.
+        # About the open commit: ids that it deleted or inserted and then inserted (again); whether it cleared the table
+        # or deleted rows, and the order of the rows where ids do not give it; whether a write was interrupted.
         self._reinserted: set[int] = set()
         self._cleared = self._order_changed = self._needs_reindex = False
         self._id_sequence: list[int] | None = None
@@ -344,9 +341,8 @@ class TableData:
             self.order.trim(self.rows)
         return self.max_id
 
-    # The three ways in which one row changes. During a rollback two rows may have the same key for a moment, so a row
-    # only removes a key that points to itself. Ctrl-C or a lack of memory in the middle makes the commit rollback-only,
-    # and `rollback` then builds the key and the indexes again.
+    # The three ways in which one row changes. During a rollback two rows may have the same key for a moment: a row only
+    # removes a key that points to itself. After Ctrl-C in the middle, `rollback` builds the key and the indexes again.
 
     def _add(self, doc_id: int, row: Row) -> None:
         try:

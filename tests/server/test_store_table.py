@@ -258,7 +258,10 @@ def test_a_commit_changes_no_result_and_a_failed_one_leaves_no_trace(
 
 def as_data(store: Store) -> Any:
     return {
-        name: state._replace(indexes={field: as_sets(groups) for field, groups in state.indexes.items()})
+        name: state._replace(
+            indexes={field: as_sets(groups) for field, groups in state.indexes.items()},
+            tallies={fields: tally.counts() for fields, tally in state.tallies.items()},
+        )
         for name, state in store.snapshot().items()
     }
 
