@@ -62,8 +62,7 @@ class TableData:
         self.ascending = list(self.rows) == sorted(self.rows)
         self.caches: dict[int, LRUCache[Any, Any]] = {}
         self.before: dict[int, Row | None] | None = None
-        # About the open commit: ids that it deleted or inserted and then inserted (again); whether it cleared the table
-        # or deleted rows, and the order of the rows where ids do not give it; whether a write was interrupted.
+        # About the open commit: ids inserted again; whether it cleared the table or deleted rows; their order before.
         self._reinserted: set[int] = set()
         self._cleared = self._order_changed = self._needs_reindex = False
         self._id_sequence: list[int] | None = None
@@ -188,7 +187,7 @@ class TableData:
         self.clear_query_caches()
 
     def drop(self) -> None:
-        """Delete every row and the table. Ids start again from 1; the declared key and indexes stay declared."""
+        """Delete every row and the table. Ids start again from 1; what was declared stays declared."""
         self.clear()
         self.exists = False
         self.next_id = None
