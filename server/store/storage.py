@@ -39,8 +39,7 @@ class JournalStorage(RowStorage):
     written. The file can be put back; otherwise `compact` and `close` write it again, if no other file has its name.
 
     A compaction starts when the journal has more than three row changes for each current row (plus 4096). It continues
-    with 128 rows at the end of each commit until the new file replaces the old one. So a row is rewritten about once
-    for every two changes at most, and a commit waits for one such step only; the last step waits for the disk.
+    with 128 rows at the end of each commit until the new file replaces the old one; the last step waits for the disk.
     """
 
     is_durable = True
@@ -103,9 +102,8 @@ class JournalStorage(RowStorage):
         if not new:
             loaded = load(self.path)
             for name, rows in loaded.tables.items():
-                table = TableData(self, name, TableSnapshot(RowMap(rows), None, True, None, {}, {}))
-                table.rows.pack_all_in_turn()
-                self.tables[name] = table
+                self.tables[name] = TableData(self, name, TableSnapshot(RowMap(rows), None, True, None, {}, {}))
+                self.tables[name].rows.pack_all_in_turn()
             self._chain, self._records, self._note = loaded.chain, loaded.records, loaded.note
             self._size = loaded.size
         # A new file must not exist: what is not read here would be cut off below. It contains keys and secrets.
@@ -176,7 +174,7 @@ class JournalStorage(RowStorage):
         self._size, self._chain, self._torn = size, chain, False
 
     def _write_by_rewrite(self) -> None:
-        """Write a commit by writing the whole file again from the rows in memory, which include its changes."""
+        """Write a commit by writing the whole file again from the rows in memory."""
         try:
             self._name.check()
             self._rewrite()
