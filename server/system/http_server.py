@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+import logging
 import signal
 import socket
 import sys
@@ -97,20 +98,38 @@ def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:
             if self.started:
                 ready()
 
-    return NotifyingServer(
-        uvicorn.Config(
-            app,
-            http=_protocol(),
-            ws="none",
-            log_level="warning",
-            access_log=False,
-            lifespan="on",
-            server_header=False,
-            proxy_headers=False,
-            date_header=False,
-            timeout_graceful_shutdown=_GRACE_S,
-        )
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            log = logging.getLogger("uvicorn.error")
+            log.addFilter(_name_stopped_requests)
+            try:
+                await super().shutdown(sockets)
+            finally:
+                log.removeFilter(_name_stopped_requests)
+
+    config = uvicorn.Config(
+        app,
+        http=_protocol(),
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        server_header=False,
+        proxy_headers=False,
+        date_header=False,
+        timeout_graceful_shutdown=_GRACE_S,
     )
+    return NotifyingServer(config)
+
+
+def _name_stopped_requests(record: logging.LogRecord) -> bool:
+    """Say in words what happens to the requests that uvicorn cancels when it stops: it calls them tasks, and the end of
+    their time an error."""
+    if str(record.msg).startswith("Cancel %s running task(s)"):
+        record.msg = f"%s: no response within {_GRACE_S} s of the signal to stop; answered 503"
+        [count] = record.args if isinstance(record.args, tuple) else [0]
+        record.args = ("1 request" if count == 1 else f"{count} requests",)
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+    return True
 
 
 def run_server(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> None:

@@ -11,6 +11,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import IO
 from urllib.parse import urlsplit
 
 import pytest
@@ -170,7 +172,9 @@ def test_the_number_of_connections_leaves_files_for_the_rest(open_files: int, co
 
 
 @contextmanager
-def process(*options: str, open_files: int | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def process(
+    *options: str, open_files: int | None = None, log: IO[str] | int = subprocess.DEVNULL
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """`leyden serve` in a process of its own, and its URL."""
 
     def limit() -> None:
@@ -180,7 +184,7 @@ def process(*options: str, open_files: int | None = None) -> Iterator[tuple[subp
     served = subprocess.Popen(
         [sys.executable, "-m", "leyden", "serve", "--port", "0", *options],
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=log,
         text=True,
         preexec_fn=limit,
     )
@@ -206,13 +210,14 @@ def test_silent_connections_shut_nobody_out() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_server_whatever_is_open(number: signal.Signals, tmp_path: object) -> None:
+def test_a_signal_ends_the_server_whatever_is_open(number: signal.Signals, tmp_path: Path) -> None:
     """A silent connection, half a head, half a body, and a request that waits."""
     wait = b'{"count": 2, "timeout": 5}'
     waiting = (
         b"POST /sandbox/v1/deliveries/wait HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n" + KEY
     )
-    with process("--data", str(tmp_path)) as (served, url):
+    data, printed = str(tmp_path / "data"), tmp_path / "stderr"
+    with printed.open("w") as log, process("--data", data, log=log) as (served, url):
         opened = [dial_url(url) for _ in range(4)]
         opened[1].sendall(GET)
         opened[2].sendall(CREATE + KEY + b"content-length: 50\r\n\r\n" + BODY[:9])
@@ -226,7 +231,9 @@ def test_a_signal_ends_the_server_whatever_is_open(number: signal.Signals, tmp_p
         assert served.wait(20) == 0
         for connection in opened:
             connection.close()
-    with process("--data", str(tmp_path)) as (_, url):
+    assert "1 request: no response within 3 s of the signal to stop; answered 503" in printed.read_text()
+    assert "task" not in printed.read_text()
+    with process("--data", data) as (_, url):
         status, charges = answer(lambda: dial_url(url), GET + KEY + b"\r\n")
     assert [one["id"] for one in charges["data"]] == [charge["data"]["id"]]  # type: ignore[index, attr-defined]
 
