@@ -24,6 +24,8 @@ MAX_BODY_BYTES = 32_000_000
 # The kinds of the actions that only move time. One that raises has run some events, and that is recorded instead.
 MOVES = frozenset({"advance", "advance_to", "events", "idle", "next_event"})
 
+DISK_REFUSED = "the disk refused a change: the journal reports it, and a script cannot repeat it"
+
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
@@ -223,7 +225,7 @@ class ActionRecorder:
         world, log = self._world, self._log
         try:
             if isinstance(error, StorageUnavailable) and len(world.journal) != self._entries_before:
-                log.discard("the disk refused a change: the journal reports it, and a script cannot repeat it")
+                log.discard(DISK_REFUSED)
             elif self.kind in MOVES and (kind is not None or self._is_split):
                 log.add_events(world)
                 if kind is None and self.kind in ("advance", "advance_to"):

@@ -316,8 +316,8 @@ class Sandbox(Views, Spelled):
 
         Callbacks that are in flight on the network are waited for. The program gives each callback its recorded
         response and sends nothing; what its sandbox does after its last line is sent only after `set_egress`, and is
-        blocked before. Raises `ActionLogError` when the action log is incomplete, or when a callback in flight was
-        cancelled.
+        blocked before. Raises `ActionLogError`, with the reason, when the action log is incomplete: after a change that
+        the disk refused (507), for example, or when a callback in flight was cancelled.
         """
         from leyden.lab.script_writer import script_of
 

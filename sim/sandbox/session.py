@@ -11,8 +11,8 @@ import orjson
 
 from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.transport import RecordedNetwork
-from leyden.errors import ApiError, ClosedError, Problem
-from leyden.lab.action_log import ActionLog, ActionRecorder
+from leyden.errors import ApiError, ClosedError, Problem, StorageUnavailable
+from leyden.lab.action_log import DISK_REFUSED, ActionLog, ActionRecorder
 from leyden.server.callbacks.egress import Egress, closed_note
 from leyden.server.http.request import Request
 from leyden.server.ports import CallbackRequest, CallbackResponse
@@ -274,6 +274,8 @@ class Session:
         try:
             self.action_log.catch_up(self.world)
         finally:
+            if status == StorageUnavailable.status:
+                self.action_log.discard(DISK_REFUSED)  # repeated where there is space, the request would be accepted
             self.action_log.add("request", facts)
             self.action_log.mark_events(self.world)
         return facts

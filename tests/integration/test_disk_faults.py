@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import json
 import os
@@ -21,7 +22,8 @@ from hypothesis import strategies as st
 from leyden import Sandbox
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
-from leyden.errors import ApiError
+from leyden.errors import ActionLogError, ApiError
+from leyden.sandbox.resources import Charge
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.errors import StorageUnavailable, StoreError
 from leyden.server.ports import CallbackRequest, CallbackResponse
@@ -185,6 +187,29 @@ def test_the_event_journal_records_the_rollback(kept: Sandbox) -> None:
     *rolled_back, note, request = kept.world.journal.entries(after=before)
     assert (note.kind, note.facts["entries"]) == ("rolled_back", len(rolled_back))
     assert (request.kind, request.facts["status"]) == ("request", 507)
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda sandbox, charge: sandbox.charges.create(amount="1000", description="refused"),
+        lambda sandbox, charge: sandbox.ask("POST", "/sandbox/v1/payments", {"request": charge.request}),
+        lambda sandbox, charge: sandbox.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"}),
+        lambda sandbox, charge: sandbox.http.post("/v0/charges", json={"amount": "1000", "description": "refused"}),
+        lambda sandbox, charge: sandbox.wallet("ana").pay(charge),
+    ],
+)
+def test_a_sandbox_whose_disk_refused_a_request_has_no_script(
+    tmp_path: Path, refused: Callable[[Sandbox, Charge], Any]
+) -> None:
+    """A script would repeat the request where there is space, and create what this sandbox does not have."""
+    with Sandbox(data=tmp_path) as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="tea")
+        assert "description=" in sandbox.script()
+        with full_disk(), contextlib.suppress(ApiError, StorageUnavailable):
+            refused(sandbox, charge)
+        with pytest.raises(ActionLogError, match=r"the disk refused a change.*use save\(\) or fork\(\) instead"):
+            sandbox.script()
 
 
 # Time
