@@ -49,7 +49,7 @@ class Traffic:
 
     @property
     def refused(self) -> int:
-        """The number of customers whose Charge the service refused; the journal has the reasons."""
+        """The number of customers whose Charge the service refused (4xx); the journal has the reasons."""
         return int(self.row["refused"])
 
     def stop(self) -> Traffic:
@@ -92,7 +92,8 @@ def traffic(
     never:3, twice:3)`. `payers` is a number of wallets or their names; each customer uses one of them.
 
     Customers arrive for `duration` (None: without end, so `run()` never returns) and at most `count` of them. An amount
-    that the service refuses is counted as `refused`.
+    that the service refuses (4xx) is counted as `refused`; where it fails by a defect (500), the move of time
+    raises `Problem`, and the customer has not arrived.
     All random numbers come from the stream `traffic/<id>`; `leyden.world.traffic.TrafficGenerator` says what stays the
     same when distributions change. Raises `DistributionError` for a text that cannot be read, and
     for a `callbackUrl` or a `description` that the service refuses.

@@ -11,6 +11,7 @@ from typing import Any, TypedDict, cast
 import orjson
 
 from leyden.lightning.payer.payments import Payments
+from leyden.server.errors import InternalError
 from leyden.server.ports import USER, Clock, EventJournal
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
@@ -164,8 +165,10 @@ class TrafficGenerator:
                     **_SCRIPTS.get(behaviour, {}),
                 )
         else:
-            row["refused"] += 1
             reason = orjson.loads(response.body)["detail"]
+            if response.status >= 500:  # a defect, and no answer to the customer: the event is rolled back
+                raise InternalError(f"a customer of the traffic stream {traffic_id} got no Charge: {reason}")
+            row["refused"] += 1
             self._journal.note(
                 "customer_refused", traffic_id, status=response.status, reason=reason, amount_msat=amount_msat, **facts
             )

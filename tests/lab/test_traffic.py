@@ -20,6 +20,7 @@ from leyden.lab.distributions import (
 )
 from leyden.lab.kpi import Kpi, quantile
 from leyden.lab.traffic import Traffic, arrival_process, traffic
+from leyden.server.errors import InternalError
 from leyden.world.rng import RandomStream
 from leyden.world.traffic import BEHAVIOURS, DAY_MS, next_arrival, sample
 
@@ -173,6 +174,22 @@ def test_a_refused_amount_is_only_counted(sandbox: Sandbox) -> None:
     refusals = sandbox.world.journal.entries(kind="customer_refused")
     assert {entry.facts["amount_msat"] for entry in refusals} == {999}
     assert Kpi(sandbox.world).refused == customers.refused
+
+
+def test_a_request_in_which_the_service_fails_is_not_counted_as_refused(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(order: object) -> None:
+        raise RuntimeError
+
+    customers = busy(sandbox, "every(1s)", count=3)
+    with monkeypatch.context() as defect:
+        defect.setattr(sandbox.world.node, "issue", failing)
+        with pytest.raises(InternalError, match="customer of the traffic stream 1 got no Charge: createCharge failed"):
+            sandbox.run()
+    assert (customers.arrived, customers.refused, sandbox.kpi.refused) == (0, 0, 0)
+    sandbox.run()
+    assert (customers.arrived, customers.refused, len(sandbox.charges)) == (3, 0, 3)
 
 
 def test_traffic_crosses_a_network_too() -> None:
