@@ -31,6 +31,10 @@ class ExternalTransport(CallbackTransport, Protocol):
         """Close every connection."""
 
 
+# The cause may be the receiver itself, and the server cannot know who moves time.
+_WAITED = "a move of time waited for this answer meanwhile: if the receiver asked for that move, it must answer first"
+
+
 def blocked(request: CallbackRequest) -> CallbackResponse:
     """The result of an attempt to send to the network from a sandbox that sends nothing there."""
     return CallbackResponse(error=BLOCKED, note=closed_note(request.url))
@@ -119,7 +123,8 @@ class TransportRouter:
         self._pending: list[Pending] = []
         self._sent: dict[int, Pending | None] = {}  # by number, in the order of sending
         self._numbers = count(1)
-        self._in_order = 0
+        self._moves = 0
+        self._awaited: set[int] = set()  # by number: a move of time began while they were in flight
         self._collecting = False
         self.connect(network)
 
@@ -168,6 +173,11 @@ class TransportRouter:
     def is_waiting(self) -> bool:
         """Whether a request to the network has no response yet."""
         return bool(self._sent)
+
+    @property
+    def moves(self) -> int:
+        """How many moves of time are in progress: each is inside `responses_in_order`."""
+        return self._moves
 
     def abandon(self) -> None:
         """Wait no more for the requests that were sent and have no response: their transport was closed. The responses
@@ -224,14 +234,16 @@ class TransportRouter:
 
     @contextmanager
     def responses_in_order(self) -> Iterator[None]:
-        """While inside, a response is recorded only after those to all earlier requests."""
-        self._in_order += 1
+        """While inside, time is moved, and a response is recorded only after those to all earlier requests."""
+        with self._lock():
+            self._moves += 1
+            self._awaited = {number for number, pending in self._sent.items() if pending is None}
         try:
             yield
         finally:
             with self._lock():
-                self._in_order -= 1
-                if not self._in_order:
+                self._moves -= 1
+                if not self._moves:
                     self._pending.extend(pending for pending in self._sent.values() if pending is not None)
                     self._sent = {number: pending for number, pending in self._sent.items() if pending is None}
 
@@ -245,7 +257,9 @@ class TransportRouter:
 
     def _recorder(self, responded: Responded, number: int) -> Responded:
         def record(post: CallbackRequest, response: CallbackResponse) -> None:
-            if self._in_order and number in self._sent:
+            if number in self._awaited and response.error == "timeout":
+                response = response._replace(note=f"{response.note}; {_WAITED}")
+            if self._moves and number in self._sent:
                 self._sent[number] = (post, response, responded)
                 while self._sent and (pending := self._sent[first := next(iter(self._sent))]) is not None:
                     del self._sent[first]

@@ -35,7 +35,7 @@ _OWN_TABLES = ("world", "network")  # a directory's rows about the world itself;
 
 
 def check_not_waiting(world: World) -> None:
-    """Raise `ClockError` while another thread moves time and waits for the network. Call it with the lock held.
+    """Raise `ClockError` while something else moves time and waits for the network. Call it with the lock held.
 
     A receiver that moves or copies the world before it answers would wait for its own answer.
     """

@@ -89,9 +89,7 @@ class World:
 
     @staticmethod
     def saved(store: Store) -> Mapping[str, Any] | None:
-        """What a world wrote about itself in this store, as `WorldState.saved` has it; None: no world was kept
-        there.
-        """
+        """What a world wrote about itself in this store, as `WorldState.saved` has it; None when there was no world."""
         return WorldState.saved(store)
 
     def _install(self, components: Components) -> None:
@@ -273,8 +271,9 @@ class World:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether another thread moves time and waits for the network. Read it with the lock held."""
-        return any(mover != threading.get_ident() for mover in self._movers)
+        """Whether another thread, or a request, moves time and waits for the network. Read it with the lock held."""
+        by_request = self.transport.is_waiting and self.transport.moves > len(self._movers)
+        return by_request or any(mover != threading.get_ident() for mover in self._movers)
 
     @property
     def _blocks(self) -> bool:

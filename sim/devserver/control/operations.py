@@ -20,6 +20,7 @@ from leyden.server.http.request import Request
 from leyden.server.timestamps import parse_duration, parse_iso, to_iso
 from leyden.server.version import VERSION
 from leyden.world.clock import Fired
+from leyden.world.snapshots import check_not_waiting
 from leyden.world.world import World
 
 
@@ -87,11 +88,16 @@ class ControlPlane:
             raise SemanticConflict(detail, field_errors=[FieldError("/rate", detail)]) from None
         return self._clock()
 
-    @handles()
+    @handles(raises=(Conflict,))
     async def advance_clock(self, call: Request) -> dict[str, Any]:
         """Move time, and respond when every event due by then has run and every callback due by then was attempted."""
         [given] = call.body  # exactly one: the schema requires it
         world = self._world
+        with world.lock:
+            try:
+                check_not_waiting(world)
+            except ClockError as error:  # the request may be that of the receiver: it would wait for itself
+                raise Conflict(str(error)) from None
         value = call.body[given]
         if given == "by":
             fired = await world.advance_to_async(world.clock.now() + parse_duration(value))

@@ -1,0 +1,129 @@
+"""Receivers on this machine that move the sandbox's time before they answer their callback: they are refused, or the
+attempt says why it timed out. None waits in silence."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from leyden import Sandbox
+from leyden.errors import ClockError
+from leyden.pytest_plugin import LiveServer
+from tests.support.receivers import Got, threaded
+from tests.support.served import served_leyden
+
+MOVE = "/sandbox/v1/clock/advance"
+MOVERS: dict[str, Callable[[Sandbox, str], Any]] = {
+    "method": lambda sandbox, url: sandbox.advance("10s"),
+    "request in process": lambda sandbox, url: sandbox.ask("POST", MOVE, {"by": "10s"}),
+    "request over HTTP": lambda sandbox, url: post(url, MOVE, {"by": "10s"}),
+}
+
+
+def post(url: str, path: str, body: dict[str, Any], key: str = "leyden") -> tuple[int, dict[str, Any]]:
+    headers = {"apikey": key, "content-type": "application/json"}
+    try:
+        with urlopen(Request(f"{url}{path}", json.dumps(body).encode(), headers), timeout=20) as answer:
+            return answer.status, json.load(answer)
+    except HTTPError as refused:
+        with refused:
+            return refused.code, json.load(refused)
+
+
+def expiring(sandbox: Sandbox, url: str) -> None:
+    sandbox.charges.create(amount="1000", description="tea", callbackUrl=url, expiresIn=5)
+
+
+def attempts(sandbox: Sandbox) -> list[dict[str, Any]]:
+    [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")
+    found: list[dict[str, Any]] = delivery["attempts"]
+    return found
+
+
+@pytest.mark.parametrize("mover", MOVERS)
+def test_a_receiver_that_moves_time_over_http_is_refused_while_a_move_waits_for_it(
+    mover: str, leyden_server: LiveServer
+) -> None:
+    sandbox, refusals = leyden_server.sandbox, []
+
+    def moving(got: Got) -> int:
+        refusals.append(post(leyden_server, MOVE, {"by": "1h"}))
+        return 200
+
+    with threaded(moving) as hook:
+        expiring(sandbox, hook.url)
+        MOVERS[mover](sandbox, leyden_server)
+    [(status, problem)] = refusals
+    assert (status, problem["code"]) == (409, "conflict")
+    assert "after the receiver has answered" in problem["detail"]
+    assert [attempt["status"] for attempt in attempts(sandbox)] == [200]
+    assert sandbox.now == "2030-01-01T00:00:10.000Z"
+
+
+@pytest.mark.parametrize("mover", ["request in process", "request over HTTP"])
+def test_a_receiver_that_moves_time_by_a_method_is_refused_while_a_request_waits_for_it(
+    mover: str, leyden_server: LiveServer
+) -> None:
+    sandbox, refusals = leyden_server.sandbox, []
+
+    def moving(got: Got) -> int:
+        for move in (lambda: sandbox.advance("1h"), sandbox.run, sandbox.fork):
+            with pytest.raises(ClockError, match="after the receiver has answered") as refused:
+                move()
+            refusals.append(refused.value)
+        return 200
+
+    with threaded(moving) as hook:
+        expiring(sandbox, hook.url)
+        MOVERS[mover](sandbox, leyden_server)
+    assert len(refusals) == 3
+    assert [attempt["status"] for attempt in attempts(sandbox)] == [200]
+    assert sandbox.now == "2030-01-01T00:00:10.000Z"
+
+
+def test_a_served_leyden_refuses_such_a_receiver() -> None:
+    refusals: list[int] = []
+    with served_leyden("--rate", "0") as client:
+
+        def moving(got: Got) -> int:
+            refusals.append(client("POST", MOVE, {"by": "1h"})[0])
+            return 200
+
+        with threaded(moving) as hook:
+            fields = {"amount": "1000", "description": "tea", "callbackUrl": hook.url, "expiresIn": 5}
+            client.ok("POST", "/v0/charges", fields)
+            client.ok("POST", MOVE, {"by": "10s"})
+        [delivery] = client.ok("GET", "/sandbox/v1/deliveries")
+    assert refusals == [409]
+    assert (delivery["status"], len(delivery["attempts"])) == ("delivered", 1)
+
+
+@pytest.mark.parametrize("by", ["request", "method"])
+def test_when_only_the_receiver_moves_time_its_attempt_says_why_it_timed_out(by: str) -> None:
+    """Nobody else waits, so the move may be that of a client, which waits for the receiver."""
+    with Sandbox(callback_timeout="300ms") as sandbox:
+        url = sandbox.serve()
+
+        def moving(got: Got) -> int:
+            if by == "method":
+                sandbox.advance("1s")
+            else:
+                post(url, MOVE, {"by": "1s"})
+            return 200
+
+        with threaded(moving) as hook:
+            charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=hook.url)
+            post(url, "/sandbox/v1/payments", {"request": charge.request})
+            until = time.monotonic() + 20
+            while not (answered := [one for one in attempts(sandbox) if one["error"]]) and time.monotonic() < until:
+                time.sleep(0.02)
+    [first] = answered
+    assert first["error"] == "timeout"
+    assert first["note"].startswith("no complete answer within 300 ms; a move of time waited for this answer")
+    assert first["note"].endswith("if the receiver asked for that move, it must answer first")
