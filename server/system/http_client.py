@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
+from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from yarl import URL
 
@@ -37,17 +38,17 @@ class ReceiverClient:
 
     async def post(self, request: CallbackRequest, url: URL, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
         """The response, of which the head is read. Raises `aiohttp.ClientError`, `TimeoutError` or `OSError`."""
-        start = time.perf_counter()
-        connection = _ConnectionUse()
         if request.new_connection:
-            return await _post(self._unpooled, request, url, headers, request.timeout_ms, connection)
+            return await _post(self._unpooled, request, url, headers, request.timeout_ms)
+        start = time.perf_counter()
+        _opens_connection.set(False)
         try:
-            return await _post(self._pooled, request, url, headers, request.timeout_ms, connection)
+            return await _post(self._pooled, request, url, headers, request.timeout_ms)
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
             remaining_ms = request.timeout_ms - round((time.perf_counter() - start) * 1_000)
-            if not connection.is_reused or _has_begun(error) or remaining_ms <= 0:
+            if _opens_connection.get() or _has_begun(error) or remaining_ms <= 0:
                 raise
-        return await _post(self._unpooled, request, url, headers, remaining_ms, connection)
+        return await _post(self._unpooled, request, url, headers, remaining_ms)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -55,11 +56,17 @@ class ReceiverClient:
         await self._unpooled.close()
 
 
-@dataclass
-class _ConnectionUse:
-    """Whether a request is sent on a connection that was kept."""
+# Whether the present task has opened a connection for its request, and did not use a kept one.
+_opens_connection: ContextVar[bool] = ContextVar("_opens_connection")
 
-    is_reused: bool = False
+
+class _Connector(aiohttp.TCPConnector):
+    """Notes when a connection is opened. aiohttp's tracing tells it too, at a higher cost for each request."""
+
+    async def _create_connection(self, *arguments: Any, **options: Any) -> ResponseHandler:
+        """Open a connection: aiohttp calls this in the task of the request if the pool has no connection for it."""
+        _opens_connection.set(True)
+        return await super()._create_connection(*arguments, **options)
 
 
 class _Response(aiohttp.ClientResponse):
@@ -87,15 +94,9 @@ class _LastResponse(_Response):
 def _new_client(
     resolver: AbstractResolver, response_class: type[aiohttp.ClientResponse], keep_alive_s: float
 ) -> aiohttp.ClientSession:
-    async def note_reuse(_session: aiohttp.ClientSession, context: Any, _params: Any) -> None:
-        context.trace_request_ctx.is_reused = True
-
-    trace = aiohttp.TraceConfig()
-    trace.on_connection_reuseconn.append(note_reuse)
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, limit=0, keepalive_timeout=keep_alive_s),
+        connector=_Connector(resolver=resolver, use_dns_cache=False, limit=0, keepalive_timeout=keep_alive_s),
         response_class=response_class,
-        trace_configs=[trace],
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
         auto_decompress=False,
@@ -103,25 +104,23 @@ def _new_client(
     )
 
 
-async def _post(
+def _post(
     client: aiohttp.ClientSession,
     request: CallbackRequest,
     url: URL,
     headers: Mapping[str, str],
     timeout_ms: int,
-    connection: _ConnectionUse,
-) -> aiohttp.ClientResponse:
+) -> Awaitable[aiohttp.ClientResponse]:
     body: bytes | AsyncIterator[bytes] = request.body
     if request.send_duration_ms:
         headers = {**headers, "Content-Length": str(len(request.body))}  # without it aiohttp sends chunked
         body = _slow_body(request)
-    return await client.post(
+    return client.post(
         url,
         data=body,
         headers=headers,
         timeout=_client_timeout(timeout_ms, request.connect_timeout_ms),
         allow_redirects=False,
-        trace_request_ctx=connection,
     )
 
 
