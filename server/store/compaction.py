@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from leyden.server.store.end_mark import Mark
 from leyden.server.store.journal import encode_body, encode_line, header_line
 from leyden.server.store.table_data import TableData
 
@@ -30,7 +31,7 @@ class Compaction:
         self._tail: list[tuple[bytes, int]] = []
         self._pieces = _pieces([(table, list(table.rows)) for table in tables if table.exists])
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-        self.size = 0
+        self.size = self._lines = 0
         line, self.chain = header_line()
         try:
             self._write(line)
@@ -42,6 +43,11 @@ class Compaction:
     def fd(self) -> int:
         """The descriptor of the new file."""
         return self._fd
+
+    @property
+    def end(self) -> Mark:
+        """The end of what is written."""
+        return Mark(self.size, self._lines, self.chain)
 
     def step(self) -> bool:
         """Write the next rows; True when every row is written. Raises `OSError`."""
@@ -56,8 +62,8 @@ class Compaction:
         """Add a commit that was made since the start."""
         self._tail.append((body, records))
 
-    def swap(self, target: Path) -> int:
-        """Finish the new journal and give it the name `target`, atomically.
+    def swap(self, target: Path, announce: Callable[[Mark], None]) -> int:
+        """Finish the new journal, call `announce` with its end, and give it the name `target`, atomically.
 
         Returns the descriptor of the new file, open for appending. Its content is on the disk; the directory is still
         to be synced. When this raises `OSError`, nothing has changed.
@@ -65,6 +71,7 @@ class Compaction:
         for body, records in self._tail:
             self._add(body, records)
         os.fsync(self._fd)
+        announce(self.end)
         os.replace(self.path, target)
         fd, self._fd = self._fd, -1
         return fd
@@ -87,6 +94,7 @@ class Compaction:
             with suppress(OSError):  # only a hint; some file systems do not support it
                 os.posix_fadvise(self._fd, self.size, len(line), os.POSIX_FADV_DONTNEED)
         self.size += len(line)
+        self._lines += 1
 
 
 class RetiredFile:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Container
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ import orjson
 
 from leyden.server.errors import StoreError
 from leyden.server.gc_pause import gc_paused
+from leyden.server.store.end_mark import END_NAME, Mark
 from leyden.server.store.lock import Lock
 from leyden.server.store.row_map import Row
 
@@ -37,7 +39,10 @@ class DamagedJournal(StoreError):
     """The journal differs from what was written. `line` is the first bad line, `good_bytes` the length before it."""
 
     def __init__(self, path: Path, line: int, good_bytes: int, what: str) -> None:
-        by_hand = f"keep a copy, and cut the file to its first {line - 1} lines ({good_bytes} bytes)"
+        by_hand = (
+            f"keep a copy, cut the file to its first {line - 1} lines ({good_bytes} bytes), and delete"
+            f" {path.with_name(END_NAME)}"
+        )
         if line == 1:
             by_hand = "if this is not a journal of Leyden, choose another directory"
         super().__init__(
@@ -52,7 +57,8 @@ class DamagedJournal(StoreError):
 @dataclass(slots=True)
 class LoadedJournal:
     """The content of a journal: the rows by table, the length in bytes of the good part, the checksum of its last line,
-    the numbers of commits and row changes, and a note when the last line was unfinished."""
+    the numbers of commits and row changes, and a note when the last line was unfinished. `chains` are the checksums at
+    the lengths that were asked for."""
 
     tables: dict[str, dict[int, Row]] = field(default_factory=dict)
     size: int = 0
@@ -60,6 +66,12 @@ class LoadedJournal:
     commits: int = 0
     records: int = 0
     note: str | None = None
+    chains: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def end(self) -> Mark:
+        """The end of the good part."""
+        return Mark(self.size, self.commits + (self.size > 0), self.chain)
 
 
 class _Damage(Exception):
@@ -85,8 +97,9 @@ def header_line() -> tuple[bytes, int]:
     return encode_line(orjson.dumps({"format": FORMAT, "version": VERSION}), 0)
 
 
-def load(path: Path) -> LoadedJournal:
-    """Read a journal. An unfinished last line is ignored, with a note: its commit was never confirmed.
+def load(path: Path, chains_at: Container[int] = ()) -> LoadedJournal:
+    """Read a journal. An unfinished last line is ignored, with a note: its commit was never confirmed. `chains_at` are
+    lengths in bytes at which the checksum of the line that ends there is asked for.
 
     Raises `DamagedJournal` for any other damage, and `StoreError` for a format newer than this program's.
     """
@@ -106,6 +119,8 @@ def load(path: Path) -> LoadedJournal:
                 raise DamagedJournal(path, number, loaded.size, str(damage)) from None
             loaded.chain = chain
             loaded.size += len(line)
+            if loaded.size in chains_at:
+                loaded.chains[loaded.size] = chain
     return loaded
 
 
@@ -122,7 +137,10 @@ def recover(directory: str | os.PathLike[str]) -> tuple[Path, int]:
         except DamagedJournal as damage:
             first = damage
         else:
-            raise StoreError(f"{path} is sound: there is nothing to recover")
+            raise StoreError(
+                f"{path} is sound: there is nothing to recover; if lines at its end are missing, put the complete file"
+                f" back, or delete {path.with_name(END_NAME)} to continue without them"
+            )
         draft = path.with_suffix(".journal.recovered")
         with path.open("rb") as damaged, _create_private(draft) as kept:
             if first.line == 1:
@@ -144,6 +162,7 @@ def recover(directory: str | os.PathLike[str]) -> tuple[Path, int]:
         for written in (draft, aside):
             with written.open("rb+") as file:
                 os.fsync(file.fileno())
+        path.with_name(END_NAME).unlink(missing_ok=True)  # it is about the damaged file
         os.replace(draft, path)
         sync_directory(path.parent)
         return aside, sound.commits
@@ -153,6 +172,17 @@ def _create_private(path: Path) -> BinaryIO:
     """Create a file that only this user can read: a journal contains keys and secrets."""
     path.unlink(missing_ok=True)
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+def make_directory(directory: Path) -> None:
+    """Make a directory that only this user can enter, and those above it, unless they exist. Raises `StoreError`."""
+    try:
+        absent = [place for place in (directory, *directory.parents) if not place.exists()]
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # the rows hold keys and secrets
+        for place in absent:
+            sync_directory(place.parent)
+    except OSError as error:
+        raise StoreError(f"{directory} cannot be made ({error.strerror}): choose another place") from error
 
 
 def sync_directory(directory: Path) -> None:

@@ -55,7 +55,13 @@ class JournalName:
         return None if size is None or found.st_size == size else "changed"
 
     def check(self, size: int | None = None) -> None:
-        """Raise `StorageUnavailable` when something is wrong with the name."""
+        """Raise `StorageUnavailable` when `fault` finds something."""
+        try:  # the usual result without a further call, because this is part of every commit
+            found = os.stat(self._path)
+            if (found.st_dev, found.st_ino) in self._files and (size is None or found.st_size == size):
+                return
+        except OSError:
+            pass
         fault = self.fault(size)
         if fault is not None:
             raise self._error(fault)

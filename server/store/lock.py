@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+import weakref
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from leyden.server.errors import StoreError
 
 if sys.platform != "win32":
     import fcntl
+
+_Release = Callable[[], None]
 
 LOCK_NAME = "charges.lock"
 
@@ -55,3 +60,19 @@ class Lock:
         if fd >= 0:
             with suppress(OSError):
                 os.close(fd)
+
+
+def after_fork_in_child(release: _Release) -> None:
+    """Call the method `release` in a forked process, as long as its object exists.
+
+    A forked process has the files and the lock too. If both wrote, each would find lines of the other; and a child that
+    goes on would keep the directory locked after its parent was killed.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=partial(_call, weakref.WeakMethod(release)))
+
+
+def _call(kept: weakref.WeakMethod[_Release]) -> None:
+    release = kept()
+    if release is not None:
+        release()

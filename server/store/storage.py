@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import errno
 import os
-import weakref
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from leyden.server.errors import StorageUnavailable, StoreError
 from leyden.server.store.compaction import Compaction, RetiredFile, write_all
-from leyden.server.store.journal import JOURNAL_NAME, encode_body, encode_line, header_line, load, sync_directory
+from leyden.server.store.end_mark import EndMark, Mark
+from leyden.server.store.journal import (
+    JOURNAL_NAME,
+    LoadedJournal,
+    encode_body,
+    encode_line,
+    header_line,
+    load,
+    make_directory,
+    sync_directory,
+)
 from leyden.server.store.journal_name import JournalName
-from leyden.server.store.lock import Lock
+from leyden.server.store.lock import Lock, after_fork_in_child
 from leyden.server.store.row_map import RowMap
 from leyden.server.store.rows import RowStorage
 from leyden.server.store.table_data import TableData
@@ -28,7 +36,8 @@ GARBAGE_FLOOR = 4_096
 
 
 class JournalStorage(RowStorage):
-    """Tables in a directory: `charges.journal`, and `charges.lock`, which one process at a time holds.
+    """Tables in a directory: `charges.journal`; `charges.end`, the expected end of the journal; and `charges.lock`,
+    which one process at a time holds.
 
     `policy` says when a commit is complete: `os`, when the kernel has it (it survives the process, not a power cut);
     `interval`, the same, and `maybe_sync` writes it to the disk every `interval_ms`; `always`, when it is on the disk.
@@ -53,7 +62,7 @@ class JournalStorage(RowStorage):
     ) -> None:
         """Open the directory, and create it if it does not exist.
 
-        Raises `StoreError` when it is in use, cannot be read or written, is damaged, or has a newer format.
+        Raises `StoreError` when it is in use, cannot be read or written, is damaged or shortened, or of a newer format.
         """
         super().__init__()
         if policy not in ("os", "interval", "always"):
@@ -62,28 +71,21 @@ class JournalStorage(RowStorage):
         self._interval_ms = interval_ms if policy == "interval" else None
         self._last_sync_ms: int | None = None
         self._fd = -1
-        self._size = self._chain = self._records = self._limit = 0
+        self._size = self._chain = self._records = self._limit = self._lines = 0
         self._commits = self._synced = 0  # since the store was opened
         self._compaction: Compaction | None = None
         self._retired: RetiredFile | None = None
         # What the next commit must do first: `_torn`, cut off half a line at the end of the file; `_must_rewrite`,
         # write the whole file again, because the disk failed once and the kernel may have dropped what it held.
         self._torn = self._must_rewrite = False
-        self._note: str | None = None
-        try:
-            wanted = Path(directory)
-            absent = [place for place in (wanted, *wanted.parents) if not place.exists()]
-            wanted.mkdir(mode=0o700, parents=True, exist_ok=True)  # the rows hold keys and secrets
-            for place in absent:
-                sync_directory(place.parent)
-        except OSError as error:
-            raise StoreError(f"{directory} cannot be made ({error.strerror}): choose another place") from error
-        # The real path: the working directory or a link may change before a compaction uses the path again.
-        self.directory = Path(os.path.realpath(wanted))
+        self._found: str | None = None
+        make_directory(Path(directory))
+        # The working directory or a link may change before a compaction uses the path again.
+        self.directory = Path(os.path.realpath(directory))
         self.path = self.directory / JOURNAL_NAME
         self._lock = Lock(self.directory)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=partial(_after_fork_in_child, weakref.ref(self)))
+        self._name, self._end = JournalName(self.path), EndMark(self.directory)
+        after_fork_in_child(self.release)
         try:
             self._open()
         except BaseException as error:
@@ -96,16 +98,15 @@ class JournalStorage(RowStorage):
             raise
 
     def _open(self) -> None:
-        self._name = JournalName(self.path)
         self._compacting_path().unlink(missing_ok=True)
         new = not self.path.exists()
-        if not new:
-            loaded = load(self.path)
-            for name, rows in loaded.tables.items():
-                self.tables[name] = TableData(self, name, TableSnapshot(RowMap(rows), None, True, None, {}, {}))
-                self.tables[name].rows.pack_all_in_turn()
-            self._chain, self._records, self._note = loaded.chain, loaded.records, loaded.note
-            self._size = loaded.size
+        loaded = LoadedJournal() if new else load(self.path, self._end.sizes)
+        for name, rows in loaded.tables.items():
+            self.tables[name] = TableData(self, name, TableSnapshot(RowMap(rows), None, True, None, {}, {}))
+            self.tables[name].rows.pack_all_in_turn()
+        self._found = self._end.check(self.path, loaded.end, loaded.chains, is_torn=bool(loaded.note)) or loaded.note
+        self._size, self._lines, self._chain = loaded.end
+        self._records = loaded.records
         # A new file must not exist: what is not read here would be cut off below. It contains keys and secrets.
         self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | (os.O_CREAT | os.O_EXCL if new else 0), 0o600)
         if os.fstat(self._fd).st_size != self._size:
@@ -114,15 +115,20 @@ class JournalStorage(RowStorage):
             line, self._chain = header_line()
             write_all(self._fd, line)
             os.fsync(self._fd)
-            self._size = len(line)
+            self._size, self._lines, new = len(line), 1, True
         self._name.expect(self._fd)
+        self._end.start(self._mark, is_synced=new)
         sync_directory(self.directory)  # the process that created the file may have died before this
         self._limit = self._garbage_limit()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was found at the start: a commit that a crash interrupted."""
-        return () if self._note is None else (self._note,)
+        """What was found at the start: a commit that a crash interrupted, commits that it lost."""
+        return (*(() if self._found is None else (self._found,)), *self._end.notes)
+
+    @property
+    def _mark(self) -> Mark:
+        return Mark(self._size, self._lines, self._chain)
 
     # Appending
 
@@ -143,7 +149,7 @@ class JournalStorage(RowStorage):
             return
         body = encode_body(changes_by_table)
         if self._fd < 0:
-            raise self._closed_error()
+            raise StoreError(f"{self.path} is closed: open the store again to write to it")
         if self._must_rewrite:
             self._write_by_rewrite()
             return
@@ -171,7 +177,7 @@ class JournalStorage(RowStorage):
         self._commits += 1
         if self._sync_each:
             self._synced = self._commits
-        self._size, self._chain, self._torn = size, chain, False
+        self._size, self._lines, self._chain, self._torn = size, self._lines + 1, chain, False
 
     def _write_by_rewrite(self) -> None:
         """Write a commit by writing the whole file again from the rows in memory."""
@@ -193,9 +199,6 @@ class JournalStorage(RowStorage):
         if self._torn:
             os.ftruncate(self._fd, self._size)
             self._torn = False
-
-    def _closed_error(self) -> StoreError:
-        return StoreError(f"{self.path} is closed: open the store again to write to it")
 
     def _unavailable(self, error: OSError) -> StorageUnavailable:
         return StorageUnavailable(
@@ -259,7 +262,9 @@ class JournalStorage(RowStorage):
     # Compaction
 
     def after_commit(self) -> None:
-        """Continue a compaction, or start one that is due. When the disk refuses, the old journal stays in use."""
+        """Note the end of the journal. Continue a compaction, or start one that is due; when the disk refuses, the old
+        journal stays in use."""
+        self._end.note_written((self._size, self._lines, self._chain))
         if self._compaction is None and self._records <= self._limit and self._retired is None:
             return
         if self._fd < 0:
@@ -286,7 +291,7 @@ class JournalStorage(RowStorage):
         if self.depth:
             raise StoreError("a compaction inside a commit would write changes that may be rolled back: do it outside")
         if self._fd < 0:
-            raise self._closed_error()
+            raise StoreError(f"{self.path} is closed: open the store again to write to it")
         try:
             self._rewrite()
         except OSError as error:
@@ -307,23 +312,22 @@ class JournalStorage(RowStorage):
                 if self._torn or self._must_rewrite or self._name.fault(self._size) is not None:
                     self._rewrite()
                 self.flush()
+                if self._commits:  # otherwise nothing was synced, and the marks are those of the start
+                    self._end.note_synced(self._mark)
         except OSError as error:
             raise self._unavailable(error) from error
         finally:
-            fd, self._fd = self._fd, -1
-            if fd >= 0:
-                with suppress(OSError):  # everything is on the disk, or an error was raised
-                    os.close(fd)
-            self._close_retired()
-            self._lock.close()
+            self.release()
 
-    def release_in_child(self) -> None:
-        """Close the files without writing: the parent process goes on with them."""
+    def release(self) -> None:
+        """Close the files without writing: everything is on the disk, or a forked process leaves it to its parent."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            os.close(fd)
+            with suppress(OSError):
+                os.close(fd)
         self._compaction = None
         self._close_retired()
+        self._end.close()
         self._lock.close()
 
     def _garbage_limit(self) -> int:
@@ -354,7 +358,7 @@ class JournalStorage(RowStorage):
         named = False
         try:
             self._name.begin_replacement(compaction.fd)
-            fd = compaction.swap(self.path)
+            fd = compaction.swap(self.path, self._end.begin_replacement)
             try:
                 sync_directory(self.directory)
                 named = True
@@ -365,7 +369,8 @@ class JournalStorage(RowStorage):
             old, self._fd = self._fd, fd
             self._name.end_replacement(done=True)
             self._retired = RetiredFile(old, self._size)
-            self._size, self._chain, self._records = compaction.size, compaction.chain, compaction.records
+            self._size, self._lines, self._chain = compaction.end
+            self._records = compaction.records
             self._compaction = None
             self._torn = False
             self._limit = self._garbage_limit()
@@ -374,11 +379,14 @@ class JournalStorage(RowStorage):
             raise
         except BaseException:
             self._must_rewrite = True  # it is unknown which file has the name: the next commit writes another
+            self._end.forget()
             raise
         if named:
             self._synced, self._must_rewrite = self._commits, False
+            self._end.note_synced(self._mark)
         else:
             self._close_retired()
+            self._end.forget()
 
     def _abort_compaction(self) -> None:
         if self._compaction is not None:
@@ -390,11 +398,3 @@ class JournalStorage(RowStorage):
         if self._retired is not None:
             self._retired.close()
             self._retired = None
-
-
-def _after_fork_in_child(kept: weakref.ref[JournalStorage]) -> None:
-    # A forked process has the files and the lock too. If both wrote, each would find lines of the other; and a child
-    # that goes on would keep the directory locked after its parent was killed.
-    storage = kept()
-    if storage is not None:
-        storage.release_in_child()

@@ -94,6 +94,9 @@ def _announce(
     rate = plan.rate
     pace = "" if rate == 1 else ", the clock is paused" if rate == 0 else f", the clock runs {rate:g} times as fast"
     print(f"{pages}{key}, seed: {plan.seed}, {kept}{pace}; {addresses.reach()}", file=sys.stderr, flush=True)
+    for world in worlds.values():
+        for note in world.store.notes:
+            print(f"note: {note}", file=sys.stderr, flush=True)
 
 
 def _world_for_key(options: argparse.Namespace, key: str, index: int, public_url: str, egress: Egress) -> World:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden.server.errors import StorageUnavailable, StoreError
-from leyden.server.store import compaction, storage
+from leyden.server.store import compaction, journal, storage
 from leyden.server.store.journal import load
 from leyden.server.store.lock import Lock
 from leyden.server.store.storage import JournalStorage, Policy
@@ -22,6 +22,7 @@ from leyden.server.store.store import Store
 from leyden.server.store.tinydb.table import IndexedTable
 from tests.support.examples import examples
 from tests.support.store_helpers import (
+    END,
     JOURNAL,
     CommitObserver,
     failing,
@@ -348,7 +349,8 @@ def test_a_flush_in_the_middle_of_a_compaction_waits_for_the_file_that_has_the_n
 def test_every_directory_that_is_made_and_the_journals_name_reach_the_disk(tmp_path: Path, syncs: list[int]) -> None:
     seen: list[Path] = []
     with pytest.MonkeyPatch.context() as watched:
-        watched.setattr(storage, "sync_directory", seen.append)
+        for module in (storage, journal):
+            watched.setattr(module, "sync_directory", seen.append)
         Store.open(tmp_path / "a" / "b").close()
         assert seen == [tmp_path / "a", tmp_path, tmp_path / "a" / "b"]
         # The process before may have died between giving the file its name and this.
@@ -467,7 +469,7 @@ def test_a_crash_during_compaction_loses_nothing(tmp_path: Path, monkeypatch: py
             seen |= {path.name for path in copy.iterdir()}
             with Store.open(copy) as again:
                 assert rows(again) == rows(store)
-            assert sorted(path.name for path in copy.iterdir()) == [JOURNAL, "charges.lock"]
+            assert sorted(path.name for path in copy.iterdir()) == [END, JOURNAL, "charges.lock"]
             shutil.rmtree(copy)
     assert f"{JOURNAL}.new" in seen
 

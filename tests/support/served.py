@@ -8,7 +8,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -50,6 +50,13 @@ class Client:
 @contextmanager
 def served_leyden(*options: str) -> Iterator[Client]:
     """`leyden serve` on a free port with these options, until the block ends."""
+    with started_server(*options) as (client, _):
+        yield client
+
+
+@contextmanager
+def started_server(*options: str) -> Iterator[tuple[Client, Callable[[], str]]]:
+    """The same, and a function that returns what it printed on stderr, for after the block."""
     process = subprocess.Popen(
         [sys.executable, "-m", "leyden", "serve", "--port", "0", *options],
         cwd=ROOT,
@@ -59,14 +66,15 @@ def served_leyden(*options: str) -> Iterator[Client]:
     )
     assert process.stdout is not None
     assert process.stderr is not None
+    printed = ""
     try:
         line = process.stdout.readline()
         assert line.startswith("Leyden listening on http://"), line + process.stderr.read()
         key = options[options.index("--api-key") + 1] if "--api-key" in options else "leyden"
-        yield Client(line.split()[-1], key)
+        yield Client(line.split()[-1], key), lambda: printed
     finally:
         process.terminate()
-        process.communicate(timeout=20)
+        _, printed = process.communicate(timeout=20)
 
 
 def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -14,6 +14,7 @@ from leyden.server.store.journal import load
 from leyden.server.store.store import Store
 
 JOURNAL = "charges.journal"
+END = "charges.end"
 
 
 class CommitObserver:

@@ -49,6 +49,7 @@ class ControlPlane:
             "journalHash": world.journal.hash,
             "publicUrl": world.public_url,
             "ignoredFields": world.service.pipeline.ignored_fields.texts,
+            "notes": list(world.store.notes),
         }
 
     @handles()
