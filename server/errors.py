@@ -175,6 +175,12 @@ class ServerStopping(Problem):
     status, code, title = 503, "server_stopping", "Server stopping"
 
 
+class SandboxClosed(Problem):
+    """The server still runs, but the sandbox that it serves was closed."""
+
+    status, code, title = 503, "sandbox_closed", "Sandbox closed"
+
+
 class UnsupportedMediaType(Problem):
     """The operation does not accept the body's Content-Type."""
 

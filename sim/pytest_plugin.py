@@ -61,8 +61,10 @@ class _Switch:
             await self.app(scope, receive, send)
         else:
             # A client that still runs after its test must not write into the sandbox of the next one.
-            await send({"type": "http.response.start", "status": 503, "headers": [(b"content-type", b"text/plain")]})
-            await send({"type": "http.response.body", "body": b"the running test does not use leyden_server"})
+            from leyden.server.errors import SandboxClosed
+            from leyden.server.http.pipeline import send_problem
+
+            await send_problem(send, SandboxClosed("the running test does not use leyden_server"), "")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -96,14 +98,9 @@ def _leyden_port() -> Iterator[tuple[str, _Switch]]:
 @pytest.fixture
 def leyden_server(request: pytest.FixtureRequest, _leyden_port: tuple[str, _Switch]) -> Iterator[LiveServer]:
     """The URL of a served Leyden, the same in all tests. Each test has its own sandbox there: `.sandbox`."""
-    from leyden.devserver.multi_tenant import MultiTenantApp
-    from leyden.sandbox.http_access import RecordingApp
-
     url, switch = _leyden_port
     with _new_sandbox(request) as new:
-        new.world.public_url = url
-        new.session.serve_network(url)
-        switch.app = RecordingApp(MultiTenantApp({new.api_key: new.world}), new.session, served=True)
+        switch.app = new._http.served_at(url)
         server = LiveServer(url)
         server.sandbox = new
         yield server

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 
-def open_listener(host: str, port: int) -> socket.socket:
+_OTHER_ADDRESS = "choose another port (0 is any free one) or another host"
+
+
+def open_listener(host: str, port: int, mend: str = _OTHER_ADDRESS) -> socket.socket:
     """Listen on `host` and `port` (0 picks a free port).
 
-    Raises `ListenError` when the address is in use or does not belong to this machine.
+    Raises `ListenError` when the address is in use or does not belong to this machine; `mend` says what to change.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # IPPROTO_TCP, not 0: uvicorn sets TCP_NODELAY only on sockets whose protocol is TCP.
@@ -35,9 +38,7 @@ def open_listener(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         listener.close()
         reason = getattr(error, "strerror", None) or str(error).rstrip(".")
-        raise ListenError(
-            f"cannot listen on {host}:{port}: {reason}; choose another --port (0 is any free one) or --host"
-        ) from None
+        raise ListenError(f"cannot listen on {host}:{port}: {reason}; {mend}") from None
     return listener
 
 

@@ -43,7 +43,7 @@ def serve(options: argparse.Namespace) -> int:
             raise InputError(str(error)) from None
     if options.network not in (None, "direct"):
         require(f"--network {options.network}", "scipy", "network")
-    listener = open_listener(options.host, options.port)
+    listener = open_listener(options.host, options.port, "choose another --port (0 is any free one) or --host")
     worlds: dict[str, World] = {}
     try:
         host, port = listener.getsockname()[:2]

@@ -7,7 +7,10 @@ from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from leyden.errors import ClosedError
 from leyden.sandbox.session import Session
+from leyden.server.errors import SandboxClosed
+from leyden.server.http.pipeline import send_problem
 
 if TYPE_CHECKING:
     import httpx2
@@ -18,7 +21,8 @@ if TYPE_CHECKING:
 class RecordingApp:
     """An ASGI application that records each request in the session's action log once its response starts.
 
-    A `served` world also runs what is due after a response; that is recorded as an advance of 0 ms.
+    A `served` world also runs what is due after a response; that is recorded as an advance of 0 ms. A server may run
+    longer than its sandbox: after `Sandbox.close()` each request gets 503.
     """
 
     def __init__(self, app: ASGIApp, session: Session, *, served: bool = False) -> None:
@@ -29,10 +33,14 @@ class RecordingApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        session, journal = self._session, self._session.world.journal
+        session = self._session
+        if self._served and session.is_closed:
+            return await _respond_closed(send)
+        journal = session.world.journal
         chunks: list[bytes] = []
         facts: dict[str, Any] = {}
         entries = len(journal)
+        started = False
 
         async def receive_chunk() -> Message:
             message = await receive()
@@ -41,7 +49,7 @@ class RecordingApp:
             return message
 
         async def send_message(message: Message) -> None:
-            nonlocal entries, facts
+            nonlocal entries, facts, started
             if message["type"] == "http.response.start":
                 query = scope.get("query_string")
                 path = scope.get("raw_path") or quote(scope["path"]).encode("ascii")
@@ -51,13 +59,24 @@ class RecordingApp:
                 entries = len(journal)
             elif "id" not in facts:
                 session.record_created(facts, message.get("body", b""))
+            started = True
             await send(message)
 
-        await self._app(scope, receive_chunk, send_message)
-        if self._served and len(journal) != entries:
+        try:
+            await self._app(scope, receive_chunk, send_message)
+        except ClosedError:
+            if not self._served or started:
+                raise
+            return await _respond_closed(send)
+        if self._served and not session.is_closed and len(journal) != entries:
             session.action_log.add("advance", {"by_ms": 0})
             session.action_log.mark_events(session.world)
         return None
+
+
+async def _respond_closed(send: Send) -> None:
+    detail = "this sandbox is closed: send requests before Sandbox.close(), or serve another sandbox"
+    await send_problem(send, SandboxClosed(detail), "")
 
 
 class HttpAccess:
@@ -68,6 +87,7 @@ class HttpAccess:
         self._client: httpx2.Client | None = None
         self._client_key = ""
         self._thread: ServerThread | None = None
+        self._url: str | None = None
         self.app: ASGIApp = RecordingApp(self._current_app, session)
 
     async def _current_app(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -88,23 +108,35 @@ class HttpAccess:
         return self._client
 
     @property
-    def is_serving(self) -> bool:
-        """Whether a server thread runs."""
-        return self._thread is not None
+    def is_served(self) -> bool:
+        """Whether a server has been started for the sandbox: `serve()`, or one of its own kind, such as a fixture's."""
+        return self._url is not None
+
+    def served_at(self, url: str) -> ASGIApp:
+        """The application for a server at this URL. From now on the sandbox is served there."""
+        from leyden.devserver.multi_tenant import MultiTenantApp
+
+        session = self._session
+        app = RecordingApp(MultiTenantApp({session.api_key: session.world}), session, served=True)
+        self._url = session.world.public_url = url
+        session.serve_network(url)
+        return app
 
     def serve(self, host: str, port: int) -> str:
-        """Start the server thread, unless it runs, and return its base URL."""
-        if self._thread is None:
-            from leyden.devserver.multi_tenant import MultiTenantApp
-            from leyden.server.system.http_server import ServerThread, open_listener
+        """Start a server thread, unless the sandbox is served already, and return the base URL."""
+        if self._url is None:
+            from leyden.server.system.http_server import ServerThread, base_url, open_listener
 
-            session = self._session
+            _ = self._session.world  # raises for a closed sandbox, before a port is taken
             listener = open_listener(host, port)
-            app = RecordingApp(MultiTenantApp({session.api_key: session.world}), session, served=True)
-            self._thread = ServerThread(app, listener)
-            session.world.public_url = self._thread.url
-            session.serve_network(self._thread.url)
-        return self._thread.url
+            app = self.served_at(base_url(listener))
+            try:
+                self._thread = ServerThread(app, listener)
+            except BaseException:
+                self._url = None
+                raise
+        assert self._url is not None
+        return self._url
 
     def close(self) -> None:
         """Stop the server thread, if one runs."""

@@ -191,13 +191,16 @@ class Sandbox(Views, Spelled):
     def serve(self, host: str = "127.0.0.1", port: int = 0) -> str:
         """Serve HTTP on a thread beside this program and return the base URL; port 0 takes a free port.
 
-        From now on callbacks also go to the receivers of this machine, unless `egress` was given. Raises `ListenError`
-        when the port is in use.
+        A sandbox that is served already keeps its URL, and that is returned. From now on callbacks also go to the
+        receivers of this machine, unless `egress` was given. Raises `ListenError` when the port is in use.
         """
         return self._http.serve(host, port)
 
     def close(self) -> None:
-        """Stop the server, cancel callbacks in flight and close the store. Any later use raises `ClosedError`."""
+        """Stop the server, cancel callbacks in flight and close the store. Any later use raises `ClosedError`.
+
+        The server of the fixture `leyden_server` goes on for the next test; until then it answers 503.
+        """
         self._http.close()
         self.session.close()
 
@@ -286,9 +289,10 @@ class Sandbox(Views, Spelled):
         """Return this sandbox to the state of a snapshot; objects created after it are not found any more.
 
         The sandbox keeps its egress policy: what it does again after that, it also posts again. Raises `ForkError` for
-        a sandbox that is served or kept in a directory: its users rely on its time.
+        a sandbox that is served (by `serve` or by the fixture `leyden_server`) or kept in a directory: its users rely
+        on its time.
         """
-        if self._http.is_serving or self.world.store.is_durable:
+        if self._http.is_served or self.world.store.is_durable:
             raise ForkError(
                 "a sandbox that is served or kept in a directory cannot go back in time: open the snapshot as a second "
                 "sandbox, with Sandbox.from_snapshot(...)"

@@ -78,10 +78,15 @@ class Session:
 
     def close(self) -> None:
         """Cancel callbacks in flight and close the store; a second call changes nothing."""
-        if self._world is not None:
+        world, self._world = self._world, None  # first: a request that waits for the network ends as one that came late
+        if world is None:
+            return
+        try:
             self.close_network()
-            self._world.store.close()
-            self._world = None
+            world.store.close()
+        except BaseException:
+            self._world = world  # it may be tried again
+            raise
 
     def set_egress(self, egress: str | None, allow: Sequence[str] = ()) -> None:
         """Replace the egress policy; None keeps the mode. Raises `ValueError` as the constructor."""
@@ -157,7 +162,8 @@ class Session:
 
     def responded(self, request: CallbackRequest, response: CallbackResponse, time_s: int) -> None:
         """Record the response of a receiver on the network."""
-        self.action_log.responded(self.world, request, response, time_s)
+        if self._world is not None:
+            self.action_log.responded(self._world, request, response, time_s)
 
     def waits(self) -> None:
         """A request moves time and waits for receivers: other actions come between, and it cannot be divided."""

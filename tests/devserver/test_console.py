@@ -373,7 +373,7 @@ def test_the_clock_is_made_live_and_a_rate_set_elsewhere_is_shown(anywhere: Tab)
 def test_a_clock_that_cannot_run_is_shown_as_paused(console: Tab) -> None:
     clock = "document.querySelector('.clock')"
     choose(console, clock, "60")
-    console.until(f"{VERDICT}.startsWith('/rate the clock of a sandbox that is not served is paused')")
+    console.until(f"{VERDICT}.startsWith('/rate the clock of a sandbox in Python moves only when it is advanced')")
     console.until(f"{clock}.querySelector('select').value === '0'")
 
 

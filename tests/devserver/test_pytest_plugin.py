@@ -238,3 +238,93 @@ def test_the_plugin_is_found_by_its_entry_point() -> None:
     assert '[project.entry-points.pytest11]\nleyden = "leyden.pytest_plugin"' in (root / "pyproject.toml").read_text()
     command = [sys.executable, "-c", "import leyden.pytest_plugin, sys; print('leyden.sandbox' in sys.modules)"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_the_sandbox_of_the_server_is_served(suite: pytest.Pytester) -> None:
+    """It cannot go back in time, it has one URL, and its forks are independent of the server."""
+    suite.makepyfile("""
+        import json
+        from urllib.request import Request, urlopen
+        import pytest
+        from leyden.errors import ForkError
+
+        def ask(server, path):
+            with urlopen(Request(server + path, headers={"apikey": server.api_key}), timeout=10) as answer:
+                return json.load(answer)
+
+        def test_it(leyden_server):
+            box = leyden_server.sandbox
+            before = box.snapshot()
+            box.advance("1h")
+            with pytest.raises(ForkError, match="from_snapshot"):
+                box.restore(before)
+            assert box.serve() == leyden_server
+            fork = box.fork()
+            fork.charges.create(amount="1000", description="tea")
+            fork.advance("1h")
+            fork.restore(before)
+            assert ask(leyden_server, "/sandbox/v1/clock")["now"] == box.now == "2030-01-01T01:00:00.000Z"
+            assert ask(leyden_server, "/v0/charges")["data"] == []
+    """)
+    suite.runpytest_inprocess().assert_outcomes(passed=1)
+
+
+def test_a_closed_sandbox_is_answered_with_a_problem(suite: pytest.Pytester) -> None:
+    suite.makepyfile("""
+        import json, threading, time
+        from concurrent.futures import ThreadPoolExecutor
+        from http.server import BaseHTTPRequestHandler, HTTPServer
+        from urllib.error import HTTPError
+        from urllib.request import Request, urlopen
+        import pytest
+
+        def refusal(server, path, body=None, key="leyden"):
+            headers = {"apikey": key, "content-type": "application/json"}
+            with pytest.raises(HTTPError) as refused:
+                urlopen(Request(server + path, body and json.dumps(body).encode(), headers), timeout=10)
+            document = json.load(refused.value)
+            return refused.value.code, refused.value.headers["content-type"], document["code"]
+
+        CLOSED = (503, "application/problem+json", "sandbox_closed")
+
+        def test_closed(leyden_server):
+            leyden_server.sandbox.close()
+            for path in ("/v0/charges", "/sandbox/v1", "/console", "/lnurlp/x", "/nowhere"):
+                assert refusal(leyden_server, path) == CLOSED
+            assert refusal(leyden_server, "/sandbox/v1/clock/advance", {"by": 1}) == CLOSED
+
+        def test_closed_while_a_request_waits(leyden_server):
+            asked, answer = threading.Event(), threading.Event()
+
+            class Slow(BaseHTTPRequestHandler):
+                def do_POST(self):
+                    asked.set()
+                    answer.wait(10)
+
+                def log_message(self, *args):
+                    pass
+
+            receiver = HTTPServer(("127.0.0.1", 0), Slow)
+            threading.Thread(target=receiver.serve_forever, daemon=True).start()
+            box = leyden_server.sandbox
+            url = f"http://127.0.0.1:{receiver.server_port}/"
+            box.charges.create(amount="1000", description="tea", callbackUrl=url, expiresIn=1)
+            with ThreadPoolExecutor() as pool:
+                advance = pool.submit(refusal, leyden_server, "/sandbox/v1/clock/advance", {"by": 5})
+                assert asked.wait(10)
+                box.close()
+                answer.set()
+                assert advance.result() == CLOSED
+            receiver.shutdown()
+            receiver.server_close()
+
+        def test_between_two_tests():
+            pass
+
+        def test_the_next(leyden_server):
+            request = Request(leyden_server + "/v0/charges", headers={"apikey": "leyden"})
+            assert urlopen(request, timeout=10).status == 200
+    """)
+    result = suite.runpytest_inprocess()
+    result.assert_outcomes(passed=4)
+    assert "Traceback" not in result.stdout.str() + result.stderr.str()

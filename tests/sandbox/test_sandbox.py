@@ -13,6 +13,7 @@ import pytest
 from leyden import Sandbox
 from leyden.errors import ApiError, ListenError, PayerError
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind
+from tests.support.served import Client
 
 GOOD: dict[str, Any] = {"amount": "1000", "description": "tea"}
 
@@ -150,6 +151,30 @@ def test_fired_events_are_a_list_with_a_short_repr(sandbox: Sandbox) -> None:
 def test_an_invalid_port_is_refused(sandbox: Sandbox) -> None:
     with pytest.raises(ListenError, match="port must be 0-65535"):
         sandbox.serve(port=65_536)
+
+
+def test_a_port_in_use_is_refused_in_words_for_the_caller(sandbox: Sandbox) -> None:
+    port = urlsplit(sandbox.serve()).port
+    assert port is not None
+    with Sandbox() as other:
+        with pytest.raises(ListenError, match=r"choose another port \(0 is any free one\)") as refused:
+            other.serve(port=port)
+        assert "--" not in str(refused.value)
+        other.restore(other.snapshot())  # it is not served
+
+
+def test_a_served_sandbox_is_not_told_that_it_is_not() -> None:
+    with Sandbox(egress="none") as sandbox:
+        client = Client(sandbox.serve())
+        status, problem = client("PATCH", "/sandbox/v1/clock", {"rate": 10})
+        assert (status, problem["detail"]) == (
+            409,
+            "the clock of a sandbox in Python moves only when it is advanced: advance it, or use `leyden serve`",
+        )
+        client.ok("PATCH", "/sandbox/v1/clock", {"rate": 0})
+        status, problem = client("POST", "/sandbox/v1/receiver-check", {"url": "http://127.0.0.1:9/hook"})
+        assert status == 409
+        assert "the egress of this sandbox is none" in problem["detail"]
 
 
 def test_collections_are_read_in_order_of_creation(sandbox: Sandbox) -> None:

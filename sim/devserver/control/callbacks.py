@@ -104,9 +104,14 @@ class CallbackControl:
     async def check_receiver(self, call: Request) -> dict[str, Any]:
         """Check an endpoint on the real network and grade it."""
         world, body = self._world, call.body
-        if world.external_transport is None or world.server is None or not world.server.runs_here():
+        if world.server is None or not world.server.runs_here():
             raise SemanticConflict(
                 "a sandbox that is not served cannot reach an endpoint: use `leyden receiver-check` or `leyden serve`"
+            )
+        if world.external_transport is None:
+            raise SemanticConflict(
+                "the egress of this sandbox is none, so it reaches no endpoint: use `leyden receiver-check`, or allow"
+                ' the endpoint\'s host with egress="loopback" or egress_allow'
             )
         secret = body.get("secret") or world.service.projects.signing_secrets(call.project, world.clock.now())[0]
         try:

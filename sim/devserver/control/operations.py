@@ -85,7 +85,9 @@ class ControlPlane:
         try:
             self._world.move(lambda clock: clock.set_rate(call.body["rate"]))
         except ClockError:
-            detail = "the clock of a sandbox that is not served is paused: move it with advance, or use `leyden serve`"
+            detail = (
+                "the clock of a sandbox in Python moves only when it is advanced: advance it, or use `leyden serve`"
+            )
             raise SemanticConflict(detail, field_errors=[FieldError("/rate", detail)]) from None
         return self._clock()
 
