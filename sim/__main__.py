@@ -41,7 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     `receiver-check` returns 3 when it could not check everything.
     """
-    given = sys.argv[1:] if arguments is None else arguments
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["--version"]:
+        given = ["version"]
     parser = _parser(given[0] if given else "")
     options = parser.parse_args(given)
     if options.command is None:
@@ -66,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser(chosen: str = "") -> argparse.ArgumentParser:
     """The parser with the options of the command `chosen`; if there is no such command, with all commands."""
     parser = argparse.ArgumentParser(prog="leyden", description="A sandbox for a Lightning charge API.")
+    parser.add_argument("--version", action="store_true", help="do what the command version does")
     commands = parser.add_subparsers(dest="command", metavar="command")
     # The start of a server does not wait for the options of the other commands.
     for name in [chosen] if chosen in COMMANDS else COMMANDS:
@@ -97,8 +100,8 @@ def _describe_serve(serve: argparse.ArgumentParser) -> None:
         "--api-key",
         action="append",
         metavar="KEY",
-        help="the API key of a project; repeat for more projects (default: leyden, or a random one when other machines"
-        " reach the server)",
+        help="the API key of a project; repeat for more projects; with --data, a key that was issued there opens its"
+        " project (default: leyden, or a random one when other machines reach the server)",
     )
     serve.add_argument(
         "--start", type=instant, metavar="TIME", help="the instant at which the clock starts (default: real time)"

@@ -268,3 +268,7 @@ def test_a_server_imports_nothing_heavy_before_its_first_answer(tmp_path: Path) 
     loaded = done.stdout.split()
     heavy = {name for name in loaded for root in NOT_AT_THE_START if name == root or name.startswith(f"{root}.")}
     assert not heavy
+
+
+def test_the_version_is_an_option_too() -> None:
+    assert run_command("--version").stdout == run_command("version").stdout != ""
