@@ -39,11 +39,17 @@ class MultiTenantApp:
     from a page of another host 403, unless it needs no key.
 
     `sync_clock` returns real milliseconds. If it is given, each store is asked four times a second whether it has to be
-    synced to the disk (durability `interval`).
+    synced to the disk (durability `interval`). `key_kept` returns whether a key belongs to a project that is kept
+    beside these worlds and not served.
     """
 
     def __init__(
-        self, worlds: Mapping[str, World], *, sync_clock: Callable[[], int] | None = None, hosts: Iterable[str] = ()
+        self,
+        worlds: Mapping[str, World],
+        *,
+        sync_clock: Callable[[], int] | None = None,
+        hosts: Iterable[str] = (),
+        key_kept: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._worlds = {key.encode("latin-1", "replace"): world for key, world in worlds.items()}
         self._first = next(iter(self._worlds.values()))
@@ -56,6 +62,7 @@ class MultiTenantApp:
         self._next_check_at_s = 0.0  # on the event loop's clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sync_clock = sync_clock
+        self._key_kept = key_kept
         self._errors: dict[World, str] = {}
         self._ignored: set[str] = set()
         for key, world in worlds.items():
@@ -72,10 +79,12 @@ class MultiTenantApp:
         return any(world.service.static_charges.by_user(user) is not None for world in self._worlds.values())
 
     def key_taken(self, key: str) -> bool:
-        """Whether the key was ever issued in a world of this server."""
+        """Whether the key was ever issued in a world of this server, or in one that is kept beside them."""
         worlds = self._worlds
-        return key.encode("latin-1", "replace") in worlds or any(
-            world.service.projects.was_issued(key) for world in worlds.values()
+        return (
+            key.encode("latin-1", "replace") in worlds
+            or any(world.service.projects.was_issued(key) for world in worlds.values())
+            or self._key_kept(key)
         )
 
     def report_ignored(self, text: str) -> None:

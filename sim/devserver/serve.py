@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
-import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from leyden.devserver.addresses import ServerAddresses, api_keys
 from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
+from leyden.devserver.project_folders import ProjectFolders
 from leyden.extras import require
 from leyden.json_files import InputError
 from leyden.server.callbacks.egress import Egress
@@ -55,16 +55,19 @@ def serve(options: argparse.Namespace) -> int:
             own=addresses.own,
         )
         with gc_paused(freeze=True):  # what is loaded until the first request stays
-            for index, key in enumerate(keys):
-                worlds[key] = _world_for_key(options, key, index, addresses.public_url, egress)
+            folders = ProjectFolders(options.data, keys)
+            for index, (key, folder) in enumerate(folders.by_key.items()):
+                worlds[key] = _world_for_key(options, key, folder, index, addresses.public_url, egress)
+            opened = folders.describe(worlds)
             app = MultiTenantApp(
                 worlds,
+                key_kept=folders.has_key,
                 sync_clock=system_time_ms if options.durability == "interval" else None,
                 hosts=[*addresses.names, *options.allow_host],
             )
         gc.set_threshold(_GC_THRESHOLD)
         shown_key = keys[0] if is_new or (keys == [DEFAULT_KEY] and not options.api_key) else None
-        run_server(app, listener, ready=lambda: _announce(options, addresses, worlds, shown_key))
+        run_server(app, listener, ready=lambda: _announce(options, addresses, worlds, shown_key, opened))
         for world in worlds.values():
             # What a live clock has shown since the last commit: it must not show less after a restart.
             with contextlib.suppress(StorageUnavailable):
@@ -77,12 +80,16 @@ def serve(options: argparse.Namespace) -> int:
 
 
 def _announce(
-    options: argparse.Namespace, addresses: ServerAddresses, worlds: Mapping[str, World], shown_key: str | None
+    options: argparse.Namespace,
+    addresses: ServerAddresses,
+    worlds: Mapping[str, World],
+    shown_key: str | None,
+    opened: Sequence[str],
 ) -> None:
     """Print the line that programs wait for on stdout, and what a person needs for a first request on stderr.
 
     `shown_key` is the first project's key if it was not given: a key that was given is a secret, and so is one that
-    replaced it.
+    replaced it. `opened` are the lines about the projects of a directory.
     """
     print(f"Leyden listening on {addresses.url}", flush=True)
     world = next(iter(worlds.values()))
@@ -94,13 +101,17 @@ def _announce(
     rate = plan.rate
     pace = "" if rate == 1 else ", the clock is paused" if rate == 0 else f", the clock runs {rate:g} times as fast"
     print(f"{pages}{key}, seed: {plan.seed}, {kept}{pace}; {addresses.reach()}", file=sys.stderr, flush=True)
+    for line in opened:
+        print(line, file=sys.stderr, flush=True)
     for world in worlds.values():
         for note in world.store.notes:
             print(f"note: {note}", file=sys.stderr, flush=True)
 
 
-def _world_for_key(options: argparse.Namespace, key: str, index: int, public_url: str, egress: Egress) -> World:
-    store = _store(options, key)
+def _world_for_key(
+    options: argparse.Namespace, key: str, folder: Path | None, index: int, public_url: str, egress: Egress
+) -> World:
+    store = _store(options, folder)
     try:
         return _open_world(store, options, key, index, public_url, egress)
     except BaseException:
@@ -171,11 +182,9 @@ def _open_world(
     )
 
 
-def _store(options: argparse.Namespace, key: str) -> Store:
-    if options.data == ":memory:":
+def _store(options: argparse.Namespace, folder: Path | None) -> Store:
+    if folder is None:
         return Store.memory()
-    # A directory for each key: it holds a whole sandbox, whatever other keys are given next time and in what order.
-    folder = Path(options.data) / hashlib.sha256(key.encode()).hexdigest()[:16]
     return Store.open(folder, policy=options.durability, group_commit=options.durability == "always")
 
 
