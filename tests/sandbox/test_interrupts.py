@@ -9,7 +9,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -70,46 +71,71 @@ def repeated(sandbox: Sandbox) -> Sandbox:
 
 
 @contextmanager
-def signal_at(number: int, *, opcodes: bool = False) -> Iterator[list[int]]:
+def signal_at(
+    number: int, *, opcodes: bool = False, calls: Sequence[int] = ()
+) -> Iterator[tuple[list[int], list[int]]]:
     """Send SIGINT to this process at the line (or instruction) of Leyden with this number, counted inside the block;
-    0 sends none. Yields a list of one item: the lines so far."""
-    lines = [0]
+    0 sends none. Yields two lists: one item, the lines so far; and the lines before each call of a function of Leyden.
 
-    def trace(frame: FrameType, event: str, argument: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(SOURCES):
-            return None
-        frame.f_trace_opcodes = opcodes
-        if event in ("line", "opcode"):
+    `calls`, the second list of an earlier block, leaves out the tracing of the calls that end before that line: only
+    the last call before it, those that contain it, and what follows are traced.
+    """
+    counted = "opcode" if opcodes else "line"
+    skipped = max(bisect_left(calls, number) - 1, 0)
+    lines, seen = [calls[skipped] if calls else 0], list[int]()
+
+    def count(frame: FrameType, event: str, argument: Any) -> Any:
+        if event == counted:
             lines[0] += 1
             if lines[0] == number:
                 signal.raise_signal(signal.SIGINT)
-        return trace
+        return count
+
+    def observe(frame: FrameType) -> None:
+        frame.f_trace_lines, frame.f_trace_opcodes = not opcodes, opcodes
+
+    def enter(frame: FrameType, event: str, argument: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(SOURCES):
+            return None
+        seen.append(lines[0])
+        if len(seen) <= skipped:
+            return None
+        if len(seen) == skipped + 1:
+            outer = frame.f_back
+            while outer is not None:
+                if outer.f_code.co_filename.startswith(SOURCES):
+                    observe(outer)
+                    outer.f_trace = count
+                outer = outer.f_back
+        observe(frame)
+        return count
 
     before = sys.gettrace()
-    sys.settrace(trace)
+    sys.settrace(enter)
     try:
-        yield lines
+        yield lines, seen
     finally:
         sys.settrace(before)
 
 
-def interrupted(act: Act, sandbox: Sandbox, number: int, *, opcodes: bool = False) -> bool:
+def interrupted(act: Act, sandbox: Sandbox, number: int, *, opcodes: bool = False, calls: Sequence[int] = ()) -> bool:
     """Whether `act` was interrupted at this line."""
     try:
-        with signal_at(number, opcodes=opcodes):
+        with signal_at(number, opcodes=opcodes, calls=calls):
             act(sandbox)
     except KeyboardInterrupt:
         return True
     return False
 
 
-def points(act: Act, sandbox: Sandbox, count: int, *, opcodes: bool = False) -> list[int]:
-    """Some lines of `act`: the first and last ones, and others between."""
-    with signal_at(0, opcodes=opcodes) as lines:
+def points(act: Act, sandbox: Sandbox, count: int, *, opcodes: bool = False) -> tuple[list[int], list[int]]:
+    """Some lines of `act`: the first and last ones, and others between; and the lines before each call."""
+    with signal_at(0, opcodes=opcodes) as (lines, calls):
         act(sandbox)
     total = lines[0]
     # Not at equal distances, which could always meet the same line of a loop.
-    return sorted({*range(1, 9), *range(total - 9, total + 1), *(n * n * 7919 % total + 1 for n in range(count))})
+    numbers = {*range(1, 9), *range(total - 9, total + 1), *(n * n * 7919 % total + 1 for n in range(count))}
+    return sorted(numbers), calls
 
 
 NETWORKS = {"direct": {}, "line": {"network": "line:3"}, "scale-free": {"network": "scale-free:30"}}
@@ -121,20 +147,22 @@ def test_a_run_that_is_interrupted_at_any_line_stops_between_two_events(options:
     start = shop(**options)
     twin = start.fork("main")
     twin.run()
-    stopped = 0
-    for number in points(lambda sandbox: sandbox.run(), start.fork("main"), 12, opcodes=opcodes):
+    end, stopped = state(twin), 0
+    numbers, calls = points(lambda sandbox: sandbox.run(), start.fork("main"), 12, opcodes=opcodes)
+    for number in numbers:
         sandbox = start.fork("main")
         before = sandbox.world.clock.event_count
-        interrupted(lambda sandbox: sandbox.run(), sandbox, number, opcodes=opcodes)
+        interrupted(lambda sandbox: sandbox.run(), sandbox, number, opcodes=opcodes, calls=calls)
         ran = sandbox.world.clock.event_count - before
         steady = start.fork("main")
         steady.run(events=ran)
-        assert state(sandbox) == state(steady), number
-        assert state(repeated(sandbox)) == state(steady), number
+        between = state(steady)
+        assert state(sandbox) == between, number
+        assert state(repeated(sandbox)) == between, number
         stopped += sandbox.world.clock.next_due() is not None
         sandbox.run()
-        assert state(sandbox) == state(twin), number
-        assert state(repeated(sandbox)) == state(twin), number
+        assert state(sandbox) == end, number
+        assert state(repeated(sandbox)) == end, number
     assert stopped > 3
 
 
@@ -151,9 +179,10 @@ MOVES: dict[str, Act] = {
 @pytest.mark.parametrize("move", MOVES)
 def test_every_move_of_time_is_recorded_as_far_as_it_went(move: str) -> None:
     start = shop()
-    for number in points(MOVES[move], start.fork("main"), 6):
+    numbers, calls = points(MOVES[move], start.fork("main"), 6)
+    for number in numbers:
         sandbox = start.fork("main")
-        interrupted(MOVES[move], sandbox, number)
+        interrupted(MOVES[move], sandbox, number, calls=calls)
         assert state(repeated(sandbox)) == state(sandbox), number
         sandbox.run()
         assert state(repeated(sandbox)) == state(sandbox), number
@@ -178,10 +207,12 @@ def test_an_action_that_is_interrupted_has_happened_and_is_recorded_or_neither(a
     _ = start.http  # the client is made once
     after = start.fork("main")
     ACTIONS[action](after)
-    for number in points(ACTIONS[action], start.fork("main"), 25):
+    states = (state(start), state(after))
+    numbers, calls = points(ACTIONS[action], start.fork("main"), 25)
+    for number in numbers:
         sandbox = start.fork("main")
-        interrupted(ACTIONS[action], sandbox, number)
-        assert state(sandbox) in (state(start), state(after)), number
+        interrupted(ACTIONS[action], sandbox, number, calls=calls)
+        assert state(sandbox) in states, number
         assert state(repeated(sandbox)) == state(sandbox), number
         sandbox.run()  # nothing is locked, and no commit is open
         assert state(repeated(sandbox)) == state(sandbox), number
