@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import freezegun
 import jsonpath_rfc9535  # noqa: F401
@@ -51,3 +52,47 @@ def sandbox() -> Iterator[Sandbox]:
     """A sandbox of its own for the test, in memory, at its default start."""
     with Sandbox(seed=7, start="2030-01-01T09:00:00Z") as sandbox:
         yield sandbox
+
+
+# The files that take longest, the longest first. The workers begin with them, so that they end at about the same time.
+LONGEST = (
+    "integration/test_schemathesis.py",
+    "harness/test_served.py",
+    "project/test_core_environment.py",
+    "project/test_notebooks.py",
+    "sandbox/test_interrupts.py",
+    "project/test_linters_and_wheel.py",
+    "server/test_mutated_spec.py",
+    "integration/test_crash.py",
+    "harness/test_seeded_defects_engines.py",
+    "project/test_benchmarks.py",
+    "project/test_documentation.py",
+    "harness/test_hostile_cases.py",
+    "harness/test_command.py",
+    "harness/test_random_walk.py",
+    "server/test_smaller_spec.py",
+    "lab/test_hostile_saved_sandboxes.py",
+    "world/test_snapshots.py",
+    "lab/test_lab_command.py",
+    "devserver/test_console.py",
+    "devserver/test_receiver_check.py",
+    "lab/test_sweep.py",
+    "integration/test_callback_machine.py",
+    "devserver/test_listen.py",
+    "integration/test_disk_faults.py",
+    "server/test_store_table.py",
+    "project/test_example_project.py",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """pytest-xdist would begin with the files of the most tests, whatever they take."""
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a worker of pytest-xdist the longest files come first."""
+    if hasattr(config, "workerinput"):
+        rank = {str(Path(__file__).parent / name): number for number, name in enumerate(LONGEST)}
+        items.sort(key=lambda item: rank.get(str(item.path), len(rank)))

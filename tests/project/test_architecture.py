@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import LONGEST
+
 ROOT = Path(__file__).parents[2]
 STDLIB = sys.stdlib_module_names
 SOURCES = sorted(path for folder in ("server", "sim") for path in (ROOT / folder).rglob("*.py"))
@@ -248,6 +250,10 @@ def test_there_is_no_other_top_level_package() -> None:
     built = {"build", "dist", "schemathesis-report", "leyden-data", "leyden-lab"}
     extra = {path.name for path in ROOT.iterdir()} - known - built
     assert not {name for name in extra if not name.startswith(".") and not name.endswith(".egg-info")}
+
+
+def test_every_file_that_the_workers_begin_with_exists() -> None:
+    assert [name for name in LONGEST if not (ROOT / "tests" / name).is_file()] == []
 
 
 def drawing() -> str:
