@@ -18,13 +18,14 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from leyden.server.store.store import Store
+from tests.support.http_servers import handling
 from tests.support.served import ROOT, Client
 
 DEEP = os.environ.get("LEYDEN_PROFILE") == "deep"
@@ -148,15 +149,8 @@ class Inbox:
             def log_message(self, *_: Any) -> None:
                 """Log nothing."""
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/hook"
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join(10)
+        with handling(Handler) as url:
+            yield url
 
 
 # Clients and a ledger of their responses

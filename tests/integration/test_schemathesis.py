@@ -79,24 +79,27 @@ TestWallets = Wallets.TestCase
 TestWallets.settings = settings(BOUNDED, max_examples=2_000 if DEEP else 30)
 
 
+def finds_no_failures(url: str, folder: Path, *options: str, limit: tuple[str, ...]) -> None:
+    """Run `schemathesis run` in this folder, with the options of `limit` outside the profile `deep`."""
+    words = ["run", url, "-H", "apikey: leyden", "--no-color", *options, *(() if DEEP else limit)]
+    done = subprocess.run(
+        [Path(sys.executable).parent / "schemathesis", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6_000:] + done.stderr
+    assert "Failures" not in done.stdout
+
+
 @pytest.mark.parametrize("document", ["/openapi.json", "/sandbox/v1/openapi.json"])
 def test_the_default_command_finds_no_failures(document: str, tmp_path: Path) -> None:
     with served_leyden(*FROZEN) as client:
-        words = ["run", client.url + document, "-H", "apikey: leyden", "--seed", "1", "--no-color"]
-        if not DEEP:
-            words += ["--max-examples", "8"]
-        done = subprocess.run(
-            [Path(sys.executable).parent / "schemathesis", *words],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-    # The control plane's run ends with a warning: nothing in its own document creates a charge that could be failed,
-    # paid or reported. The merged document has both.
-    assert done.returncode == 0, done.stdout[-6_000:] + done.stderr
-    assert "Failures" not in done.stdout
+        # The control plane's run ends with a warning: nothing in its own document creates a charge that could be
+        # failed, paid or reported. The merged document has both.
+        finds_no_failures(client.url + document, tmp_path, "--seed", "1", limit=("--max-examples", "8"))
 
 
 def test_the_default_command_reaches_every_state_of_the_merged_document(tmp_path: Path) -> None:
@@ -105,19 +108,8 @@ def test_the_default_command_reaches_every_state_of_the_merged_document(tmp_path
     missing: set[Any] = set()
     with served_leyden(*FROZEN) as client:
         for seed in range(1, 16):
-            words = ["run", client.url + "/sandbox/v1/merged.json", "-H", "apikey: leyden", "--seed", str(seed)]
-            if not DEEP:
-                words += ["--max-examples", "60", "--phases", "examples,stateful"]
-            done = subprocess.run(
-                [Path(sys.executable).parent / "schemathesis", *words, "--no-color"],
-                cwd=tmp_path,
-                capture_output=True,
-                text=True,
-                timeout=600,
-                check=False,
-            )
-            assert done.returncode == 0, done.stdout[-6_000:] + done.stderr
-            assert "Failures" not in done.stdout
+            limit = ("--max-examples", "60", "--phases", "examples,stateful")
+            finds_no_failures(f"{client.url}/sandbox/v1/merged.json", tmp_path, "--seed", str(seed), limit=limit)
             reached = {state for state, count in client.ok("GET", "/sandbox/v1")["charges"].items() if count}
             reached |= {one["status"] for one in client.ok("GET", "/v0/static-charges?limit=1000")["data"]}
             sent = client.ok("GET", "/sandbox/v1/deliveries")

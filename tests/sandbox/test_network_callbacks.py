@@ -45,6 +45,28 @@ def results(sandbox: Sandbox) -> list[tuple[str, list[Any]]]:
     ]
 
 
+def closed_while_a_receiver_hangs() -> tuple[Sandbox, bool]:
+    """A sandbox that was closed before a receiver answered, and whether its run ended before the receiver did."""
+    arrived, released = threading.Event(), threading.Event()
+
+    def hanging(got: Got) -> int:
+        arrived.set()
+        released.wait(30)
+        return 200
+
+    with threaded(hanging) as hook:
+        sandbox = Sandbox(egress="loopback")
+        paid(sandbox, hook.url)
+        running = threading.Thread(target=sandbox.run, daemon=True)
+        running.start()
+        assert arrived.wait(10)
+        sandbox.close()
+        running.join(10)
+        ended = not running.is_alive()
+        released.set()
+        return sandbox, ended
+
+
 @pytest.fixture
 def hook() -> Iterator[Hook]:
     with threaded() as one:
@@ -253,24 +275,8 @@ def test_a_sandbox_on_the_process_clock_posts_too(hook: Hook) -> None:
 
 
 def test_a_sandbox_that_is_closed_leaves_a_receiver_that_hangs() -> None:
-    arrived, released = threading.Event(), threading.Event()
-
-    def hanging(got: Got) -> int:
-        arrived.set()
-        released.wait(30)
-        return 200
-
-    with threaded(hanging) as hook:
-        sandbox = Sandbox(egress="loopback")
-        paid(sandbox, hook.url)
-        running = threading.Thread(target=sandbox.run, daemon=True)
-        running.start()
-        assert arrived.wait(10)
-        sandbox.close()
-        running.join(10)
-        ended = not running.is_alive()
-        released.set()
-        assert ended
+    _, ended = closed_while_a_receiver_hangs()
+    assert ended
 
 
 # Forks, snapshots and scripts
@@ -454,24 +460,9 @@ def test_an_attempt_without_a_recorded_response_is_blocked_when_another_egress_f
 
 
 def test_the_script_of_a_sandbox_that_was_closed_while_a_receiver_answered_is_refused() -> None:
-    arrived, released = threading.Event(), threading.Event()
-
-    def hanging(got: Got) -> int:
-        arrived.set()
-        released.wait(30)
-        return 200
-
-    with threaded(hanging) as hook:
-        sandbox = Sandbox(egress="loopback")
-        paid(sandbox, hook.url)
-        running = threading.Thread(target=sandbox.run, daemon=True)
-        running.start()
-        assert arrived.wait(10)
-        sandbox.close()
-        running.join(10)
-        released.set()
-        with pytest.raises(ClosedError):
-            sandbox.script()
+    sandbox, _ = closed_while_a_receiver_hangs()
+    with pytest.raises(ClosedError):
+        sandbox.script()
 
 
 MOVES: dict[str, Callable[[Sandbox], object]] = {

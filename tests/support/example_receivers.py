@@ -13,10 +13,12 @@ import threading
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+
+from tests.support.http_servers import handling
 
 PAID, CLOSED = "completed", ("expired", "error")
 
@@ -118,12 +120,5 @@ def serving_receiver(kind: type[Handler], secret: str) -> Iterator[tuple[str, Sh
         pass
 
     Bound.secret, Bound.books = secret, books
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Bound)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/hook", books
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
+    with handling(Bound) as url:
+        yield url, books

@@ -10,13 +10,14 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 
 import pytest
 from fastapi import FastAPI, Request, Response
 
 from leyden.server.system.http_server import ServerThread, open_listener
+from tests.support.http_servers import handling
 
 
 class Got(NamedTuple):
@@ -61,15 +62,8 @@ def threaded(answer: Answer = ok) -> Iterator[Hook]:
         def log_message(self, *_: Any) -> None:
             """Log nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield Hook(f"http://127.0.0.1:{server.server_port}/hook", inbox)
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
+    with handling(Handler) as url:
+        yield Hook(url, inbox)
 
 
 @contextmanager

@@ -7,13 +7,14 @@ import json
 import queue
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from tests.support.http_servers import handling
 
 ROOT = Path(__file__).parents[2]
 
@@ -100,12 +101,5 @@ def listening_receiver(status: int = 200) -> Iterator[tuple[str, queue.Queue[tup
         def log_message(self, *_: Any) -> None:
             """Log nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/hook", inbox
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
+    with handling(Handler) as url:
+        yield url, inbox

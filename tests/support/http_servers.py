@@ -1,0 +1,24 @@
+"""The standard library's HTTP server in a thread, for the receivers of the tests."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+_POLL_S = 0.02  # the longest time that the end of a block waits for the server
+
+
+@contextmanager
+def handling(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """A server on a free port of this machine, with a thread for each request: a URL that leads to it."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, args=(_POLL_S,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/hook"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
