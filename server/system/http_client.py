@@ -6,13 +6,15 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextvars import ContextVar
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, cast
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
+from aiohttp.http import HttpProcessingError, RawResponseMessage
+from aiohttp.streams import StreamReader
 from yarl import URL
 
 from leyden.server.ports import CallbackRequest
@@ -22,6 +24,14 @@ from leyden.server.ports import CallbackRequest
 _SKIPPED_HEADERS = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
 
 _SLOW_BODY_CHUNKS = 8
+
+# Before one response: informational responses, and bytes in their headers.
+MAX_INFORMATIONAL = 16
+MAX_INFORMATIONAL_BYTES = 64 * 1024
+_TOO_MANY = (
+    f"more than {MAX_INFORMATIONAL} informational responses (1xx), or {MAX_INFORMATIONAL_BYTES // 1024} KiB of their"
+    " headers, before the response"
+)
 
 
 class ReceiverClient:
@@ -60,8 +70,38 @@ class ReceiverClient:
 _opens_connection: ContextVar[bool] = ContextVar("_opens_connection")
 
 
+class _Protocol(ResponseHandler):
+    """A connection with bounds on informational responses (1xx). A receiver may send any number of them before its
+    response, and aiohttp reads them all."""
+
+    _count = 0
+    _header_bytes = 0
+
+    def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
+        """Add a response that was read."""
+        if self.exception() is not None:
+            return
+        message = data[0]
+        if not 100 <= message.code < 200:
+            self._count = self._header_bytes = 0
+        else:
+            self._count += 1
+            self._header_bytes += sum([len(name) + len(value) for name, value in message.raw_headers])
+            if self._count > MAX_INFORMATIONAL or self._header_bytes > MAX_INFORMATIONAL_BYTES:
+                if self.transport is not None:
+                    self.transport.close()
+                self.set_exception(HttpProcessingError(code=message.code, message=_TOO_MANY))
+                return
+        super().feed_data(data, size)
+
+
 class _Connector(aiohttp.TCPConnector):
     """Notes when a connection is opened. aiohttp's tracing tells it too, at a higher cost for each request."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        # aiohttp has no public option for it.
+        self._factory = cast("partial[ResponseHandler]", partial(_Protocol, loop=self._loop))
 
     async def _create_connection(self, *arguments: Any, **options: Any) -> ResponseHandler:
         """Open a connection: aiohttp calls this in the task of the request if the pool has no connection for it."""

@@ -39,6 +39,7 @@ class Hostile:
         self.asked: list[str] = []
         self.bodies: list[bytes] = []
         self.at_once = self.most_at_once = 0
+        self.continued_bytes = 0  # of informational responses
         self.gate = asyncio.Event()
         self.talks: set[asyncio.Task[Any]] = set()
 
@@ -98,6 +99,16 @@ class Hostile:
         elif word == "header":
             writer.write(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 1_000_000 + b"\r\n\r\n")
             await writer.drain()
+        elif word == "continue":
+            status = b"HTTP/1.1 %d Wait\r\nlink: %b\r\n\r\n" % (int(more), b"y" * (5_000 if more == "103" else 0))
+            with contextlib.suppress(ConnectionError):
+                while self.continued_bytes < 50_000_000:
+                    writer.write(status * 100)
+                    self.continued_bytes += 100 * len(status)
+                    await writer.drain()
+        elif word == "wait":
+            writer.write(b"HTTP/1.1 102 Processing\r\n\r\n" * int(more))
+            return await self._say(writer, 200)
         elif word != "empty":
             return await self._say(writer, int(word), more)
         return False
@@ -203,6 +214,10 @@ async def among(
         ("empty", (None, "reset")),
         ("reset", (None, "reset")),
         ("header", (None, "protocol")),
+        ("wait-16", (200, None)),
+        ("wait-17", (None, "protocol")),
+        ("continue-100", (None, "protocol")),
+        ("continue-103", (None, "protocol")),
     ],
 )
 def test_each_behaviour_is_recorded_with_its_status_or_error(path: str, seen: tuple[int | None, str | None]) -> None:
@@ -214,6 +229,19 @@ def test_each_behaviour_is_recorded_with_its_status_or_error(path: str, seen: tu
         [row] = served.world.service.outbox.deliveries(charge)
         assert receiver.bodies == [row["body"].encode()]
         assert len(AttemptLog(row).attempts()[0].response_body) == (4_096 if path == "flood" else 0)
+        assert receiver.continued_bytes < 10_000_000  # what the sockets hold, and no more
+
+    asyncio.run(among(scenario))
+
+
+def test_informational_responses_are_counted_for_each_response() -> None:
+    async def scenario(served: ServedWorld, receiver: Hostile) -> None:
+        charges = [served.expiring(receiver.url("wait-10")) for _ in range(5)]
+        await served.world.advance_to_async(START + 2_000)
+        for charge in charges:
+            assert served.attempts(charge) == [(200, None)]
+            [row] = served.world.service.outbox.deliveries(charge)
+            assert not AttemptLog(row).attempts()[0].note
 
     asyncio.run(among(scenario))
 
