@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+# Names a folder with an environment that is tried instead of one with the newest versions.
+CORE_VARIABLE = "LEYDEN_CORE_ENVIRONMENT"
 _UNREACHABLE = re.compile("Failed to establish|name resolution|ConnectionError|ProxyError|Read timed out|SSLError")
 
 
