@@ -1,11 +1,11 @@
 """The lower bounds of pyproject.toml, on demand: `python -m tests.project.lowest_versions [PYTEST ARGUMENTS]`.
 
-Makes an environment with the lowest direct versions of all extras in `build/lowest` and runs the suite, or the part that
-the arguments name, in it. The extras need newer versions of some packages than the core does, so that a second
-environment, `build/lowest-core`, has the lowest direct versions of the core alone and the lowest pytest; the tests of the
-core run its commands, its Python API and the pytest fixtures there. `--core` tries the core only; `--python 3.12` chooses
-another interpreter; `--neighbours` installs nothing and resolves Leyden together with the packages that users have
-beside it. Needs `uv` (`pip install uv`) and a package registry.
+Makes an environment with the lowest direct versions of all extras in `build/lowest` and runs the suite, or the part
+that the arguments name, in it. The extras need newer versions of some packages than the core does, so that a second
+environment, `build/lowest-core`, has the lowest direct versions of the core alone and the lowest pytest; the tests of
+the core run its commands, its Python API and the pytest fixtures there. `--core` tries the core only; `--python 3.12`
+chooses another interpreter; `--neighbours` installs nothing and resolves Leyden together with the packages that users
+have beside it. Needs `uv` (`pip install uv`) and a package registry.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def run_suite(python: str, arguments: Sequence[str]) -> int:
 
 
 def run_core(python: str) -> int:
-    """Make the environment of the core and run the tests of the core with it. Returns the exit status of what failed."""
+    """Make the environment of the core and run its tests with it. Returns the exit status of what failed."""
     shutil.rmtree(CORE, ignore_errors=True)
     interpreter = str(CORE / "core" / "bin" / "python")
     pytest = ("--target", str(CORE / "pytest"), "pytest>=7.4", "pytest-xdist>=3.5")  # as in the extras `qa` and `dev`

@@ -25,7 +25,9 @@ pytest_plugins = ["pytester"]
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 PAGES = {
-    str(path.relative_to(ROOT)): path.read_text() for path in [ROOT / "README.md", *ROOT.glob("[a-z]*/**/README.md")]
+    str(path.relative_to(ROOT)): path.read_text()
+    for path in [ROOT / "README.md", *ROOT.glob("[a-z]*/**/README.md")]
+    if path.relative_to(ROOT).parts[0] not in ("build", "dist")
 }
 COMMANDS = re.findall(r"```console\n(.*?)```", README, flags=re.DOTALL)
 
