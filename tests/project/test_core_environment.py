@@ -9,6 +9,7 @@ import sys
 import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from tests.support.core_environment import CoreEnvironment
 from tests.support.served import Client, served_leyden
 
-MOST_MB = 85
+MOST_MB = 110  # with pip in it
 MOST_TIMES_AN_EMPTY_RUN = 1.15
 
 # What a Sandbox and its objects cannot do with the core alone: the expression, what the message names, package, extra.
@@ -93,7 +94,12 @@ def served(core: CoreEnvironment, folder: Path) -> Iterator[Client]:
 
 
 def test_the_core_is_small(core: CoreEnvironment) -> None:
-    assert core.size_mb() <= MOST_MB
+    """The environment is made without pip, which saves time; a user's has it, so its size counts."""
+    pip = find_spec("pip")
+    assert pip is not None
+    assert pip.origin is not None
+    pip_mb = int(subprocess.check_output(["du", "-sm", Path(pip.origin).parent]).split()[0])
+    assert core.size_mb() + pip_mb <= MOST_MB
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +172,12 @@ def test_the_core_serves_and_pays_a_charge(core: CoreEnvironment, tmp_path: Path
 
 
 def test_an_empty_test_run_costs_hardly_more_with_the_plugin(core: CoreEnvironment, tmp_path: Path) -> None:
-    """The plugin of anyio, which starlette installs, is left out on both sides: it alone doubles the cost."""
+    """At most 1.15 times the cost, without the plugin of anyio.
+
+    anyio comes with starlette and registers a pytest plugin of its own, which pytest loads in every run: with it an
+    empty run costs 2.16 times as much CPU time as one without Leyden. Leyden cannot unregister it. A user who does not
+    need it adds `-p no:anyio`; then the run costs 1.1 to 1.2 times as much, and that is what this test bounds.
+    """
     (tmp_path / "test_nothing.py").write_text("def test_nothing(): pass\n")
     venv.create(tmp_path / "bare", symlinks=True)
     bare = str(tmp_path / "bare" / "bin" / "python")
