@@ -76,8 +76,8 @@ defective.sandbox.charges[late].timeline()
 # %% [markdown]
 # ## The file
 #
-# A case is a small text: the specification, and then, as printed here, the seed, the steps, the requirement, and the
-# hash of the journal, which proves that a replay is the same run.
+# A case is a small text: the changes to the packaged specification, and then, as printed here, the seed, the steps, the
+# requirement, and the hash of the journal. An equal hash proves that a replay is the same run.
 
 # %%
 text = case.dumps()
@@ -108,6 +108,7 @@ pd.DataFrame(
             "service": name,
             "requirement": "met" if replayed.result.expectation is None else "violated",
             "same violation": replayed.same_violation,
+            "same journal": replayed.same_journal,
         }
         for name, replayed in (("with the defect", again), ("as specified", fixed))
     ]

@@ -15,14 +15,15 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from leyden.extras import require
-from leyden.harness.constants import DEFAULT_SECONDS, EXPORT_FORMATS
+from leyden.harness.constants import DEFAULT_SECONDS, EXPORT_FORMATS, PACKAGED_SPEC
 from leyden.harness.engines.campaign import run_campaign, split
 from leyden.harness.engines.results import CampaignConfig, CampaignReport, FoundViolation
 from leyden.harness.reports.coverage import TITLES, Coverage, item_name
-from leyden.harness.reports.exports import EXPORTS
-from leyden.harness.runs.cases import read_case, replay
+from leyden.harness.reports.exports import EXPORTS, PRINTED
+from leyden.harness.runs.cases import Case, read_case, replay
+from leyden.harness.runs.specification import document_hash
 from leyden.harness.targets.served import ExternalService, ServedLeyden
-from leyden.harness.targets.target import InProcess, Target
+from leyden.harness.targets.target import SERVED, InProcess, Target
 from leyden.json_files import InputError, VersionWarning, printable, read_text
 from leyden.server.docs.tables import replace_between_markers
 from leyden.server.errors import LeydenError
@@ -63,22 +64,60 @@ def fuzz(options: argparse.Namespace) -> int:
 
 
 def replay_case(options: argparse.Namespace) -> int:
-    """Run a case file again, or print it in another format. Returns 0 if there is no violation, 1 otherwise."""
+    """Run a case file again, or print it in another format.
+
+    Returns 0 if there is no violation, 1 otherwise. The specification is that of the case, or `--spec`.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", VersionWarning)
         case = read_case(options.case)
     for warning in caught:
         print(f"leyden replay: {warning.message}", file=sys.stderr)
     if options.export is not None:
-        print(EXPORTS[options.export](case), end="")
+        print(PRINTED[options.export](case), end="")
         return 0
-    replayed = replay(case)
+    if case.expectation is not None and not case.steps and not case.is_reproduced:
+        raise HarnessError(f"{options.case} has no steps to replay: run `leyden fuzz --engines schemathesis` again")
+    target = _replay_target(case, options)
+    replayed = replay(case, target)
     if replayed.result.expectation is not None:
         print(replace(case, expectation=replayed.result.expectation).describe(f"leyden replay {options.case}"))
     else:
-        print(case.describe() if case.expectation is None else "The violation does not occur any more.")
-    print(f"journal {replayed.journal_hash}: {'the same' if replayed.same_journal else f'was {case.journal_hash}'}")
+        print(case.describe() if case.expectation is None else _without_violation(case, target))
+    if replayed.journal_hash is not None:
+        former = "the case has none" if case.journal_hash is None else f"differs, the case has {case.journal_hash}"
+        print(f"journal {replayed.journal_hash}: {'the same' if replayed.same_journal else former}")
     return 0 if replayed.result.violation is None else 1
+
+
+def _replay_target(case: Case, options: argparse.Namespace) -> Target:
+    """The target that the options name. Raises `CaseError` for one with another specification than the case."""
+    if options.spec is not None and options.target is not None:
+        raise HarnessError("--spec is for a sandbox in this process: leave it out, or the URL")
+    if options.target is not None:
+        target = _target_factory(options)()
+        served = target.specification(case.overlays)
+        if served is not None and case.spec_hash != document_hash(served):
+            print(f"leyden replay: {options.target} has another specification than the case", file=sys.stderr)
+        return target
+    if options.spec is None:
+        return InProcess(case.contract())
+    spec = None if options.spec == PACKAGED_SPEC else options.spec
+    target = InProcess(spec)
+    if case.spec_hash != document_hash(target.specification(case.overlays)):
+        print(f"leyden replay: {options.spec} is another specification than that of the case", file=sys.stderr)
+    return target
+
+
+def _without_violation(case: Case, target: Target) -> str:
+    """What a run without the violation of the case shows."""
+    if target.kind == case.found_on or case.is_reproduced:
+        return "The violation does not occur any more."
+    where = {"": "elsewhere", SERVED: "on a served Leyden"}.get(case.found_on, f"on {case.found_on}")
+    return (
+        f"This target does not have the violation. It was found {where} and not reproduced in process, so this says"
+        " nothing about that service: replay the case there, with leyden replay CASE URL."
+    )
 
 
 def _run_in_processes(config: CampaignConfig, workers: int, cluster: str | None) -> CampaignReport:

@@ -14,6 +14,7 @@ from leyden.harness.constants import (
     ENGINES,
     EXPORT_FORMATS,
     NO_KEY,
+    PACKAGED_SPEC,
 )
 
 
@@ -50,14 +51,20 @@ def _describe_conformance(conformance: argparse.ArgumentParser) -> None:
 
 def _describe_replay(again: argparse.ArgumentParser) -> None:
     again.add_argument("case", metavar="CASE", help="a case file, as written by `leyden fuzz --cases`")
-    again.add_argument("--export", choices=EXPORT_FORMATS, help="print the case in this format and do not run it")
+    again.add_argument(
+        "--export", choices=(*EXPORT_FORMATS, "spec"),
+        help="print the case in this format and do not run it; spec: its specification as JSON",
+    )  # fmt: skip
+    _add_service(again)
+    again.add_argument(
+        "--spec", metavar="FILE",
+        help="use this specification in place of that of the case, for example a corrected one;"
+        f" {PACKAGED_SPEC}: that of this Leyden",
+    )  # fmt: skip
     again.set_defaults(run=_run("replay_case"))
 
 
-def _add_target(command: argparse.ArgumentParser) -> None:
-    # Imported here: the start of a server does not wait for the reference model.
-    from leyden.harness.model.rules import OVERLAYS
-
+def _add_service(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "target", nargs="?", metavar="URL", help="the base URL of a served Leyden (default: a sandbox in this process)"
     )
@@ -70,6 +77,13 @@ def _add_target(command: argparse.ArgumentParser) -> None:
         help="URL is another implementation; this object controls it with the methods pay, advance and inbox, as far as"
         " it has them; `none` if it has none of them",
     )  # fmt: skip
+
+
+def _add_target(command: argparse.ArgumentParser) -> None:
+    # Imported here: the start of a server does not wait for the reference model.
+    from leyden.harness.model.rules import OVERLAYS
+
+    _add_service(command)
     command.add_argument(
         "--overlay", action="append", choices=OVERLAYS, help="an overlay that the target is served with; repeatable"
     )
@@ -139,5 +153,8 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
         "run a fixed list of cases that covers every lifecycle row, error, delivery result and bound",
         _describe_conformance,
     ),
-    "replay": ("run a case file again, in process, and report whether the violation still occurs", _describe_replay),
+    "replay": (
+        "run a case file again, in process or on a service, and report whether the violation still occurs",
+        _describe_replay,
+    ),
 }

@@ -13,13 +13,13 @@ import leyden.server.charges.charges
 import leyden.server.charges.static_charges
 import leyden.server.http.idempotency
 from leyden.harness.checks.violations import ContractViolation
-from leyden.harness.constants import OVERLAYS
 from leyden.harness.engines.campaign import run_campaign
 from leyden.harness.engines.random_walk import random_walk
 from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.engines.shrink import shrink
 from leyden.harness.engines.state_machine import search, search_settings, state_machine
 from leyden.harness.model.faults import HOLDING
+from leyden.harness.model.rules import OVERLAYS
 from leyden.harness.runs.cases import Case, play, replay
 from leyden.harness.targets.target import InProcess
 from leyden.server.charges.charges import ChargeService
@@ -80,7 +80,8 @@ def test_a_violation_that_its_steps_do_not_reproduce_is_reported_as_it_is() -> N
     small, result = shrink(case, InProcess(), violation)
     assert small.steps == case.steps
     assert small.expectation == violation.as_dict() == result.expectation
-    assert small.journal_hash is not None
+    assert small.journal_hash is None
+    assert not small.is_reproduced
 
 
 # A few defects; tests/seeded_defects has the others.

@@ -31,12 +31,13 @@ _NEEDED = frozenset(
 def shrink(case: Case, target: Target, violation: ContractViolation) -> tuple[Case, CaseResult]:
     """The smallest case found with a violation of the same check, and its result.
 
-    If the steps alone do not reproduce the violation, the case is returned as it is, with this violation.
+    If the steps alone do not reproduce the violation, the case is returned as it is, with this violation and without a
+    journal hash.
     """
     first = play(case, target)
     if first.violation is None:
         first.violation = violation
-        return with_result(case, first, target), first
+        return replace(with_result(case, first, target), found_on="", journal_hash=None), first
     search = _Search(case, first, first.violation.check, target)
     search.run()
     return with_result(search.case, search.result, target), search.result

@@ -12,6 +12,7 @@ from leyden.harness.constants import API_KEY
 from leyden.harness.model.rules import iso
 from leyden.harness.runs.cases import Case, play
 from leyden.harness.session.session import Request
+from leyden.harness.targets.target import EXTERNAL
 from leyden.json_files import printable
 from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document, dumps
 from leyden.lab.source_text import comment
@@ -26,43 +27,58 @@ class ExportError(LeydenError, ValueError):
 
 
 def as_pytest(case: Case) -> str:
-    """A pytest file, which fails with the report of the violation as long as it occurs."""
+    """A pytest file, which fails with the report of the violation as long as it occurs; without a violation it checks
+    the journal's hash too. Raises `ExportError` for a case that a sandbox in process does not reproduce."""
+    _check_reproduced(case)
     document = pformat(case.document(), width=116, sort_dicts=False)
-    return (
+    text = (
         f"{comment(_title(case))}\n#\n{comment(case.describe())}\n#\n{_WRITTEN_BY}\n\n"
         "from leyden.harness.runs.cases import read_case, replay\n\n"
         f"CASE = {document}\n\n\n"
         "def test_there_is_no_violation():\n"
-        "    replay(read_case(CASE)).check()\n\n\n"
-        "def test_the_journal_is_the_same():\n"
-        "    replayed = replay(read_case(CASE))\n"
-        '    assert replayed.journal_hash == CASE["journalHash"]\n'
+        "    replay(read_case(CASE)).check()\n"
     )
+    if case.expectation is None and case.journal_hash is not None:
+        text += (
+            "\n\ndef test_the_journal_is_the_same():\n"
+            "    replayed = replay(read_case(CASE))\n"
+            '    assert replayed.journal_hash == CASE["journalHash"]\n'
+        )
+    return text
 
 
 def as_curl(case: Case) -> str:
     """A shell script that sends the requests to a fresh `leyden serve` at $LEYDEN and prints the responses.
 
     The last request shows the violation; in a case without one it reads the journal's hash. Raises `ExportError` for
-    a case with a restart.
+    a case with a restart, and for one that a sandbox in process does not reproduce.
     """
+    _check_reproduced(case)
     if case.restarts:
         raise ExportError("this case restarts the service, which curl cannot do: export it as pytest or notebook")
     result = play(case)
     requests = [*result.requests]
     if result.revealed is not None and result.revealed[0] not in requests[-1:]:
         requests.append(result.revealed[0])
-    overlays = [word for name in case.overlays for word in ("--overlay", str(name))]
+    document = (
+        []
+        if not case.spec_patch
+        else [f"leyden replay {shlex.quote(case.origin or 'CASE.case.json')} --export spec > case.openapi.json"]
+    )
+    spec = [word for name in case.overlays for word in ("--overlay", str(name))]
+    if case.spec_patch:  # the exported document has the overlays
+        spec = ["--spec", "case.openapi.json"]
     serve = shlex.join([
         *("leyden", "serve", "--port", "8402", "--rate", "0", "--seed", str(case.seed), "--start", iso(case.start_ms)),
-        *("--api-key", API_KEY, "--public-url", "http://localhost", *overlays),
+        *("--api-key", API_KEY, "--public-url", "http://localhost", *spec),
     ])  # fmt: skip
-    lines = ["#!/bin/sh", comment(_title(case)), "#", "# First, in another terminal:", comment(f"  {serve}"), "#"]
+    lines = ["#!/bin/sh", comment(_title(case)), "#", "# First, in another terminal:"]
+    lines += [comment(f"  {command}") for command in (*document, serve)] + ["#"]
     lines += [comment(case.describe()), "#", _WRITTEN_BY]
     lines += ["", "set -eu", 'LEYDEN="${LEYDEN:-http://127.0.0.1:8402}"', ""]
     for request in requests:
         lines += [_curl(request), "echo"]
-    if case.expectation is None:
+    if case.expectation is None and case.journal_hash is not None:
         reads_hash = Request("GET", "/sandbox/v1", (("apikey", API_KEY),), b"")
         lines += ["", comment(f"The hash of the journal must be {case.journal_hash}"), _curl(reads_hash), "echo"]
     return "\n".join(lines) + "\n"
@@ -70,7 +86,8 @@ def as_curl(case: Case) -> str:
 
 def as_notebook(case: Case) -> str:
     """A notebook (nbformat 4): the report, a sandbox with the same seed, a cell for each request, and the violation or
-    the journal's hash at the end."""
+    the journal's hash at the end. Raises `ExportError` for a case that a sandbox in process does not reproduce."""
+    _check_reproduced(case)
     result = play(case)
     # Indented, because no text can end an indented block.
     report = "\n".join(f"    {printable(line)}".rstrip() for line in case.describe().split("\n"))
@@ -78,8 +95,7 @@ def as_notebook(case: Case) -> str:
         Cell(MARKDOWN, f"# {_title(case)}\n\n{report}"),
         Cell(
             CODE,
-            f"{_WRITTEN_BY}\nfrom leyden.harness.targets.target import InProcess\n\n"
-            "target = InProcess()\n"
+            f"{_WRITTEN_BY}\n{_target_code(case)}"
             f"target.begin({case.seed!r}, {case.start_ms!r}, {list(case.overlays)!r}, disk={case.disk!r})\n\n\n"
             "def send(method, path, headers, body=b''):\n"
             "    response = target.send(method, path, headers, body)\n"
@@ -91,16 +107,40 @@ def as_notebook(case: Case) -> str:
     else:
         cells += [Cell(CODE, _python(request)) for request in result.requests]
         if result.revealed is not None:
-            cells.append(Cell(MARKDOWN, "The response to this request violates the contract."))
+            cells.append(Cell(MARKDOWN, "The response to this request violated the contract."))
             cells.append(Cell(CODE, _python(result.revealed[0])))
-        else:
+        elif case.expectation is None and case.journal_hash is not None:
             check = f"assert target.journal_hash() == {case.journal_hash!r}\nprint('the journal is the same')"
             cells.append(Cell(CODE, check))
     cells.append(Cell(CODE, "target.end()"))
     return dumps(document(cells))
 
 
+def as_spec(case: Case) -> str:
+    """The specification of the case as JSON, with its overlays, for `leyden serve --spec`."""
+    return json.dumps(case.contract().document, indent=1) + "\n"
+
+
 EXPORTS: Mapping[str, Callable[[Case], str]] = {"pytest": as_pytest, "curl": as_curl, "notebook": as_notebook}
+PRINTED: Mapping[str, Callable[[Case], str]] = {**EXPORTS, "spec": as_spec}
+
+
+def _check_reproduced(case: Case) -> None:
+    if not case.is_reproduced:
+        what = "found on another implementation" if case.found_on == EXTERNAL else "not reproduced in process"
+        raise ExportError(f"this violation was {what}: replay it there, with leyden replay CASE URL")
+
+
+def _target_code(case: Case) -> str:
+    if not case.spec_patch:
+        return "from leyden.harness.targets.target import InProcess\n\ntarget = InProcess()\n"
+    patch = pformat([dict(operation) for operation in case.spec_patch], width=110, sort_dicts=False)
+    return (
+        "from leyden.harness.runs.specification import contract_of\n"
+        "from leyden.harness.targets.target import InProcess\n\n"
+        f"spec_patch = {patch}\n"
+        f"target = InProcess(contract_of({list(case.overlays)!r}, spec_patch))\n"
+    )
 
 
 def _title(case: Case) -> str:

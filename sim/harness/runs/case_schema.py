@@ -11,6 +11,8 @@ from leyden.callbacks.replies import REPLY_SCHEMA
 from leyden.harness.checks.violations import CHECKS
 from leyden.harness.model.requests import OPERATIONS
 from leyden.harness.model.rules import OVERLAYS
+from leyden.harness.runs.specification import PATCH_SCHEMA
+from leyden.harness.targets.target import TARGET_KINDS
 
 MAX_STEPS = 100_000
 _MAX_MS = 10**15
@@ -103,10 +105,12 @@ CASE_SCHEMA: dict[str, Any] = {
         "leyden": _TEXT,
         "name": _TEXT,
         "specHash": _TEXT,
+        "specPatch": PATCH_SCHEMA,
         "overlays": {"type": "array", "items": {"enum": list(OVERLAYS)}, "maxItems": 100},
         "seed": {"type": "integer", "minimum": 0, "maximum": 10**18},
         "start": _TEXT,
         "disk": _FLAG,
+        "foundOn": {"enum": ["", *TARGET_KINDS]},
         "steps": {"type": "array", "items": {"$ref": "#/$defs/step"}, "maxItems": MAX_STEPS},
         "expectation": _EXPECTATION,
         "journalHash": {"type": ["string", "null"], "pattern": "^[0-9a-f]{64}$"},

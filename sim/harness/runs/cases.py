@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
-
-import orjson
 
 from leyden.harness.checks.violations import ContractViolation
 from leyden.harness.model.charges import CoverageItem
@@ -18,14 +15,15 @@ from leyden.harness.runs.case_schema import CASE_VALIDATOR
 from leyden.harness.runs.describe import describe_step, describe_violation
 from leyden.harness.runs.external import ExternalRun
 from leyden.harness.runs.run import Run
+from leyden.harness.runs.specification import Patch, contract_of, document_hash, patch_to, spec_hash
 from leyden.harness.session.session import Request
 from leyden.harness.steps import Step
 from leyden.harness.targets.served import ExternalService
-from leyden.harness.targets.target import InProcess, Response, Target
+from leyden.harness.targets.target import IN_PROCESS, SERVED, InProcess, Response, Target
 from leyden.json_files import WRONG_DATA, DocumentKind, printable, shown, warn_of_version
-from leyden.server.errors import LeydenError
+from leyden.server.contract.types import Contract
+from leyden.server.errors import ContractError, LeydenError
 from leyden.server.version import VERSION
-from leyden.world.config import packaged_contract
 
 FORMAT = 2
 # Format 1 had other names.
@@ -46,8 +44,11 @@ _CASE = DocumentKind("case", CaseError, "write it as `leyden fuzz --cases` does"
 class Case:
     """Steps from a fresh start at `start_ms`; with `disk` the data is kept in a directory.
 
-    `expectation` is the violation (`ContractViolation.as_dict()`), or None if there is none. `journal_hash` is that of
-    a sandbox in process which got the requests of the steps and no others. `version` is the Leyden that wrote the case;
+    `expectation` is the violation (`ContractViolation.as_dict()`), or None if there is none. `found_on` is the kind of
+    target that the case was run on (`Target.kind`), or empty. `journal_hash` is that of a sandbox in process with the
+    specification of this target, which got the requests of the steps and no others; it is None for a case with
+    restarts, and for a violation that this sandbox did not have. `spec_hash` identifies the specification;
+    `spec_patch` leads to it from the packaged one with the overlays. `version` is the Leyden that wrote the case;
     `origin` is the file that it was read from, or empty.
     """
 
@@ -58,6 +59,8 @@ class Case:
     disk: bool = False
     name: str = "case"
     spec_hash: str = ""
+    spec_patch: Patch = ()
+    found_on: str = ""
     expectation: Mapping[str, str] | None = None
     journal_hash: str | None = None
     version: str | None = VERSION
@@ -68,6 +71,28 @@ class Case:
         """Whether a step restarts the service."""
         return any("restart" in (step["do"], step.get("between", {}).get("do")) for step in self.steps)
 
+    @property
+    def is_reproduced(self) -> bool:
+        """Whether a sandbox in process had the result of the case when it was written."""
+        return self.expectation is None or self.journal_hash is not None or self.found_on == IN_PROCESS
+
+    def contract(self) -> Contract:
+        """The specification of the case. Raises `CaseError` if it is not that of `spec_hash`, for example because the
+        packaged specification is that of another version of Leyden."""
+        origin = self.origin or self.name
+        try:
+            contract = contract_of(self.overlays, self.spec_patch)
+        except (ContractError, *WRONG_DATA) as error:
+            why = printable(f"{type(error).__name__}: {error}"[:200])
+            raise _CASE.refusal(origin, f"its specPatch does not give a specification ({why})") from None
+        here = document_hash(contract.document)
+        if self.spec_hash and self.spec_hash != here:
+            raise CaseError(
+                f"{origin} belongs to another specification (specHash {printable(self.spec_hash)[:8]}, this Leyden's is"
+                f" {here[:8]}): give that specification with --spec FILE, or replay(case, InProcess(FILE)) in Python"
+            )
+        return contract
+
     def document(self) -> dict[str, Any]:
         """The case as JSON values."""
         return {
@@ -75,10 +100,12 @@ class Case:
             "leyden": self.version or "",
             "name": self.name,
             "specHash": self.spec_hash or spec_hash(self.overlays),
+            "specPatch": [dict(operation) for operation in self.spec_patch],
             "overlays": list(self.overlays),
             "seed": self.seed,
             "start": iso(self.start_ms),
             "disk": self.disk,
+            "foundOn": self.found_on,
             "steps": [dict(step) for step in self.steps],
             "expectation": None if self.expectation is None else dict(self.expectation),
             "journalHash": self.journal_hash,
@@ -127,6 +154,8 @@ def read_case(source: str | Path | Mapping[str, Any]) -> Case:
         disk=document["disk"],
         name=document["name"],
         spec_hash=document["specHash"],
+        spec_patch=tuple(document.get("specPatch", ())),
+        found_on=document.get("foundOn", ""),
         expectation=document["expectation"],
         journal_hash=document["journalHash"],
         version=version,
@@ -158,12 +187,6 @@ def _step_of_format_1(step: Mapping[str, Any]) -> Step:
     return cast("Step", renamed)
 
 
-def spec_hash(overlays: Sequence[str]) -> str:
-    """The hash of the specification with these overlays."""
-    document = packaged_contract("charges", tuple(overlays)).document
-    return hashlib.sha256(orjson.dumps(document, option=orjson.OPT_SORT_KEYS)).hexdigest()
-
-
 @dataclass(slots=True)
 class CaseResult:
     """The result of a case, or of several runs of an engine.
@@ -190,8 +213,11 @@ class CaseResult:
 
 def play(case: Case, target: Target | None = None, choose: Callable[[Run], Iterable[Step]] | None = None) -> CaseResult:
     """Do the steps of a case with all checks, up to the first violation. With `choose` its steps are those that it
-    yields for the started run."""
-    target = target or InProcess()
+    yields for the started run.
+
+    The target is by default a sandbox in process with the specification of the case.
+    """
+    target = target or InProcess(case.contract())
     result = CaseResult(case)
     steps: list[Step] = []
     run: Run | None = None
@@ -225,12 +251,12 @@ def start_run(target: Target, case: Case) -> Run:
     return ExternalRun(target, **start) if isinstance(target, ExternalService) else Run(target, **start)
 
 
-def journal_hash_of(case: Case, requests: Sequence[Request]) -> str | None:
-    """The journal's hash after these requests and no others. None for a case with restarts, because each process
-    starts a new journal."""
+def journal_hash_of(case: Case, requests: Sequence[Request], target: Target | None = None) -> str | None:
+    """The journal's hash of a sandbox in process after these requests and no others; the target is by default one with
+    the specification of the case. None for a case with restarts, because each process starts a new journal."""
     if case.restarts:
         return None
-    target = InProcess()
+    target = target or InProcess(case.contract())
     target.begin(case.seed, case.start_ms, case.overlays)
     try:
         for request in requests:
@@ -243,27 +269,45 @@ def journal_hash_of(case: Case, requests: Sequence[Request]) -> str | None:
 
 
 def with_result(case: Case, result: CaseResult, target: Target | None = None) -> Case:
-    """The case with its violation and, if the target was in process, with its journal hash."""
-    in_process = target is None or isinstance(target, InProcess)
-    return replace(
+    """The case with its violation, with the specification of the target, and with its journal hash.
+
+    A result of a target that is not in process has a hash if a sandbox in process with the same specification has the
+    same result.
+    """
+    target = target or InProcess()
+    document = target.specification(case.overlays)
+    case = replace(
         case,
-        spec_hash=spec_hash(case.overlays),
+        spec_hash=spec_hash(case.overlays) if document is None else document_hash(document),
+        spec_patch=() if document is None else tuple(patch_to(document, case.overlays)),
+        found_on=target.kind,
         expectation=result.expectation,
-        journal_hash=journal_hash_of(case, result.requests) if in_process else None,
+        journal_hash=None,
     )
+    if target.kind == IN_PROCESS:
+        return replace(case, journal_hash=journal_hash_of(case, result.requests, target))
+    if target.kind != SERVED:
+        return case
+    try:
+        again = replay(case)
+    except LeydenError:  # this Leyden cannot run the specification of the served one
+        return case
+    return replace(case, journal_hash=again.journal_hash) if again.same_violation else case
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """The result of a case that was run again, and the hash of its journal."""
+    """The result of a case that was run again, and the hash of its journal; None if the target was not in process."""
 
     case: Case
     result: CaseResult
     journal_hash: str | None
 
     @property
-    def same_journal(self) -> bool:
-        """Whether the journal is the same as in the case."""
+    def same_journal(self) -> bool | None:
+        """Whether the journal is the same as in the case; None if the case or this run has none."""
+        if self.case.journal_hash is None or self.journal_hash is None:
+            return None
         return self.journal_hash == self.case.journal_hash
 
     @property
@@ -283,6 +327,12 @@ class ReplayResult:
 
 
 def replay(case: Case, target: Target | None = None) -> ReplayResult:
-    """Run a case again: once with all checks, and once with only its own requests, for the journal."""
+    """Run a case again: once with all checks, and once with only its own requests, for the journal.
+
+    The target is by default a sandbox in process with the specification of the case. Raises `CaseError` if this is not
+    the specification that the case was written with.
+    """
+    target = target or InProcess(case.contract())
     result = play(case, target)
-    return ReplayResult(case, result, journal_hash_of(case, result.requests))
+    in_process = target.kind == IN_PROCESS
+    return ReplayResult(case, result, journal_hash_of(case, result.requests, target) if in_process else None)

@@ -10,7 +10,7 @@ import httpx2
 
 from leyden.harness.constants import API_KEY, NO_KEY
 from leyden.harness.model.rules import iso
-from leyden.harness.targets.target import PROJECT, SECOND_PROJECT, Headers, Response
+from leyden.harness.targets.target import EXTERNAL, PROJECT, SECOND_PROJECT, SERVED, Headers, Response
 from leyden.server.errors import LeydenError
 from leyden.server.system.clock import random_seed
 
@@ -59,6 +59,7 @@ class ServedLeyden(HttpTarget):
     Each run resets the sandbox of `key`, a project's API key, so its data is lost.
     """
 
+    kind = SERVED
     controlled = True
 
     def begin(self, seed: int, start_ms: int, overlays: Sequence[str], *, disk: bool = False) -> None:
@@ -79,6 +80,13 @@ class ServedLeyden(HttpTarget):
         if state["rate"]:
             raise TargetError(f"the clock of {self.url} is not paused: serve it with --rate 0")
         self.base_url = state["publicUrl"]
+
+    def specification(self, overlays: Sequence[str]) -> Mapping[str, Any]:
+        """The document that it serves."""
+        response = self.send("GET", "/openapi.json", [], b"")
+        self.end()
+        document: Mapping[str, Any] = response.json
+        return document
 
     def journal_hash(self) -> str | None:
         """The hash of the journal, read from the control plane."""
@@ -108,6 +116,7 @@ class ExternalService(HttpTarget):
     `adapter` is an object with any of the methods of `Adapter`. The service's time is that of its `Date` header.
     """
 
+    kind = EXTERNAL
     controlled = False
 
     def __init__(self, base_url: str, key: str, second_api_key: str = NO_KEY, *, adapter: object | None = None) -> None:
@@ -131,6 +140,9 @@ class ExternalService(HttpTarget):
         if "date" in response.headers:
             self.now_ms = round(parsedate_to_datetime(response.headers["date"]).timestamp() * 1_000)
         return response
+
+    def specification(self, overlays: Sequence[str]) -> None:
+        """None: it may serve no document."""
 
     def journal_hash(self) -> str | None:
         """None: there is no journal."""

@@ -15,9 +15,12 @@ from leyden.callbacks.replies import parse_reply
 from leyden.harness.constants import API_KEY
 from leyden.sandbox import Sandbox
 from leyden.server.contract.types import Contract
+from leyden.world.config import world_config
 from leyden.world.loopback import send_request
 
 SECOND_API_KEY = "second"
+# The kinds of targets: a sandbox in this process, `leyden serve`, and another implementation.
+IN_PROCESS, SERVED, EXTERNAL = TARGET_KINDS = ("in process", "served", "another implementation")
 PROJECT, SECOND_PROJECT = "default", "second"
 
 Headers = Sequence[tuple[str, str]]
@@ -43,12 +46,13 @@ class Response:
 class Target(Protocol):
     """A service under test.
 
-    `shared`: its API keys belong to projects of one sandbox with one clock. `controlled`: it has Leyden's control
-    plane. `restarts`: it can be stopped and started on its data. `network`: it sends callbacks over the network.
-    `keys` has the API keys by the model's name of the project.
+    `kind` is one of `TARGET_KINDS`. `shared`: its API keys belong to projects of one sandbox with one clock.
+    `controlled`: it has Leyden's control plane. `restarts`: it can be stopped and started on its data. `network`: it
+    sends callbacks over the network. `keys` has the API keys by the model's name of the project.
     """
 
     name: str
+    kind: str
     shared: bool
     controlled: bool
     restarts: bool
@@ -66,6 +70,9 @@ class Target(Protocol):
         """Stop the service and start it on its data. `scripts` has the remaining script of each built-in receiver, by
         its name; receivers that lose theirs get it again before anything else happens."""
 
+    def specification(self, overlays: Sequence[str]) -> Mapping[str, Any] | None:
+        """The document that the target serves after a start with these overlays; None where it is not known."""
+
     def journal_hash(self) -> str | None:
         """The hash of the journal; None where there is no journal."""
 
@@ -77,6 +84,7 @@ class InProcess:
     """A sandbox in this process, a new one for each run. It starts in milliseconds."""
 
     name = "in process"
+    kind = IN_PROCESS
     shared = True
     controlled = True
     restarts = True
@@ -131,6 +139,10 @@ class InProcess:
                 [parse_reply(one) for one in script["answers"]]
             )
         world.catch_up()
+
+    def specification(self, overlays: Sequence[str]) -> Mapping[str, Any]:
+        """The document of the sandboxes with these overlays."""
+        return world_config(seed=0, start_ms=0, spec=self._spec, overlays=overlays, control=False).contract.document
 
     def journal_hash(self) -> str | None:
         """The hash of the journal of the present sandbox."""
