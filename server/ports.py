@@ -136,7 +136,7 @@ class CallbackResponse(NamedTuple):
 
     `error` is one of `timeout`, `refused`, `reset`, `unresolved`, `tls`, `protocol`, `blocked`, `lost`; `note` explains
     it. `body` is the beginning of the response's body. `latency_ms` is the length of the attempt on the transport's own
-    clock.
+    clock. `sent` is false for a request that was never to leave; one that is `blocked` did not leave either.
     """
 
     status: int | None = None
@@ -145,6 +145,7 @@ class CallbackResponse(NamedTuple):
     error: str | None = None
     note: str = ""
     latency_ms: int = 0
+    sent: bool = True
 
 
 OnResponse = Callable[[CallbackRequest, CallbackResponse], None]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -32,9 +32,27 @@ _RETRY_AFTER_STATUSES = frozenset({429, 503})
 _SECONDS = re.compile(r"[0-9]{1,10}")
 
 
+class ResultKinds(NamedTuple):
+    """The journal's kinds for the end of an attempt: a response came, none came, or nothing was ever sent."""
+
+    answered: str
+    failed: str
+    not_sent: str
+
+
+ATTEMPT_KINDS = ResultKinds("callback_answered", "callback_failed", "callback_not_sent")
+
+
 def is_in_flight(row: DeliveryRow) -> bool:
     """Whether the last attempt was sent and has no result yet."""
     return row["due_at"] is None and row["status"] == PENDING
+
+
+def result_kind(response: CallbackResponse, kinds: ResultKinds = ATTEMPT_KINDS) -> str:
+    """The journal's kind for the end of an attempt."""
+    if response.status is not None:
+        return kinds.answered
+    return kinds.not_sent if response.error == BLOCKED or not response.sent else kinds.failed
 
 
 def attempt_headers(row: DeliveryRow, number: int, at: int, timestamp_s: int, signature: str) -> dict[str, str]:

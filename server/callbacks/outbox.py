@@ -24,6 +24,7 @@ from leyden.server.callbacks.deliveries import (
     initial_delay_ms,
     is_in_flight,
     next_status,
+    result_kind,
 )
 from leyden.server.callbacks.delivery_row import DeliveryRow, endpoint_of
 from leyden.server.callbacks.in_flight import InFlight
@@ -225,7 +226,7 @@ class Outbox:
         with self._store.commit():
             self._rows.put(row)
             self._journal.note(
-                "callback_answered",
+                result_kind(response),
                 row["id"],
                 resource=row["resource_id"],
                 attempt=request.attempt,
@@ -355,7 +356,8 @@ class Outbox:
         signature = sign(valid_secrets(secrets, now), row["id"], timestamp_s, row["body"])
         attempts = AttemptLog(row).record_start(now, due_at, timestamp_s, len(secrets))
         self._rows.put({**row, "due_at": None, "attempts": attempts})
-        self._journal.note("callback_sent", row["id"], resource=row["resource_id"], event=row["event"], attempt=number)
+        resource, event = row["resource_id"], row["event"]
+        self._journal.note("callback_started", row["id"], resource=resource, event=event, attempt=number)
         self._in_flight.start(row["id"], number)
         request = CallbackRequest(
             delivery_id=row["id"],

@@ -19,6 +19,7 @@ from leyden.callbacks.fault_kinds import (
     is_spent,
 )
 from leyden.callbacks.mutations import CONTENT_KINDS, mutated, renamed, restamped
+from leyden.server.callbacks.deliveries import ResultKinds, result_kind
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.contract.types import Contract
@@ -43,6 +44,8 @@ TIMER = "fault"
 
 _SENDING = frozenset({*CARRYING_KINDS, *CONTENT_KINDS})
 _HOLDING = frozenset(HOLDING_KINDS)
+
+_COPY_KINDS = ResultKinds("copy_answered", "copy_failed", "copy_not_sent")
 
 
 class HeldRow(TypedDict):
@@ -220,7 +223,7 @@ class Faults:
             return
         fault_id, _ = post.copied_by
         self._journal.note(
-            "fault_answered",
+            result_kind(response, _COPY_KINDS),
             fault_id,
             delivery=post.delivery_id,
             status=response.status,
@@ -302,7 +305,7 @@ class Faults:
         post = unpacked(row["post"])
         if not row["is_copy"]:
             note = "dropped by a fault: it was never sent"
-            self.on_response(post, CallbackResponse(error="timeout", note=note, latency_ms=post.timeout_ms))
+            self.on_response(post, CallbackResponse(error="timeout", note=note, latency_ms=post.timeout_ms, sent=False))
             return
         delivery = self._outbox.delivery(post.delivery_id)
         if row["sign_again"] and delivery is not None:
@@ -311,7 +314,7 @@ class Faults:
 
     def _send_copy(self, copy: CallbackRequest) -> None:
         assert copy.copied_by is not None
-        self._journal.note("fault_sent", copy.copied_by[0], delivery=copy.delivery_id, headers=dict(copy.headers))
+        self._journal.note("copy_started", copy.copied_by[0], delivery=copy.delivery_id, headers=dict(copy.headers))
         self._transport.post(copy, self.on_response)
 
     def _release(self, held: Sequence[HeldRow]) -> None:

@@ -165,9 +165,44 @@ def test_a_duplicate_has_the_same_bytes(sandbox: Sandbox) -> None:
     assert second.at - first.at == 1_000
     assert second.verdict == ["the same webhook-id came again after it was acknowledged"]
     assert len(sandbox.ask("GET", "/sandbox/v1/deliveries")[0]["attempts"]) == 1, "a copy is not an attempt"
-    for kind in ("fault_sent", "fault_answered"):
+    for kind in ("copy_started", "copy_answered"):
         [entry] = sandbox.world.journal.entries(kind=kind)
         assert entry.facts["delivery"] == first.webhook_id
+
+
+def test_the_journal_tells_what_was_sent_from_what_was_not(sandbox: Sandbox) -> None:
+    def kinds(charge_url: str, fault: str) -> list[str]:
+        before = len(sandbox.world.journal)
+        sandbox.faults.add(fault)
+        sandbox.charges.create(amount="1000", description="tea", callbackUrl=charge_url, expiresIn=60)
+        sandbox.run("2m")
+        entries = sandbox.world.journal.entries(after=before)
+        return [entry.kind for entry in entries if entry.kind.startswith(("callback_", "copy_"))]
+
+    shop, blocked = "http://shop.localhost/paid", "http://127.0.0.1:9/paid"
+    dropped = kinds(shop, "drop")
+    assert dropped[:2] == ["callback_started", "callback_not_sent"]
+    assert dropped[2:] == ["callback_started", "callback_received", "callback_answered", "callback_finished"]
+    assert kinds(shop, "duplicate") == [
+        "callback_started",
+        "callback_received",
+        "callback_answered",
+        "callback_finished",
+        "copy_started",
+        "callback_received",
+        "copy_answered",
+    ]
+    nothing = kinds(blocked, "duplicate")
+    assert nothing == ["callback_started", "callback_not_sent", "callback_finished", "copy_started", "copy_not_sent"]
+    attempts = [attempt for row in sandbox.ask("GET", "/sandbox/v1/deliveries") for attempt in row["attempts"]]
+    assert [(attempt["error"], attempt["sent"]) for attempt in attempts] == [
+        ("timeout", []),
+        (None, None),
+        (None, None),
+        ("blocked", None),
+    ]
+    sandbox.receiver("shop").answers(["refused", 200])
+    assert "callback_failed" in kinds(shop, "duplicate")
 
 
 def test_a_duplicate_with_a_new_id_has_a_valid_signature_for_that_id(sandbox: Sandbox) -> None:

@@ -265,7 +265,7 @@ class Callbacks(RuleBasedStateMachine):
                 if (row["id"], attempt["number"]) not in altered:
                     good[_bytes(attempt["headers"], row["body"])] += 1
         for entry in self.noted:
-            if entry.kind == "fault_sent":
+            if entry.kind == "copy_started":
                 good[_bytes(entry.facts["headers"], rows[entry.facts["delivery"]]["body"])] += 1
         bad = Counter(_bytes(sent["headers"], sent["body"]) for hit in hits for sent in hit.get("sent", ()))
         seen = Counter(_bytes(got.headers, got.body) for got in self.got)

@@ -402,10 +402,11 @@ def test_the_event_journal_has_every_step_of_a_delivery() -> None:
     entries = fixture.journal.entries(subject=fixture.row()["id"])
 
     def sent(attempt: int) -> tuple[str, dict[str, Any]]:
-        return "callback_sent", {"resource": "c1", "event": "charge.completed", "attempt": attempt}
+        return "callback_started", {"resource": "c1", "event": "charge.completed", "attempt": attempt}
 
     def answered(attempt: int, status: int | None, error: str | None = None) -> tuple[str, dict[str, Any]]:
-        return "callback_answered", {"resource": "c1", "attempt": attempt, "status": status, "error": error}
+        kind = "callback_answered" if error is None else "callback_failed"
+        return kind, {"resource": "c1", "attempt": attempt, "status": status, "error": error}
 
     assert [(entry.kind, entry.facts) for entry in entries] == [
         sent(1),
