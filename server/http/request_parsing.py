@@ -56,6 +56,9 @@ class RequestParser:
         self._path = [(p.name, p.rule.validator) for p in operation.parameters if p.location == "path"]
         self._query = [parameter for parameter in operation.parameters if parameter.location == "query"]
         self._query_names = {parameter.name for parameter in self._query}
+        self._ignores_key = operation.method in {"post", "patch"} and not any(
+            parameter.name == "Idempotency-Key" for parameter in operation.parameters
+        )
         self._headers = [(p.name.lower().encode(), p) for p in operation.parameters if p.location == "header"]
         # LUD-06 and others add their own parameters to every URL: unknown parameters are ignored.
         self._ignore_unknown = operation.errors_as == "lnurl"
@@ -125,6 +128,8 @@ class RequestParser:
             raise SemanticConflict(_summary(not_whole), field_errors=not_whole)
         if rule is not None and not self._body_names.issuperset(raw_body):
             ignored = ignored_fields(self._operation, raw_body, rule.properties)
+        if self._ignores_key and b"idempotency-key" in headers:
+            ignored = (*ignored, IgnoredField("Idempotency-Key"))
         return Request(project, path, query, header, body, raw_body, ignored)
 
     def _parse_query(

@@ -67,19 +67,3 @@ def test_a_refusal_by_the_service_is_stored(sandbox: Sandbox) -> None:
     first, second = (post(sandbox, "a", crossed, "/v0/static-charges") for _ in range(2))
     assert (first.status_code, second.status_code, second.content) == (409, 409, first.content)
     assert second.headers["content-type"] == "application/problem+json"
-
-
-@pytest.mark.parametrize("key", ["", "x" * 256, "a b", "\t"])
-def test_an_invalid_idempotency_key(sandbox: Sandbox, key: str) -> None:
-    answer = post(sandbox, key)
-    assert answer.status_code == 400
-    assert answer.json()["errors"][0]["pointer"] == "header.Idempotency-Key"
-    assert len(sandbox.charges) == 0
-
-
-def test_expired_responses_are_deleted(sandbox: Sandbox) -> None:
-    for number in range(50):
-        post(sandbox, f"key-{number}")
-    sandbox.advance("24h")
-    post(sandbox, "new")
-    assert len(sandbox.world.store.db.table("idempotency")) == 1
