@@ -75,7 +75,7 @@ def correction(value: Any, schema: Mapping[str, Any], accepts: Accepts) -> str:
     in_msat, in_seconds = "millisatoshis" in expect, "seconds" in expect
     if in_seconds and _is_number(value) and value >= _FIRST_UNIX_TIME:
         return "send a duration, not a point in time"
-    for candidate, text in _candidates(value, in_msat, in_seconds):
+    for candidate, text in _candidates(value, schema, in_msat, in_seconds):
         if accepts(candidate):
             return text.format(shown(candidate) if isinstance(candidate, str) else f"the number {candidate}")
     if in_msat and isinstance(value, str | float) and re.search(r"\d\.\d", str(value)):
@@ -89,7 +89,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _candidates(value: Any, in_msat: bool, in_seconds: bool) -> Iterator[tuple[Any, str]]:
+def _candidates(value: Any, schema: Mapping[str, Any], in_msat: bool, in_seconds: bool) -> Iterator[tuple[Any, str]]:
     """Values that may have been meant, the likeliest first, each with the text of its correction."""
     if _is_number(value) and abs(value) < 10**18 and value == int(value):
         whole = int(value)
@@ -101,7 +101,8 @@ def _candidates(value: Any, in_msat: bool, in_seconds: bool) -> Iterator[tuple[A
     if not isinstance(value, str) or len(value) > _MAX_SHOWN:
         return
     bare = value.strip().strip("\"'")
-    number = _NUMBER.fullmatch(bare)
+    # A key or a name has no meaning to guess: with "3 000" nobody meant "3000".
+    number = None if "ASCII characters" in schema.get("x-expect", "") else _NUMBER.fullmatch(bare)
     if number is not None:
         digits = int(re.sub(r"\D", "", number["digits"]))
         satoshis = (number["unit"] or "m")[0].lower() == "s"
@@ -115,6 +116,8 @@ def _candidates(value: Any, in_msat: bool, in_seconds: bool) -> Iterator[tuple[A
             yield parse_duration(bare) // 1_000, "write {}"
     yield bare, "write {}"
     yield bare.lower(), "write {}"
+    if schema.get("format") != "date-time":
+        return
     if " " in bare:
         # In a query a plus sign means a space.
         yield bare.replace(" ", "+"), "write {}, with %2B for the plus sign in a URL"

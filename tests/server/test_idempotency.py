@@ -67,3 +67,47 @@ def test_a_refusal_by_the_service_is_stored(sandbox: Sandbox) -> None:
     first, second = (post(sandbox, "a", crossed, "/v0/static-charges") for _ in range(2))
     assert (first.status_code, second.status_code, second.content) == (409, 409, first.content)
     assert second.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "a b", "\t"])
+def test_an_invalid_idempotency_key(sandbox: Sandbox, key: str) -> None:
+    answer = post(sandbox, key)
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["pointer"] == "header.Idempotency-Key"
+    assert len(sandbox.charges) == 0
+
+
+def test_expired_responses_are_deleted(sandbox: Sandbox) -> None:
+    for number in range(50):
+        post(sandbox, f"key-{number}")
+    sandbox.advance("24h")
+    post(sandbox, "new")
+    assert len(sandbox.world.store.db.table("idempotency")) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/sandbox/v1/payments", {"request": "lnbcrt1"}),
+        ("POST", "/sandbox/v1/clock/advance", {"by": 1}),
+        ("POST", "/sandbox/v1/deliveries/wait", {"timeout": 0}),
+        ("PATCH", "/v0/static-charges/{id}", {"description": "Tips"}),
+    ],
+)
+def test_a_key_is_not_ignored_without_a_word(sandbox: Sandbox, method: str, path: str, body: dict[str, Any]) -> None:
+    tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips")
+    target = path.replace("{id}", tips.id)
+    answer = sandbox.http.request(method, target, json=body, headers={"Idempotency-Key": "one"})
+    assert (answer.status_code, answer.headers["leyden-ignored"]) == (200, '"Idempotency-Key"')
+    assert sandbox.ask("GET", "/sandbox/v1")["ignoredFields"] == [f'{method} {path}: "Idempotency-Key" is ignored']
+    assert "leyden-ignored" not in sandbox.http.request(method, target, json=body).headers
+    assert "leyden-ignored" not in post(sandbox, "one").headers
+
+
+@pytest.mark.parametrize("key", ["", "a b", "3 000", "\u00e9", "x" * 256])
+def test_a_wrong_key_is_refused_without_a_guess(sandbox: Sandbox, key: str) -> None:
+    answer = sandbox.http.post("/v0/charges", json=GOOD, headers={"Idempotency-Key": key.encode("latin-1")})
+    [error] = answer.json()["errors"]
+    start, _, received = error["detail"].partition("; received ")
+    assert (start, error["pointer"]) == ("expected 1 to 255 visible ASCII characters", "header.Idempotency-Key")
+    assert "write" not in received
