@@ -125,6 +125,7 @@ class TransportRouter:
         self._numbers = count(1)
         self._moves = 0
         self._awaited: set[int] = set()  # by number: a move of time began while they were in flight
+        self._held = 0
         self._collecting = False
         self.connect(network)
 
@@ -247,6 +248,15 @@ class TransportRouter:
                     self._pending.extend(pending for pending in self._sent.values() if pending is not None)
                     self._sent = {number: pending for number, pending in self._sent.items() if pending is None}
 
+    @contextmanager
+    def responses_held(self) -> Iterator[None]:
+        """While inside, responses that arrive wait for `flush_responses`: the events that run now come first."""
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+
     def receiver_time_s(self, url: str) -> int:
         """The time that this URL's receiver compares signatures with, in seconds since 1970."""
         if self._network is None or is_built_in(url):
@@ -283,5 +293,7 @@ class TransportRouter:
                 self._flush()
 
     def _flush(self) -> None:
+        if self._held:
+            return
         with suppress(StorageUnavailable):
             self.flush_responses()

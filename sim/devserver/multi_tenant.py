@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterable, Mapping
 
 from starlette.responses import Response
 from starlette.routing import compile_path
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY, console
 from leyden.server.app import PublicPage
 from leyden.server.errors import ContractError, InternalError, LeydenError, ServerStopping, StorageUnavailable
 from leyden.server.http.hosts import HostPolicy
 from leyden.server.http.pipeline import send_problem
+from leyden.server.system.work_slices import WorkSlices
+from leyden.world.async_moves import catch_up
 from leyden.world.world import World
 
 log = logging.getLogger("leyden")
@@ -63,6 +65,7 @@ class MultiTenantApp:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sync_clock = sync_clock
         self._key_kept = key_kept
+        self._turns: dict[object, asyncio.Lock] = {}
         self._errors: dict[World, str] = {}
         self._ignored: set[str] = set()
         for key, world in worlds.items():
@@ -100,6 +103,14 @@ class MultiTenantApp:
         except RuntimeError:
             return False
 
+    def slices(self) -> WorkSlices:
+        """A division of long work on the server's event loop."""
+        return WorkSlices()
+
+    def turn(self, world: object) -> asyncio.Lock:
+        """Enter to advance the clock of a world: one advance after another."""
+        return self._turns.setdefault(world, asyncio.Lock())
+
     async def until(self, done: Callable[[], bool], timeout_s: float) -> None:
         """Wait until `done()` returns true, for at most `timeout_s` real seconds.
 
@@ -136,18 +147,30 @@ class MultiTenantApp:
         if scope["path"] == CONSOLE_PATH and self._console is not None:
             return await self._console(scope, receive, send)
         world = self._world_of(scope)
+
+        async def send_after_events(message: Message) -> None:
+            try:
+                if message["type"] == "http.response.body" and not message.get("more_body"):
+                    await self._run_due_now(world)
+            finally:
+                await send(message)
+
         try:
-            await world.app(scope, receive, send)
+            await world.app(scope, receive, send_after_events)
         except asyncio.CancelledError:
             return await _respond_stopping(send)
+        return None
+
+    async def _run_due_now(self, world: World) -> None:
+        """Before a response ends: run what its request made due on a paused clock, so that the client's next request
+        comes after it. What a live clock reaches, another task runs."""
         wait_s = world.wait_after_request()
-        if wait_s == 0 or world.transport.has_pending_responses:
-            self._catch_up(world)
+        if (wait_s == 0 and not world.clock.rate) or world.transport.has_pending_responses:
+            await self._catch_up(world)
             wait_s = world.real_seconds_until_due()
         # Most requests need no wake-up, because `_run_due_events` checks again before the next event is due.
         if self._errors or (wait_s is not None and asyncio.get_running_loop().time() + wait_s < self._next_check_at_s):
             self._schedule_changed.set()
-        return None
 
     def _needs_key(self, path: str) -> bool:
         config = self._first.config
@@ -180,9 +203,10 @@ class MultiTenantApp:
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         self._loop = asyncio.get_running_loop()
-        for world in self._worlds.values():
-            self._catch_up(world)  # what became due while nothing was served, before the first request
-        tasks = [asyncio.create_task(self._run_due_events())]
+        # What became due while nothing was served: its first slice before the first request.
+        tasks = [asyncio.create_task(self._catch_up(world)) for world in self._worlds.values()]
+        await asyncio.sleep(0)
+        tasks.append(asyncio.create_task(self._run_due_events()))
         if self._sync_clock is not None:
             tasks.append(asyncio.create_task(self._sync(self._sync_clock)))
         await send({"type": "lifespan.startup.complete"})
@@ -209,12 +233,12 @@ class MultiTenantApp:
                     await asyncio.wait_for(self._schedule_changed.wait(), wait_s)
             for world in self._worlds.values():
                 if world.clock.rate or world.transport.has_pending_responses or world in self._errors:
-                    self._catch_up(world)
+                    await self._catch_up(world)
 
-    def _catch_up(self, world: World) -> None:
+    async def _catch_up(self, world: World) -> None:
         """Run the due events of a world. One that fails stays due and is logged once; no other world is affected."""
         try:
-            world.catch_up()
+            await catch_up(world)
         except StorageUnavailable as refusal:
             if self._errors.get(world) != refusal.detail:
                 log.error("due events wait for the disk: %s", refusal.detail)

@@ -35,6 +35,10 @@ class Fired(NamedTuple):
     key: str
 
 
+Report = Callable[[Fired], None]
+Enough = Callable[[], bool]
+
+
 class VirtualClock:
     """Whole milliseconds over a heap of plain-data events (`leyden.server.ports.Clock`), for one sandbox.
 
@@ -127,10 +131,6 @@ class VirtualClock:
 
     # Moving time
 
-    def step(self) -> Fired | None:
-        """Run the next event, whenever it is due; None when nothing is scheduled before time ends."""
-        return next(iter(self.run_events(1)), None)
-
     def advance(self, by_ms: int) -> list[Fired]:
         """Move time on by `by_ms` and run what falls due. Raises `ValueError` when that is negative."""
         if whole_ms(by_ms, "by_ms") < 0:
@@ -149,14 +149,12 @@ class VirtualClock:
             self._set_now(max(when_ms, self._now))  # another thread may have moved time during a hold
         return fired
 
-    def run_to(self, when_ms: int) -> int:
-        """`advance_to` for long runs: only counts the events, and so keeps no list of millions."""
-        when_ms = min(whole_ms(when_ms, "when_ms"), LAST_MS)
-        count = 0
-        if when_ms >= self.now():
-            count = self._sweep(when_ms, None)
-            self._set_now(max(when_ms, self._now))
-        return count
+    def run_slice(self, until_ms: int, is_over: Enough, report: Report | None = None) -> bool:
+        """Run what is due by `until_ms`, in order, until `is_over()`, which is called after each event; whether nothing
+        more is due by then. Time moves no further than to the last event."""
+        self._sweep(until_ms, report, is_over)
+        due = self._timers.next_due()
+        return due is None or due > until_ms
 
     def run_events(self, count: int) -> list[Fired]:
         """Run the next `count` events, or all if there are fewer. Raises `ValueError` for no whole number from 0."""
@@ -164,7 +162,7 @@ class VirtualClock:
             raise ValueError(f"{count!r} events cannot run: give a whole number from 0")
         fired: list[Fired] = []
         while len(fired) < count and (due := self.next_due()) is not None:
-            self._sweep(due, fired.append, at_most=count - len(fired))
+            self._sweep(due, fired.append, lambda: len(fired) >= count)
         return fired
 
     def run_until_next_event(self) -> list[Fired]:
@@ -185,7 +183,7 @@ class VirtualClock:
                     f"still not idle after {limit} events, the next is {first}: something re-schedules itself for "
                     "ever; use advance() with a span, or raise the limit"
                 )
-            self._sweep(due, fired.append, at_most=limit - len(fired))
+            self._sweep(due, fired.append, lambda: len(fired) >= limit)
         return fired
 
     # Live time
@@ -218,9 +216,13 @@ class VirtualClock:
             return self._read()
         return (due := self._timers.next_due()) is not None and due <= self._now
 
+    def reached(self) -> int:
+        """The instant by which everything is due: a live clock that is behind shows an earlier one."""
+        return self._live() if self._rate else self._now
+
     def catch_up(self) -> list[Fired]:
         """Run everything that the live clock has reached, each event at its own instant."""
-        target = self._live() if self._rate else self._now
+        target = self.reached()
         fired: list[Fired] = []
         self._sweep(target, fired.append)
         # Not re-based: real time passed while these events ran, and a live clock follows it.
@@ -332,23 +334,20 @@ class VirtualClock:
         if self._real_clock is not None:
             self._real_base = self._real_clock()
 
-    def _sweep(self, until_ms: int, report: Callable[[Fired], None] | None, at_most: int | None = None) -> int:
-        """Run what is due by `until_ms`, in order, at most so many events, and wait for what holds the clock at each
-        instant; the number that ran."""
+    def _sweep(self, until_ms: int, report: Report | None, enough: Enough | None = None) -> None:
+        """Run what is due by `until_ms`, in order, until `enough()`; wait for what holds the clock at each instant."""
         interrupts.enter(True)
         try:
-            count = self._run_due(until_ms, report, at_most)
+            ended = self._run_due(until_ms, report, enough)
             while (hold := self.hold) is not None and hold.holds_time():
                 hold.wait_for_network()
-                if at_most is None or count < at_most:
-                    count += self._run_due(until_ms, report, None if at_most is None else at_most - count)
-            return count
+                ended = ended or self._run_due(until_ms, report, enough)
         finally:
             interrupts.leave()
 
-    def _run_due(self, until_ms: int, report: Callable[[Fired], None] | None, at_most: int | None) -> int:
-        """Run what is due by `until_ms`, in order, at most so many events, but nothing past an instant at which the
-        clock is held; the number that ran."""
+    def _run_due(self, until_ms: int, report: Report | None, enough: Enough | None) -> bool:
+        """Run what is due by `until_ms`, in order, but nothing past an instant at which the clock is held; whether it
+        ended early, because `enough()` was true after an event."""
         if self._running:
             raise ClockError("an event cannot move the clock while it runs: let it schedule another with call_at()")
         timers, runners, context, hold = self._timers, self._runners, self.event_context, self.hold
@@ -389,12 +388,12 @@ class VirtualClock:
                     report(Fired(self._now, kind, key))
                 if interrupts.pending:
                     interrupts.between_events()
-                if count == at_most:
-                    break
+                if enough is not None and enough():
+                    return True
         finally:
             self.event_count += count
             self._running, self._runs = False, ()
             self._flow()
             if self._rate:
                 self._live()  # a step ahead of real time is shown from now on
-        return count
+        return False

@@ -45,14 +45,16 @@ CONTROL_BODY_BYTES = 65_536  # as the control document has it
 class Environment(NamedTuple):
     """What a world's parts need of what surrounds them; it outlasts a reset.
 
-    `recording` is entered around the recording of responses from the network, and `observe` is called for each.
-    `control_handlers()` makes the handlers of the control plane; None: there is none. `wait_durable` is awaited before
-    a response leaves. `name_taken` says whether a lightning address is in use on this server. `report_ignored` is
-    called with the text about each ignored field once.
+    `catch_up(clock)` runs what is due on a live clock before a transaction, or a part of it. `recording` is entered
+    around the recording of responses from the network, and `observe` is called for each. `control_handlers()` makes the
+    handlers of the control plane; None: there is none. `wait_durable` is awaited before a response leaves. `name_taken`
+    says whether a lightning address is in use on this server. `report_ignored` is called with the text about each
+    ignored field once.
     """
 
     store: Store
     lock: Lock
+    catch_up: Callable[[VirtualClock], object]
     public_url: Callable[[], str]
     name_taken: Callable[[str], bool]
     report_ignored: Callable[[str], None]
@@ -121,7 +123,7 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
     streams = RandomStreams(config.seed)
     clock = VirtualClock(config.start_ms, real_clock=config.real_clock)
     clock.event_context = store.commit
-    transaction = Transaction(environment.lock, clock, store)
+    transaction = Transaction(environment.lock, clock, store, environment.catch_up)
     journal = HashedEventJournal(clock, keep=config.keep)
 
     # Lightning

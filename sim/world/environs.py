@@ -3,9 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from leyden.server.ports import CallbackRequest, CallbackResponse
+
+
+class Slices(Protocol):
+    """The division of long work into slices. A new one begins with its making, and with the end of each pause."""
+
+    def is_over(self) -> bool:
+        """Whether the slice is over. Called once after each step of the work."""
+
+    def pause(self) -> Awaitable[object]:
+        """Let other work run."""
+
+
+class Undivided:
+    """Work that is not divided: there is no event loop, or it is not the server's."""
+
+    def is_over(self) -> bool:
+        """Never."""
+        return False
+
+    async def pause(self) -> None:
+        """Nothing to do."""
 
 
 class HostServer(Protocol):
@@ -22,6 +44,12 @@ class HostServer(Protocol):
 
     def runs_here(self) -> bool:
         """Whether the caller runs in the server's event loop."""
+
+    def slices(self) -> Slices:
+        """The division of long work on the server's event loop."""
+
+    def turn(self, world: object) -> AbstractAsyncContextManager[object]:
+        """Enter to advance the clock of a world: one advance after another."""
 
     def until(self, done: Callable[[], bool], timeout_s: float) -> Awaitable[object]:
         """Wait until `done()`, for at most so many real seconds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Protocol
@@ -25,14 +26,18 @@ class Transaction:
     An interrupt (Ctrl-C) waits until the commit has ended.
 
     It has no state of its own: one object serves every transaction of a world, and one inside another joins it.
+    `catch_up(clock)` runs what is due, or a part: the caller's instant is then the one that the clock has reached.
     """
 
-    __slots__ = ("_clock", "_commit", "_lock", "_store")
+    __slots__ = ("_catch_up", "_clock", "_commit", "_lock", "_store")
 
-    def __init__(self, lock: Lock, clock: VirtualClock, store: Store) -> None:
+    def __init__(
+        self, lock: Lock, clock: VirtualClock, store: Store, catch_up: Callable[[VirtualClock], object]
+    ) -> None:
         self._lock = lock
         self._clock = clock
         self._store = store
+        self._catch_up = catch_up
         self._commit = store.commit()
 
     def __enter__(self) -> None:
@@ -44,7 +49,7 @@ class Transaction:
             if live and not self._store.depth and self._clock.is_behind():
                 # What is due stays due while the disk refuses it; a caller that only reads may go on.
                 with suppress(StorageUnavailable):
-                    self._clock.catch_up()
+                    self._catch_up(self._clock)
             if live:
                 interrupts.set_stops(False)
             self._commit.__enter__()

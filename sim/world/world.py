@@ -17,7 +17,7 @@ from leyden.server.system.background_transport import BackgroundTransport
 from leyden.world.clock import Fired, VirtualClock
 from leyden.world.components import Components, Environment, build
 from leyden.world.config import WorldConfig
-from leyden.world.environs import HostServer, NetworkLog
+from leyden.world.environs import HostServer, NetworkLog, Slices, Undivided
 from leyden.world.interrupts import interrupts
 from leyden.world.persistence.former_formats import upgrade
 from leyden.world.persistence.world_state import WorldState
@@ -63,6 +63,7 @@ class World:
         # What each thread that moves time calls before it waits.
         self._movers: dict[int, Callable[[], None] | None] = {}
         self.network_log: NetworkLog | None = None
+        self.running_moves = 0  # moves of time that pause between two events
         self.public_url = public_url
         self.external_transport = external_transport
         self.store = store
@@ -72,6 +73,7 @@ class World:
         self._environment = Environment(
             store=store,
             lock=self.lock,
+            catch_up=self._catch_up_slice,
             public_url=lambda: self.public_url,
             name_taken=self.name_taken,
             report_ignored=self._report_ignored,
@@ -201,6 +203,20 @@ class World:
             self.transport.flush_responses()
             return self.clock.catch_up()
 
+    def slices(self) -> Slices:
+        """How long work in the world is divided: for a request to its server, into slices."""
+        server = self.server
+        return server.slices() if server is not None and server.runs_here() else Undivided()
+
+    def _catch_up_slice(self, clock: VirtualClock) -> None:
+        """Before a transaction: run what is due. A request to the server runs one slice of it, or nothing while a move
+        runs it already."""
+        slices = self.slices()
+        if isinstance(slices, Undivided):
+            clock.catch_up()
+        elif not self.running_moves:
+            clock.run_slice(clock.reached(), slices.is_over)
+
     def real_seconds_until_due(self) -> float | None:
         """Real seconds until a live clock's next event; None when it is frozen or nothing is scheduled."""
         with self.lock:
@@ -222,8 +238,8 @@ class World:
     def move(self, move: Callable[[VirtualClock], Moved], before_wait: Callable[[], None] | None = None) -> Moved:
         """Move the clock and write its new instant: time passes even when nothing happens in it.
 
-        Callbacks that a `BackgroundTransport` sent are waited for, as in `advance_to_async`; `before_wait` is called
-        before each wait.
+        Callbacks that a `BackgroundTransport` sent are waited for, as in `leyden.world.async_moves`; `before_wait` is
+        called before each wait.
 
         Raises `StorageUnavailable` when it cannot be written; a frozen clock then returns to the last written instant.
         """
@@ -242,7 +258,7 @@ class World:
 
     def holds_time(self) -> bool:
         """Whether this thread moves time and has to wait for responses from the network."""
-        return self.transport.is_waiting and self._blocks and threading.get_ident() in self._movers
+        return self.transport.is_waiting and self.blocks and threading.get_ident() in self._movers
 
     def wait_for_network(self) -> None:
         """Block until every callback that was sent to the network was answered.
@@ -255,9 +271,9 @@ class World:
         try:
             with self.lock:
                 before_wait = self._movers.get(threading.get_ident())
-                if before_wait is not None and self._blocks and self.transport.is_waiting:
+                if before_wait is not None and self.blocks and self.transport.is_waiting:
                     before_wait()
-                while self._blocks and self.transport.is_waiting:
+                while self.blocks and self.transport.is_waiting:
                     assert isinstance(network, BackgroundTransport)
                     if network.is_idle:
                         self.transport.abandon()
@@ -276,7 +292,8 @@ class World:
         return by_request or any(mover != threading.get_ident() for mover in self._movers)
 
     @property
-    def _blocks(self) -> bool:
+    def blocks(self) -> bool:
+        """Whether a thread that moves time blocks until callbacks to the network were answered."""
         return isinstance(self.external_transport, BackgroundTransport) and not self.store.depth
 
     def _observe(self, request: CallbackRequest, response: CallbackResponse, time_s: int) -> None:
@@ -304,67 +321,6 @@ class World:
             if saved is not None and not self.clock.rate:
                 self.clock.set_back(saved["now"])
             raise
-
-    async def advance_to_async(self, when_ms: int | None) -> list[Fired]:
-        """`advance_to`, waiting for callbacks sent to the real network. None ("no event ahead"): nothing happens."""
-        return [] if when_ms is None else (await self._advance_async(when_ms))[0]
-
-    async def run_until_idle_async(self) -> list[Fired]:
-        """Run until nothing is scheduled, waiting for callbacks as `advance_to_async` does."""
-        return (await self._advance_async())[0]
-
-    async def run_until_async(self, done: Callable[[], bool], when_ms: int) -> bool:
-        """Run event by event until `done()`, but not beyond `when_ms`, waiting for callbacks as `advance_to_async`
-        does; whether it is done."""
-        return (await self._advance_async(when_ms, done))[1]
-
-    async def _advance_async(
-        self, until_ms: int | None = None, done: Callable[[], bool] = lambda: False
-    ) -> tuple[list[Fired], bool]:
-        """Run what is due up to `until_ms` (None: until nothing is scheduled), or until `done()`; what ran, and whether
-        it is done.
-
-        Time does not move on before every callback that was sent to the real network has been answered. Those of one
-        instant are in flight together, and their responses are recorded in the order of sending: a receiver's speed
-        changes nothing in the world.
-
-        Raises `StorageUnavailable` when the disk refuses an event or a response.
-        """
-        fired: list[Fired] = []
-        answered = False
-        with self.transport.responses_in_order():
-            while True:
-                event = None
-                with self.lock:
-                    self.transport.flush_responses()
-                    clock = self.clock
-                    due = clock.next_due()
-                    is_done = done()
-                    ended = due is None or (until_ms is not None and due > until_ms)
-                    if is_done or (ended and answered):
-                        if until_ms is not None and not is_done:
-                            fired += clock.advance_to(until_ms)
-                        self.keep_time()
-                        return fired, is_done
-                    if not ended and (answered or (due is not None and due <= clock.now())):
-                        event = clock.step()
-                if event is not None:
-                    fired.append(event)
-                    answered = False
-                else:
-                    await self.wait_for_responses()
-                    answered = True
-
-    async def wait_for_responses(self) -> None:
-        """Wait until every callback sent to the real network was answered."""
-        if self.external_transport is None:
-            return
-        if self.network_log is not None and self.transport.is_waiting:
-            self.network_log.waits()
-        if self._blocks and not (self.server is not None and self.server.runs_here()):
-            self.wait_for_network()  # a request in process: there is no event loop to wait in
-        else:
-            await self.external_transport.wait_idle()
 
     async def close_external_transport(self) -> None:
         """Close the connections to the real network."""

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import orjson
 import pytest
 
 from leyden import Sandbox
+from leyden.devserver.control.handlers import control_handlers
+from leyden.devserver.multi_tenant import MultiTenantApp
+from leyden.server.ports import CallbackRequest, CallbackResponse
+from leyden.server.store.store import Store
 from leyden.server.store.tinydb.table import IndexedTable
+from leyden.server.system.work_slices import MAX_STEPS, WorkSlices
+from leyden.server.timestamps import parse_iso
+from leyden.world.config import world_config
+from leyden.world.world import World
 
 HOOK = "http://shop.localhost/hook"
+START_TEXT = "2030-01-01T00:00:00.000Z"
+START = parse_iso(START_TEXT)
 
 
 def test_counts_are_read_without_reading_a_row(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,3 +44,241 @@ def test_counts_are_read_without_reading_a_row(sandbox: Sandbox, monkeypatch: py
         assert (
             sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"count": 1, **wanted, "timeout": 0})["count"] == count
         )
+
+
+# Long work on the event loop
+
+
+class ServedInLoop:
+    """The application of a server in the running event loop, with a stopwatch that the test sets."""
+
+    def __init__(self, **config: Any) -> None:
+        plan = world_config(seed=7, start_ms=START, control=True, **config)
+        self.world = World(plan, Store.memory(), control_handlers=control_handlers)
+        self.app = MultiTenantApp({"leyden": self.world})
+        self.rounds = 0
+
+    async def ask(self, method: str, path: str, body: Any = None) -> Any:
+        path, _, query = path.partition("?")
+        headers = [(b"host", b"localhost"), (b"apikey", b"leyden"), (b"content-type", b"application/json")]
+        scope = {
+            "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": query.encode(),
+            "root_path": "", "headers": headers, "scheme": "http", "client": ("127.0.0.1", 1), "server": None,
+        }  # fmt: skip
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": b"" if body is None else orjson.dumps(body), "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await self.app(scope, receive, send)
+        answer = orjson.loads(sent[1]["body"])
+        assert sent[0]["status"] == 200, answer
+        return answer
+
+    async def create(self, **fields: Any) -> Any:
+        body = {"amount": "1000", "description": "tea", "expiresIn": 60, "callbackUrl": HOOK, **fields}
+        return (await self.ask("POST", "/v0/charges", body))["data"]
+
+    async def count_rounds(self) -> None:
+        """Count how often the event loop gets control."""
+        while True:
+            self.rounds += 1
+            await asyncio.sleep(0)
+
+
+def in_loop(scenario: Callable[[ServedInLoop], Coroutine[Any, Any, None]], **config: Any) -> ServedInLoop:
+    async def run() -> ServedInLoop:
+        served = ServedInLoop(**config)
+        counting = asyncio.create_task(served.count_rounds())
+        try:
+            await scenario(served)
+        finally:
+            counting.cancel()
+        return served
+
+    return asyncio.run(run())
+
+
+def test_a_slice_ends_after_ten_milliseconds_or_a_hundred_steps() -> None:
+    seconds = 0.0
+    starts: list[float] = []
+
+    def start_stopwatch() -> Callable[[], float]:
+        starts.append(start := seconds)
+        return lambda: seconds - start
+
+    async def scenario() -> None:
+        nonlocal seconds
+        slices = WorkSlices(start_stopwatch)
+        for _ in range(99):
+            assert not slices.is_over()
+        assert slices.is_over()
+        await slices.pause()
+        seconds += 0.0099
+        assert not slices.is_over()
+        seconds += 0.0002
+        assert slices.is_over()
+        await slices.pause()
+        assert not slices.is_over()
+
+    asyncio.run(scenario())
+    assert starts == pytest.approx([0, 0, 0.0101])
+
+
+@pytest.mark.parametrize("url", [HOOK, "http://127.0.0.1:9/blocked"])
+def test_the_event_loop_gets_control_during_an_advance(url: str) -> None:
+    async def scenario(served: ServedInLoop) -> None:
+        for _ in range(300):
+            await served.create(callbackUrl=url)
+        before = served.rounds
+        moved = await served.ask("POST", "/sandbox/v1/clock/advance", {"by": "60s"})
+        assert moved["count"] == 600
+        assert served.rounds - before >= 600 // MAX_STEPS
+
+    in_loop(scenario)
+
+
+def test_a_request_during_an_advance_sees_the_instant_that_it_has_reached() -> None:
+    async def scenario(served: ServedInLoop) -> None:
+        charges = [await served.create(expiresIn=60 + number) for number in range(150)]
+        moving = asyncio.create_task(served.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"}))
+        await asyncio.sleep(0)
+        now = (await served.ask("GET", "/sandbox/v1/clock"))["now"]
+        seen = [(await served.ask("GET", f"/v0/charges/{charge['id']}"))["data"]["status"] for charge in charges]
+        created = await served.create()
+        assert not moving.done()
+        assert START_TEXT < now < charges[-1]["expiresAt"]
+        for charge, status in zip(charges, seen, strict=True):
+            assert status == "pending" if charge["expiresAt"] > now else "expired"
+        assert created["createdAt"][:19] == now[:19]
+        moved = await moving
+        assert moved["now"] == "2030-01-01T01:00:00.000Z"
+        assert moved["count"] == 302
+        assert (await served.ask("GET", f"/v0/charges/{created['id']}"))["data"]["status"] == "expired"
+
+    in_loop(scenario)
+
+
+def test_an_advance_during_another_begins_where_that_ends() -> None:
+    async def scenario(served: ServedInLoop) -> None:
+        for _ in range(150):
+            await served.create()
+        first, second = [
+            asyncio.create_task(served.ask("POST", "/sandbox/v1/clock/advance", {"by": span})) for span in ("1h", "2m")
+        ]
+        assert (await second)["now"] == "2030-01-01T01:02:00.000Z"
+        assert first.done()
+        assert ((await first)["count"], (await second)["count"]) == (300, 0)
+
+    in_loop(scenario)
+
+
+def test_a_reset_ends_an_advance() -> None:
+    async def scenario(served: ServedInLoop) -> None:
+        for _ in range(150):
+            await served.create()
+        moving = asyncio.create_task(served.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"}))
+        await asyncio.sleep(0)
+        await served.ask("POST", "/sandbox/v1/reset")
+        moved = await moving
+        assert moved["now"] == START_TEXT
+        assert 0 < moved["count"] < 300
+        assert (await served.ask("GET", "/sandbox/v1"))["charges"] == {}
+
+    in_loop(scenario)
+
+
+def test_a_response_waits_for_what_its_own_request_made_due() -> None:
+    """On a paused clock: then the next request of the same client comes after all of it."""
+
+    async def scenario(served: ServedInLoop) -> None:
+        for _ in range(150):
+            await served.create(callbackUrl="http://shop.localhost/hook")
+        await served.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
+        before = served.rounds
+        assert (await served.ask("POST", "/sandbox/v1/deliveries/replay"))["replayed"] == 150
+        assert served.rounds - before >= 150 // MAX_STEPS
+        [inbox] = await served.ask("GET", "/sandbox/v1/inboxes")
+        assert inbox["received"] == 300
+
+    in_loop(scenario)
+
+
+def test_a_sandbox_in_slices_runs_the_same_events_in_the_same_order() -> None:
+    def script(number: int) -> dict[str, Any]:
+        return {"amount": "1000", "description": "tea", "expiresIn": 60 + number % 3, "callbackUrl": HOOK}
+
+    async def scenario(served: ServedInLoop) -> None:
+        await served.ask("PUT", "/sandbox/v1/inboxes/shop/script", {"answers": [500, 503, 200, "timeout"] * 40})
+        for number in range(200):
+            await served.create(**script(number))
+        await served.ask("POST", "/sandbox/v1/clock/advance", {"by": "2h"})
+        await served.ask("POST", "/sandbox/v1/deliveries/replay")
+        await served.ask("POST", "/sandbox/v1/clock/advance", {"until": "idle"})
+
+    served = in_loop(scenario)
+    sandbox = Sandbox(seed=7, api_key="leyden")
+    sandbox.ask("PUT", "/sandbox/v1/inboxes/shop/script", {"answers": [500, 503, 200, "timeout"] * 40})
+    for number in range(200):
+        sandbox.ask("POST", "/v0/charges", script(number))
+    sandbox.ask("POST", "/sandbox/v1/clock/advance", {"by": "2h"})
+    sandbox.ask("POST", "/sandbox/v1/deliveries/replay")
+    sandbox.world.catch_up()
+    sandbox.ask("POST", "/sandbox/v1/clock/advance", {"until": "idle"})
+    assert served.world.journal.hash == sandbox.journal_hash
+
+
+class PromptNetwork:
+    """A network whose receivers answer in the next round of the event loop, some of them with an error."""
+
+    def __init__(self) -> None:
+        self._around: Callable[[], AbstractContextManager[None]] = nullcontext
+        self._pending = 0
+
+    def post(self, request: CallbackRequest, responded: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
+        status = 500 if (request.attempt + len(request.body)) % 3 else 200
+        self._pending += 1
+
+        def report() -> None:
+            self._pending -= 1
+            with self._around():
+                responded(request, CallbackResponse(status=status))
+
+        asyncio.get_running_loop().call_soon(report)
+
+    def report_within(self, around: Callable[[], AbstractContextManager[None]]) -> None:
+        self._around = around
+
+    def receiver_time_s(self, url: str) -> int:
+        return START // 1_000
+
+    async def wait_idle(self) -> None:
+        while self._pending:
+            await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_responses_that_come_between_two_slices_change_no_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(served: ServedInLoop) -> None:
+        served.world.connect_network(PromptNetwork())
+        for number in range(40):
+            fields = {"description": "tea" * (number % 4 + 1), "expiresIn": 60 + number // 20}
+            await served.create(callbackUrl="http://receiver.example/hook", **fields)
+        await served.ask("POST", "/sandbox/v1/clock/advance", {"until": "idle"})
+
+    runs = []
+    for steps in (1, 7, 1_000_000):
+        monkeypatch.setattr("leyden.server.system.work_slices.MAX_STEPS", steps)
+        monkeypatch.setattr("leyden.server.system.work_slices.LIMIT_S", 1_000_000)
+        served = in_loop(scenario)
+        kinds = Counter(entry.kind for entry in served.world.journal.entries())
+        assert kinds["callback_answered"] > 40
+        runs.append(served)
+    one, seven, whole = (served.world.journal.hash for served in runs)
+    assert one == seven == whole
+    assert runs[0].rounds > 2 * runs[2].rounds

@@ -380,7 +380,7 @@ def test_a_clock_closed_during_catch_up_continues_it_after_a_restart(tmp_path: P
     real_clock.now_ms += 3_600_000
 
     world = live(tmp_path, real_clock)
-    world.clock.step()  # only the expiry: the rest of the hour is still to come
+    world.clock.run_events(1)  # only the expiry: the rest of the hour is still to come
     world.store.close()
     real_clock.now_ms += 1_000
 
@@ -453,7 +453,9 @@ def test_a_clock_closed_at_an_event_continues_as_an_uninterrupted_one(tmp_path: 
         headers = ((b"apikey", b"leyden"), (b"content-type", b"application/json"))
         send_request(world.app, "POST", "/sandbox/v1/clock/advance", headers, body)
     real_clock.now_ms += 60_001
-    assert len(steady.move(lambda clock: [clock.step()])) == len(other.move(lambda clock: [clock.step()])) == 1
+    assert (
+        len(steady.move(lambda clock: clock.run_events(1))) == len(other.move(lambda clock: clock.run_events(1))) == 1
+    )
     other.store.close()
     other = live(tmp_path / "other", real_clock, rate)
     for span_ms in (0, 1, 12_345):

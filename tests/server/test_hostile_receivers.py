@@ -21,6 +21,7 @@ from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.store.store import Store
 from leyden.server.system.http_transport import HttpTransport
+from leyden.world.async_moves import advance_to, run_until_idle
 from leyden.world.config import world_config
 from leyden.world.loopback import send_request
 from leyden.world.world import World
@@ -223,7 +224,7 @@ async def among(
 def test_each_behaviour_is_recorded_with_its_status_or_error(path: str, seen: tuple[int | None, str | None]) -> None:
     async def scenario(served: ServedWorld, receiver: Hostile) -> None:
         charge = served.expiring(receiver.url(path))
-        await served.world.advance_to_async(START + 2_000)
+        await advance_to(served.world, lambda _: START + 2_000)
         assert served.attempts(charge) == [seen]
         assert receiver.asked == [path]
         [row] = served.world.service.outbox.deliveries(charge)
@@ -250,7 +251,7 @@ def test_twelve_hanging_receivers_take_two_timeouts_with_eight_worker_slots() ->
     async def scenario(served: ServedWorld, receiver: Hostile) -> None:
         charges = [served.expiring(receiver.url("hang")) for _ in range(12)]
         sound = served.expiring(receiver.url("200"))
-        await served.world.advance_to_async(START + 1_000)
+        await advance_to(served.world, lambda _: START + 1_000)
         assert receiver.most_at_once == 8
         assert receiver.asked.count("hang") == 12
         for charge in charges:
@@ -263,28 +264,11 @@ def test_twelve_hanging_receivers_take_two_timeouts_with_eight_worker_slots() ->
 def test_responses_are_reported_in_the_order_of_sending() -> None:
     async def scenario(served: ServedWorld, receiver: Hostile) -> None:
         charges = [served.expiring(receiver.url(f"turn-{place}")) for place in range(3)]
-        await served.world.run_until_idle_async()
+        await run_until_idle(served.world)
         reported = [entry.facts["resource"] for entry in served.world.journal.entries(kind="callback_answered")]
         assert reported == charges
 
     asyncio.run(among(scenario, short_timeout_contract("10s")))
-
-
-def test_an_advance_can_stop_after_a_number_of_deliveries() -> None:
-    async def scenario(served: ServedWorld, receiver: Hostile) -> None:
-        first, second = served.expiring(receiver.url("500")), served.expiring(receiver.url("200"))
-
-        def delivered() -> int:
-            return sum(row["status"] == "delivered" for row in served.world.service.outbox.deliveries())
-
-        assert await served.world.run_until_async(lambda: delivered() == 1, START + 3_600_000)
-        assert served.world.clock.now() == START + 1_000
-        assert not await served.world.run_until_async(lambda: delivered() == 2, START + 3_600_000)
-        assert served.world.clock.now() == START + 3_600_000
-        assert served.attempts(first) == [(500, None)] * 2
-        assert served.attempts(second) == [(200, None)]
-
-    asyncio.run(among(scenario))
 
 
 def test_duplicates_and_mutated_bodies_are_sent_over_the_network() -> None:
@@ -294,7 +278,7 @@ def test_duplicates_and_mutated_bodies_are_sent_over_the_network() -> None:
             served.world.faults.add(FaultSpec("simultaneous"))
         first = served.expiring(receiver.url("200"))
         second = served.expiring(receiver.url("200"))
-        await served.world.run_until_idle_async()
+        await run_until_idle(served.world)
         [one], [two] = (served.world.service.outbox.deliveries(charge) for charge in (first, second))
         whole, other = one["body"].encode(), two["body"].encode()
         assert sorted(receiver.bodies) == sorted([whole[: len(whole) // 2], other, other])

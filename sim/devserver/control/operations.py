@@ -19,9 +19,12 @@ from leyden.server.http.projects import Projects
 from leyden.server.http.request import Request
 from leyden.server.timestamps import parse_duration, parse_iso, to_iso
 from leyden.server.version import VERSION
+from leyden.world.async_moves import advance_to, run_until_idle
 from leyden.world.clock import Fired
 from leyden.world.snapshots import check_not_waiting
 from leyden.world.world import World
+
+_HASHED_AT_ONCE = 100  # entries of the journal
 
 
 class ControlPlane:
@@ -33,31 +36,22 @@ class ControlPlane:
     # The sandbox itself
 
     @handles()
-    def get_sandbox(self, call: Request) -> dict[str, Any]:
+    async def get_sandbox(self, call: Request) -> dict[str, Any]:
         """The configuration and the present state of this sandbox."""
-        world = self._world
-        charges = world.service.charges.charges
-        return {
-            "version": VERSION,
-            "contract": world.config.contract.version,
-            "seed": world.config.seed,
-            "start": to_iso(world.config.start_ms),
-            **self._clock(),
-            "overlays": list(world.config.contract.overlays),
-            "charges": {status: count for (status,), count in sorted(charges.counts("status").items())},
-            "pending": len(world.clock),
-            "journalHash": world.journal.hash,
-            "publicUrl": world.public_url,
-            "ignoredFields": world.service.pipeline.ignored_fields.texts,
-            "notes": list(world.store.notes),
-        }
+        world, slices = self._world, self._world.slices()
+        journal = world.journal
+        while not journal.extend_hash(_HASHED_AT_ONCE):
+            if slices.is_over():
+                await slices.pause()
+        with world.exclusive():
+            return self._sandbox()
 
     @handles()
     def reset(self, call: Request) -> dict[str, Any]:
         """Discard all state and start again, with the same key and contract."""
         start = call.body.get("start")
         self._world.reset(seed=call.body.get("seed"), start_ms=None if start is None else parse_iso(start))
-        return self.get_sandbox(call)
+        return self._sandbox()
 
     # Keys
 
@@ -95,22 +89,23 @@ class ControlPlane:
     async def advance_clock(self, call: Request) -> dict[str, Any]:
         """Move time, and respond when every event due by then has run and every callback due by then was attempted."""
         [given] = call.body  # exactly one: the schema requires it
-        world = self._world
+        world, value = self._world, call.body[given]
         with world.lock:
             try:
                 check_not_waiting(world)
             except ClockError as error:  # the request may be that of the receiver: it would wait for itself
                 raise Conflict(str(error)) from None
-        value = call.body[given]
         if given == "by":
-            fired = await world.advance_to_async(world.clock.now() + parse_duration(value))
+            span_ms = parse_duration(value)
+            ran = await advance_to(world, lambda clock: clock.now() + span_ms)
         elif given == "to":
-            fired = await world.advance_to_async(parse_iso(value))
+            instant_ms = parse_iso(value)
+            ran = await advance_to(world, lambda _: instant_ms)
         elif value == "idle":
-            fired = await world.run_until_idle_async()
+            ran = await run_until_idle(world)
         else:
-            fired = await world.advance_to_async(world.clock.next_due())
-        return {"now": to_iso(world.clock.now()), "fired": [_fired(event) for event in fired]}
+            ran = await advance_to(world, lambda clock: clock.next_due())
+        return {"now": to_iso(world.clock.now()), "count": ran.count, "fired": [_fired(event) for event in ran.fired]}
 
     # Payments
 
@@ -220,6 +215,24 @@ class ControlPlane:
         except ValueError as error:
             raise SemanticConflict(str(error)) from None
         return {"key": key, "keys": projects.keys(call.project)}
+
+    def _sandbox(self) -> dict[str, Any]:
+        world = self._world
+        charges = world.service.charges.charges
+        return {
+            "version": VERSION,
+            "contract": world.config.contract.version,
+            "seed": world.config.seed,
+            "start": to_iso(world.config.start_ms),
+            **self._clock(),
+            "overlays": list(world.config.contract.overlays),
+            "charges": {status: count for (status,), count in sorted(charges.counts("status").items())},
+            "pending": len(world.clock),
+            "journalHash": world.journal.hash,
+            "publicUrl": world.public_url,
+            "ignoredFields": world.service.pipeline.ignored_fields.texts,
+            "notes": list(world.store.notes),
+        }
 
     def _clock(self) -> dict[str, Any]:
         return {"now": to_iso(self._world.clock.now()), "rate": self._world.clock.rate}

@@ -1,0 +1,127 @@
+"""Moves of time in a server: they wait for the real network without blocking, and let other requests run in between.
+
+    turn:  instant -> its events, in slices -> responses from the network -> the next instant ...
+
+Between two slices the world is in the state between two events. A request that comes then is answered at the instant
+that the clock has reached, and what it creates begins at that instant. The order of the events is the same as without
+slices: responses that arrive meanwhile are recorded when the events of the instant have run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+
+from leyden.world.clock import LAST_MS, Fired, VirtualClock
+from leyden.world.environs import Slices
+from leyden.world.world import World
+
+# A move of time reports so many of its events, and counts all.
+MAX_FIRED = 1_000
+
+
+class Ran:
+    """What a move of time has run: the first events, and the number of all."""
+
+    def __init__(self) -> None:
+        self.fired: list[Fired] = []
+        self.count = 0
+
+    def add(self, event: Fired) -> None:
+        """Count one event."""
+        self.count += 1
+        if self.count <= MAX_FIRED:
+            self.fired.append(event)
+
+
+async def advance_to(world: World, target: Callable[[VirtualClock], int | None]) -> Ran:
+    """Move time to the instant that `target` returns when the move begins, as `VirtualClock.advance_to` does. None ("no
+    event ahead"): nothing happens. On a server, an advance that is requested during another begins after it.
+
+    Time does not move on before every callback that was sent to the real network has been answered. Those of one
+    instant are in flight together, and their responses are recorded in the order of sending: a receiver's speed changes
+    nothing in the world. A reset during the move ends it.
+
+    Raises `StorageUnavailable` when the disk refuses an event or a response.
+    """
+    async with _turn(world):
+        until_ms = target(world.clock)
+        return Ran() if until_ms is None else await _advance(world, until_ms, moves_on=True)
+
+
+async def run_until_idle(world: World) -> Ran:
+    """Run until nothing is scheduled, waiting for callbacks as `advance_to` does."""
+    async with _turn(world):
+        return await _advance(world, LAST_MS, moves_on=False)
+
+
+async def catch_up(world: World) -> None:
+    """Run what is due now, as `World.catch_up` does, unless a move runs it already."""
+    if world.running_moves:
+        return
+    with world.lock:
+        clock, transport = world.clock, world.transport
+        transport.flush_responses()
+        until_ms = clock.reached()
+    await _run_due(world, clock, until_ms, world.slices())
+    with world.lock:
+        transport.flush_responses()
+
+
+async def _advance(world: World, until_ms: int, *, moves_on: bool) -> Ran:
+    clock, transport, slices, ran = world.clock, world.transport, world.slices(), Ran()
+    answered = False
+    with transport.responses_in_order():
+        while True:
+            with world.lock:
+                transport.flush_responses()
+                if world.clock is not clock:
+                    return ran
+                due = clock.next_due()
+                ended = due is None or due > until_ms
+                if ended and answered:
+                    if moves_on:
+                        clock.advance_to(until_ms)
+                    world.keep_time()
+                    return ran
+                now = clock.now()
+            if due is not None and not ended and (answered or due <= now):
+                await _run_due(world, clock, due, slices, ran.add)
+                answered = False
+            else:
+                await _wait_for_responses(world)
+                answered = True
+
+
+async def _run_due(
+    world: World, clock: VirtualClock, until_ms: int, slices: Slices, report: Callable[[Fired], None] | None = None
+) -> None:
+    """Run what is due by `until_ms`, in slices. A reset ends this."""
+    world.running_moves += 1
+    try:
+        with world.transport.responses_held():
+            while True:
+                with world.lock:
+                    if world.clock is not clock or clock.run_slice(until_ms, slices.is_over, report):
+                        return
+                await slices.pause()
+    finally:
+        world.running_moves -= 1
+
+
+async def _wait_for_responses(world: World) -> None:
+    """Wait until every callback sent to the real network was answered."""
+    network = world.external_transport
+    if network is None:
+        return
+    if world.network_log is not None and world.transport.is_waiting:
+        world.network_log.waits()
+    if world.blocks and not (world.server is not None and world.server.runs_here()):
+        world.wait_for_network()  # a request in process: there is no event loop to wait in
+    else:
+        await network.wait_idle()
+
+
+def _turn(world: World) -> AbstractAsyncContextManager[object]:
+    server = world.server
+    return nullcontext() if server is None or not server.runs_here() else server.turn(world)
