@@ -153,12 +153,24 @@ def _with_jitter(rule: DeliveryRule, delay_ms: int, jitter: RandomSource) -> int
     return round(delay_ms * (1 + rule.jitter * (2 * jitter.uniform() - 1)))
 
 
-def delivery_resource(row: DeliveryRow, signature: Callable[[DeliveryRow, Attempt], str]) -> dict[str, Any]:
+def delivery_resource(row: DeliveryRow, signature: Callable[[DeliveryRow, Attempt], str] | None) -> dict[str, Any]:
     """A delivery as the control API returns it.
 
-    `body` is the exact text that is sent; `signature(row, attempt)` gives the signature of an attempt.
+    `body` is the exact text that is sent; `signature(row, attempt)` gives the signature of an attempt. Without a
+    `signature` bodies and headers are left out.
     """
-    return {
+    attempts: list[dict[str, Any]] = [
+        {
+            "number": number,
+            "at": to_iso(attempt.at),
+            "status": attempt.status,
+            "error": attempt.error,
+            "latencyMs": attempt.latency_ms,
+            "note": attempt.note,
+        }
+        for number, attempt in enumerate(AttemptLog(row).attempts(), 1)
+    ]
+    resource = {
         "id": row["id"],
         "chargeId": row["resource_id"],
         "event": row["event"],
@@ -168,17 +180,11 @@ def delivery_resource(row: DeliveryRow, signature: Callable[[DeliveryRow, Attemp
         "createdAt": to_iso(row["created_at"]),
         "dueAt": None if row["due_at"] is None else to_iso(row["due_at"]),
         "replayedFrom": row.get("replayed_from"),
-        "body": row["body"],
-        "attempts": [
-            {
-                "number": number,
-                "at": to_iso(attempt.at),
-                "status": attempt.status,
-                "error": attempt.error,
-                "latencyMs": attempt.latency_ms,
-                "note": attempt.note,
-                "headers": attempt_headers(row, number, attempt.at, attempt.timestamp_s, signature(row, attempt)),
-            }
-            for number, attempt in enumerate(AttemptLog(row).attempts(), 1)
-        ],
+        "attempts": attempts,
     }
+    if signature is not None:
+        resource["body"] = row["body"]
+        for number, (shown, attempt) in enumerate(zip(attempts, AttemptLog(row).attempts(), strict=True), 1):
+            signed = signature(row, attempt)
+            shown["headers"] = attempt_headers(row, number, attempt.at, attempt.timestamp_s, signed)
+    return resource

@@ -145,11 +145,10 @@ class Outbox:
         that its payers requested."""
         return list(self._rows) if resource_id is None else self._rows_of(resource_id)
 
-    def count(self, status: str | None, event: str | None) -> int:
-        """The number of deliveries with this status and this event; None is any. It does not depend on how many there
-        are."""
-        counts = self._rows.counts("status", "event").items()
-        return sum(count for (one, other), count in counts if status in (None, one) and event in (None, other))
+    @property
+    def rows(self) -> TypedTable[DeliveryRow]:
+        """The table of the deliveries, to be read."""
+        return self._rows
 
     def delivery(self, delivery_id: str) -> DeliveryRow | None:
         """One delivery row, or None."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from tinydb.table import Document
 
+from leyden.server.store.pages import id_portions
 from leyden.server.store.row_map import Row
 from leyden.server.store.rows import RowStorage
 
@@ -96,6 +97,10 @@ class RowTable:
             raise LookupError(f"table {self._data.name!r} has no tally of {fields}: declare it")
         return {(value,): index.count(value) or 0 for value in index.groups}
 
+    def newest_id(self) -> int:
+        """The highest document id; 0 in an empty table."""
+        return self._data.highest_id()
+
     def page(
         self,
         filters: Mapping[str, Any] | None = None,
@@ -115,11 +120,9 @@ class RowTable:
         if since_ms is not None or until_ms is not None:
             lowest, above = data.order.id_bounds(rows, since_ms, until_ms)
             after = above if after is None else after if above is None else min(after, above)
-        for ids in data.newest_first(wanted, after) if limit > 0 else ():
+        for ids in id_portions(data, wanted, after) if limit > 0 else ():
             last = ids[-1] < lowest
-            ids = [doc_id for doc_id in ids if doc_id in rows]
-            for field, value in wanted.items():
-                ids = [doc_id for doc_id in ids if rows[doc_id].get(field) == value]
+            ids = _matching(rows, ids, wanted)
             if since_ms is not None:
                 ids = [doc_id for doc_id in ids if rows[doc_id]["created_at"] >= since_ms]
             if until_ms is not None:
@@ -128,3 +131,23 @@ class RowTable:
             if last or len(found) == limit:
                 break
         return found
+
+    def page_up(
+        self, filters: Mapping[str, Any] | None = None, after: int | None = None, limit: int = 100
+    ) -> list[Document]:
+        """As `page`, the oldest first: rows with higher ids than `after`."""
+        data, rows, wanted = self._data, self._data.rows, filters or {}
+        found: list[Document] = []
+        for ids in id_portions(data, wanted, after, oldest_first=True) if limit > 0 else ():
+            found += [Document(rows[doc_id], doc_id) for doc_id in _matching(rows, ids, wanted)[: limit - len(found)]]
+            if len(found) == limit:
+                break
+        return found
+
+
+def _matching(rows: Mapping[int, Row], ids: list[int], wanted: Mapping[str, Any]) -> list[int]:
+    """Those of the ids whose rows exist and have all values."""
+    ids = [doc_id for doc_id in ids if doc_id in rows]
+    for field, value in wanted.items():
+        ids = [doc_id for doc_id in ids if rows[doc_id].get(field) == value]
+    return ids

@@ -7,8 +7,7 @@ that were not written for a while are packed (`row_map.py`).
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any, Protocol
 
 from tinydb.utils import LRUCache
@@ -308,29 +307,6 @@ class TableData:
         except TypeError:
             return self.rows
         return () if held is None else held if isinstance(held, set) else (held,)
-
-    def newest_first(self, wanted: Mapping[str, Any], after: int | None) -> Iterator[list[int]]:
-        """The ids below `after` of rows that may have the values `wanted`, from the highest, in growing portions.
-
-        When an index leaves at most a quarter of the rows, those are sorted; otherwise the list of all ids is read
-        downwards from `after`. So the most expensive page costs a small fixed amount for each row of the table, and
-        the usual page does not depend on the size of the table.
-        """
-        best, fewest = None, len(self.rows) // 4 + 1
-        for field, value in wanted.items():
-            index = self.indexes.get(field)
-            size = None if index is None else index.count(value)
-            if index is not None and size is not None and size < fewest:
-                best, fewest = (index, value), size
-        if best is not None:
-            ids = sorted(best[0].ids(best[1]))
-        else:
-            ids = self.order.ids(self.rows)
-        end, portion = len(ids) if after is None else bisect_left(ids, after), 256
-        while end > 0:
-            start = max(end - portion, 0)
-            yield ids[start:end][::-1]
-            end, portion = start, min(2 * portion, 8_192)
 
     def highest_id(self) -> int:
         """The highest id in use; 0 in an empty table."""

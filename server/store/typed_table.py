@@ -28,6 +28,8 @@ class TypedTable(Protocol[R]):
 
     def counts(self, *fields: str) -> dict[tuple[Any, ...], int]: ...
 
+    def newest_id(self) -> int: ...
+
     def page(
         self,
         filters: Mapping[str, Any] | None = None,
@@ -35,6 +37,10 @@ class TypedTable(Protocol[R]):
         limit: int = 100,
         since_ms: int | None = None,
         until_ms: int | None = None,
+    ) -> list[Any]: ...
+
+    def page_up(
+        self, filters: Mapping[str, Any] | None = None, after: int | None = None, limit: int = 100
     ) -> list[Any]: ...
 
     def __iter__(self) -> Iterator[R]: ...

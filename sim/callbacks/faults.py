@@ -141,6 +141,10 @@ class Faults:
         """Every fault that was not cleared, the oldest first."""
         return list(self._faults)
 
+    def page(self, after: int | None, limit: int) -> list[Any]:
+        """At most `limit` faults after the document id `after`, the oldest first."""
+        return self._faults.page_up(after=after, limit=limit)
+
     def row(self, fault_id: str) -> FaultRow | None:
         """One fault, or None."""
         return self._faults.row(fault_id)

@@ -196,6 +196,10 @@ class Receivers:
     def __iter__(self) -> Iterator[Receiver]:
         return (self.receiver(row["id"]) for row in list(self._states))
 
+    def page(self, after: int | None, limit: int) -> list[Any]:
+        """At most `limit` rows of receivers after the document id `after`, the oldest first."""
+        return self._states.page_up(after=after, limit=limit)
+
     def receiver(
         self, name: str, *, answers: Sequence[ReplySpec] | None = None, always: ReplySpec | None = None
     ) -> Receiver:

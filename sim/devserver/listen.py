@@ -24,7 +24,7 @@ from leyden.server.system.clock import system_time_ms
 from leyden.server.system.http_transport import HttpTransport
 from leyden.server.timestamps import parse_iso
 
-_PAGE = 100
+_PAGE, _INBOXES_PAGE = 100, 1_000
 _WAIT_S = 1
 _REQUEST_TIMEOUT_S = 20
 _TIMEOUT_MS, _CONNECT_TIMEOUT_MS = 15_000, 3_000
@@ -138,7 +138,7 @@ async def _listen(options: argparse.Namespace, egress: Egress) -> None:
     transport = HttpTransport.within(egress)
     try:
         cursor = Cursor()
-        for inbox in await client.ask("GET", "/inboxes"):
+        for inbox in await _inboxes(client):
             cursor.follow(inbox["run"])
             cursor.read[inbox["name"]] = inbox["received"]
         print(f"Listening to {options.server}: forwarding names below .localhost to {options.url}", flush=True)
@@ -168,7 +168,7 @@ async def _forward_new(client: ControlClient, transport: HttpTransport, url: str
 
     After a reset of the sandbox the numbers begin again: everything that the new run received is forwarded.
     """
-    for inbox in await client.ask("GET", "/inboxes"):
+    for inbox in await _inboxes(client):
         name = inbox["name"]
         cursor.follow(inbox["run"])
         while inbox["received"] > cursor.read.get(name, 0):
@@ -187,6 +187,18 @@ async def _forward_new(client: ControlClient, transport: HttpTransport, url: str
                     transport, forwarded_request(received, url, secrets, system_time_ms() // 1_000)
                 )
                 print(_line(name, received, response), flush=True)
+
+
+async def _inboxes(client: ControlClient) -> list[Any]:
+    """The summaries of all inboxes, page after page."""
+    found: list[Any] = []
+    after = ""
+    while True:
+        page = await client.ask("GET", f"/inboxes?limit={_INBOXES_PAGE}{after}")
+        found += page["data"]
+        if page["next"] is None:
+            return found
+        after = f"&after={page['next']}"
 
 
 def forwarded_request(received: Mapping[str, Any], url: str, secrets: Sequence[str], now_s: int) -> CallbackRequest:

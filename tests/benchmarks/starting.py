@@ -55,7 +55,7 @@ def _completed(bench: Bench) -> Row:
         _complete(served, body, count)
         each = (served.memory_bytes - before) / count
         found = served.ask("GET", "/sandbox/v1")["charges"]
-        delivered = len(served.ask("GET", "/sandbox/v1/deliveries?status=delivered"))
+        delivered = served.ask("POST", "/sandbox/v1/deliveries/wait", {"timeout": 0})["count"]
         if not found.get("completed") == delivered == first + count:
             raise BenchmarkError(f"of {first + count} charges, these are completed: {found}; {delivered} callbacks")
     what = f"memory of each of {count:,} completed charges with payment, callback and journal entries"

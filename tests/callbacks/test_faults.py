@@ -18,6 +18,7 @@ from leyden.callbacks.mutations import CONTENT_KINDS
 from leyden.callbacks.replies import Reply
 from leyden.sandbox.resources import Charge
 from leyden.server.timestamps import parse_iso, to_iso
+from tests.support.lists import listed
 
 START = parse_iso("2030-01-01T09:00:00Z")
 HOOK = "http://shop.localhost/hook"
@@ -130,7 +131,7 @@ def test_a_dropped_attempt_ends_in_a_timeout_and_is_retried_on_schedule(sandbox:
     sandbox.run()
     [got] = inbox(sandbox)
     assert (got.attempt, got.verdict) == (3, [])
-    [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")
+    [delivery] = listed(sandbox.ask, "/sandbox/v1/deliveries")
     assert [(attempt["status"], attempt["error"]) for attempt in delivery["attempts"]] == [
         (None, "timeout"),
         (None, "timeout"),
@@ -143,7 +144,7 @@ def test_a_delivery_whose_attempts_are_all_dropped_is_exhausted(sandbox: Sandbox
     expiring(sandbox)
     sandbox.faults.add("drop", count=None)
     sandbox.run()
-    assert [delivery["status"] for delivery in sandbox.ask("GET", "/sandbox/v1/deliveries")] == ["exhausted"]
+    assert [delivery["status"] for delivery in listed(sandbox.ask, "/sandbox/v1/deliveries")] == ["exhausted"]
     assert inbox(sandbox) == []
 
 
@@ -164,7 +165,7 @@ def test_a_duplicate_has_the_same_bytes(sandbox: Sandbox) -> None:
     assert (second.headers, second.body, second.repeated) == (first.headers, first.body, True)
     assert second.at - first.at == 1_000
     assert second.verdict == ["the same webhook-id came again after it was acknowledged"]
-    assert len(sandbox.ask("GET", "/sandbox/v1/deliveries")[0]["attempts"]) == 1, "a copy is not an attempt"
+    assert len(listed(sandbox.ask, "/sandbox/v1/deliveries")[0]["attempts"]) == 1, "a copy is not an attempt"
     for kind in ("copy_started", "copy_answered"):
         [entry] = sandbox.world.journal.entries(kind=kind)
         assert entry.facts["delivery"] == first.webhook_id
@@ -194,7 +195,7 @@ def test_the_journal_tells_what_was_sent_from_what_was_not(sandbox: Sandbox) -> 
     ]
     nothing = kinds(blocked, "duplicate")
     assert nothing == ["callback_started", "callback_not_sent", "callback_finished", "copy_started", "copy_not_sent"]
-    attempts = [attempt for row in sandbox.ask("GET", "/sandbox/v1/deliveries") for attempt in row["attempts"]]
+    attempts = [attempt for row in listed(sandbox.ask, "/sandbox/v1/deliveries") for attempt in row["attempts"]]
     assert [(attempt["error"], attempt["sent"]) for attempt in attempts] == [
         ("timeout", []),
         (None, None),
@@ -225,7 +226,7 @@ def test_simultaneous_requests_arrive_at_the_same_time(sandbox: Sandbox) -> None
     first, second = inbox(sandbox)
     assert (first.at, first.headers, first.body) == (second.at, second.headers, second.body)
     assert second.verdict == [], "the first was not acknowledged when the second came"
-    assert sandbox.ask("GET", "/sandbox/v1/deliveries")[0]["status"] == "delivered"
+    assert listed(sandbox.ask, "/sandbox/v1/deliveries")[0]["status"] == "delivered"
 
 
 def test_a_redelivery_arrives_one_day_later_with_a_new_signature(sandbox: Sandbox) -> None:
@@ -389,7 +390,7 @@ def test_every_kind_applies_once_and_the_delivery_still_succeeds(sandbox: Sandbo
     sandbox.faults.add(kind, charge=one)
     sandbox.run()
     assert len(sandbox.faults.hits) == 1
-    deliveries = sandbox.ask("GET", "/sandbox/v1/deliveries")
+    deliveries = listed(sandbox.ask, "/sandbox/v1/deliveries")
     assert [delivery["status"] for delivery in deliveries] == ["delivered", "delivered"]
     assert {got.json["id"] for got in inbox(sandbox) if got.json} >= {other.id}
     assert len(sandbox.world.clock) == 0
@@ -425,7 +426,7 @@ def test_the_same_faults_give_the_same_run(seed: int, faults: list[tuple[str, in
             for index in range(3):
                 expiring(sandbox, 60 + index)
             sandbox.run()
-            deliveries = sandbox.ask("GET", "/sandbox/v1/deliveries")
+            deliveries = listed(sandbox.ask, "/sandbox/v1/deliveries")
             return sandbox.world.journal.hash, [delivery["status"] for delivery in deliveries]
 
     once, again = run(), run()
@@ -464,7 +465,7 @@ def test_a_dropped_attempt_is_lost_in_a_restart_and_retried(tmp_path: Path) -> N
     with Sandbox(data=tmp_path) as again:
         again.run()
         assert [got.attempt for got in inbox(again)] == [2]
-        [delivery] = again.ask("GET", "/sandbox/v1/deliveries")
+        [delivery] = listed(again.ask, "/sandbox/v1/deliveries")
         assert [attempt["error"] for attempt in delivery["attempts"]] == ["lost", None]
 
 

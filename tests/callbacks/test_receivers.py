@@ -28,6 +28,7 @@ from leyden.server.callbacks.signing import sign
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
+from tests.support.lists import listed
 from tests.support.outbox_helpers import NEXT_SECRET, SECRET, START, OutboxFixture
 
 BODY = b'{"id":"c1","status":"completed"}'
@@ -461,7 +462,7 @@ def test_an_answer_of_a_built_in_receiver_to_a_port_says_who_answered(
     sandbox.receiver("shop").always(answer)
     sandbox.charges.create(amount="1000", description="tea", callbackUrl=url, expiresIn=1)
     sandbox.advance("1s")
-    [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")
+    [delivery] = listed(sandbox.ask, "/sandbox/v1/deliveries")
     [attempt] = delivery["attempts"]
     assert re.search(said, attempt["note"])
     assert bool(said) == bool(attempt["note"])

@@ -14,6 +14,7 @@ from leyden.callbacks.faults import KINDS
 from leyden.devserver.argument_types import callback_timeout
 from leyden.errors import ApiError
 from leyden.world.config import packaged_contract
+from tests.support.lists import listed
 from tests.support.served import ROOT, Client, listening_receiver, served_leyden
 
 FROZEN = ("--rate", "0", "--start", "2030-01-01T00:00:00Z", "--seed", "5")
@@ -28,7 +29,7 @@ def paid(sandbox: Sandbox, url: str = HOOK) -> str:
 
 
 def only_delivery(sandbox: Sandbox, charge_id: str) -> dict:
-    [delivery] = sandbox.ask("GET", f"/sandbox/v1/deliveries?chargeId={charge_id}")
+    [delivery] = listed(sandbox.ask, f"/sandbox/v1/deliveries?chargeId={charge_id}")
     return delivery
 
 
@@ -42,7 +43,7 @@ def test_deliveries_are_found_by_charge_status_and_event(sandbox: Sandbox) -> No
     sandbox.run()
 
     def found(query: str) -> list[str]:
-        return [delivery["chargeId"] for delivery in sandbox.ask("GET", f"/sandbox/v1/deliveries{query}")]
+        return [delivery["chargeId"] for delivery in listed(sandbox.ask, f"/sandbox/v1/deliveries{query}")]
 
     assert found("") == [first, second, expired]
     assert found(f"?chargeId={second}") == [second]
@@ -162,7 +163,7 @@ def test_a_static_charges_id_selects_its_payments(sandbox: Sandbox) -> None:
         sandbox.wallet("ana").scan(tips)
     paid(sandbox)
     sandbox.run("1s")
-    found = sandbox.ask("GET", f"/sandbox/v1/deliveries?chargeId={tips.id}")
+    found = listed(sandbox.ask, f"/sandbox/v1/deliveries?chargeId={tips.id}")
     assert [delivery["chargeId"] for delivery in found] == [charge.id for charge in tips.charges]
     assert sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"count": 2, "chargeId": tips.id})["reached"]
 
@@ -200,7 +201,7 @@ def test_an_inbox_shows_its_posts_with_a_verdict(sandbox: Sandbox) -> None:
     sandbox.ask("POST", "/sandbox/v1/faults", {"kind": "bad_signature"})
     paid(sandbox)
     summary = {"name": "shop", "run": 1, "received": 2, "objections": 1}
-    assert sandbox.ask("GET", "/sandbox/v1/inboxes") == [summary]
+    assert listed(sandbox.ask, "/sandbox/v1/inboxes") == [summary]
     sound, forged = sandbox.ask("GET", "/sandbox/v1/inboxes/shop")["posts"]
     assert (sound["verdict"], sound["answer"], sound["committed"]) == ([], 200, True)
     assert forged["verdict"]
@@ -224,7 +225,7 @@ def test_an_inbox_answers_as_its_script_says(sandbox: Sandbox) -> None:
     sandbox.run()
     attempts = only_delivery(sandbox, charge)["attempts"]
     assert [attempt["status"] or attempt["error"] for attempt in attempts[:4]] == [500, "timeout", 429, 500]
-    assert [row["status"] for row in sandbox.ask("GET", "/sandbox/v1/deliveries?event=charge.expired")] == ["stopped"]
+    assert [row["status"] for row in listed(sandbox.ask, "/sandbox/v1/deliveries?event=charge.expired")] == ["stopped"]
     sandbox.ask("PUT", "/sandbox/v1/inboxes/shop/script", {})
     assert sandbox.ask("GET", "/sandbox/v1/inboxes/shop")["script"]["always"]["status"] == 200
 
@@ -251,7 +252,7 @@ def test_faults_are_added_listed_struck_and_cleared(sandbox: Sandbox) -> None:
     fault = sandbox.ask("POST", "/sandbox/v1/faults", {"kind": "redeliver", "event": "charge.completed", "delay": "2h"})
     assert (fault["hits"], fault["count"], fault["delay"]) == (0, 1, 7_200)
     paid(sandbox)
-    assert sandbox.ask("GET", "/sandbox/v1/faults") == [{**fault, "hits": 1}]
+    assert listed(sandbox.ask, "/sandbox/v1/faults") == [{**fault, "hits": 1}]
     sandbox.run()
     assert len(sandbox.receiver("shop").inbox) == 2
     assert sandbox.ask("DELETE", f"/sandbox/v1/faults/{fault['id']}") == {"cleared": 1}
@@ -260,7 +261,7 @@ def test_faults_are_added_listed_struck_and_cleared(sandbox: Sandbox) -> None:
     for kind in ("drop", "burst"):
         sandbox.ask("POST", "/sandbox/v1/faults", {"kind": kind, "count": None})
     assert sandbox.ask("DELETE", "/sandbox/v1/faults") == {"cleared": 2}
-    assert sandbox.ask("GET", "/sandbox/v1/faults") == []
+    assert listed(sandbox.ask, "/sandbox/v1/faults") == []
 
 
 def test_the_document_and_the_integrators_page_name_every_kind_there_is() -> None:
@@ -283,7 +284,7 @@ def test_a_fault_that_could_never_apply_is_refused(sandbox: Sandbox, body: dict,
     with pytest.raises(ApiError) as refused:
         sandbox.ask("POST", "/sandbox/v1/faults", body)
     assert refused.value.status == status
-    assert sandbox.ask("GET", "/sandbox/v1/faults") == []
+    assert listed(sandbox.ask, "/sandbox/v1/faults") == []
 
 
 @pytest.mark.parametrize("what", ["fault", "rule"])
@@ -326,7 +327,7 @@ def charge_at(client: Client, url: str) -> str:
 
 def test_a_served_wait_ends_when_the_delivery_is_there(client: Client) -> None:
     with listening_receiver() as (hook, _):
-        before = len(client.ok("GET", "/sandbox/v1/deliveries"))
+        before = len(listed(client.ok, "/sandbox/v1/deliveries"))
         answers: list[dict] = []
         body = {"count": before + 1, "status": "delivered", "timeout": 5}
         waiting = threading.Thread(
@@ -367,7 +368,7 @@ def test_a_served_replay_leaves_with_the_request(client: Client) -> None:
         inbox.get(timeout=10)
         done = {"count": 1, "chargeId": charge, "status": "delivered", "timeout": 5}
         assert client.ok("POST", "/sandbox/v1/deliveries/wait", done)["reached"]
-        [delivery] = client.ok("GET", f"/sandbox/v1/deliveries?chargeId={charge}")
+        [delivery] = listed(client.ok, f"/sandbox/v1/deliveries?chargeId={charge}")
         client.ok("POST", f"/sandbox/v1/deliveries/{delivery['id']}/replay")
         headers, _ = inbox.get(timeout=10)
         assert (headers["webhook-id"], headers["leyden-attempt"]) == (delivery["id"], "2")
@@ -377,7 +378,7 @@ def test_a_served_replay_leaves_with_the_request(client: Client) -> None:
 def test_every_name_below_localhost_is_a_served_inbox(client: Client, name: str) -> None:
     client.ok("PUT", f"/sandbox/v1/inboxes/{name}/script", {"answers": [503]})
     charge = charge_at(client, f"http://{name}.localhost:8080/hook")
-    [delivery] = client.ok("GET", f"/sandbox/v1/deliveries?chargeId={charge}")
+    [delivery] = listed(client.ok, f"/sandbox/v1/deliveries?chargeId={charge}")
     assert [attempt["status"] for attempt in delivery["attempts"]] == [503]
 
 
@@ -431,7 +432,7 @@ def test_a_wait_in_vain_says_why(sandbox: Sandbox) -> None:
     assert "callbackUrl" in note(silent)
     sandbox.receiver("shop").answers([500])
     retried = paid(sandbox)
-    [delivery] = sandbox.ask("GET", f"/sandbox/v1/deliveries?chargeId={retried}")
+    [delivery] = listed(sandbox.ask, f"/sandbox/v1/deliveries?chargeId={retried}")
     assert delivery["dueAt"] in note(retried)
     sandbox.run()
     sandbox.receiver("shop").answers([410])

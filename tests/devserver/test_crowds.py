@@ -46,6 +46,98 @@ def test_counts_are_read_without_reading_a_row(sandbox: Sandbox, monkeypatch: py
         )
 
 
+# Pages
+
+
+def pages(sandbox: Sandbox, path: str, limit: int) -> list[list[Any]]:
+    found, after = [], ""
+    while True:
+        page = sandbox.ask("GET", f"{path}{'&' if '?' in path else '?'}limit={limit}{after}")
+        found.append(page["data"])
+        if page["next"] is None:
+            return found
+        after = f"&after={page['next']}"
+
+
+@pytest.mark.parametrize(
+    ("path", "total"),
+    [
+        ("deliveries", 5),
+        ("deliveries?event=charge.completed&status=delivered", 4),
+        ("payments", 6),
+        ("payments?chargeId={tea}", 2),
+        ("payments/{payment}/attempts", 1),
+        ("inboxes", 3),
+        ("faults", 3),
+    ],
+)
+@pytest.mark.parametrize("limit", [1, 2, 3, 1_000])
+def test_a_list_is_read_page_by_page(sandbox: Sandbox, path: str, total: int, limit: int) -> None:
+    for number in range(5):
+        url = f"http://shop{number % 3}.localhost/hook"
+        charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=60, callbackUrl=url)
+        if number < 4:
+            payment = sandbox.ask("POST", "/sandbox/v1/payments", {"request": charge.request})
+            sandbox.run("1s")
+    sandbox.ask("POST", "/sandbox/v1/payments", {"request": charge.request.upper(), "amount": "3"})
+    sandbox.ask("POST", "/sandbox/v1/payments", {"request": charge.request, "outcome": "fail"})
+    sandbox.run("2m")
+    for _ in range(3):
+        sandbox.ask("POST", "/sandbox/v1/faults", {"kind": "drop"})
+    path = f"/sandbox/v1/{path.format(tea=charge.id, payment=payment['id'])}"
+    found = pages(sandbox, path, limit)
+    assert [len(page) for page in found] == [min(limit, total - first) for first in range(0, total, limit)]
+    [whole] = pages(sandbox, path, 1_000)
+    assert [row for page in found for row in page] == whole
+    assert sandbox.ask("GET", path)["data"] == whole, "a page has up to a hundred rows by default"
+
+
+def test_a_page_continues_where_the_one_before_ended_while_rows_are_added(sandbox: Sandbox) -> None:
+    def expire(count: int) -> None:
+        for _ in range(count):
+            sandbox.charges.create(amount="1000", description="tea", expiresIn=60, callbackUrl=HOOK)
+        sandbox.advance("1h")
+
+    expire(3)
+    first = sandbox.ask("GET", "/sandbox/v1/deliveries?limit=2")
+    expire(2)
+    second = sandbox.ask("GET", f"/sandbox/v1/deliveries?limit=100&after={first['next']}")
+    ids = [row["id"] for page in (first, second) for row in page["data"]]
+    assert (len(ids), len(set(ids)), second["next"]) == (5, 5, None)
+
+
+def test_a_list_of_deliveries_has_bodies_only_if_they_are_asked_for(sandbox: Sandbox) -> None:
+    sandbox.charges.create(amount="1000", description="tea", expiresIn=60, callbackUrl=HOOK)
+    sandbox.advance("1h")
+    [short] = sandbox.ask("GET", "/sandbox/v1/deliveries")["data"]
+    [whole] = sandbox.ask("GET", "/sandbox/v1/deliveries?bodies=true")["data"]
+    assert sandbox.ask("GET", f"/sandbox/v1/deliveries/{short['id']}") == whole
+    assert whole.keys() - short.keys() == {"body"}
+    [attempt], [whole_attempt] = short["attempts"], whole["attempts"]
+    assert whole_attempt.keys() - attempt.keys() == {"headers", "answer", "sent"}
+    assert attempt == {name: whole_attempt[name] for name in attempt}
+
+
+def test_a_replay_lists_the_first_thousand_deliveries_and_counts_all(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leyden.devserver.control.callbacks._SHOWN_IDS", 60)
+    for _ in range(130):
+        sandbox.charges.create(amount="1000", description="tea", expiresIn=60, callbackUrl=HOOK)
+    sandbox.advance("1h")
+    answer = sandbox.ask("POST", "/sandbox/v1/deliveries/replay")
+    assert (answer["replayed"], len(answer["ids"])) == (130, 60)
+    assert answer["ids"] == [row["id"] for row in sandbox.ask("GET", "/sandbox/v1/deliveries?limit=60")["data"]]
+
+
+def test_an_advance_lists_the_first_events_and_counts_all(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leyden.world.async_moves.MAX_FIRED", 3)
+    for _ in range(5):
+        sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
+    moved = sandbox.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
+    assert (moved["count"], len(moved["fired"])) == (5, 3)
+
+
 # Long work on the event loop
 
 
@@ -201,7 +293,7 @@ def test_a_response_waits_for_what_its_own_request_made_due() -> None:
         before = served.rounds
         assert (await served.ask("POST", "/sandbox/v1/deliveries/replay"))["replayed"] == 150
         assert served.rounds - before >= 150 // MAX_STEPS
-        [inbox] = await served.ask("GET", "/sandbox/v1/inboxes")
+        [inbox] = (await served.ask("GET", "/sandbox/v1/inboxes"))["data"]
         assert inbox["received"] == 300
 
     in_loop(scenario)

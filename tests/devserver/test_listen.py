@@ -148,14 +148,17 @@ def test_an_inbox_that_a_reset_deletes_does_not_end_it() -> None:
 
         async def ask(self, method: str, path: str, body: object = None) -> object:
             self.paths.append(path)
-            if path == "/inboxes":
-                return [{"name": "shop", "run": 1, "received": 2}, {"name": "blog", "run": 1, "received": 1}]
+            if path.startswith("/inboxes?"):
+                first, second = {"name": "shop", "run": 1, "received": 2}, {"name": "blog", "run": 1, "received": 1}
+                if "after=" in path:
+                    return {"data": [second], "next": None}
+                return {"data": [first], "next": "0000000000000001"}
             raise NotThere("no inbox")
 
     client = Reset()
     cursor = Cursor()
     asyncio.run(_forward_new(cast(ControlClient, client), HttpTransport(), "http://localhost:3000/", cursor))
-    assert [path.partition("?")[0] for path in client.paths] == ["/inboxes", "/inboxes/shop", "/inboxes/blog"]
+    assert [path.partition("?")[0] for path in client.paths] == ["/inboxes"] * 2 + ["/inboxes/shop", "/inboxes/blog"]
 
 
 def test_a_page_of_another_run_is_read_again_from_its_beginning() -> None:
@@ -167,8 +170,8 @@ def test_a_page_of_another_run_is_read_again_from_its_beginning() -> None:
 
         async def ask(self, method: str, path: str, body: object = None) -> object:
             self.asked.append(path.partition("&")[0])
-            if path == "/inboxes":
-                return [{"name": "shop", "run": self.run, "received": 9}]
+            if path.startswith("/inboxes?"):
+                return {"data": [{"name": "shop", "run": self.run, "received": 9}], "next": None}
             self.run = 2
             return {"run": 2, "posts": []} if "shop" in path else {"secrets": []}
 

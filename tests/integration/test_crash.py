@@ -26,6 +26,7 @@ import pytest
 
 from leyden.server.store.store import Store
 from tests.support.http_servers import handling
+from tests.support.lists import listed
 from tests.support.served import ROOT, Client
 
 DEEP = os.environ.get("LEYDEN_PROFILE") == "deep"
@@ -345,7 +346,7 @@ def check_acknowledged_state(client: Client, ledger: Ledger) -> None:
         assert found["slots"] >= acknowledged["slots"]
         assert found["allowedSlots"] is None or found["slots"] <= found["allowedSlots"]
         assert found["invoice"] == acknowledged["invoice"]
-    payments = {payment["id"]: payment["status"] for payment in client.ok("GET", "/sandbox/v1/payments")}
+    payments = {payment["id"]: payment["status"] for payment in listed(client.ok, "/sandbox/v1/payments")}
     for payment_id, acknowledged_status in ledger.payments.items():
         if acknowledged_status in {"succeeded", "failed"}:
             assert payments[payment_id] == acknowledged_status
@@ -355,9 +356,9 @@ def check_acknowledged_state(client: Client, ledger: Ledger) -> None:
 def check_final_state(client: Client, inbox: Inbox) -> None:
     """After the last event every charge and payment has ended, every end was reported at least once and with one
     id, and no charge ended twice."""
-    assert {payment["status"] for payment in client.ok("GET", "/sandbox/v1/payments")} <= {"succeeded", "failed"}
+    assert {payment["status"] for payment in listed(client.ok, "/sandbox/v1/payments")} <= {"succeeded", "failed"}
     deliveries = defaultdict(list)
-    for delivery in client.ok("GET", "/sandbox/v1/deliveries"):
+    for delivery in listed(client.ok, "/sandbox/v1/deliveries"):
         deliveries[delivery["chargeId"]].append(delivery)
     reported = defaultdict(set)
     for webhook_id, body in list(inbox.messages):

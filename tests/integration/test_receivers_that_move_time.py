@@ -15,6 +15,7 @@ import pytest
 from leyden import Sandbox
 from leyden.errors import ClockError
 from leyden.pytest_plugin import LiveServer
+from tests.support.lists import listed
 from tests.support.receivers import Got, threaded
 from tests.support.served import served_leyden
 
@@ -41,7 +42,7 @@ def expiring(sandbox: Sandbox, url: str) -> None:
 
 
 def attempts(sandbox: Sandbox) -> list[dict[str, Any]]:
-    [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")
+    [delivery] = listed(sandbox.ask, "/sandbox/v1/deliveries")
     found: list[dict[str, Any]] = delivery["attempts"]
     return found
 
@@ -99,7 +100,7 @@ def test_a_served_leyden_refuses_such_a_receiver() -> None:
             fields = {"amount": "1000", "description": "tea", "callbackUrl": hook.url, "expiresIn": 5}
             client.ok("POST", "/v0/charges", fields)
             client.ok("POST", MOVE, {"by": "10s"})
-        [delivery] = client.ok("GET", "/sandbox/v1/deliveries")
+        [delivery] = listed(client.ok, "/sandbox/v1/deliveries")
     assert refusals == [409]
     assert (delivery["status"], len(delivery["attempts"])) == ("delivered", 1)
 

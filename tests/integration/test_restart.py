@@ -26,6 +26,7 @@ from leyden.server.timestamps import parse_iso, to_iso
 from leyden.world.config import world_config
 from leyden.world.loopback import send_request
 from leyden.world.world import World
+from tests.support.lists import listed
 from tests.support.served import run_command, served_leyden
 
 START = "2030-01-01T09:00:00Z"
@@ -219,7 +220,7 @@ def test_a_callback_without_a_recorded_response_is_resent_with_the_same_id(tmp_p
         received, again = sandbox.receiver("slow").inbox
         assert received == first
         assert (again.webhook_id, again.body, again.attempt) == (first.webhook_id, first.body, 2)
-        [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")
+        [delivery] = listed(sandbox.ask, "/sandbox/v1/deliveries")
         assert [attempt["error"] for attempt in delivery["attempts"]] == ["lost", None]
         assert delivery["status"] == "delivered"
 
@@ -279,12 +280,12 @@ def test_the_faults_of_an_attempt_are_reported_after_a_restart(tmp_path: Path) -
         sandbox.faults.add("delay", delay="10s", attempt=2)
         sandbox.charges.create(amount="1000", description="tea", expiresIn=30, callbackUrl="http://down.localhost/")
         sandbox.advance("1m")
-        reported = sandbox.ask("GET", "/sandbox/v1/deliveries")
+        reported = listed(sandbox.ask, "/sandbox/v1/deliveries")
         first, second = reported[0]["attempts"]
         assert (first["fault"], second["fault"], second["sent"]) == ("bad_signature", "delay", None)
         assert first["sent"][0]["headers"]["webhook-signature"] != first["headers"]["webhook-signature"]
     with opened(tmp_path) as sandbox:
-        assert sandbox.ask("GET", "/sandbox/v1/deliveries") == reported
+        assert listed(sandbox.ask, "/sandbox/v1/deliveries") == reported
 
 
 def test_a_directory_that_was_reset_keeps_its_first_seed(tmp_path: Path) -> None:

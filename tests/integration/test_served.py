@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from leyden import Sandbox
+from tests.support.lists import listed
 from tests.support.served import Client, listening_receiver, run_command, served_leyden
 
 FROZEN = ("--rate", "0", "--start", "2030-01-01T00:00:00Z", "--seed", "5")
@@ -56,7 +57,7 @@ def test_the_expiry_and_its_callback_happen_before_the_advance_returns(client: C
         assert [event["kind"] for event in moved["fired"]] == ["charge_expiry", "callback"]
         assert inbox.get_nowait()[1]["status"] == "expired"
         assert status_of(client, charge) == "expired"
-        [delivery] = client.ok("GET", f"/sandbox/v1/deliveries?chargeId={charge['id']}")
+        [delivery] = listed(client.ok, f"/sandbox/v1/deliveries?chargeId={charge['id']}")
         assert (delivery["status"], len(delivery["attempts"])) == ("delivered", 1)
 
 
@@ -74,7 +75,7 @@ def test_a_failing_receiver_is_retried_in_virtual_time(client: Client) -> None:
     with listening_receiver(status=500) as (hook, inbox):
         charge = create(client, callbackUrl=hook, expiresIn=60)
         client.ok("POST", "/sandbox/v1/clock/advance", {"until": "idle"})
-        [delivery] = client.ok("GET", f"/sandbox/v1/deliveries?chargeId={charge['id']}")
+        [delivery] = listed(client.ok, f"/sandbox/v1/deliveries?chargeId={charge['id']}")
         assert (delivery["status"], len(delivery["attempts"])) == ("exhausted", 10)
         assert inbox.qsize() == 10
         assert len({headers["webhook-id"] for headers, _ in inbox.queue}) == 1

@@ -6,6 +6,7 @@ import orjson
 from freezegun import freeze_time
 
 from leyden import Sandbox
+from tests.support.lists import listed
 
 HOOK = "http://shop.localhost/paid"
 PAST = "1999-01-02T03:04:05Z"
@@ -33,7 +34,7 @@ def full_run() -> bytes:
             [tuple(entry) for entry in sandbox.world.journal.entries()],
             sandbox.world.journal.hash,
             repr(sandbox),
-            sandbox.ask("GET", "/sandbox/v1/deliveries"),
+            listed(sandbox.ask, "/sandbox/v1/deliveries"),
         ]
         left += [list(charge.data.items()) for charge in sandbox.charges]
         left += [[dict(row) for row in sandbox.world.store.db.table(name)] for name in sandbox.world.store.db.tables()]

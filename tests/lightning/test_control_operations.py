@@ -19,6 +19,7 @@ from leyden.lightning.network.network_tables import (
 from leyden.lightning.topology.graph import from_edges
 from leyden.sandbox.resources import Charge, Payment
 from tests.support.channel_audit import audit
+from tests.support.lists import listed
 
 TEMPORARY_CHANNEL_FAILURE, UNKNOWN_DETAILS, PERMANENT_CHANNEL_FAILURE = 0x1007, 0x400F, 0x4008
 
@@ -306,10 +307,10 @@ def test_the_control_api_has_the_same_control_operations(sandbox):
     base = "/sandbox/v1/network"
     added = sandbox.ask("POST", f"{base}/interceptors", {"kind": "fail", "node": "n1", "code": 4_103, "times": 1})
     _, payment = pay(sandbox)
-    tried = sandbox.ask("GET", f"/sandbox/v1/payments/{payment.id}/attempts")
+    tried = listed(sandbox.ask, f"/sandbox/v1/payments/{payment.id}/attempts")
     assert [(attempt["code"], attempt["status"]) for attempt in tried] == [(4_103, "failed"), (None, "settled")]
-    [listed] = sandbox.ask("GET", f"{base}/interceptors")
-    assert (listed["id"], listed["node"], listed["acted"]) == (added["id"], "n1", 1)
+    [found] = listed(sandbox.ask, f"{base}/interceptors")
+    assert (found["id"], found["node"], found["acted"]) == (added["id"], "n1", 1)
     assert sandbox.ask("DELETE", f"{base}/interceptors/{added['id']}") == {"cleared": 1}
     assert sandbox.ask("POST", f"{base}/nodes/shop/drain", {"inbound": 1})["inbound"] == "0"
     opened = sandbox.ask("POST", f"{base}/nodes/n2/channels", {"peer": "shop", "capacity": "5000000000"})

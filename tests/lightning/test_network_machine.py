@@ -21,6 +21,7 @@ from leyden.lightning.engine.htlc import PaymentNotHeld
 from leyden.lightning.network.network_tables import attempts_of, htlcs_of
 from tests.support.channel_audit import audit
 from tests.support.examples import examples
+from tests.support.lists import listed
 
 PAYERS = st.sampled_from(["ana", "bob", "cyd"])
 OUTCOMES = st.sampled_from(["settle"] * 6 + ["hold", "hold", "wrong_secret", "underpay", "overpay", "overpay_double"])
@@ -254,7 +255,7 @@ class PaymentsInASandbox(RuleBasedStateMachine):
         assert proven == done
         reported = Counter(
             each["chargeId"]
-            for each in self.sb.ask("GET", "/sandbox/v1/deliveries")
+            for each in listed(self.sb.ask, "/sandbox/v1/deliveries")
             if each["event"] == "charge.completed"
         )
         completed = [charge["id"] for charge in world.service.charges.charges if charge["status"] == "completed"]

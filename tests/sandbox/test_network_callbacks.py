@@ -19,6 +19,7 @@ from leyden import Sandbox
 from leyden.errors import ActionLogError, ClosedError
 from leyden.pytest_plugin import LiveServer
 from leyden.sandbox.resources import Charge
+from tests.support.lists import listed
 from tests.support.receivers import RECEIVERS, Got, Hook, on_fastapi, threaded
 from tests.support.transport_helpers import sockets_watched
 
@@ -33,7 +34,7 @@ def paid(sandbox: Sandbox, url: str) -> Charge:
 
 
 def deliveries(sandbox: Sandbox) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = sandbox.ask("GET", "/sandbox/v1/deliveries")
+    found: list[dict[str, Any]] = listed(sandbox.ask, "/sandbox/v1/deliveries")
     return found
 
 

@@ -9,6 +9,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from leyden import Sandbox
+from tests.support.lists import listed
 from tests.support.receivers import Got, on_silence, threaded
 from tests.support.served import run_command, served_leyden
 
@@ -27,7 +28,7 @@ def run(sandbox: Sandbox, url: str = "http://shop.localhost/hook") -> tuple[str,
     sandbox.wallet("ana").pay(charge)
     sandbox.run()
     journal_hash = sandbox.journal_hash
-    [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")
+    [delivery] = listed(sandbox.ask, "/sandbox/v1/deliveries")
     return charge.id, delivery["id"], journal_hash
 
 
@@ -188,13 +189,13 @@ def test_the_timeout_of_a_real_receiver_can_be_set() -> None:
     with on_silence() as url, Sandbox(egress="loopback", callback_timeout="100ms") as sandbox:
         sandbox.charges.create(amount="1000", description="tea", callbackUrl=url, expiresIn=60)
         sandbox.run("61s")
-        [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")
+        [delivery] = listed(sandbox.ask, "/sandbox/v1/deliveries")
         [attempt] = delivery["attempts"]
         assert (attempt["error"], attempt["note"]) == ("timeout", "no complete answer within 100 ms")
         sandbox.receiver("shop").always("timeout")  # our own keeps the timeout of the specification, in virtual time
         sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/", expiresIn=60)
         sandbox.run("76s")
-        [_, virtual] = sandbox.ask("GET", "/sandbox/v1/deliveries")
+        [_, virtual] = listed(sandbox.ask, "/sandbox/v1/deliveries")
         assert (virtual["attempts"][0]["error"], virtual["attempts"][0]["latencyMs"]) == ("timeout", 15_000)
 
 

@@ -13,6 +13,7 @@ import pytest
 from leyden import Sandbox
 from leyden.errors import ApiError, ListenError, PayerError
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind
+from tests.support.lists import listed
 from tests.support.served import Client
 
 GOOD: dict[str, Any] = {"amount": "1000", "description": "tea"}
@@ -352,10 +353,10 @@ def test_the_control_api_lists_the_payments_of_one_charge(sandbox: Sandbox) -> N
     orders = [(tea.request, None), (tea.request.upper(), "5"), (cake.request, None), (f"lightning:{tea.request}", None)]
     for request, amount in orders:
         sandbox.ask("POST", "/sandbox/v1/payments", {"request": request, **({"amount": amount} if amount else {})})
-    listed = sandbox.ask("GET", f"/sandbox/v1/payments?chargeId={tea.id}")
-    assert [payment["status"] for payment in listed] == ["failed", "failed", "succeeded"]
-    assert sandbox.ask("GET", "/sandbox/v1/payments?chargeId=00000000-0000-4000-8000-000000000000") == []
-    assert len(sandbox.ask("GET", "/sandbox/v1/payments")) == 4
+    payments = listed(sandbox.ask, f"/sandbox/v1/payments?chargeId={tea.id}")
+    assert [payment["status"] for payment in payments] == ["failed", "failed", "succeeded"]
+    assert listed(sandbox.ask, "/sandbox/v1/payments?chargeId=00000000-0000-4000-8000-000000000000") == []
+    assert len(listed(sandbox.ask, "/sandbox/v1/payments")) == 4
 
 
 def test_run_ends_although_an_event_is_due_after_the_end_of_time() -> None:

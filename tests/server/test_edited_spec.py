@@ -13,6 +13,7 @@ from leyden.errors import ApiError
 from leyden.server.contract.document.yaml_loader import read_yaml
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.ports import FailedInvoice
+from tests.support.lists import listed
 
 Document = dict[str, Any]
 
@@ -128,7 +129,7 @@ def test_a_charge_with_two_callbacks_numbers_them() -> None:
                 paid = service.charges.existing(charge.id)["payment_hash"]
                 service.invoice_failed(FailedInvoice(paid, "lost", sandbox.world.clock.now()))
             sandbox.run()
-        deliveries = sandbox.ask("GET", "/sandbox/v1/deliveries")
+        deliveries = listed(sandbox.ask, "/sandbox/v1/deliveries")
         assert [(one["sequence"], one["event"]) for one in deliveries] == [(1, "charge.expired"), (2, "charge.error")]
 
 
@@ -144,7 +145,7 @@ def test_a_callback_that_reports_the_creation() -> None:
     with edited(edit) as sandbox:
         charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl="http://shop.localhost/x")
         sandbox.advance("1s")
-        [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")
+        [delivery] = listed(sandbox.ask, "/sandbox/v1/deliveries")
         assert (delivery["event"], delivery["createdAt"]) == ("charge.created", charge.data["createdAt"])
         assert [post.json["status"] for post in sandbox.receiver("shop").inbox] == ["pending"]
 
@@ -166,7 +167,7 @@ def test_another_delivery_schedule() -> None:
             10_000,
             30_000,
         ]
-        [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")
+        [delivery] = listed(sandbox.ask, "/sandbox/v1/deliveries")
         assert (delivery["chargeId"], delivery["status"]) == (charge.id, "exhausted")
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from leyden.server.callbacks.egress import Egress, is_public
 from leyden.server.ports import CallbackResponse
+from tests.support.lists import listed
 from tests.support.served import listening_receiver, served_leyden
 from tests.support.transport_helpers import Shop, http_transport, opened, send, sockets_watched
 
@@ -212,7 +213,7 @@ def delivery_to(client: Any, url: str) -> dict[str, Any]:
     body = {"amount": "1000", "description": "tea", "expiresIn": 1, "callbackUrl": url}
     charge = client.ok("POST", "/v0/charges", body)["data"]
     client.ok("POST", "/sandbox/v1/clock/advance", {"by": "2s"})
-    [delivery] = client.ok("GET", f"/sandbox/v1/deliveries?chargeId={charge['id']}")
+    [delivery] = listed(client.ok, f"/sandbox/v1/deliveries?chargeId={charge['id']}")
     return dict(delivery)
 
 

@@ -25,6 +25,7 @@ from leyden.world.async_moves import advance_to, run_until_idle
 from leyden.world.config import world_config
 from leyden.world.loopback import send_request
 from leyden.world.world import World
+from tests.support.lists import listed
 from tests.support.served import Client, served_leyden
 
 START = 1_893_488_400_000
@@ -310,7 +311,7 @@ def test_while_a_receiver_hangs_the_server_answers_other_requests(tmp_path: Path
         loop.call_soon_threadsafe(receiver.gate.set)
         moving.join(30)
         assert [event["kind"] for event in answers[0]["fired"]] == ["charge_expiry", "callback"]
-        [delivery] = client.ok("GET", f"/sandbox/v1/deliveries?chargeId={charge['id']}")
+        [delivery] = listed(client.ok, f"/sandbox/v1/deliveries?chargeId={charge['id']}")
         assert delivery["status"] == "delivered"
 
 
@@ -328,7 +329,7 @@ def test_a_hanging_receiver_delays_a_served_advance_by_one_timeout(tmp_path: Pat
         body = {"amount": "1000", "description": "tea", "expiresIn": 1, "callbackUrl": receiver.url("hang")}
         charge = client.ok("POST", "/v0/charges", body)["data"]
         client.ok("POST", "/sandbox/v1/clock/advance", {"by": "1s"})
-        [delivery] = client.ok("GET", f"/sandbox/v1/deliveries?chargeId={charge['id']}")
+        [delivery] = listed(client.ok, f"/sandbox/v1/deliveries?chargeId={charge['id']}")
         assert [attempt["error"] for attempt in delivery["attempts"]] == ["timeout"]
         assert delivery["status"] == "pending"
         assert receiver.asked == ["hang"]

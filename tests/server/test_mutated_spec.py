@@ -163,7 +163,7 @@ def test_a_changed_node_that_once_failed(path, action):
         (("components", "schemas", "KeyRotation", "required"), 2),
         (("components", "schemas", "Wait", "required"), 2),
         (("paths", "/sandbox/v1/webhook-secret", "get", "security"), 2),
-        (("components", "examples", "DeliveryListCoffee", "value", 0, "attempts", 0, "headers"), 4),
+        (("components", "examples", "DeliveryListCoffee", "value", "data", 0, "attempts", 0, "headers"), 4),
     ],
 )
 def test_a_changed_node_of_the_control_plane_that_once_failed(path, action):

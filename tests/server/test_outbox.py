@@ -30,6 +30,7 @@ from leyden.server.store.store import Store
 from leyden.server.timestamps import parse_duration, to_iso
 from leyden.world.clock import VirtualClock
 from leyden.world.rng import RandomStreams
+from tests.support.lists import listed
 from tests.support.outbox_helpers import (
     NEXT_SECRET,
     PAUSES,
@@ -111,7 +112,7 @@ def test_a_charge_whose_receiver_is_down_for_70_hours_is_delivered_on_schedule_i
 
         sandbox.advance("100h")
 
-        [delivery] = sandbox.ask("GET", "/sandbox/v1/deliveries")
+        [delivery] = listed(sandbox.ask, "/sandbox/v1/deliveries")
         assert [attempt["at"] for attempt in delivery["attempts"]] == [to_iso(at) for at in due[: attempts_before + 1]]
         assert [attempt["status"] for attempt in delivery["attempts"]] == [500] * attempts_before + [200]
         assert (delivery["status"], delivery["chargeId"], attempts_before) == ("delivered", charge.id, 9)

@@ -13,6 +13,7 @@ from tinydb.table import Document
 from leyden import Sandbox
 from leyden.server.store.id_order import IdOrder
 from leyden.server.store.index import Index
+from leyden.server.store.pages import id_portions
 from leyden.server.store.row_map import RowMap
 from leyden.server.store.store import Store
 from tests.support.examples import examples
@@ -309,16 +310,16 @@ def test_an_index_is_used_when_it_selects_at_most_a_quarter_of_the_rows() -> Non
     for number in range(1, 42):
         charges.put({"id": number, "project": "rare" if number <= 10 else "usual"})
     table = store.tables["charges"]
-    assert list(table.newest_first({"project": "rare"}, None)) == [list(range(10, 0, -1))]
+    assert list(id_portions(table, {"project": "rare"}, None)) == [list(range(10, 0, -1))]
     charges.put({"id": 11, "project": "rare"})
-    assert list(table.newest_first({"project": "rare"}, None)) == [list(range(41, 0, -1))]
+    assert list(id_portions(table, {"project": "rare"}, None)) == [list(range(41, 0, -1))]
 
 
 def test_a_long_scan_uses_growing_batches() -> None:
     store = Store.memory()
     charges = store.table("charges")
     charges.insert_multiple([{"id": number} for number in range(20_000)])
-    strides = [len(ids) for ids in store.tables["charges"].newest_first({}, None)]
+    strides = [len(ids) for ids in id_portions(store.tables["charges"], {}, None)]
     assert sum(strides) == 20_000
     assert all(longer in (2 * stride, max(strides)) for stride, longer in pairwise(strides[:-1]))
     assert strides[0] < 1_000

@@ -21,6 +21,7 @@ from leyden.server.errors import StoreError
 from leyden.server.store.store import Store
 from tests.support.channel_audit import audit
 from tests.support.examples import examples
+from tests.support.lists import listed
 from tests.support.served import ROOT, Client, run_command
 
 START = "2030-01-01T09:00:00Z"
@@ -175,7 +176,7 @@ def test_a_served_network_continues_after_a_kill(tmp_path: Path) -> None:
     process, client = serve("--rate", "100")
     try:
         for _ in range(2_000):
-            payments = client.ok("GET", "/sandbox/v1/payments")
+            payments = listed(client.ok, "/sandbox/v1/payments")
             if all(payment["status"] in ("succeeded", "failed") for payment in payments):
                 break
             time.sleep(0.005)

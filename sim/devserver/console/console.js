@@ -230,9 +230,10 @@ async function detail() {
   if (own.selected === null) return;
   const [charge, payments, deliveries] = await Promise.all([
     ask("GET", `/v0/charges/${own.selected}`), ask("GET", `/sandbox/v1/payments?chargeId=${own.selected}`),
-    ask("GET", `/sandbox/v1/deliveries?chargeId=${own.selected}`),
+    ask("GET", `/sandbox/v1/deliveries?chargeId=${own.selected}&bodies=true`),
   ]);
-  draw("detail", [charge.data, payments, deliveries], () => drawDetail(charge.data, payments.reverse(), deliveries));
+  const facts = [charge.data, payments.data.reverse(), deliveries.data];
+  draw("detail", facts, () => drawDetail(...facts));
 }
 
 async function refreshOnce() {
@@ -250,7 +251,7 @@ async function refreshOnce() {
   });
   the("none").hidden = found.length > 0;
   the("more").hidden = !more;
-  draw("inboxes", inboxes, () => the("inboxes").replaceChildren(...inboxes.map(inboxBox)));
+  draw("inboxes", inboxes.data, () => the("inboxes").replaceChildren(...inboxes.data.map(inboxBox)));
   draw("ignored", world.ignoredFields, () => {
     the("ignored").querySelector("ul").replaceChildren(...world.ignoredFields.map((text) => make("li", {}, text)));
     the("ignored").hidden = world.ignoredFields.length === 0;

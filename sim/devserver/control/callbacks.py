@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from leyden.devserver.control.charge_ids import check_charge_id
+from leyden.devserver.control.pages import Page, page
 from leyden.devserver.receiver_check.check import check_receiver
 from leyden.devserver.receiver_check.report import report_resource
 from leyden.devserver.receiver_check.session import CheckRefused, KnownIds
@@ -21,6 +22,7 @@ from leyden.world.world import World
 
 # No further check of a receiver begins after this time: a client waits for the report.
 _LONGEST_CHECK_S = 45
+_REPLAYED_AT_ONCE, _SHOWN_IDS = 50, 1_000
 
 
 class CallbackControl:
@@ -31,11 +33,17 @@ class CallbackControl:
 
     # Deliveries
 
-    @handles(raises=(SemanticConflict,))
-    def list_deliveries(self, call: Request) -> list[dict[str, Any]]:
-        """The deliveries that match the filter, the oldest first."""
+    @handles(raises=(SemanticConflict,), needs=("query.limit",))
+    def list_deliveries(self, call: Request) -> Page:
+        """One page of the deliveries that match the filter, the oldest first."""
         self._check_event(call.query.get("event"), "query.event")
-        return [_delivery(row, self._world) for row in self._matching(call.query)]
+        table, filters = self._world.service.outbox.rows, self._filters(call.query)
+        bodies = bool(call.query.get("bodies"))
+        return page(
+            call,
+            lambda after, limit: table.page_up(filters, after, limit),
+            lambda row: _delivery(row, self._world, bodies=bodies),
+        )
 
     @handles(raises=(NotFound,), needs=("path.id",))
     def get_delivery(self, call: Request) -> dict[str, Any]:
@@ -51,14 +59,29 @@ class CallbackControl:
         return _delivery(self._world.service.outbox.replay(row["id"]), self._world)
 
     @handles(raises=(SemanticConflict,))
-    def replay_deliveries(self, call: Request) -> dict[str, Any]:
+    async def replay_deliveries(self, call: Request) -> dict[str, Any]:
         """Send again each delivery that matches the filter and is not in flight."""
         self._check_event(call.body.get("event"), "/event")
-        callbacks = self._world.service.outbox
-        ids = [row["id"] for row in self._matching(call.body) if not is_in_flight(row)]
-        for delivery_id in ids:
-            callbacks.replay(delivery_id)
-        return {"replayed": len(ids), "ids": ids}
+        world, slices, filters = self._world, self._world.slices(), self._filters(call.body)
+        outbox, replayed = world.service.outbox, 0
+        ids: list[str] = []
+        after, last = None, outbox.rows.newest_id()
+        while True:
+            with world.exclusive():
+                if world.service.outbox is not outbox:
+                    break  # a reset
+                rows = [row for row in outbox.rows.page_up(filters, after, _REPLAYED_AT_ONCE) if row.doc_id <= last]
+                for row in rows:
+                    if not is_in_flight(row):
+                        outbox.replay(row["id"])
+                        replayed += 1
+                        ids += [row["id"]] if replayed <= _SHOWN_IDS else []
+            if len(rows) < _REPLAYED_AT_ONCE:
+                break
+            after = rows[-1].doc_id
+            if slices.is_over():
+                await slices.pause()
+        return {"replayed": replayed, "ids": ids}
 
     @handles(raises=(SemanticConflict,), needs=("body.count", "body.timeout"))
     async def wait_for_deliveries(self, call: Request) -> dict[str, Any]:
@@ -168,7 +191,7 @@ class CallbackControl:
     def _paused(self, wanted: Mapping[str, Any]) -> str | None:
         """The time of the next attempt that a paused clock does not reach, or None."""
         clock = self._world.clock
-        if clock.rate or not self._world.service.outbox.count("pending", wanted.get("event")):
+        if clock.rate or not self._count("pending", wanted.get("event")):
             return None
         due = [row["due_at"] for row in self._matching({**wanted, "status": "pending"}) if row["due_at"] is not None]
         if not due or min(due) <= clock.now():
@@ -181,13 +204,22 @@ class CallbackControl:
         rows = self._world.service.outbox.deliveries(charge)
         return [row for row in rows if status in (None, "any", row["status"]) and event in (None, row["event"])]
 
+    def _filters(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of the rows that a filter of a request asks for."""
+        filters = {name: wanted[name] for name in ("status", "event") if wanted.get(name) is not None}
+        charge = wanted.get("chargeId")
+        if charge is not None:
+            static = self._world.service.static_charges.static_charges.row(charge)
+            filters["resource_id" if static is None else "endpoint_id"] = charge
+        return filters
+
     def _counter(self, wanted: Mapping[str, Any]) -> Callable[[], int]:
         """A function that counts the deliveries that match now. Those about one Charge are counted again only after the
         journal has changed; the number of all others is kept."""
         counted: list[tuple[object, int, int]] = []
         status, event = None if wanted["status"] == "any" else wanted["status"], wanted.get("event")
         if wanted.get("chargeId") is None:
-            return lambda: self._world.service.outbox.count(status, event)
+            return lambda: self._count(status, event)
 
         def count() -> int:
             world = self._world
@@ -199,14 +231,20 @@ class CallbackControl:
 
         return count
 
+    def _count(self, status: str | None, event: str | None) -> int:
+        """The number of deliveries with this status and this event; None is any."""
+        counts = self._world.service.outbox.rows.counts("status", "event").items()
+        return sum(count for (one, other), count in counts if status in (None, one) and event in (None, other))
 
-def _delivery(row: DeliveryRow, world: World) -> dict[str, Any]:
-    resource = delivery_resource(row, world.service.outbox.signature)
+
+def _delivery(row: DeliveryRow, world: World, *, bodies: bool = True) -> dict[str, Any]:
+    resource = delivery_resource(row, world.service.outbox.signature if bodies else None)
     for shown, attempt in zip(resource["attempts"], AttemptLog(row).attempts(), strict=True):
         hit = world.faults.hit(row["id"], shown["number"])
         shown["dueAt"] = to_iso(attempt.due_at)
         shown["answeredAt"] = None if attempt.ended_at is None else to_iso(attempt.ended_at)
-        shown["answer"] = attempt.response_body
         shown["fault"] = None if hit is None else hit["kind"]
-        shown["sent"] = None if hit is None else hit["sent"]
+        if bodies:
+            shown["answer"] = attempt.response_body
+            shown["sent"] = None if hit is None else hit["sent"]
     return resource

@@ -10,6 +10,7 @@ from leyden.callbacks.inboxes import Received
 from leyden.callbacks.receivers import Receiver
 from leyden.callbacks.replies import parse_reply
 from leyden.devserver.control.charge_ids import check_charge_id
+from leyden.devserver.control.pages import Page, page
 from leyden.server.contract.bind import handles
 from leyden.server.errors import NotFound, SemanticConflict
 from leyden.server.http.request import Request
@@ -27,10 +28,11 @@ class InboxControl:
 
     # Inboxes
 
-    @handles()
-    def list_inboxes(self, call: Request) -> list[dict[str, Any]]:
-        """A summary of every inbox."""
-        return [self._summary(receiver) for receiver in self._world.receivers]
+    @handles(needs=("query.limit",))
+    def list_inboxes(self, call: Request) -> Page:
+        """One page with summaries of the inboxes, in the order of creation."""
+        receivers = self._world.receivers
+        return page(call, receivers.page, lambda row: self._summary(receivers.receiver(row["id"])))
 
     @handles(raises=(NotFound,), needs=("path.name", "query.after", "query.limit"))
     def get_inbox(self, call: Request) -> dict[str, Any]:
@@ -99,10 +101,10 @@ class InboxControl:
 
     # Faults
 
-    @handles()
-    def list_faults(self, call: Request) -> list[dict[str, Any]]:
-        """The faults that were added and not cleared."""
-        return [fault_resource(row) for row in self._world.faults.rows]
+    @handles(needs=("query.limit",))
+    def list_faults(self, call: Request) -> Page:
+        """One page of the faults that were added and not cleared, the oldest first."""
+        return page(call, self._world.faults.page, fault_resource)
 
     @handles(raises=(SemanticConflict,), needs=("body.kind",))
     def add_fault(self, call: Request) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from leyden.devserver.control.operations import find_payment
+from leyden.devserver.control.pages import Page, item_page, page
 from leyden.server.contract.bind import handles
 from leyden.server.errors import NotFound, SemanticConflict
 from leyden.server.http.request import Request
@@ -27,10 +28,10 @@ class NetworkControl:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    @handles(raises=(NotFound,))
-    def list_attempts(self, call: Request) -> list[dict[str, Any]]:
-        """The attempts of one payment, in order."""
-        return [_attempt(row) for row in find_payment(self._world, call)["attempts"]]
+    @handles(raises=(NotFound,), needs=("path.id", "query.limit"))
+    def list_attempts(self, call: Request) -> Page:
+        """One page of the attempts of one payment, in order."""
+        return item_page(call, find_payment(self._world, call)["attempts"], _attempt)
 
     @handles(raises=(SemanticConflict,), needs=("path.name",))
     def get_network_node(self, call: Request) -> dict[str, Any]:
@@ -78,11 +79,14 @@ class NetworkControl:
             operations.close_channel(number)
         return {"cleared": 1}
 
-    @handles(raises=(SemanticConflict,))
-    def list_interceptors(self, call: Request) -> list[dict[str, Any]]:
-        """The interceptors that were added and not removed."""
+    @handles(raises=(SemanticConflict,), needs=("query.limit",))
+    def list_interceptors(self, call: Request) -> Page:
+        """One page of the interceptors that were added and not removed, the oldest first."""
         operations = self._operations()
-        return [_interceptor(operations, row) for row in operations.payments.interceptors.rows]
+        rows = operations.payments.interceptors.rows
+        return page(
+            call, lambda after, limit: rows.page_up(None, after, limit), lambda row: _interceptor(operations, row)
+        )
 
     @handles(raises=(SemanticConflict,), needs=("body.kind",))
     def add_interceptor(self, call: Request) -> dict[str, Any]:

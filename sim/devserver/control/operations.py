@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from leyden.devserver.control.pages import Page, page
 from leyden.errors import ClockError, PayerError
 from leyden.lightning.engine.htlc import PaymentNotHeld
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind, strip_scheme
@@ -146,18 +147,23 @@ class ControlPlane:
                 payment = world.payments.record_refusal(text, amount_msat, str(error))
         return _payment(payment)
 
-    @handles()
-    def list_payments(self, call: Request) -> list[dict[str, Any]]:
-        """All payments, or those of one Charge's invoice, the newest first."""
-        rows = list(self._world.payments.rows)[::-1]
-        charge_id = call.query.get("chargeId")
-        if charge_id is not None:
-            charge = self._world.service.charges.charges.row(charge_id)
+    @handles(needs=("query.limit",))
+    def list_payments(self, call: Request) -> Page:
+        """One page of the payments, or of those of one Charge's invoice, the newest first."""
+        table, charge_id = self._world.payments.rows, call.query.get("chargeId")
+        if charge_id is None:
+            return page(call, lambda after, limit: table.page(None, after, limit), _payment)
+        charge = self._world.service.charges.charges.row(charge_id)
+
+        def of_charge(after: int | None, limit: int) -> list[Any]:
+            if charge is None:
+                return []
             # A payment that the wallet refused to start has no payment hash.
-            rows = [
-                row for row in rows if charge is not None and strip_scheme(row["request"]).lower() == charge["request"]
-            ]
-        return [_payment(row) for row in rows]
+            wanted = ({"payment_hash": charge["payment_hash"]}, {"refused_request": charge["request"]})
+            rows = [row for filters in wanted for row in table.page(filters, after, limit)]
+            return sorted(rows, key=lambda row: -row.doc_id)[:limit]
+
+        return page(call, of_charge, _payment)
 
     @handles(raises=(NotFound,), needs=("path.id",))
     def get_payment(self, call: Request) -> dict[str, Any]:

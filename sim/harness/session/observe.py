@@ -77,7 +77,7 @@ def check_list(
 def _check_deliveries(session: Session) -> None:
     """There is each expected delivery and no other, and each receiver has counted the expected requests."""
     outbox = session.model.outbox
-    rows = session.control_ok("GET", "/deliveries")
+    rows = session.control_list("/deliveries?bodies=true&limit=1000")
     expected = sorted((one.charge.id or "", one.event) for one in outbox.deliveries)
     observed = sorted((row["chargeId"], row["event"]) for row in rows)
     if expected != observed:
@@ -89,7 +89,7 @@ def _check_deliveries(session: Session) -> None:
     for charge in session.model.ledger.charges.values():
         if charge.delivery is not None:
             check_deliveries(session, charge)
-    inboxes = {one["name"]: one["received"] for one in session.control_ok("GET", "/inboxes")}
+    inboxes = {one["name"]: one["received"] for one in session.control_list("/inboxes?limit=1000")}
     for name, receiver in outbox.receivers.items():
         where = f"number of callbacks to {name}"
         checks.same(len(receiver.received), inboxes.get(name, 0), "callback_contract", "callback-delivery", where)

@@ -132,6 +132,17 @@ class Session:
         checks.status(response, 200, "lifecycle", "control-plane", f"{method} {path}")
         return response.json
 
+    def control_list(self, path: str) -> list[Any]:
+        """Every row of a list of the control plane, page after page. The path has a query."""
+        rows: list[Any] = []
+        after = ""
+        while True:
+            page = self.control_ok("GET", f"{path}{after}")
+            rows += page["data"]
+            if page["next"] is None:
+                return rows
+            after = f"&after={page['next']}"
+
     def check_response(self, expected: ExpectedResponse, response: Response, where: str) -> Any:
         """Compare a response with the expected one. Returns the `data` of a success, else None."""
         rule = expected.rule
@@ -221,7 +232,8 @@ class Session:
         assert charge.id is not None
         rows = self.delivery_cache.get(charge.id)
         if rows is None:
-            rows = self.delivery_cache[charge.id] = self.control_ok("GET", f"/deliveries?chargeId={charge.id}")
+            path = f"/deliveries?bodies=true&chargeId={charge.id}"
+            rows = self.delivery_cache[charge.id] = self.control_list(path)
         return rows
 
     def delivery_row(self, delivery: Delivery) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 
 class PaymentScript(TypedDict):
@@ -75,7 +75,8 @@ class AttemptRow(RouteFields):
 class PaymentRow(TypedDict):
     """A payment; `Payments` lists the values of `status` and `outcome`.
 
-    `payment_hash` and `script` are None if the wallet refused to start it; then `amount_msat` may be None. The payer
+    `payment_hash` and `script` are None if the wallet refused to start it; then `amount_msat` may be None, and
+    `refused_request` is the request in small letters without its scheme. The payer
     gives up at `gives_up_at` (None: never), which has happened at `gave_up_at`. `next_part_at` is None when no further
     part is sent.
     """
@@ -83,6 +84,7 @@ class PaymentRow(TypedDict):
     id: str
     payer: str
     request: str
+    refused_request: NotRequired[str]
     payment_hash: str | None
     amount_msat: int | None
     received_msat: int

@@ -15,6 +15,7 @@ from leyden.lightning.engine.htlc import (
     PaymentNotHeld,
 )
 from leyden.lightning.failure_codes import FAILURE_NAMES, FailureCode
+from leyden.lightning.payer.payment_requests import strip_scheme
 from leyden.lightning.payer.payment_rows import AttemptRow, PaymentRow, RouteFields
 from leyden.lightning.payer.payment_scripts import FAILURES, amount_to_send, build_script, part_amount
 from leyden.lightning.receiver.node import DirectNode
@@ -40,7 +41,7 @@ class Payments:
     def __init__(
         self, store: Store, clock: Clock, node: DirectNode, chance: RandomSource, journal: EventJournal
     ) -> None:
-        indexes = ("payment_hash", "status", "payer")
+        indexes = ("payment_hash", "status", "payer", "refused_request")
         self.rows = cast(TypedTable[PaymentRow], store.table("payments", key="id", indexes=indexes))
         self._clock = clock
         self._node = node
@@ -113,6 +114,7 @@ class Payments:
         """Record a payment that the wallet refused to start, with the reason."""
         now = self._clock.now()
         row = self._new_row(request, payer, amount_msat, now)
+        row["refused_request"] = strip_scheme(request).lower()
         return self._end(row, FAILED, "ERROR", reason)
 
     def settle(self, payment_id: str) -> PaymentRow:
