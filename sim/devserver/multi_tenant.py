@@ -165,9 +165,11 @@ class MultiTenantApp:
         """Before a response ends: run what its request made due on a paused clock, so that the client's next request
         comes after it. What a live clock reaches, another task runs."""
         wait_s = world.wait_after_request()
-        if (wait_s == 0 and not world.clock.rate) or world.transport.has_pending_responses:
+        if world.transport.has_pending_responses:
+            wait_s = 0
+        if wait_s == 0 and not world.clock.rate:
             await self._catch_up(world)
-            wait_s = world.real_seconds_until_due()
+            wait_s = None
         # Most requests need no wake-up, because `_run_due_events` checks again before the next event is due.
         if self._errors or (wait_s is not None and asyncio.get_running_loop().time() + wait_s < self._next_check_at_s):
             self._schedule_changed.set()

@@ -123,9 +123,9 @@ def compared(
     )
 
 
-def alone(part: str, what: str, unit: str, measured: Sequence[float]) -> Row:
-    """A row that has nothing beside it."""
-    return Row(part, what, unit, tuple(measured), "", (), ())
+def alone(part: str, what: str, unit: str, measured: Sequence[float], *, goal: Goal | None = None) -> Row:
+    """A row that has nothing beside it; its goal is absolute."""
+    return Row(part, what, unit, tuple(measured), "", (), (), goal=goal)
 
 
 def in_turn(repeats: int, runs: Mapping[str, Callable[[], float]]) -> dict[str, list[float]]:

@@ -19,6 +19,7 @@ from leyden.server.store.store import Store
 from leyden.server.store.tinydb.table import IndexedTable
 from leyden.server.system.work_slices import MAX_STEPS, WorkSlices
 from leyden.server.timestamps import parse_iso
+from leyden.world.async_moves import catch_up
 from leyden.world.config import world_config
 from leyden.world.world import World
 
@@ -321,6 +322,71 @@ def test_a_sandbox_in_slices_runs_the_same_events_in_the_same_order() -> None:
     sandbox.world.catch_up()
     sandbox.ask("POST", "/sandbox/v1/clock/advance", {"until": "idle"})
     assert served.world.journal.hash == sandbox.journal_hash
+
+
+class RealClock:
+    """Real milliseconds that the test sets."""
+
+    def __init__(self) -> None:
+        self.ms = 0
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+def test_a_request_to_a_live_clock_that_is_behind_runs_one_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leyden.server.system.work_slices.LIMIT_S", 1_000_000)
+    real = RealClock()
+
+    async def scenario(served: ServedInLoop) -> None:
+        world = served.world
+        for number in range(250):
+            await served.create(expiresIn=60 + number, callbackUrl=None)
+        real.ms = 3_600_000
+        assert await served.ask("GET", "/v0/wallet")
+        assert world.clock.event_count == MAX_STEPS
+        now = (await served.ask("GET", "/sandbox/v1/clock"))["now"]
+        assert now < "2030-01-01T00:05:00"
+        catching_up = asyncio.create_task(catch_up(world))
+        await asyncio.sleep(0)
+        events = world.clock.event_count
+        assert (await served.ask("GET", "/v0/wallet"))["success"]
+        assert world.clock.event_count == events, "another task runs what is due"
+        await catching_up
+        assert world.clock.event_count == 250
+        assert (await served.ask("GET", "/sandbox/v1/clock"))["now"] == "2030-01-01T01:00:00.000Z"
+
+    in_loop(scenario, rate=1, real_clock=real)
+
+
+def test_a_server_answers_before_it_has_caught_up_with_the_time_since_its_last_run() -> None:
+    real = RealClock()
+
+    async def scenario(served: ServedInLoop) -> None:
+        for number in range(450):
+            await served.create(expiresIn=60 + number, callbackUrl=None)
+        real.ms = 3_600_000
+        started, stop = asyncio.Event(), asyncio.Event()
+        messages = [stop, None]
+
+        async def receive() -> Any:
+            message = messages.pop()
+            if message is not None:
+                await message.wait()
+            return {}
+
+        async def send(message: Any) -> None:
+            started.set()
+
+        serving = asyncio.create_task(served.app({"type": "lifespan"}, receive, send))
+        await started.wait()
+        assert 0 < served.world.clock.event_count < 450
+        while served.world.clock.event_count < 450:
+            await asyncio.sleep(0)
+        stop.set()
+        await serving
+
+    in_loop(scenario, rate=1, real_clock=real)
 
 
 class PromptNetwork:

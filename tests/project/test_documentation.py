@@ -138,6 +138,6 @@ def test_the_curl_commands_work() -> None:
     _, payment, paid, deliveries, clock, fault = answers
     assert payment["status"] == "succeeded"
     assert paid["data"]["status"] == "completed"
-    assert [delivery["status"] for delivery in deliveries] == ["delivered"]
+    assert [delivery["status"] for delivery in deliveries["data"]] == ["delivered"]
     assert clock["now"]
     assert fault["kind"] == "changed_body"

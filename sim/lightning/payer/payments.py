@@ -15,7 +15,6 @@ from leyden.lightning.engine.htlc import (
     PaymentNotHeld,
 )
 from leyden.lightning.failure_codes import FAILURE_NAMES, FailureCode
-from leyden.lightning.payer.payment_requests import strip_scheme
 from leyden.lightning.payer.payment_rows import AttemptRow, PaymentRow, RouteFields
 from leyden.lightning.payer.payment_scripts import FAILURES, amount_to_send, build_script, part_amount
 from leyden.lightning.receiver.node import DirectNode
@@ -112,6 +111,9 @@ class Payments:
         self, request: str, amount_msat: int | None, reason: str, *, payer: str = "wallet"
     ) -> PaymentRow:
         """Record a payment that the wallet refused to start, with the reason."""
+        # Imported here: it needs the codec of invoices, which a server needs only later.
+        from leyden.lightning.payer.payment_requests import strip_scheme
+
         now = self._clock.now()
         row = self._new_row(request, payer, amount_msat, now)
         row["refused_request"] = strip_scheme(request).lower()
