@@ -126,7 +126,7 @@ class TransportRouter:
         self._moves = 0
         self._awaited: set[int] = set()  # by number: a move of time began while they were in flight
         self._held = 0
-        self._collecting = False
+        self._collecting = self._discarded = False
         self.connect(network)
 
     def connect(self, network: ExternalTransport | None) -> None:
@@ -185,6 +185,11 @@ class TransportRouter:
         to later ones wait for nothing then: `flush_responses` records them."""
         self._pending.extend(pending for pending in self._sent.values() if pending is not None)
         self._sent = {}
+
+    def discard(self) -> None:
+        """Ignore every response from now on: a reset has ended the run of these requests."""
+        self._discarded = True
+        self._pending, self._sent = [], {}
 
     @property
     def has_pending_responses(self) -> bool:
@@ -267,6 +272,8 @@ class TransportRouter:
 
     def _recorder(self, responded: Responded, number: int) -> Responded:
         def record(post: CallbackRequest, response: CallbackResponse) -> None:
+            if self._discarded:
+                return
             if number in self._awaited and response.error == "timeout":
                 response = response._replace(note=f"{response.note}; {_WAITED}")
             if self._moves and number in self._sent:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from starlette.responses import Response
 from starlette.routing import compile_path
@@ -110,6 +110,18 @@ class MultiTenantApp:
     def turn(self, world: object) -> asyncio.Lock:
         """Enter to advance the clock of a world: one advance after another."""
         return self._turns.setdefault(world, asyncio.Lock())
+
+    async def wait(self, waiting: Awaitable[object], is_over: Callable[[], bool]) -> None:
+        """Wait for an awaitable in the server's event loop, but no longer than until `is_over()`, which is asked fifty
+        times a second."""
+        task = asyncio.ensure_future(waiting)
+        try:
+            while not (task.done() or is_over()):
+                await asyncio.wait([task], timeout=_POLL_S)
+            if task.done():
+                task.result()
+        finally:
+            task.cancel()
 
     async def until(self, done: Callable[[], bool], timeout_s: float) -> None:
         """Wait until `done()` returns true, for at most `timeout_s` real seconds.

@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 
 from leyden.world.clock import LAST_MS, Fired, VirtualClock
 from leyden.world.environs import Slices
-from leyden.world.world import World
+from leyden.world.world import World, check_same_run
 
 # A move of time reports so many of its events, and counts all.
 MAX_FIRED = 1_000
@@ -34,25 +34,39 @@ class Ran:
             self.fired.append(event)
 
 
-async def advance_to(world: World, target: Callable[[VirtualClock], int | None]) -> Ran:
-    """Move time to the instant that `target` returns when the move begins, as `VirtualClock.advance_to` does. None ("no
-    event ahead"): nothing happens. On a server, an advance that is requested during another begins after it.
+async def advance_to(world: World, target: Callable[[VirtualClock], int]) -> Ran:
+    """Move time to the instant that `target` returns when the move begins, as `VirtualClock.advance_to` does. On a
+    server, an advance that is requested during another begins after it.
 
     Time does not move on before every callback that was sent to the real network has been answered. Those of one
     instant are in flight together, and their responses are recorded in the order of sending: a receiver's speed changes
-    nothing in the world. A reset during the move ends it.
+    nothing in the world.
 
-    Raises `StorageUnavailable` when the disk refuses an event or a response.
+    Raises `StorageUnavailable` when the disk refuses an event or a response, and `ClockError` when a reset ends the
+    move, also before its turn: it was a move of the former run.
     """
+    clock = world.clock
     async with _turn(world):
-        until_ms = target(world.clock)
-        return Ran() if until_ms is None else await _advance(world, until_ms, moves_on=True)
+        return await _advance(world, clock, target(clock), moves_on=True)
 
 
 async def run_until_idle(world: World) -> Ran:
     """Run until nothing is scheduled, waiting for callbacks as `advance_to` does."""
+    clock = world.clock
     async with _turn(world):
-        return await _advance(world, LAST_MS, moves_on=False)
+        return await _advance(world, clock, LAST_MS, moves_on=False)
+
+
+async def run_until_next_event(world: World) -> Ran:
+    """Run everything of the next instant, as `VirtualClock.run_until_next_event` does, waiting for callbacks as
+    `advance_to` does: the response to one that is in flight may make something due, so it is waited for first."""
+    clock = world.clock
+    async with _turn(world):
+        ran = await _advance(world, clock, clock.now(), moves_on=False)
+        due = clock.next_due()
+        if ran.count or due is None:
+            return ran
+        return await _advance(world, clock, due, moves_on=True)
 
 
 async def catch_up(world: World) -> None:
@@ -68,15 +82,14 @@ async def catch_up(world: World) -> None:
         transport.flush_responses()
 
 
-async def _advance(world: World, until_ms: int, *, moves_on: bool) -> Ran:
-    clock, transport, slices, ran = world.clock, world.transport, world.slices(), Ran()
+async def _advance(world: World, clock: VirtualClock, until_ms: int, *, moves_on: bool) -> Ran:
+    transport, slices, ran = world.transport, world.slices(), Ran()
     answered = False
     with transport.responses_in_order():
         while True:
             with world.lock:
                 transport.flush_responses()
-                if world.clock is not clock:
-                    return ran
+                check_same_run(world, clock, ran.count)
                 due = clock.next_due()
                 ended = due is None or due > until_ms
                 if ended and answered:
@@ -89,7 +102,7 @@ async def _advance(world: World, until_ms: int, *, moves_on: bool) -> Ran:
                 await _run_due(world, clock, due, slices, ran.add)
                 answered = False
             else:
-                await _wait_for_responses(world)
+                await _wait_for_responses(world, clock)
                 answered = True
 
 
@@ -109,14 +122,18 @@ async def _run_due(
         world.running_moves -= 1
 
 
-async def _wait_for_responses(world: World) -> None:
-    """Wait until every callback sent to the real network was answered."""
-    network = world.external_transport
-    if network is None:
+async def _wait_for_responses(world: World, clock: VirtualClock) -> None:
+    """Wait until every callback that this run sent to the real network was answered. A reset ends this."""
+    network, server = world.external_transport, world.server
+    if network is None or not world.transport.is_waiting:
         return
-    if world.network_log is not None and world.transport.is_waiting:
+    if world.network_log is not None:
         world.network_log.waits()
-    if world.blocks and not (world.server is not None and world.server.runs_here()):
+    if server is not None and server.runs_here():
+        await server.wait(
+            network.wait_idle(), is_over=lambda: world.clock is not clock or not world.transport.is_waiting
+        )
+    elif world.blocks:
         world.wait_for_network()  # a request in process: there is no event loop to wait in
     else:
         await network.wait_idle()

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from leyden.errors import ClockError
 from leyden.server.errors import StorageUnavailable
 from leyden.world.interrupts import interrupts
-from leyden.world.timers import Entry, Timer, Timers, whole_ms
+from leyden.world.timers import Entry, Hold, Timer, Timers, whole_ms
 
 # 2999-12-31T23:59:59Z. BOLT 11 counts seconds in 35 bits, which end in 3058; what is due later must still fit.
 LAST_MS = 32_503_679_999_000
 
 Around = Callable[[], AbstractContextManager[Any]]
-
-
-class Hold(Protocol):
-    """What can keep a clock at its instant: requests to the real network that have no response yet."""
-
-    def holds_time(self) -> bool:
-        """Whether time must stay where it is."""
-
-    def wait_for_network(self) -> None:
-        """Block until time may move on. Called outside of every event and commit."""
 
 
 class Fired(NamedTuple):
@@ -97,6 +87,10 @@ class VirtualClock:
         """Cancel the `(kind, key)` timer; no error when there is none."""
         self._timers.cancel(kind, key)
 
+    def cancel_all(self) -> None:
+        """Cancel every timer."""
+        self._timers = Timers()
+
     def on(self, kind: str, run: Callable[[str], None]) -> None:
         """Set the handler of the events of a kind. Raises `ClockError` when the kind has one."""
         if kind in self._runners:
@@ -161,12 +155,14 @@ class VirtualClock:
         if type(count) is not int or count < 0:
             raise ValueError(f"{count!r} events cannot run: give a whole number from 0")
         fired: list[Fired] = []
-        while len(fired) < count and (due := self.next_due()) is not None:
+        while len(fired) < count and (due := self._next_stop()) is not None:
             self._sweep(due, fired.append, lambda: len(fired) >= count)
         return fired
 
     def run_until_next_event(self) -> list[Fired]:
-        """Move time to the next event and run everything of that instant."""
+        """Run everything of the next instant. A response that holds the clock comes first: it may schedule an event."""
+        if self.hold is not None and self.hold.holds_time() and (fired := self.advance_to(self.now())):
+            return fired
         due = self.next_due()
         return [] if due is None else self.advance_to(max(due, self.now()))
 
@@ -176,7 +172,7 @@ class VirtualClock:
         Raises `ClockError` when something is still scheduled after `limit` events.
         """
         fired: list[Fired] = []
-        while (due := self.next_due()) is not None:
+        while (due := self._next_stop()) is not None:
             if len(fired) >= limit:
                 first = self._timers.peek()
                 raise ClockError(
@@ -285,8 +281,7 @@ class VirtualClock:
         self._flow()
 
     def set_back(self, instant_ms: int) -> None:
-        """Return to an earlier instant, with the timers as they are: for a move that could not be written, before
-        anybody has seen its result."""
+        """Return to an earlier instant, the timers as they are: for a move that was not written and nobody has seen."""
         self._set_now(min(instant_ms, self._now))
 
     def fork(self) -> VirtualClock:
@@ -305,6 +300,11 @@ class VirtualClock:
         self._set_now(snapshot["now"])
 
     # Inside
+
+    def _next_stop(self) -> int | None:
+        """The instant of the next event; if there is none and the clock is held, now: the wait may schedule one."""
+        due = self.next_due()
+        return self.now() if due is None and self.hold is not None and self.hold.holds_time() else due
 
     def _flow(self) -> None:
         self._flows = bool(self._rate) and not self._running and not self._held

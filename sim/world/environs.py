@@ -51,6 +51,9 @@ class HostServer(Protocol):
     def turn(self, world: object) -> AbstractAsyncContextManager[object]:
         """Enter to advance the clock of a world: one advance after another."""
 
+    def wait(self, waiting: Awaitable[object], is_over: Callable[[], bool]) -> Awaitable[object]:
+        """Wait for an awaitable, but no longer than until `is_over()`."""
+
     def until(self, done: Callable[[], bool], timeout_s: float) -> Awaitable[object]:
         """Wait until `done()`, for at most so many real seconds."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from heapq import heapify, heappop, heappush, nsmallest
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 
 class Timer(NamedTuple):
@@ -19,6 +19,16 @@ class Timer(NamedTuple):
 
 # What the heap holds: a Timer's fields as a bare tuple, which costs a third of a Timer to make.
 Entry = tuple[int, int, int, str, str]
+
+
+class Hold(Protocol):
+    """What can keep a clock at its instant: requests to the real network that have no response yet."""
+
+    def holds_time(self) -> bool:
+        """Whether time must stay where it is."""
+
+    def wait_for_network(self) -> None:
+        """Block until time may move on. Called outside of every event and commit."""
 
 
 class Timers:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from leyden.callbacks.transport import ExternalTransport
+from leyden.errors import ClockError
 from leyden.server.errors import StorageUnavailable
 from leyden.server.gc_pause import gc_paused
 from leyden.server.ports import CallbackRequest, CallbackResponse
@@ -28,6 +29,13 @@ LOCAL_URL = "http://localhost"
 _RECHECK_S = 0.5  # the longest time until a transport that was closed is noticed
 
 Moved = TypeVar("Moved")
+
+
+def check_same_run(world: World, clock: VirtualClock, event_count: int | None = None) -> None:
+    """Raise `ClockError` when the clock that is moved belongs to a run that a reset ended meanwhile."""
+    if world.clock is not clock:
+        ran = "" if event_count is None else f", after {event_count} of its events"
+        raise ClockError(f"a reset ended this move of time{ran}: it was of the former run, so move time again")
 
 
 class World:
@@ -145,8 +153,12 @@ class World:
         """Nothing has been reset yet."""
 
     def commit(self) -> None:
-        """Keep the parts that a reset built."""
-        self._before_reset = None
+        """Keep the parts that a reset built. From now on nothing happens in the former run: neither its events nor the
+        responses to its callbacks."""
+        if self._before_reset is not None:
+            self._before_reset.clock.cancel_all()
+            self._before_reset.transport.discard()
+            self._before_reset = None
 
     def rollback(self, error: BaseException) -> None:
         """Return to the parts from before a reset, if there was one."""
@@ -244,17 +256,18 @@ class World:
         Raises `StorageUnavailable` when it cannot be written; a frozen clock then returns to the last written instant.
         """
         with self.lock, self.transport.responses_in_order():
-            mover = threading.get_ident()
+            mover, clock = threading.get_ident(), self.clock
             self._movers[mover] = before_wait
             try:
-                moved = move(self.clock)
+                moved = move(clock)
             finally:
                 del self._movers[mover]
+            check_same_run(self, clock)
             self.transport.flush_responses()
             self.keep_time()
             return moved
 
-    # What holds the clock (`leyden.world.clock.Hold`): time does not pass a callback that is in flight
+    # What holds the clock (`leyden.world.timers.Hold`): time does not pass a callback that is in flight
 
     def holds_time(self) -> bool:
         """Whether this thread moves time and has to wait for responses from the network."""

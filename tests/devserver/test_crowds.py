@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
@@ -151,7 +152,7 @@ class ServedInLoop:
         self.app = MultiTenantApp({"leyden": self.world})
         self.rounds = 0
 
-    async def ask(self, method: str, path: str, body: Any = None) -> Any:
+    async def ask(self, method: str, path: str, body: Any = None, status: int = 200) -> Any:
         path, _, query = path.partition("?")
         headers = [(b"host", b"localhost"), (b"apikey", b"leyden"), (b"content-type", b"application/json")]
         scope = {
@@ -168,7 +169,7 @@ class ServedInLoop:
 
         await self.app(scope, receive, send)
         answer = orjson.loads(sent[1]["body"])
-        assert sent[0]["status"] == 200, answer
+        assert sent[0]["status"] == status, answer
         return answer
 
     async def create(self, **fields: Any) -> Any:
@@ -273,13 +274,34 @@ def test_a_reset_ends_an_advance() -> None:
     async def scenario(served: ServedInLoop) -> None:
         for _ in range(150):
             await served.create()
-        moving = asyncio.create_task(served.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"}))
+        moving, queued = [
+            asyncio.create_task(served.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"}, status=409))
+            for _ in range(2)
+        ]
         await asyncio.sleep(0)
         await served.ask("POST", "/sandbox/v1/reset")
-        moved = await moving
-        assert moved["now"] == START_TEXT
-        assert 0 < moved["count"] < 300
+        ended = re.fullmatch(
+            r"a reset ended this move of time, after (\d+) of its events: .* move time again", (await moving)["detail"]
+        )
+        assert ended is not None
+        assert 0 < int(ended[1]) < 300
+        assert "a reset ended this move of time, after 0 of its events" in (await queued)["detail"]
+        assert (await served.ask("GET", "/sandbox/v1/clock"))["now"] == START_TEXT
         assert (await served.ask("GET", "/sandbox/v1"))["charges"] == {}
+
+    in_loop(scenario)
+
+
+def test_a_reset_ends_a_wait_for_deliveries() -> None:
+    async def scenario(served: ServedInLoop) -> None:
+        waiting = asyncio.create_task(served.ask("POST", "/sandbox/v1/deliveries/wait", {"count": 1, "timeout": 5}))
+        await asyncio.sleep(0)
+        await served.ask("POST", "/sandbox/v1/reset")
+        await served.create()
+        await served.ask("POST", "/sandbox/v1/clock/advance", {"by": "60s"})
+        assert (await served.ask("GET", "/sandbox/v1/inboxes"))["data"][0]["received"] == 1
+        note = "a reset ended this wait: wait again in the new run"
+        assert await waiting == {"reached": False, "count": 0, "note": note}
 
     in_loop(scenario)
 

@@ -87,14 +87,19 @@ class CallbackControl:
     async def wait_for_deliveries(self, call: Request) -> dict[str, Any]:
         """Wait, in real time, until enough deliveries match. A world that is not served answers at once, and so does
         one in which no more can match."""
-        world, wanted = self._world, call.body["count"]
+        world, outbox, wanted = self._world, self._world.service.outbox, call.body["count"]
         check_charge_id(world, call.body.get("chargeId"), "/chargeId")
         self._check_event(call.body.get("event"), "/event")
         counted = self._counter(call.body)
         if world.server is not None:
             await world.server.until(
-                lambda: counted() >= wanted or self._hopeless(call.body) is not None, call.body["timeout"]
+                lambda: (
+                    world.service.outbox is not outbox or counted() >= wanted or self._hopeless(call.body) is not None
+                ),
+                call.body["timeout"],
             )
+        if world.service.outbox is not outbox:
+            return {"reached": False, "count": 0, "note": "a reset ended this wait: wait again in the new run"}
         count = counted()
         note = None if count >= wanted else self._hopeless(call.body) or self._paused(call.body)
         return {"reached": count >= wanted, "count": count, **({} if note is None else {"note": note})}

@@ -20,7 +20,7 @@ from leyden.server.http.projects import Projects
 from leyden.server.http.request import Request
 from leyden.server.timestamps import parse_duration, parse_iso, to_iso
 from leyden.server.version import VERSION
-from leyden.world.async_moves import advance_to, run_until_idle
+from leyden.world.async_moves import advance_to, run_until_idle, run_until_next_event
 from leyden.world.clock import Fired
 from leyden.world.snapshots import check_not_waiting
 from leyden.world.world import World
@@ -91,21 +91,19 @@ class ControlPlane:
         """Move time, and respond when every event due by then has run and every callback due by then was attempted."""
         [given] = call.body  # exactly one: the schema requires it
         world, value = self._world, call.body[given]
-        with world.lock:
-            try:
-                check_not_waiting(world)
-            except ClockError as error:  # the request may be that of the receiver: it would wait for itself
-                raise Conflict(str(error)) from None
-        if given == "by":
-            span_ms = parse_duration(value)
-            ran = await advance_to(world, lambda clock: clock.now() + span_ms)
-        elif given == "to":
-            instant_ms = parse_iso(value)
-            ran = await advance_to(world, lambda _: instant_ms)
-        elif value == "idle":
-            ran = await run_until_idle(world)
-        else:
-            ran = await advance_to(world, lambda clock: clock.next_due())
+        try:
+            with world.lock:
+                check_not_waiting(world)  # the request may be that of the receiver: it would wait for itself
+            if given == "by":
+                span_ms = parse_duration(value)
+                ran = await advance_to(world, lambda clock: clock.now() + span_ms)
+            elif given == "to":
+                instant_ms = parse_iso(value)
+                ran = await advance_to(world, lambda _: instant_ms)
+            else:
+                ran = await (run_until_idle if value == "idle" else run_until_next_event)(world)
+        except ClockError as error:
+            raise Conflict(str(error)) from None
         return {"now": to_iso(world.clock.now()), "count": ran.count, "fired": [_fired(event) for event in ran.fired]}
 
     # Payments
