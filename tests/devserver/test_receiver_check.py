@@ -95,6 +95,29 @@ def verdict(reply: Any, name: str) -> tuple[str, str]:
     return finding.verdict, finding.severity
 
 
+def test_a_correction_cures_all_checks_of_its_cause() -> None:
+    names = ["duplicate", "another-id", "contradiction", "another-amount", "unknown-status", "unknown-event"]
+    report = checked(CallbackResponse(status=200, headers={"leyden-effect": "applied"}), only=names)
+    keys = next(cause for cause in report.causes if "The keys are webhook-id and the Charge's id" in cause.fix)
+    acted: set[str] = set()
+
+    def with_unique_keys(post: CallbackRequest) -> CallbackResponse:
+        mine = {post.headers["webhook-id"], json.loads(post.body).get("id", "")} - {""}
+        effect = "ignored" if mine & acted else "applied"
+        acted.update(mine)
+        return CallbackResponse(status=200, headers={"leyden-effect": effect})
+
+    assert failing(report) == set(names)
+    assert (
+        failing(checked(with_unique_keys, only=names))
+        == set(names) - set(keys.checks)
+        == {
+            "unknown-status",
+            "unknown-event",
+        }
+    )
+
+
 def command(*arguments: str, out: Path) -> tuple[int, dict]:
     status = main(["receiver-check", *arguments, "--json", str(out)])
     return status, json.loads(out.read_text())

@@ -10,6 +10,7 @@ from leyden.devserver.receiver_check.cases import (
     FORGED,
     MALFORMED,
     ONCE,
+    REPEATED,
     SEVERITIES,
     VALID,
     VERIFY_BYTES,
@@ -251,11 +252,12 @@ def _all_accepted(url: str, findings: Sequence[Finding], left: Sequence[Finding]
 
 
 def _acted_twice(url: str, findings: Sequence[Finding], left: Sequence[Finding]) -> Cause | None:
-    acted = [finding for finding in left if finding.about == ACTED and finding.case.group not in (FORGED, MALFORMED)]
+    # Unique keys do not correct the rest: a first message may be one to ignore, too.
+    acted = [finding for finding in left if finding.about == ACTED and finding.case.group == REPEATED]
     if len(acted) < 2:
         return None
     return Cause(
-        "it acted on messages that it must ignore, as its leyden-effect says",
+        "it acted again on messages that it must ignore, as its leyden-effect says",
         f"{ONCE} The keys are webhook-id and the Charge's id, and paid is final.",
         acted,
     )
