@@ -14,6 +14,7 @@ from leyden.server.contract.types import Operation
 from leyden.server.spelling import closest
 
 HEADER = b"leyden-ignored"
+IGNORED = "leyden.ignored"  # the key of a request's ignored fields in its ASGI scope
 
 _MAX_NAMED = 8
 _MAX_NAME_LENGTH = 40

@@ -28,7 +28,7 @@ from leyden.server.errors import (
 )
 from leyden.server.http.authentication import authenticate
 from leyden.server.http.idempotency import Idempotency
-from leyden.server.http.ignored_fields import HEADER, IgnoredFields, header_value, journal_facts
+from leyden.server.http.ignored_fields import HEADER, IGNORED, IgnoredFields, header_value, journal_facts
 from leyden.server.http.projects import Projects
 from leyden.server.http.request import Request
 from leyden.server.http.request_parsing import JSON, RequestParser, headers_by_name
@@ -39,7 +39,7 @@ log = logging.getLogger("leyden")
 
 PROBLEM = "application/problem+json"
 
-_BODY, _HEADERS, _IGNORED = "leyden.body", "leyden.headers", "leyden.ignored"
+_BODY, _HEADERS = "leyden.body", "leyden.headers"
 _DRAIN_LIMIT_BYTES = 8 * 1024 * 1024
 # A response is stored under its Idempotency-Key when the handler has run; requests that did not reach the handler and
 # failures of the service are not stored.
@@ -176,8 +176,8 @@ class PathEndpoint:
             defect = InternalError(f"{operation.operation_id} failed: a defect of Leyden, {type(error).__name__}")
             return await self._respond_problem(operation, defect, request_id, scope, send)
         self._record(scope, operation, status)
-        if status == 200 and _IGNORED in scope:
-            headers.append((HEADER, header_value(scope[_IGNORED])))
+        if IGNORED in scope:
+            headers.append((HEADER, header_value(scope[IGNORED])))
         media = JSON if status == 200 else PROBLEM
         return await _send(send, status, body, media, headers, omit_body=method == "HEAD")
 
@@ -194,8 +194,6 @@ class PathEndpoint:
         if problem is not None:
             raise problem
         request = parser.parse_request(project, scope, headers, parser.parse_body(scope[_BODY], headers))
-        if request.ignored:
-            scope[_IGNORED] = request.ignored
         if bound.is_async:
             return 200, _encode_checked(bound, await handler(request))
         with pipeline.transaction():
@@ -238,20 +236,21 @@ class PathEndpoint:
             body = {"status": "ERROR", "reason": problem.detail}
             self._record(scope, operation, 200, refused=problem.code)
             constants = [(name.encode(), value.encode()) for name, value in operation.responses[200].constants]
-            if _IGNORED in scope:
-                constants.append((HEADER, header_value(scope[_IGNORED])))
+            if IGNORED in scope:
+                constants.append((HEADER, header_value(scope[IGNORED])))
             return await _send(send, 200, orjson.dumps(body), JSON, constants, omit_body=omit_body)
         if problem.status not in operation.responses:
             log.error("%s raised the undeclared status %s", operation.operation_id, problem.status)
             problem = InternalError(f"{operation.operation_id} raised an undeclared {problem.status}: {problem.detail}")
         self._record(scope, operation, problem.status, refused=problem.code)
-        return await send_problem(send, problem, request_id, omit_body=omit_body)
+        ignored = [(HEADER, header_value(scope[IGNORED]))] if IGNORED in scope else []
+        return await send_problem(send, problem, request_id, ignored, omit_body=omit_body)
 
     def _record(self, scope: Scope, operation: Operation, status: int, **facts: Any) -> None:
         """Note the request in the event journal, with its ignored fields if it has any."""
-        if _IGNORED in scope:
-            facts["ignored"] = journal_facts(scope[_IGNORED])
-            self._pipeline.ignored_fields.add(operation, scope[_IGNORED])
+        if IGNORED in scope:
+            facts["ignored"] = journal_facts(scope[IGNORED])
+            self._pipeline.ignored_fields.add(operation, scope[IGNORED])
         self._pipeline.journal.note("request", _subject(scope), status=status, **facts)
 
     async def _respond_without_operation(self, scope: Scope, send: Send, request_id: str) -> None:
@@ -283,9 +282,12 @@ async def _wait_durable(wait_durable: Callable[[], Awaitable[None]], operation: 
             raise
 
 
-async def send_problem(send: Send, problem: Problem, request_id: str, *, omit_body: bool = False) -> None:
-    """Send an RFC 9457 document."""
+async def send_problem(
+    send: Send, problem: Problem, request_id: str, more: Headers = (), *, omit_body: bool = False
+) -> None:
+    """Send an RFC 9457 document, with `more` headers besides those of the problem."""
     headers = [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in problem.headers.items()]
+    headers += more
     body = orjson.dumps(problem.to_document(request_id))
     await _send(send, problem.status, body, PROBLEM, headers, omit_body=omit_body)
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from leyden.server.http.ignored_fields import IgnoredField
-
 
 class Request(NamedTuple):
     """The argument of a handler.
 
     `project` is the project of the API key, empty for operations without one. `path`, `query` and `header` have the
     declared parameters with the spec's defaults. `body` is the JSON object with the spec's defaults, `raw_body` the
-    same object as it was sent. Names are those of the spec. `ignored` are the fields that the operation does not know.
+    same object as it was sent. Names are those of the spec.
     """
 
     project: str
@@ -22,4 +20,3 @@ class Request(NamedTuple):
     header: Mapping[str, str]
     body: Mapping[str, Any]
     raw_body: Mapping[str, Any]
-    ignored: tuple[IgnoredField, ...] = ()

@@ -20,7 +20,7 @@ from leyden.server.errors import (
     UnsupportedMediaType,
 )
 from leyden.server.http.corrections import received, shown, unknown_id
-from leyden.server.http.ignored_fields import IgnoredField, ignored_fields
+from leyden.server.http.ignored_fields import IGNORED, IgnoredField, ignored_fields
 from leyden.server.http.request import Request
 from leyden.server.http.strict_json import parse
 from leyden.server.http.validation import (
@@ -52,7 +52,11 @@ class RequestParser:
         self._operation = operation
         self._depth_limit = depth_limit
         self._body = operation.body
-        self._body_names = frozenset(() if operation.body is None else operation.body.properties)
+        self._body_properties = () if operation.body is None else tuple(operation.body.properties)
+        self._body_names = frozenset(self._body_properties)
+        self._ignores_fields = (
+            operation.body is not None and operation.body.rule.schema.get("additionalProperties") is not False
+        )
         self._path = [(p.name, p.rule.validator) for p in operation.parameters if p.location == "path"]
         self._query = [parameter for parameter in operation.parameters if parameter.location == "query"]
         self._query_names = {parameter.name for parameter in self._query}
@@ -98,6 +102,7 @@ class RequestParser:
     ) -> Request:
         """The request for the handler, with all parameters parsed and everything checked against the spec.
 
+        The names that the operation does not know are `scope[IGNORED]`, of a request that is refused too.
         Raises `NotFound` for a malformed path parameter, `InvalidRequest` for another violation of the schema, and
         `SemanticConflict` for an integer with a decimal point.
         """
@@ -118,6 +123,12 @@ class RequestParser:
                 _parse_parameter(parameter, None if value is None else value.decode("latin-1"), header, errors)
         rule = self._body
         body: Mapping[str, Any] = raw_body
+        if self._ignores_fields and not self._body_names.issuperset(raw_body):
+            ignored = ignored_fields(self._operation, raw_body, self._body_properties)
+        if self._ignores_key and b"idempotency-key" in headers:
+            ignored = (*ignored, IgnoredField("Idempotency-Key"))
+        if ignored:
+            scope[IGNORED] = ignored  # for the response, even if the request is refused
         if rule is not None:
             errors = errors or find_errors(rule.rule, raw_body)
             if not errors:
@@ -126,11 +137,7 @@ class RequestParser:
             raise InvalidRequest(_summary(errors), field_errors=errors)
         if rule is not None and rule.rule.integers and (not_whole := integers_with_point(rule.rule, raw_body)):
             raise SemanticConflict(_summary(not_whole), field_errors=not_whole)
-        if rule is not None and not self._body_names.issuperset(raw_body):
-            ignored = ignored_fields(self._operation, raw_body, rule.properties)
-        if self._ignores_key and b"idempotency-key" in headers:
-            ignored = (*ignored, IgnoredField("Idempotency-Key"))
-        return Request(project, path, query, header, body, raw_body, ignored)
+        return Request(project, path, query, header, body, raw_body)
 
     def _parse_query(
         self, query_string: bytes, errors: list[FieldError]

@@ -48,6 +48,34 @@ def test_a_request_without_unknown_fields_has_no_such_header(sandbox: Sandbox) -
     assert header(create(sandbox, internalId="a", callbackUrl="http://shop.localhost/x", expiresIn=60)) is None
 
 
+def test_a_refused_request_names_its_ignored_fields_too(sandbox: Sandbox) -> None:
+    expected = '"callback_url";did-you-mean="callbackUrl"'
+    wrong_amount = create(sandbox, amount="1", callback_url="x")
+    assert (wrong_amount.status, header(wrong_amount)) == (400, expected)
+    nothing_required = sandbox.request("POST", "/v0/charges", {"amout": "1000", "description": "tea"})
+    assert (nothing_required.status, header(nothing_required)) == (400, '"amout";did-you-mean="amount"')
+    crossed = sandbox.request("POST", "/v0/static-charges", {**TIPS, "minAmount": "9999", "callback_url": "x"})
+    assert (crossed.status, header(crossed)) == (409, expected)
+    unknown = "/v0/static-charges/8f14e45f-ceea-467f-a8b5-91f3d5a1c0de"
+    missing = sandbox.request("PATCH", unknown, {"callback_url": "x"})
+    assert (missing.status, header(missing)) == (404, expected)
+    entries = [entry.facts for entry in sandbox.world.journal.entries(kind="request")]
+    assert [(facts["status"], "ignored" in facts) for facts in entries] == [
+        (400, True),
+        (400, True),
+        (409, True),
+        (404, True),
+    ]
+
+
+def test_a_field_that_is_refused_is_not_called_ignored() -> None:
+    with Sandbox(overlays=["strict"]) as strict:
+        answer = create(strict, callback_url="x")
+        assert (answer.status, header(answer)) == (400, None)
+        control = strict.request("POST", "/sandbox/v1/faults", {"kind": "drop", "evnt": "charge.expired"})
+        assert (control.status, header(control)) == (400, None)
+
+
 def test_an_amount_in_another_unit_is_read_as_millisatoshis_and_the_response_says_so(sandbox: Sandbox) -> None:
     answer = create(sandbox, unit="sats")
     assert header(answer) == '"unit";always="msats"'
