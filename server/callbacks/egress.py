@@ -87,15 +87,18 @@ class Egress:
             else:
                 self._own_addresses.add((address, port))
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing may be sent anywhere."""
+        return self.mode == "none" and not self._allowed
+
     def check_host(self, host: str, port: int) -> str | None:
         """The rule that forbids a URL's host and port for every address; None when it depends on the address."""
         if port not in {80, 443} and not 1024 <= port <= 65_535:
             return PORT
         if (_normalise(host), port) in self._own_names:
             return OWN_LISTENER
-        if self.mode == "none" and not self._allowed:
-            return EGRESS_NONE
-        return None
+        return EGRESS_NONE if self.is_closed else None
 
     def check_address(self, host: str, address: str, port: int) -> str | None:
         """The rule that forbids a connection to `address` for a URL's `host` and `port`, or None."""

@@ -142,7 +142,7 @@ class Sandbox(Views, Spelled):
 
     def set_egress(self, egress: str | None = None, egress_allow: Sequence[str] = ()) -> Self:
         """From now on callbacks may go where this mode and these networks say; both as for `Sandbox`. Without `egress`
-        the mode stays as it is."""
+        the mode stays as it is. A callback that is in flight already keeps its response, and time waits for it."""
         self.session.set_egress(egress, egress_allow)
         return self
 

@@ -101,26 +101,27 @@ class Session:
 
     def connect_network(self, mode: str, *own: str) -> None:
         """Let callbacks leave the process as the egress mode and the allowed networks say. They never go to the servers
-        at the URLs `own`. In the mode `recorded` they wait for `respond`; what still waits when another mode follows
-        is blocked."""
-        former = self._network
-        if mode == RECORDED:
-            world = self.world
-            self._network = RecordedNetwork(lambda: world.clock.now() // 1_000)
-        else:
-            listeners = [(parts.hostname or "", parts.port or 80) for parts in map(urlsplit, own)]
-            egress = Egress(mode, allow=self._egress_allow, own=listeners, in_python=True)
-            if mode == "none" and not self._egress_allow:
-                self._network = None
-            elif isinstance(self._network, BackgroundTransport):
-                self._network.egress = egress
+        at the URLs `own`. Time still waits for those that are in flight. In the mode `recorded` they wait for
+        `respond`; what still waits when another mode follows is blocked."""
+        with self.world.lock:
+            former = self._network
+            if mode == RECORDED:
+                world = self.world
+                self._network = RecordedNetwork(lambda: world.clock.now() // 1_000)
             else:
-                self._network = BackgroundTransport(egress)
-        if isinstance(former, RecordedNetwork):
-            with self.world.lock:
+                listeners = [(parts.hostname or "", parts.port or 80) for parts in map(urlsplit, own)]
+                egress = Egress(mode, allow=self._egress_allow, own=listeners, in_python=True)
+                is_busy = isinstance(former, BackgroundTransport) and self.world.transport.is_waiting
+                if egress.is_closed and not is_busy:
+                    self._network = None
+                elif isinstance(former, BackgroundTransport):
+                    former.egress = egress
+                else:
+                    self._network = BackgroundTransport(egress)
+            if isinstance(former, RecordedNetwork):
                 former.block_rest()
-        self.world.connect_network(self._network)
-        self.action_log.note_network(self._network is not None)
+            self.world.connect_network(self._network)
+            self.action_log.note_network(self._network is not None)
 
     def respond(
         self,
@@ -171,9 +172,9 @@ class Session:
 
     def callback_note(self, url: str | None) -> str:
         """Why callbacks to this URL cannot leave the sandbox, and what to change; empty when they may."""
-        if not url or self._network is not None or is_built_in(url):
-            return ""
-        return closed_note(url)
+        network = self._network
+        is_closed = network is None or (isinstance(network, BackgroundTransport) and network.egress.is_closed)
+        return closed_note(url) if url and is_closed and not is_built_in(url) else ""
 
     def close_network(self) -> None:
         """Cancel the callbacks that are in flight on the network."""

@@ -280,6 +280,39 @@ def test_a_sandbox_that_is_closed_leaves_a_receiver_that_hangs() -> None:
     assert ended
 
 
+@pytest.mark.parametrize("served", [False, True])
+def test_a_callback_in_flight_keeps_its_response_and_its_instant_when_the_egress_is_closed(served: bool) -> None:
+    arrived, released = threading.Event(), threading.Event()
+
+    def slow(got: Got) -> int:
+        arrived.set()
+        released.wait(30)
+        return 200
+
+    with threaded(slow) as hook, Sandbox(egress="loopback") as sandbox:
+        if served:
+            sandbox.serve()
+        for seconds in (5, 7):
+            sandbox.charges.create(amount="1000", description="tea", callbackUrl=hook.url, expiresIn=seconds)
+        moving = threading.Thread(target=sandbox.advance, args=["10s"], daemon=True)
+        moving.start()
+        assert arrived.wait(10)
+        sandbox.set_egress("none")
+        moving.join(1)  # longer than the world waits before it looks at its network again
+        assert moving.is_alive(), "time passed a callback that had no response"
+        assert "blocked" in repr(sandbox.charges)
+        released.set()
+        moving.join(10)
+        assert results(sandbox) == [("delivered", [200]), ("blocked", ["blocked"])]
+        [[first], [second]] = [one["attempts"] for one in deliveries(sandbox)]
+        assert (first["dueAt"], second["dueAt"]) == (first["answeredAt"], second["answeredAt"])
+        assert "egress-none" in second["note"]
+        assert len(hook.inbox) == 1
+        names: dict[str, Any] = {}
+        exec(sandbox.script(), names)
+        assert names["sb"].journal_hash == sandbox.journal_hash
+
+
 # Forks, snapshots and scripts
 
 
