@@ -16,7 +16,7 @@ from typing import Any
 from leyden.lab.packaged_notebooks import notebooks_folder
 
 REFRESH = "python -m leyden.lab.api_reference --refresh"
-# The sections: a title and the public objects in it, by module.
+# The sections: a title and the public objects in it, by module. `Class.member` is one member without its class.
 SECTIONS: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...] = (
     ("Sandbox", (("leyden", ("Sandbox",)), ("leyden.sandbox.time_control", ("FiredEvents",)))),
     (
@@ -35,6 +35,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...] = (
             ("leyden.callbacks.inboxes", ("Inbox", "Received")),
             ("leyden.callbacks.replies", ("Reply",)),
             ("leyden.callbacks.faults", ("FaultSpec",)),
+            ("leyden.sandbox.session", ("Session.respond",)),
         ),
     ),
     ("The Lightning network", (("leyden.lightning.network.network", ("Network", "NetworkNode", "Interceptor")),)),
@@ -58,7 +59,11 @@ def entries() -> Iterator[tuple[str, str, str]]:
         for module_name, listed in modules:
             module = import_module(module_name)
             for name in listed or module.__all__:
-                value = getattr(module, name)
+                class_name, _, member = name.partition(".")
+                value = getattr(module, class_name)
+                if member:
+                    yield from (each for each in _members(class_name, value) if each[1] == name)
+                    continue
                 yield f"### `{name}{_parameters(value)}`", f"{module_name}.{name}", _own_docstring(value)
                 if inspect.isclass(value) and not issubclass(value, Exception):
                     yield from _members(name, value)

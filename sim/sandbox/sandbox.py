@@ -65,6 +65,8 @@ class Sandbox(Views, Spelled):
     the process's clock, which freezegun may freeze and move: see `leyden.world.process_clock`.
 
     `charges` and `static_charges` are the collections of the service's resources, `faults` the injected faults.
+    `session.respond` is for scripts. An unknown attribute raises `AttributeError` with the nearest name, and any use
+    after `close` raises `ClosedError`.
     """
 
     _fields = frozenset({"_http", "charges", "faults", "session", "static_charges"})
@@ -119,7 +121,7 @@ class Sandbox(Views, Spelled):
     # Payers, receivers and the network
 
     def wallet(self, name: str) -> Wallet:
-        """The wallet of the payer with this name."""
+        """The wallet of the payer with this name. Raises `ValueError` for a name that is blank or no text."""
         return Wallet(self.session, name)
 
     def traffic(self, rate: str = "30/min", **options: Any) -> Traffic:
@@ -132,7 +134,8 @@ class Sandbox(Views, Spelled):
         return RecordedTraffic(self.session, facts["id"])
 
     def receiver(self, name: str) -> Receiver:
-        """The built-in callback receiver at `http://<name>.localhost/...`."""
+        """The built-in callback receiver at `http://<name>.localhost/...`. Raises `ValueError` for a name that no host
+        can have."""
         return RecordedReceiver(self.session, name)
 
     @property

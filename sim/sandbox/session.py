@@ -137,7 +137,8 @@ class Session:
         time_s: int = 0,
         copy: Sequence[Any] | None = None,
     ) -> None:
-        """Give an attempt to the network the response that it once had: for scripts, whose egress mode is `recorded`.
+        """Give an attempt to the network the response that it once had: `sb.session.respond(...)`, for scripts, whose
+        egress mode is `recorded`.
 
         `status` or `error` is the result, `time_s` the receiver's clock in seconds since 1970, `copy` the fault that
         sent a copy. Raises `LookupError` when no such attempt waits for a response.

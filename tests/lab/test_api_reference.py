@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import pytest
 
 import leyden
+from leyden.lab import script_writer
 from leyden.lab.api_reference import REFRESH, entries, main, missing, reference_file, text
 
 
@@ -25,3 +27,10 @@ def test_every_public_name_is_in_the_reference() -> None:
     assert {f"leyden.{name}" for name in leyden.__all__} <= names
     members = [name for name, _ in inspect.getmembers(leyden.Sandbox) if not name.startswith("_")]
     assert {f"Sandbox.{name}" for name in members} <= names
+
+
+def test_what_a_script_calls_on_the_session_is_in_the_reference() -> None:
+    source = inspect.getsource(script_writer)
+    called = set(re.findall(r"sb\.session\.([a-z_]+)", source))
+    assert called == {"respond"}
+    assert {f"Session.{name}" for name in called} <= {name for _, name, _ in entries()}
