@@ -14,6 +14,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from standardwebhooks.webhooks import Webhook
 
 from leyden import Sandbox
 from leyden.__main__ import COMMANDS, EXAMPLE_SECRET, main
+from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.devserver.receiver_check.cases import CASES, CRITICAL, FORGED, MINOR, SERIOUS
 from leyden.devserver.receiver_check.check import Report, check_receiver
 from leyden.devserver.receiver_check.report import report_resource, report_text
@@ -699,6 +701,26 @@ def test_it_sends_only_to_this_machine_by_default(tmp_path: Path) -> None:
 def test_a_sandbox_that_is_not_served_refuses_the_check(sandbox: Sandbox) -> None:
     with pytest.raises(ApiError, match="409"):
         sandbox.ask("POST", "/sandbox/v1/receiver-check", {"url": URL})
+
+
+def test_a_served_sandbox_begins_no_check_after_45_seconds(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each response took four seconds, as the transport says: the test does not wait."""
+    played = Played(CallbackResponse(status=200, headers={"leyden-effect": "ignored"}, latency_ms=4_000))
+    monkeypatch.setattr(sandbox.world, "external_transport", played)
+
+    async def report() -> dict[str, Any]:
+        transport = httpx2.ASGITransport(MultiTenantApp({sandbox.api_key: sandbox.world}))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            headers = {"apikey": sandbox.api_key}
+            answer = await client.post("/sandbox/v1/receiver-check", json={"url": URL}, headers=headers)
+        found: dict[str, Any] = answer.json()
+        return found
+
+    found = asyncio.run(report())
+    skipped = found["counts"]["skipped"]
+    assert 4 * len(played.posts) >= 45 > 4 * (len(played.posts) - 1)
+    assert skipped == len(CASES) - len(played.posts)
+    assert found["why"].endswith(f"{skipped} checks not sent, because no check begins after 45 s")
 
 
 def test_a_served_sandbox_checks_with_its_own_secret() -> None:
