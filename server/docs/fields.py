@@ -115,7 +115,7 @@ class Fields:
                 code(field.name),
                 tag("span", field.kind, class_="kind"),
                 *bounds,
-                must and tag("span", must, class_="must"),
+                must,
                 scope="row",
             ),
             tag(

@@ -126,6 +126,13 @@ def test_the_page_can_be_navigated_with_a_screen_reader(outline: Outline) -> Non
 
 
 @pytest.mark.parametrize("name", ["charges", "sandbox"])
+def test_a_mark_of_a_field_is_one_element_and_a_step_of_a_list_is_an_item(name: str) -> None:
+    page = page_of(name)
+    assert "required</span></span>" not in page
+    assert not re.search(r"<li>[^<]*(?:<code>[^<]*</code>[^<]*)* [2-9]\. ", page), "several steps in one item"
+
+
+@pytest.mark.parametrize("name", ["charges", "sandbox"])
 def test_the_page_is_small_enough_for_a_slow_connection(name: str) -> None:
     assert len(page_of(name).encode()) <= 300_000
 
