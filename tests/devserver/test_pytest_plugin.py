@@ -14,7 +14,6 @@ import pytest
 
 from leyden.harness.options import seed as seed_option
 from leyden.pytest_plugin import LiveServer
-from tests.support.lists import listed
 
 pytest_plugins = ["pytester"]
 
@@ -139,7 +138,7 @@ def test_where_callbacks_may_go_comes_from_the_configuration_file(suite: pytest.
             for box in (sandbox, leyden_server.sandbox):
                 box.charges.create(amount="1000", description="", callbackUrl="http://127.0.0.1:61999/x", expiresIn=1)
                 box.run("2s")
-                [delivery] = listed(box.ask, "/sandbox/v1/deliveries")
+                [delivery] = box.ask("GET", "/sandbox/v1/deliveries")["data"]
                 seen.append(delivery["attempts"][0]["error"])
             assert seen == EXPECTED
     """
@@ -164,7 +163,7 @@ def test_the_blocked_note_names_options_that_exist(leyden_server: LiveServer) ->
     def note() -> str:
         box.charges.create(amount="1000", description="", callbackUrl="http://192.0.2.1:22222/x", expiresIn=1)
         box.run("2s")
-        text: str = listed(box.ask, "/sandbox/v1/deliveries")[-1]["attempts"][0]["note"]
+        text: str = box.ask("GET", "/sandbox/v1/deliveries")["data"][-1]["attempts"][0]["note"]
         return text
 
     assert note().endswith(
@@ -185,7 +184,7 @@ def test_the_callback_timeout_comes_from_the_configuration_file(suite: pytest.Py
                 box, url = leyden_server.sandbox, f"http://127.0.0.1:{silent.getsockname()[1]}/x"
                 box.charges.create(amount="1000", description="", callbackUrl=url, expiresIn=1)
                 box.run("2s")
-                [delivery] = listed(box.ask, "/sandbox/v1/deliveries")
+                [delivery] = box.ask("GET", "/sandbox/v1/deliveries")["data"]
                 assert delivery["attempts"][0]["note"] == "no complete answer within 100 ms"
     """)
     suite.makeini(CONFIG + "leyden_callback_timeout = 100ms\n")

@@ -239,7 +239,7 @@ def test_each_behaviour_is_recorded_with_its_status_or_error(path: str, seen: tu
 def test_informational_responses_are_counted_for_each_response() -> None:
     async def scenario(served: ServedWorld, receiver: Hostile) -> None:
         charges = [served.expiring(receiver.url("wait-10")) for _ in range(5)]
-        await served.world.advance_to_async(START + 2_000)
+        await advance_to(served.world, lambda _: START + 2_000)
         for charge in charges:
             assert served.attempts(charge) == [(200, None)]
             [row] = served.world.service.outbox.deliveries(charge)
