@@ -47,8 +47,10 @@ def process_clock(clock: str, start: object) -> RealClock | None:
 
 
 def sync_to_process(clock: VirtualClock) -> None:
-    """Let a clock that follows the process show its very present: putting a world together has taken a moment. One that
-    is ahead stays so."""
+    """Advance a clock that follows the process to the present, which went on while the sandbox was built.
+
+    A clock that is ahead of the process does not change.
+    """
     now, then = clock.reading()
     if then is not None:
         clock.add_elapsed(max(0, then - now))

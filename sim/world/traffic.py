@@ -30,7 +30,7 @@ BEHAVIOURS = {
     "underpays": "sends 1 msat too little",
     "overpays": "sends half as much again",
     "splits": "pays in three parts",
-    "holds": "pays what the node then neither takes nor gives back",
+    "holds": "pays, and the node neither settles nor fails the HTLC",
     "fails": "tries, and finds no route",
 }
 _SCRIPTS: Mapping[str, Mapping[str, Any]] = {

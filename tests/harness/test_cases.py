@@ -80,6 +80,30 @@ def test_the_former_names_of_format_1_are_read() -> None:
     assert "Rule: DECISIONS wallet" in case.describe()
 
 
+def test_the_former_names_of_format_2_are_read() -> None:
+    document = {
+        **_violation().document(),
+        "leydenCase": 2,
+        "steps": [
+            {
+                "do": "create_static",
+                "as": "s1",
+                "body": {"minAmount": "1000", "maxAmount": "2000", "description": "tips"},
+            },
+            {"do": "terms", "static": "s1", "address": False},
+            {"do": "odd", "operation": "listCharges", "kind": "query-moment"},
+            {"do": "odd", "operation": "listCharges", "kind": "query-unknown"},
+        ],
+        "expectation": None,
+    }
+    case = read_case(document)
+    assert [step["do"] for step in case.steps] == ["create_static", "pay_request", "odd", "odd"]
+    assert [step.get("kind") for step in case.steps[2:]] == ["query-timestamp", "query-unknown"]
+    assert case.document()["leydenCase"] == 3
+    result = play(case)
+    assert (result.done, result.skipped, result.violation) == (4, 0, None)
+
+
 @pytest.mark.parametrize("case", [PASSING, STATIC], ids=lambda case: case.name)
 def test_a_case_has_the_same_journal_every_time(case: Case) -> None:
     replayed = replay(_with_hash(case))

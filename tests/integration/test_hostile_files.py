@@ -40,7 +40,7 @@ CLN = {
 }  # fmt: skip
 ROW = {
     "run_id": "r1", "scenario": 0, "replication": 0, "seed": 7, "params": {"x": 1}, "metrics": {"y": 1.5},
-    "status": "ok", "error": None, "wall_s": 0.1, "version": "0.1.0",
+    "status": "ok", "error": None, "real_time_s": 0.1, "version": "0.1.0",
 }  # fmt: skip
 
 

@@ -42,7 +42,7 @@ def metrics(s: Any) -> dict[str, Any]:
 
 
 def same(one: pd.DataFrame, other: pd.DataFrame) -> bool:
-    pd.testing.assert_frame_equal(one.drop(columns="wall_s"), other.drop(columns="wall_s"))
+    pd.testing.assert_frame_equal(one.drop(columns="real_time_s"), other.drop(columns="real_time_s"))
     return True
 
 
@@ -69,6 +69,14 @@ def test_an_empty_grid_is_refused(params: dict[str, Any], words: str) -> None:
         grid(**params)
 
 
+def test_a_file_with_the_former_name_of_a_column_is_continued(tmp_path: Path) -> None:
+    store = tmp_path / "sweep.jsonl"
+    first = sweep(metrics, grid(x=[1, 2]), store=store, progress=False)
+    store.write_text(store.read_text().replace('"real_time_s"', '"wall_s"'))
+    again = sweep(metrics, grid(x=[1, 2]), store=store, progress=False)
+    assert list(again["real_time_s"]) == list(first["real_time_s"])  # no run was repeated
+
+
 def test_rows_are_in_the_order_of_the_scenarios_with_these_columns() -> None:
     df = sweep(metrics, grid(x=[3, 1, 2]), replications=2, progress=False)
     assert list(df.columns) == [*OWN[:4], "x", "double", "random", "again", *OWN[4:]]
@@ -79,7 +87,7 @@ def test_rows_are_in_the_order_of_the_scenarios_with_these_columns() -> None:
     assert df["error"].isna().all()
     assert set(df["version"]) == {VERSION}
     assert df["run_id"].is_unique
-    assert (df["wall_s"] >= 0).all()
+    assert (df["real_time_s"] >= 0).all()
 
 
 def test_a_replication_has_the_same_random_numbers_in_every_scenario() -> None:

@@ -122,16 +122,16 @@ def static_scenarios() -> Scenarios:
     for slots in (1, 2):
         steps: list[Step] = [
             static("s1", allowedSlots=slots, successMessage="thank you"),
-            {"do": "terms", "static": "s1"},
+            {"do": "pay_request", "static": "s1"},
         ]
         steps += [invoice(f"c{n}") for n in range(1, slots + 3)]
         for n in range(1, slots + 3):
-            steps += [pay(f"c{n}"), {"do": "get", "what": "s1"}, {"do": "terms", "static": "s1"}]
+            steps += [pay(f"c{n}"), {"do": "get", "what": "s1"}, {"do": "pay_request", "static": "s1"}]
             steps += [invoice(f"c1{n}"), {"do": "verify", "charge": f"c{n}"}]
         found[f"{slots} slots"] = [*steps, advance(300_000), {"do": "verify", "charge": f"c{slots + 2}"}]
     found["disabled and reopened by a change"] = [
         static("s1", allowedSlots=2),
-        {"do": "terms", "static": "s1"},
+        {"do": "pay_request", "static": "s1"},
         change({"description": "new"}),
         invoice("c1"),
         invoice("c2"),
@@ -150,7 +150,7 @@ def static_scenarios() -> Scenarios:
         change({"minAmount": "2001"}),
         change({"maxAmount": "999"}),
         change({"minAmount": "2000", "maxAmount": "2000"}),
-        {"do": "terms", "static": "s1"},
+        {"do": "pay_request", "static": "s1"},
         invoice("c4", "2000"),
         change({"callbackUrl": None, "successMessage": "", "internalId": None}),
         invoice("c5", "2000"),
@@ -163,7 +163,7 @@ def static_scenarios() -> Scenarios:
             ending,
             invoice("c1"),
             to("expiry", "s1", offset),
-            {"do": "terms", "static": "s1"},
+            {"do": "pay_request", "static": "s1"},
             invoice("c2"),
             pay("c1"),
             change({"allowedSlots": 5}),
@@ -229,13 +229,13 @@ def static_scenarios() -> Scenarios:
     ]
     found["addresses"] = [
         static("s1", identifier="ana@shop.example", description='"quoted" é\n'),
-        {"do": "terms", "static": "s1", "address": True},
+        {"do": "pay_request", "static": "s1", "address": True},
         static("s2", identifier="ana@other.example"),
         static("s3", identifier="ben@shop.example"),
         {**static("s4", identifier="ben@shop.example"), "by": "second"},
         invoice("c1"),
         change({"description": "other"}),
-        {"do": "terms", "static": "s1"},
+        {"do": "pay_request", "static": "s1"},
         invoice("c2"),
         pay("c1"),
         {"do": "verify", "charge": "c1"},
@@ -243,7 +243,7 @@ def static_scenarios() -> Scenarios:
         static("s5", allowedSlots=1, identifier="eve@shop.example"),
         invoice("c5", of="s5"),
         pay("c5"),
-        {"do": "terms", "static": "s5", "address": True},
+        {"do": "pay_request", "static": "s5", "address": True},
         {"do": "verify", "charge": "c2", "static": "s5"},
     ]
     return found

@@ -102,7 +102,7 @@ _RESTARTS: Scenarios = {
         advance(WEEK_MS),
         _AGAIN,
         {"do": "verify", "charge": "c3"},
-        {"do": "terms", "static": "s1"},
+        {"do": "pay_request", "static": "s1"},
     ],
     "restart: a lost attempt does not count": [
         receiver(always="timeout"),
@@ -244,7 +244,7 @@ _OVERLAY_SCENARIOS: Mapping[str, Scenarios] = {
             change({"allowedSlots": 1}),
             change({"allowedSlots": 3}),
             pay("c3"),
-            {"do": "terms", "static": "s1"},
+            {"do": "pay_request", "static": "s1"},
         ]
     },
 }

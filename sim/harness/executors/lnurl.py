@@ -11,7 +11,7 @@ from leyden.harness.session.session import Session
 from leyden.harness.steps import Step, StepImpossible
 
 
-def _terms(session: Session, static: StaticCharge, operation: str, path: str, where: str) -> None:
+def _check_pay_request(session: Session, static: StaticCharge, operation: str, path: str, where: str) -> None:
     error = not session.model.ledger.can_issue_invoice(static)
     body = checks.wallet_response(session.request(operation, path, key=None), error, where)
     if body is None:
@@ -30,15 +30,15 @@ def _terms(session: Session, static: StaticCharge, operation: str, path: str, wh
     checks.same(expected, body, "echo", "lnurl-pay", where)
 
 
-def terms(session: Session, step: Step) -> None:
-    """{"do": "terms", "static": "s1", "address"?: true}: a wallet reads the LNURL or the Lightning address."""
+def pay_request(session: Session, step: Step) -> None:
+    """{"do": "pay_request", "static": "s1", "address"?: true}: a wallet reads the LNURL or the Lightning address."""
     static = session.static(step["static"])
     operation, path = "getPayRequest", f"/lnurlp/{static.id}"
     if step.get("address"):
         if not static.identifier:
             raise StepImpossible("the Static Charge has no Lightning address")
         operation, path = "getLightningAddress", f"/.well-known/lnurlp/{static.identifier.partition('@')[0]}"
-    _terms(session, static, operation, path, f"terms of {static.label}")
+    _check_pay_request(session, static, operation, path, f"pay request of {static.label}")
 
 
 def invoice(session: Session, step: Step) -> None:
@@ -46,7 +46,7 @@ def invoice(session: Session, step: Step) -> None:
     static = session.static(step["static"])
     where = f"invoice of {static.label}"
     if static.metadata is None:
-        _terms(session, static, "getPayRequest", f"/lnurlp/{static.id}", where)
+        _check_pay_request(session, static, "getPayRequest", f"/lnurlp/{static.id}", where)
     amount, comment, twice = step.get("amount"), step.get("comment", ""), bool(step.get("twice"))
     pairs = [("amount", amount)] if amount is not None else []
     pairs += [("amount", amount)] if twice and amount is not None else []

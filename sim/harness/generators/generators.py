@@ -17,9 +17,9 @@ GENERATORS: Mapping[str, StepGenerator] = public_functions(requests, payments, w
 _ALWAYS = ("create_charge", "pay", "advance_to", "advance")
 # The subjects of runs, each with its generators; a generator that is named twice is chosen twice as often.
 SUBJECTS: dict[str, tuple[str, ...]] = {
-    "links": ("create_static", "invoice", "invoice", "pay_child", "patch", "terms", "verify", "list"),
+    "links": ("create_static", "invoice", "invoice", "pay_child", "patch", "pay_request", "verify", "list"),
     "slots": ("create_slots", "create_slots", "invoice", "invoice", "pay_child", "pay_child", "patch_slots", "resolve",
-              "hold_child", "terms"),
+              "hold_child", "pay_request"),
     "money": ("pay_unusually", "pay_unusually", "hold", "resolve", "resolve", "fail", "short_charge", "wallet"),
     "callbacks": ("receiver", "receiver", "short_charge", "fail", "replay", "pay"),
     "faults": ("fault", "fault", "receiver", "short_charge", "rotate_secret", "advance_to_retention_end", "replay",

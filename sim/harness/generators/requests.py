@@ -132,10 +132,10 @@ def wallet(choices: Choices, model: Model, config: RunConfig) -> Step | None:
     return by_either_project(choices, {"do": "wallet"})
 
 
-def terms(choices: Choices, model: Model, config: RunConfig) -> Step | None:
+def pay_request(choices: Choices, model: Model, config: RunConfig) -> Step | None:
     """Read an LNURL or a Lightning address."""
     static = random_static(choices, model)
-    return None if static is None else {"do": "terms", "static": static.label, "address": bool(choices.below(2))}
+    return None if static is None else {"do": "pay_request", "static": static.label, "address": bool(choices.below(2))}
 
 
 def invoice(choices: Choices, model: Model, config: RunConfig) -> Step | None:

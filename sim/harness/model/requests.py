@@ -111,7 +111,7 @@ _QUERIES = {
     "query-limit-point": "limit=1.0",
     "query-status": "status=lost",
     "query-cursor": "after=first",
-    "query-moment": "createdAfter=yesterday",
+    "query-timestamp": "createdAfter=yesterday",
     "query-internal-id-256": f"internalId={'x' * 256}",
 }
 ELSEWHERE = {

@@ -45,7 +45,7 @@ _STEPS: Mapping[str, Mapping[str, Any]] = {
         **_BY,
     },
     "wallet": _BY,
-    "terms": {"static": _TEXT, "address?": _FLAG},
+    "pay_request": {"static": _TEXT, "address?": _FLAG},
     "invoice": {
         "static": _TEXT, "as": _TEXT, "amount?": {"type": ["string", "integer", "null"]}, "comment?": _TEXT,
         "twice?": _FLAG, "extra?": _FLAG,

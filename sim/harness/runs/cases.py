@@ -25,10 +25,12 @@ from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError, LeydenError
 from leyden.server.version import VERSION
 
-FORMAT = 2
-# Format 1 had other names.
+FORMAT = 3
+# Formats 1 and 2 had other names.
 _EXPECTATION_KEYS_1 = {"clause": "ruleId", "promised": "expected", "seen": "observed"}
 _STEP_KEYS_1 = {"once": "idempotency_key"}
+_STEP_NAMES_2 = {"terms": "pay_request"}  # of `do`
+_ODD_KINDS_2 = {"query-moment": "query-timestamp"}
 
 
 class CaseError(LeydenError, ValueError):
@@ -129,7 +131,7 @@ class Case:
 
 
 def read_case(source: str | Path | Mapping[str, Any]) -> Case:
-    """Read a case from a file or from its JSON document, in this format or in format 1.
+    """Read a case from a file or from its JSON document, in this format or in a former one.
 
     Warns with `VersionWarning` about a case of another version of Leyden. Raises `CaseError` for what is no case: one
     line with the file and the place.
@@ -137,9 +139,9 @@ def read_case(source: str | Path | Mapping[str, Any]) -> Case:
     origin = "the case" if isinstance(source, Mapping) else shown(source)
     document: Any = source if isinstance(source, Mapping) else _CASE.load(source)
     form = document.get("leydenCase") if isinstance(document, Mapping) else None
-    if type(form) is not int or form not in (1, FORMAT):
-        raise _CASE.refusal(origin, f"its leydenCase is not 1 or {FORMAT}, the known formats")
-    document = _CASE.check(_of_format_1(document, origin) if form == 1 else document, origin)
+    if type(form) is not int or form not in range(1, FORMAT + 1):
+        raise _CASE.refusal(origin, f"its leydenCase is not 1 to {FORMAT}, the known formats")
+    document = _CASE.check(_renamed(document, form, origin), origin)
     try:
         start_ms = instant(document["start"])
     except (OverflowError, ValueError):
@@ -163,8 +165,14 @@ def read_case(source: str | Path | Mapping[str, Any]) -> Case:
     )
 
 
-def _of_format_1(document: Mapping[str, Any], origin: str) -> Mapping[str, Any]:
+def _renamed(document: Mapping[str, Any], form: int, origin: str) -> Mapping[str, Any]:
+    """The document of a case of this or a former format with the names of this format."""
+    if form == FORMAT:
+        return document
     try:
+        document = {**document, "steps": [_step_of_format_2(step) for step in document["steps"]]}
+        if form > 1:
+            return document
         expectation = document["expectation"]
         return {
             **document,
@@ -176,6 +184,15 @@ def _of_format_1(document: Mapping[str, Any], origin: str) -> Mapping[str, Any]:
         raise _CASE.refusal(origin, f"it lacks {error}") from None
     except (AttributeError, RecursionError, TypeError):
         raise _CASE.refusal(origin, "its steps or its expectation are not objects") from None
+
+
+def _step_of_format_2(step: Mapping[str, Any]) -> Step:
+    renamed = {**step}
+    if isinstance(step.get("do"), str):
+        renamed["do"] = _STEP_NAMES_2.get(step["do"], step["do"])
+    if step.get("do") == "odd" and isinstance(step.get("kind"), str):
+        renamed["kind"] = _ODD_KINDS_2.get(step["kind"], step["kind"])
+    return cast("Step", renamed)
 
 
 def _step_of_format_1(step: Mapping[str, Any]) -> Step:

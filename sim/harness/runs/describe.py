@@ -42,7 +42,7 @@ def _sentence(step: Step) -> str:
         case "list":
             of = f"the Charges of {step.get('static')}" if step["of"] == "children" else f"all {step['of']}"
             return f"list {of}{who}{', ' + one_line(step['query']) if step.get('query') else ''}"
-        case "terms":
+        case "pay_request":
             return f"read the LNURL of {step['static']}{' by its Lightning address' if step.get('address') else ''}"
         case "invoice":
             comment = f" with a comment of {len(step['comment'])} characters" if step.get("comment") else ""

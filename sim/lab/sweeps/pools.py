@@ -31,7 +31,7 @@ def perform_runs(
         number, run = rest.pop(0)
         row = perform_run(fn, run)
         on_row(number, row)
-        in_process = not parallel or (row["wall_s"] or 0.0) * len(rest) < _POOL_START_S
+        in_process = not parallel or (row["real_time_s"] or 0.0) * len(rest) < _POOL_START_S
     if rest:
         _submit_runs(fn, rest, _processes(workers), on_row)
 

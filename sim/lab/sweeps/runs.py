@@ -13,13 +13,13 @@ from leyden.lab.sweeps.identity import Identity
 from leyden.server.version import VERSION
 
 # The columns of every sweep; parameters and metrics come between the fourth and the fifth.
-COLUMNS = ("run_id", "scenario", "replication", "seed", "status", "error", "wall_s", "version")
+COLUMNS = ("run_id", "scenario", "replication", "seed", "status", "error", "real_time_s", "version")
 
 OK, FAILED = "ok", "failed"
 
 
 class SweepRow(TypedDict):
-    """The result of a run as JSON values: `metrics` are what the function returned, `wall_s` the real time it took."""
+    """The result of a run as JSON values: `metrics` are what the function returned, `real_time_s` how long it took."""
 
     run_id: str
     scenario: int
@@ -29,7 +29,7 @@ class SweepRow(TypedDict):
     metrics: dict[str, Any]
     status: str
     error: str | None
-    wall_s: float | None
+    real_time_s: float | None
     version: str
 
 
@@ -103,7 +103,7 @@ def perform_run(fn: Callable[..., Any], run: SweepRun) -> SweepRow:
     return row_of(run, metrics, error, elapsed_s())
 
 
-def row_of(run: SweepRun, metrics: Mapping[str, Any], error: str | None, wall_s: float | None) -> SweepRow:
+def row_of(run: SweepRun, metrics: Mapping[str, Any], error: str | None, real_time_s: float | None) -> SweepRow:
     """The row of a run, as JSON values."""
     return {
         "run_id": run.run_id,
@@ -114,6 +114,6 @@ def row_of(run: SweepRun, metrics: Mapping[str, Any], error: str | None, wall_s:
         "metrics": dict(metrics),
         "status": OK if error is None else FAILED,
         "error": error,
-        "wall_s": None if wall_s is None else round(wall_s, 6),
+        "real_time_s": None if real_time_s is None else round(real_time_s, 6),
         "version": VERSION,
     }

@@ -26,13 +26,20 @@ _ROW: dict[str, Any] = {
         "metrics": {"type": "object"},
         "status": {"enum": [OK, FAILED]},
         "error": {"type": ["string", "null"]},
-        "wall_s": {"type": ["number", "null"]},
+        "real_time_s": {"type": ["number", "null"]},
         "version": {"type": "string"},
     },
 }
 _SWEEP_ROW = DocumentKind(
     "row of a sweep", StoreError, "give store= a file of its own", Draft202012Validator(_ROW), 1_000_000_000
 )
+
+
+_FORMER_COLUMNS = {"wall_s": "real_time_s"}  # of files that an earlier version wrote
+
+
+def _with_new_names(row: Any) -> Any:
+    return {_FORMER_COLUMNS.get(name, name): value for name, value in row.items()} if isinstance(row, dict) else row
 
 
 class SweepStore:
@@ -60,7 +67,7 @@ class SweepStore:
         whole = data.rfind(b"\n") + 1
         for number, line in enumerate(data[:whole].split(b"\n")[:-1], 1):
             where = f"{shown(self.path)}, line {number},"
-            row = cast(SweepRow, _SWEEP_ROW.check(_SWEEP_ROW.parse(line, where, infinite=True), where))
+            row = cast(SweepRow, _SWEEP_ROW.check(_with_new_names(_SWEEP_ROW.parse(line, where, infinite=True)), where))
             if row["status"] == OK:
                 self.rows[row["run_id"]] = row
             else:

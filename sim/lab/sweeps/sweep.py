@@ -63,7 +63,7 @@ def sweep(
 
     Runs go to `executor` (any `concurrent.futures.Executor`; `client.get_executor()` for a Dask cluster). Without one,
     the first run is done in this process; if the rest would take long, a pool of `workers` processes does it, one per
-    core by default. `workers=1` does all runs in this process. The rows are the same everywhere, except for `wall_s`.
+    core by default. `workers=1` does all runs in this process. The rows are the same everywhere except `real_time_s`.
 
     `store` names a file that gets each row at once, as a line of JSON. A sweep with an existing file continues: runs
     are read from it, unless they failed, if the parameters, the seed, `version` and all that `fn` reaches are equal:
@@ -74,7 +74,7 @@ def sweep(
 
     `progress` shows a bar; None shows it at a terminal and in a notebook.
 
-    Columns: `run_id, scenario, replication, seed`, the parameters, the metrics, `status, error, wall_s, version`.
+    Columns: `run_id, scenario, replication, seed`, the parameters, the metrics, `status, error, real_time_s, version`.
     Raises `SweepError` when there is nothing to run or a name is taken. Needs the extra `lab`.
     """
     for package in ("pandas", "loky", "tqdm"):
