@@ -9,6 +9,9 @@ from typing import Any
 
 from leyden.server.callbacks.delivery_row import Endpoint
 
+# Snapshots of earlier versions have these names.
+_FORMER_KEYS = {"due": "queue", "flying": "attempts", "closed": "disabled"}
+
 
 class InFlight:
     """The state of an outbox that is not in its rows. It takes part in commits, and a fork copies it.
@@ -88,13 +91,14 @@ class InFlight:
     def snapshot(self) -> dict[str, Any]:
         """The whole state as plain data, independent of later changes."""
         return {
-            "due": list(self.queue),
-            "flying": dict(self.attempts),
-            "closed": [list(endpoint) for endpoint in sorted(self.disabled)],
+            "queue": list(self.queue),
+            "attempts": dict(self.attempts),
+            "disabled": [list(endpoint) for endpoint in sorted(self.disabled)],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over the state that `snapshot` returned."""
-        self.queue = deque(state["due"])
-        self.attempts = dict(state["flying"])
-        self.disabled = {(resource_id, url) for resource_id, url in state["closed"]}
+        """Take over the state that `snapshot` returned, in this version or in an earlier one."""
+        state = {_FORMER_KEYS.get(key, key): value for key, value in state.items()}
+        self.queue = deque(state["queue"])
+        self.attempts = dict(state["attempts"])
+        self.disabled = {(resource_id, url) for resource_id, url in state["disabled"]}

@@ -193,9 +193,9 @@ class Outbox:
                 self._set_timer(row)
 
     @property
-    def in_flight_count(self) -> int:
-        """The number of attempts that were sent and have no response yet."""
-        return len(self._in_flight.attempts)
+    def in_flight(self) -> tuple[str, ...]:
+        """The ids of the deliveries whose attempt was sent and has no response yet."""
+        return tuple(self._in_flight.attempts)
 
     # Events from the clock and the transport
 

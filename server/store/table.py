@@ -32,10 +32,6 @@ class RowTable:
         """
         self._data.declare(key, indexes, tallies)
 
-    def has(self, key: Any) -> bool:
-        """Whether a row has this unique key."""
-        return key in self._data.keys
-
     def row(self, key: Any) -> Row | None:
         """The row with this unique key, or None. It is the stored row and must not be changed."""
         doc_id = self._data.keys.get(key)

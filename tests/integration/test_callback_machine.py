@@ -156,7 +156,7 @@ class Callbacks(RuleBasedStateMachine):
     @rule()
     def restart_with_an_attempt_in_flight(self) -> None:
         for _ in range(20):
-            if self.sandbox.world.service.outbox.in_flight_count or self.sandbox.step() is None:
+            if self.sandbox.world.service.outbox.in_flight or self.sandbox.step() is None:
                 break
             self.watch()
         self.restart()
@@ -224,7 +224,7 @@ class Callbacks(RuleBasedStateMachine):
         ids = [row["resource_id"] for row in self.deliveries]
         assert len(ids) == len(set(ids))
         assert set(ids) <= set(self.ended)
-        assert self.sandbox.world.service.outbox.in_flight_count <= 8
+        assert len(self.sandbox.world.service.outbox.in_flight) <= 8
 
     def teardown(self) -> None:
         try:

@@ -58,6 +58,12 @@ def test_discard_frees_the_slot_of_that_attempt_only() -> None:
     assert in_flight.attempts == {}
 
 
+def test_a_snapshot_with_the_former_names_is_restored() -> None:
+    in_flight = InFlight()
+    in_flight.restore({"due": ["d2", "d3"], "flying": {"d1": 4}, "closed": [list(SHOP)]})
+    assert (list(in_flight.queue), in_flight.attempts, in_flight.disabled) == (["d2", "d3"], {"d1": 4}, {SHOP})
+
+
 def test_a_snapshot_is_plain_data_independent_of_later_changes() -> None:
     in_flight = one_in_flight_two_queued()
     in_flight.disable(SHOP)

@@ -379,7 +379,7 @@ def test_keys_may_move_between_rows_within_a_commit_and_are_rolled_back(store: S
 
     def holders() -> list[int | None]:
         ids = {row["id"]: row.doc_id for row in charges}
-        assert all(charges.has(name) == (name in ids) for name in "abx")
+        assert all((charges.row(name) is not None) == (name in ids) for name in "abx")
         return [ids.get(name) for name in "abx"]
 
     with pytest.raises(Thrown):

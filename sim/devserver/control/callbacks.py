@@ -184,7 +184,11 @@ class CallbackControl:
         resource = charge or service.static_charges.static_charges.row(charge_id)
         if resource is not None and resource["callback_url"] is None:
             return "it has no callbackUrl, so no callback is sent: create it with a callbackUrl"
-        if charge is None or charge["status"] == "pending" or wanted["status"] != "delivered":
+        if (
+            charge is None
+            or charge["status"] == service.charges.lifecycle.table.initial
+            or wanted["status"] != "delivered"
+        ):
             return None
         rows = self._matching({**wanted, "status": "any"})
         ended = [row for row in rows if row["status"] not in ("pending", "delivered")]
