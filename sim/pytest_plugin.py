@@ -110,9 +110,9 @@ def leyden_server(request: pytest.FixtureRequest, _leyden_port: tuple[str, _Swit
 def _new_sandbox(request: pytest.FixtureRequest) -> Sandbox:
     """The sandbox of one test, with its own ids and the webhook secret of all tests."""
     from leyden.arguments import seed_from_text
+    from leyden.rng import RandomStreams, derived_seed
     from leyden.sandbox import Sandbox
     from leyden.server.http.projects import drawn_secret
-    from leyden.world.rng import RandomStreams, derived_seed
 
     config = request.config
     options: dict[str, Any] = {}

@@ -19,6 +19,7 @@ from leyden.callbacks.fault_kinds import (
     is_spent,
 )
 from leyden.callbacks.mutations import CONTENT_KINDS, mutated, renamed, restamped
+from leyden.rng import uuid4_from
 from leyden.server.callbacks.deliveries import ResultKinds, result_kind
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import Outbox
@@ -36,7 +37,6 @@ from leyden.server.ports import (
 )
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
-from leyden.world.rng import uuid4_from
 
 __all__ = ["KINDS", "FaultSpec", "Faults", "fault_resource"]
 

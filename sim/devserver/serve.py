@@ -16,6 +16,7 @@ from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.devserver.project_folders import ProjectFolders
 from leyden.extras import require
 from leyden.json_files import InputError
+from leyden.rng import derived_seed
 from leyden.server.callbacks.egress import Egress
 from leyden.server.errors import StorageUnavailable, StoreError
 from leyden.server.gc_pause import gc_paused
@@ -25,7 +26,6 @@ from leyden.server.system.clock import random_seed, system_time_ms
 from leyden.server.system.http_server import open_listener, run_server
 from leyden.server.system.http_transport import HttpTransport
 from leyden.world.config import chosen_network, world_config
-from leyden.world.rng import derived_seed
 from leyden.world.world import World
 
 _READABLE_ENTRIES = 100_000

@@ -31,8 +31,8 @@ from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
 from leyden.world.clock import Fired
 from leyden.world.loopback import LoopbackResponse
-from leyden.world.snapshot_schema import SAVED_SANDBOX
-from leyden.world.snapshots import dump_world, fork_world, restore_world
+from leyden.world.snapshots.snapshot_schema import SAVED_SANDBOX
+from leyden.world.snapshots.snapshots import dump_world, fork_world, restore_world
 from leyden.world.world import World
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from leyden.world.clock import VirtualClock
 from leyden.world.components import CONTROL_PATH
 from leyden.world.interrupts import interrupts
 from leyden.world.loopback import Header, LoopbackResponse, send_request
-from leyden.world.snapshots import check_not_waiting
+from leyden.world.snapshots.snapshots import check_not_waiting
 from leyden.world.world import World
 
 Headers = Mapping[str, str] | Iterable[tuple[str, str]]

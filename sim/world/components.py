@@ -20,6 +20,7 @@ from leyden.callbacks.transport import ExternalTransport, Observe, TransportRout
 from leyden.extras import require
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.node import DirectNode
+from leyden.rng import RandomStreams, uuid4_from
 from leyden.server.app import ApiMount, LazyMount, build_app
 from leyden.server.contract.bind import bind
 from leyden.server.service import Service
@@ -30,7 +31,6 @@ from leyden.world.config import WorldConfig
 from leyden.world.event_journal import HashedEventJournal
 from leyden.world.loopback import Header, LoopbackResponse, send_request
 from leyden.world.persistence.world_state import WorldState
-from leyden.world.rng import RandomStreams, uuid4_from
 from leyden.world.traffic import TrafficGenerator
 from leyden.world.transaction import Lock, Transaction
 
@@ -170,7 +170,7 @@ def _engine(
     if config.network == "direct":
         return None, 0
     require(f"network={config.network!r}", "scipy", "network")
-    from leyden.lightning.engine.engine_factory import engine_for, forked_engine
+    from leyden.lightning.engine_factory import engine_for, forked_engine
     from leyden.world.persistence.network_state import check_map
 
     if fork_of is not None:

@@ -11,12 +11,12 @@ from typing import Any, TypedDict, cast
 import orjson
 
 from leyden.lightning.payer.payments import Payments
+from leyden.rng import RandomStream, RandomStreams
 from leyden.server.errors import InternalError
 from leyden.server.ports import USER, Clock, EventJournal
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 from leyden.world.loopback import LoopbackResponse
-from leyden.world.rng import RandomStream, RandomStreams
 
 TIMER = "traffic"
 DAY_MS = 86_400_000

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from leyden.callbacks.transport import ExternalTransport
 from leyden.errors import ClockError
+from leyden.rng import derived_seed
 from leyden.server.errors import StorageUnavailable
 from leyden.server.gc_pause import gc_paused
 from leyden.server.ports import CallbackRequest, CallbackResponse
@@ -22,7 +23,6 @@ from leyden.world.environs import HostServer, NetworkLog, Slices, Undivided
 from leyden.world.interrupts import interrupts
 from leyden.world.persistence.former_formats import upgrade
 from leyden.world.persistence.world_state import WorldState
-from leyden.world.rng import derived_seed
 
 LOCAL_URL = "http://localhost"
 

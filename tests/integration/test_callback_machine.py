@@ -25,12 +25,12 @@ from leyden.callbacks.mutations import CONTENT_KINDS
 from leyden.callbacks.replies import TIMEOUT, WORDS, Reply
 from leyden.errors import ApiError, PayerError
 from leyden.lightning.payer.payments import PaymentError
+from leyden.rng import RandomStreams
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import delivery_resource
 from leyden.server.contract.types import CallbackRule
 from leyden.server.timestamps import parse_duration, parse_iso, to_iso
 from leyden.world.event_journal import Entry
-from leyden.world.rng import RandomStreams
 from tests.support.examples import examples
 
 START = "2030-01-01T09:00:00Z"

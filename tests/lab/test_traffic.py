@@ -20,8 +20,8 @@ from leyden.lab.distributions import (
 )
 from leyden.lab.kpi import Kpi, quantile
 from leyden.lab.traffic import Traffic, arrival_process, traffic
+from leyden.rng import RandomStream
 from leyden.server.errors import InternalError
-from leyden.world.rng import RandomStream
 from leyden.world.traffic import BEHAVIOURS, DAY_MS, next_arrival, sample
 
 HOOK = "http://shop.localhost/paid"

@@ -23,11 +23,11 @@ from leyden.lightning.payer.payment_scripts import FAILURES, OUTCOMES
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.invoices import NodePolicy
 from leyden.lightning.receiver.node import DirectNode
+from leyden.rng import RandomStreams
 from leyden.server.ports import FailedInvoice, InvoiceParams, SettledInvoice
 from leyden.server.store.store import Store
 from leyden.world.clock import VirtualClock
 from leyden.world.event_journal import HashedEventJournal
-from leyden.world.rng import RandomStreams
 from tests.support.examples import examples
 
 START = 1_893_488_400_000

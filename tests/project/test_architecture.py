@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
@@ -51,8 +52,8 @@ LAYERS: list[tuple[str, ...]] = [
     ("server.http", "server.docs"),
     ("server.app", "server.service"),
     ("server.system",),
-    ("arguments", "errors", "extras", "json_files", "repr_tables"),
-    ("world.interrupts", "world.timers", "world.clock", "world.rng", "world.loopback", "world.merged_openapi"),
+    ("arguments", "errors", "extras", "json_files", "repr_tables", "rng"),
+    ("world.interrupts", "world.timers", "world.clock", "world.loopback", "world.merged_openapi"),
     ("world.event_journal", "lightning"),
     ("world.transaction",),
     ("callbacks",),
@@ -164,9 +165,11 @@ def test_imports_point_downward(path: Path) -> None:
             assert layer_of(imported) <= own, f"{path} imports {imported}, which stands above it"
 
 
-def circles() -> list[list[str]]:
-    """The groups of modules that import each other in a circle (Tarjan)."""
-    graph = {module: modules_imported(path) - {module} for module, path in MODULES.items()}
+IMPORTED = {module: modules_imported(path) - {module} for module, path in MODULES.items()}
+
+
+def circles(graph: Mapping[str, Collection[str]]) -> list[list[str]]:
+    """The groups of nodes that lead to each other in a circle (Tarjan)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -194,7 +197,25 @@ def circles() -> list[list[str]]:
 
 
 def test_no_modules_import_each_other() -> None:
-    assert circles() == []
+    assert circles(IMPORTED) == []
+
+
+def folder_of(module: str) -> str:
+    """The folder that a module stands in. A module beside subfolders puts them together, and stands for itself."""
+    folder = module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
+    subfolders = any(path.parents[1] == MODULES[folder].parent for path in SOURCES if path.name == "__init__.py")
+    return module if subfolders else folder
+
+
+# The store's rows are TinyDB's storage interface, and TinyDB's table is one over these rows.
+FOLDER_CIRCLES = [["server.store.rows", "server.store.table", "server.store.tinydb"]]
+
+
+def test_no_folders_import_each_other() -> None:
+    graph: dict[str, set[str]] = {folder_of(module): set() for module in MODULES}
+    for module, imported in IMPORTED.items():
+        graph[folder_of(module)] |= {folder_of(name) for name in imported} - {folder_of(module)}
+    assert circles(graph) == FOLDER_CIRCLES
 
 
 @pytest.mark.parametrize("path", SOURCES, **ids)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from leyden import Sandbox
+from leyden.rng import RandomStreams
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.charges.charges import ChargeService
 from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.service import Service
-from leyden.world.rng import RandomStreams
 from tests.seeded_defects.defect import Make, Plant, seeded
 from tests.seeded_defects.idempotency import post
 from tests.seeded_defects.patches import attribute

@@ -22,6 +22,7 @@ from standardwebhooks.webhooks import Webhook
 from leyden import Sandbox
 from leyden.callbacks.receivers import Receivers
 from leyden.callbacks.replies import TIMEOUT, Reply
+from leyden.rng import RandomStreams
 from leyden.server.callbacks.attempts import AttemptLog
 from leyden.server.callbacks.deliveries import delivery_resource, retry_after_ms
 from leyden.server.errors import InternalError, StorageUnavailable, StoreError
@@ -29,7 +30,6 @@ from leyden.server.ports import CallbackResponse
 from leyden.server.store.store import Store
 from leyden.server.timestamps import parse_duration, to_iso
 from leyden.world.clock import VirtualClock
-from leyden.world.rng import RandomStreams
 from tests.support.lists import listed
 from tests.support.outbox_helpers import (
     NEXT_SECRET,

@@ -8,6 +8,7 @@ from typing import Any
 from jsonschema_rs import validator_for
 
 from leyden.callbacks.receivers import Receivers
+from leyden.rng import RandomStreams, uuid4_from
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.contract.types import CallbackRule, DeliveryRule, Rule
 from leyden.server.ports import CallbackResponse, CallbackTransport
@@ -15,7 +16,6 @@ from leyden.server.store.store import Store
 from leyden.server.timestamps import parse_duration, parse_iso
 from leyden.world.clock import VirtualClock
 from leyden.world.event_journal import HashedEventJournal
-from leyden.world.rng import RandomStreams, uuid4_from
 
 START = parse_iso("2030-01-01T09:00:00Z")
 SECRET, NEXT_SECRET = "whsec_" + "QUJD" * 8, "whsec_" + "WFla" * 8

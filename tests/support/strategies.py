@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from leyden import Sandbox
 from leyden.callbacks.replies import Reply
 from leyden.server.errors import LeydenError
-from leyden.world.snapshots import dump_world
+from leyden.world.snapshots.snapshots import dump_world
 
 Action = tuple[Any, ...]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leyden.world.rng import RandomStream, RandomStreams, uuid4_from
+from leyden.rng import RandomStream, RandomStreams, uuid4_from
 
 NAMES = ("ids", "preimages", "latency", "liquidity", "payers", "jitter", "faults")
 

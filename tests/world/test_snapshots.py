@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from leyden import Sandbox
 from leyden.errors import ApiError, ForkError
 from leyden.server.errors import StoreError
-from leyden.world.snapshots import dump_world
+from leyden.world.snapshots.snapshots import dump_world
 from tests.support.channel_audit import audit
 from tests.support.examples import examples
 from tests.support.strategies import URL, Action, actions, full_state, perform

@@ -22,7 +22,7 @@ from leyden.server.timestamps import parse_duration, parse_iso, to_iso
 from leyden.server.version import VERSION
 from leyden.world.async_moves import advance_to, run_until_idle, run_until_next_event
 from leyden.world.clock import Fired
-from leyden.world.snapshots import check_not_waiting
+from leyden.world.snapshots.snapshots import check_not_waiting
 from leyden.world.world import World
 
 _HASHED_AT_ONCE = 100  # entries of the journal

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice
+from leyden.rng import uuid4_from
 from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.contract.types import Contract
 from leyden.server.errors import LeydenError
@@ -22,7 +23,6 @@ from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
 from leyden.world.config import world_config
 from leyden.world.loopback import send_request
-from leyden.world.rng import uuid4_from
 from leyden.world.world import World
 
 KEY = "receiver-check"

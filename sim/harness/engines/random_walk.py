@@ -9,8 +9,8 @@ from leyden.harness.generators.generators import STEPS, next_step, random_run_co
 from leyden.harness.model.rules import OVERLAYS
 from leyden.harness.runs.cases import Case, CaseResult, play
 from leyden.harness.targets.target import Target
+from leyden.rng import RandomStreams
 from leyden.server.errors import ContractError
-from leyden.world.rng import RandomStreams
 
 
 def random_walk(seed: int, target: Target, *, overlays: Sequence[str] | None = None, disks: bool = True) -> CaseResult:

@@ -19,10 +19,10 @@ from leyden.lightning.engine.network_conditions import (
     attempt_seed,
 )
 from leyden.lightning.engine.shard import BACKWARD, FORWARD, Shard
-from leyden.lightning.engine.undo_log import UndoLog
 from leyden.lightning.failure_codes import FailureCode
 from leyden.lightning.routing.pathfinding import EdgePolicies, Route, Router
 from leyden.lightning.topology.graph import Graph
+from leyden.lightning.undo_log import UndoLog
 from leyden.server.errors import LeydenError
 
 # The receiver's decision on a shard: its status (`leyden.lightning.engine.htlc`), the code if it failed, the reason.

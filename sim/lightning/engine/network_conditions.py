@@ -10,7 +10,7 @@ import numpy as np
 
 from leyden.lightning.topology.generate import normal
 from leyden.lightning.topology.graph import Flags
-from leyden.world.rng import RandomStream
+from leyden.rng import RandomStream
 
 FIRST_HEIGHT = 800_000
 

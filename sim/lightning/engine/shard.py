@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from leyden.lightning.engine.undo_log import Recorded
 from leyden.lightning.routing.pathfinding import Route
+from leyden.lightning.undo_log import Recorded
 
 FORWARD, BACKWARD = 0, 1
 Times = tuple[tuple[int, int | None], ...]

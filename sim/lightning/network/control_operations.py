@@ -6,9 +6,9 @@ from difflib import get_close_matches
 from typing import Any, TypedDict
 
 from leyden.errors import GraphError, InterceptError
+from leyden.lightning.engine.channel_operations import close_channel, open_channel, rebalance
 from leyden.lightning.engine.interceptors import InterceptorRow
 from leyden.lightning.payer.routed_payments import RoutedPayments
-from leyden.lightning.topology.channel_operations import close_channel, open_channel, rebalance
 
 
 class ChannelRow(TypedDict):

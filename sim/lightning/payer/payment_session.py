@@ -8,11 +8,11 @@ from zlib import crc32
 
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.shard import Shard
-from leyden.lightning.engine.undo_log import Recorded
 from leyden.lightning.failure_codes import CHANNEL_FAILURES
 from leyden.lightning.payer.payment_scripts import MAX_PARTS
 from leyden.lightning.routing.mission_control import FailureInterpretation, MissionControl, interpret_failure
 from leyden.lightning.routing.pathfinding import SearchHint
+from leyden.lightning.undo_log import Recorded
 
 MIN_SHARD_MSAT = 10_000_000
 FINAL_CLTV_BLOCKS = 80

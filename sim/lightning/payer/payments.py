@@ -18,10 +18,10 @@ from leyden.lightning.failure_codes import FAILURE_NAMES, FailureCode
 from leyden.lightning.payer.payment_rows import AttemptRow, PaymentRow, RouteFields
 from leyden.lightning.payer.payment_scripts import FAILURES, amount_to_send, build_script, part_amount
 from leyden.lightning.receiver.node import DirectNode
+from leyden.rng import uuid4_from
 from leyden.server.ports import SETTLEMENT, USER, Clock, EventJournal, RandomSource
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
-from leyden.world.rng import uuid4_from
 
 TIMER = "payment"
 PATIENCE_TIMER = "payment_patience"

@@ -11,7 +11,7 @@ from leyden.lightning.engine.htlc import FAILED, HELD, SETTLED, HtlcResolution
 from leyden.lightning.engine.interceptors import Interceptors
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import FAILURE_NAMES
-from leyden.lightning.network.network_snapshot import dump_network, restore_network
+from leyden.lightning.payer.network_snapshot import dump_network, restore_network
 from leyden.lightning.payer.payment_rows import AttemptResult, PaymentRow
 from leyden.lightning.payer.payment_scripts import FAILURES, part_amount
 from leyden.lightning.payer.payment_session import EXTRA_CLTV_BLOCKS, PaymentSession, PaymentSessions

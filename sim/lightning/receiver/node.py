@@ -8,10 +8,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from leyden.lightning.receiver.invoices import Invoices, NodePolicy
+from leyden.rng import RandomStreams
 from leyden.server.ports import Clock, EventJournal, FailedInvoice, Invoice, InvoiceParams, SettledInvoice
 from leyden.server.store.store import Store
 from leyden.server.timestamps import to_iso
-from leyden.world.rng import RandomStreams
 
 if TYPE_CHECKING:
     from leyden.lightning.bolt11.codec import InvoiceSigner

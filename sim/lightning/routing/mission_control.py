@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from leyden.lightning.engine.undo_log import UndoLog
 from leyden.lightning.failure_codes import NODE, PERM, FailureCode
+from leyden.lightning.undo_log import UndoLog
 
 GOOD, NOTHING = "route was good", "nothing"
 _HOUR_MS = 3_600_000

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from leyden.lightning.engine.shard import Shard
-from leyden.lightning.network.network_snapshot import engine_row, events_row, session_row, shard_row
+from leyden.lightning.payer.network_snapshot import engine_row, events_row, session_row, shard_row
 from leyden.lightning.payer.payment_session import PaymentSession
 from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.graph import Graph
@@ -77,7 +77,7 @@ class NetworkState:
             self._payments.restore(saved, secret)
 
     def saved(self) -> Row | None:
-        """All rows in the form of `leyden.lightning.network.network_snapshot.dump_network`; None when there are
+        """All rows in the form of `leyden.lightning.payer.network_snapshot.dump_network`; None when there are
         none.
         """
         engine = self.rows.row("engine")

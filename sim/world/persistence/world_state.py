@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
+from leyden.rng import RandomStreams
 from leyden.server.charges.charges import TIMER as CHARGE_TIMER
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 from leyden.world.clock import VirtualClock
 from leyden.world.config import WorldConfig
 from leyden.world.persistence.former_formats import saved_by_format_1
-from leyden.world.rng import RandomStreams
 from leyden.world.timers import Entry
 
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any
 
+from leyden.lightning.engine.channel_operations import close_channel, open_channel, opened_since
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.event_queue import EventQueue
 from leyden.lightning.engine.shard import Shard
-from leyden.lightning.engine.undo_log import UndoLog
 from leyden.lightning.payer.payment_session import PaymentSession
 from leyden.lightning.routing.mission_control import MissionControl
 from leyden.lightning.routing.pathfinding import Route
-from leyden.lightning.topology.channel_operations import close_channel, open_channel, opened_since
+from leyden.lightning.undo_log import UndoLog
 
 # What is stored as it is: not references and sets. The hint is found again.
 _SESSION_FIELDS = tuple(name for name in PaymentSession.__slots__ if name not in ("hint", "policy_retries"))

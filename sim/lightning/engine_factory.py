@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.network_conditions import NetworkConditions
-from leyden.lightning.network.network_snapshot import fork_engine
+from leyden.lightning.payer.network_snapshot import fork_engine
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.payer.routed_payments import RoutedPayments
 from leyden.lightning.topology.generate import generate

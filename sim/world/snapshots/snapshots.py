@@ -23,7 +23,7 @@ from leyden.server.store.table_snapshot import TableSnapshot
 from leyden.server.system.background_transport import BackgroundTransport
 from leyden.world.config import WorldConfig, chosen_network, packaged_contract
 from leyden.world.persistence.former_formats import upgraded_snapshot
-from leyden.world.snapshot_schema import SAVED_SANDBOX
+from leyden.world.snapshots.snapshot_schema import SAVED_SANDBOX
 from leyden.world.world import World
 
 if TYPE_CHECKING:
