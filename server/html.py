@@ -109,7 +109,7 @@ class Markdown:
 
     def __init__(self) -> None:
         self.headings: list[tuple[str, str]] = []
-        self._made: dict[tuple[str, int], Html] = {}  # the same few error descriptions stand under every operation
+        self._cache: dict[tuple[str, int], Html] = {}  # the same few error descriptions stand under every operation
         self._parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
         # The library's own list lets some data: links through; a page about an API has no use for them.
         self._parser.validateLink = lambda url: _LINK.match(url) is not None  # type: ignore[method-assign]
@@ -121,9 +121,9 @@ class Markdown:
         """
         if not source:
             return None
-        made = self._made.get((source, heading))
-        if made is not None and not named:
-            return made
+        block = self._cache.get((source, heading))
+        if block is not None and not named:
+            return block
         tokens = self._parser.parse(source)
         for token, following in pairwise([*tokens, Token("", "", 0)]):
             if token.type in {"heading_open", "heading_close"}:
@@ -140,8 +140,8 @@ class Markdown:
                     frame(coloured(token.content.rstrip()), token.info or "Example"),
                 )
         rendered: str = self._parser.renderer.render(tokens, self._parser.options, {})
-        made = self._made[source, heading] = tag("div", Html(rendered), class_="text")
-        return made
+        block = self._cache[source, heading] = tag("div", Html(rendered), class_="text")
+        return block
 
     def line(self, source: str | None) -> Html | None:
         """Text for one line: emphasis, code and links only."""

@@ -185,8 +185,8 @@ def derived_seed(seed: int, name: str) -> int:
     return int.from_bytes(sha256(f"{seed} {name}".encode()).digest()[:6], "big")
 
 
-def uuid4_from(chance: RandomSource) -> str:
-    """An identifier with the shape of a UUID version 4 (RFC 9562), from 16 bytes of `chance`."""
-    digits = chance.bytes(16).hex()
+def uuid4_from(source: RandomSource) -> str:
+    """An identifier with the shape of a UUID version 4 (RFC 9562), from 16 bytes of `source`."""
+    digits = source.bytes(16).hex()
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"

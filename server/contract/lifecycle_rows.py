@@ -86,9 +86,9 @@ def _check_creation(rows: Sequence[Mapping[str, Any]], location: str) -> None:
 def _check_total(
     states: Sequence[str], triggers: Sequence[str], rows: Sequence[Mapping[str, Any]], location: str
 ) -> None:
-    standing: dict[tuple[str, str], list[int]] = {}
+    rows_by_pair: dict[tuple[str, str], list[int]] = {}
     for index, row in enumerate(rows):
-        earlier = standing.setdefault((row["from"], row["trigger"]), [])
+        earlier = rows_by_pair.setdefault((row["from"], row["trigger"]), [])
         for other in earlier:
             guard = rows[other].get("when")
             if guard is None or guard == row.get("when"):
@@ -99,11 +99,11 @@ def _check_total(
         earlier.append(index)
     for state in states:
         for trigger in triggers:
-            if trigger != CREATED and (state, trigger) not in standing:
+            if trigger != CREATED and (state, trigger) not in rows_by_pair:
                 raise contract_error(
                     location, f"nothing says what {trigger!r} does in {state!r}; add a transition or a refusal"
                 )
-    for (state, trigger), indexes in standing.items():
+    for (state, trigger), indexes in rows_by_pair.items():
         if "when" in rows[indexes[-1]]:
             raise contract_error(
                 f"{location}/{indexes[-1]}",

@@ -58,10 +58,10 @@ def _check_expression(expression: Any, operation: Operation, status: int, locati
         return
     if expression in ("$url", "$method", "$statusCode"):
         return
-    asked = _REQUEST.fullmatch(expression)
-    if asked is not None:
-        if not any((parameter.location, parameter.name) == asked.groups() for parameter in operation.parameters):
-            raise contract_error(location, f"{operation.operation_id} has no {asked[1]} parameter {asked[2]!r}")
+    matched = _REQUEST.fullmatch(expression)
+    if matched is not None:
+        if not any((parameter.location, parameter.name) == matched.groups() for parameter in operation.parameters):
+            raise contract_error(location, f"{operation.operation_id} has no {matched[1]} parameter {matched[2]!r}")
         return
     held = _BODY.fullmatch(expression)
     if held is None:

@@ -64,11 +64,11 @@ def load_contract(
     if not isinstance(document, dict):
         raise contract_error(name or "spec", "is not an OpenAPI document: its root must be a mapping")
     documents = [document_name + _SPEC for document_name in DOCUMENTS]
-    standing_for = known_as or (name if name in documents else None)
+    extended_name = known_as or (name if name in documents else None)
     applied: list[str] = []
     for source in overlays:
         overlay = _overlay(source)
-        if standing_for is not None and overlay.extends not in (None, standing_for):
+        if extended_name is not None and overlay.extends not in (None, extended_name):
             if overlay.extends not in documents:
                 raise ContractError(
                     f"overlay {overlay.name}: extends names {overlay.extends!r}, which is not a document here"

@@ -72,14 +72,14 @@ class Examples:
             return whole["enum"][0]
         if depth >= _MAX_DEPTH:
             return None
-        made: dict[str, Any] = {}
+        example: dict[str, Any] = {}
         for branch in whole.get("allOf", ()):
             value = self.sample(branch, depth + 1)
-            made |= value if isinstance(value, dict) else {}
+            example |= value if isinstance(value, dict) else {}
         for name, inner in whole.get("properties", {}).items():
-            made[name] = self.sample(inner, depth + 1)
-        if made:
-            return made
+            example[name] = self.sample(inner, depth + 1)
+        if example:
+            return example
         for word in ("oneOf", "anyOf"):
             for branch in whole.get(word, ()):
                 return self.sample(branch, depth + 1)

@@ -302,7 +302,7 @@ def _draw_state(state: str, picture: _Picture, box_width: float) -> Html:
     top = y - _BOX_HEIGHT / 2
     been = picture.taken is not None and state in picture.taken.states
     here = picture.taken is not None and state in picture.taken.now
-    ink = _TAKEN if been else "currentColor"
+    color = _TAKEN if been else "currentColor"
 
     def box(inset: float, opacity: str) -> Html:
         return tag(
@@ -312,9 +312,9 @@ def _draw_state(state: str, picture: _Picture, box_width: float) -> Html:
             width=f"{box_width - 2 * inset:.1f}",
             height=f"{_BOX_HEIGHT - 2 * inset:.1f}",
             rx=f"{9 - inset}",
-            fill=ink if inset == 0 else None,
+            fill=color if inset == 0 else None,
             fill_opacity=(".2" if here else ".06") if inset == 0 else None,
-            stroke=ink if been else None,
+            stroke=color if been else None,
             stroke_width="2" if been and inset == 0 else "1.4",
             opacity=opacity,
         )
@@ -322,9 +322,9 @@ def _draw_state(state: str, picture: _Picture, box_width: float) -> Html:
     final = box(3.5, ".55") if state in picture.table.terminal else None
     note = None if picture.taken is None else picture.taken.states.get(state)
     middle = f"{x + box_width / 2:.1f}"
-    letters = {"text_anchor": "middle", "fill": "currentColor", "stroke": "none"}
-    name = tag("text", state, x=middle, y=f"{y + (-1.5 if note else 4.5):.1f}", **letters, font_size="13")
-    under = tag("text", note, x=middle, y=f"{y + 12.5:.1f}", **letters, font_size="10.5") if note else None
+    text_style = {"text_anchor": "middle", "fill": "currentColor", "stroke": "none"}
+    name = tag("text", state, x=middle, y=f"{y + (-1.5 if note else 4.5):.1f}", **text_style, font_size="13")
+    under = tag("text", note, x=middle, y=f"{y + 12.5:.1f}", **text_style, font_size="10.5") if note else None
     if picture.taken is None or state in picture.taken.states:
         return tag("g", box(0, "1"), final, name, under, class_="state")
     return tag("g", box(0, "1"), final, name, class_="state", opacity=_FAINT)

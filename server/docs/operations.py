@@ -73,10 +73,10 @@ class Operations:
         headers = [self._fields.resolve(parameter) for parameter in post.get("parameters", ())]
         request = self._fields.resolve(post.get("requestBody", {}))
         place = code("/".join(callback.url_path))
-        asked = link(anchor("operation", operation.operation_id), operation.summary or operation.operation_id)
+        operation_link = link(anchor("operation", operation.operation_id), operation.summary or operation.operation_id)
         prose = (
             tag("h3", self.callback_title(callback), _here(name), id=f"{name}-title"),
-            tag("p", method("POST"), "to the ", place, " given in ", asked, class_="route"),
+            tag("p", method("POST"), "to the ", place, " given in ", operation_link, class_="route"),
             self._markdown.block(post.get("description") or item.get("description")),
             *self._parameters(headers, sent=False),
             *self._body(request, "Body", link(name, self.callback_title(callback)), sent=False),

@@ -28,8 +28,8 @@ def signature_faults(secrets: Sequence[str], headers: Mapping[str, str], body: s
     if abs(stamp_s - now_s) > TOLERANCE_S:
         faults.append(f"webhook-timestamp is {abs(stamp_s - now_s)} s {'old' if stamp_s < now_s else 'in the future'}")
     # The package's verify() uses the system clock; this function uses the sandbox's clock.
-    moment = datetime.fromtimestamp(stamp_s, UTC)
-    expected = [Webhook(secret).sign(headers["webhook-id"], moment, body) for secret in secrets]
+    signed_at = datetime.fromtimestamp(stamp_s, UTC)
+    expected = [Webhook(secret).sign(headers["webhook-id"], signed_at, body) for secret in secrets]
     given = headers["webhook-signature"].split(" ")
     if not any(hmac.compare_digest(one.encode(), other.encode()) for one in expected for other in given):
         faults.append("no signature matches a valid secret")

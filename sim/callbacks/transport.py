@@ -21,7 +21,7 @@ Observe = Callable[[CallbackRequest, CallbackResponse, int], None]
 class ExternalTransport(CallbackTransport, Protocol):
     """A transport to the real network."""
 
-    def report_within(self, around: Callable[[], AbstractContextManager[None]]) -> None:
+    def report_within(self, context: Callable[[], AbstractContextManager[None]]) -> None:
         """Enter `around()` whenever responses are reported: those that arrive together are reported within one."""
 
     async def wait_idle(self) -> None:
@@ -50,7 +50,7 @@ class RecordedNetwork:
         self._now_s = now_s
         self._response_time_s: int | None = None
         self._waiting: dict[str, tuple[CallbackRequest, Responded]] = {}
-        self._around: Callable[[], AbstractContextManager[None]] = nullcontext
+        self._response_context: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def post(self, request: CallbackRequest, responded: Responded) -> None:
         """Keep the request until it gets its response."""
@@ -64,7 +64,7 @@ class RecordedNetwork:
             return False
         self._response_time_s = time_s
         try:
-            with self._around():
+            with self._response_context():
                 responded(request, response)
         finally:
             self._response_time_s = None
@@ -76,9 +76,9 @@ class RecordedNetwork:
             wanted, (request, _) = next(iter(self._waiting.items()))
             self.respond(wanted, blocked(request), self._now_s())
 
-    def report_within(self, around: Callable[[], AbstractContextManager[None]]) -> None:
+    def report_within(self, context: Callable[[], AbstractContextManager[None]]) -> None:
         """As `ExternalTransport`."""
-        self._around = around
+        self._response_context = context
 
     def receiver_time_s(self, url: str) -> int:
         """The recorded time while a response is reported, else the sandbox's time."""

@@ -264,13 +264,13 @@ class MultiTenantApp:
         else:
             self._errors.pop(world, None)
 
-    async def _sync(self, wall_ms: Callable[[], int]) -> None:
+    async def _sync(self, real_ms: Callable[[], int]) -> None:
         reported = ""
         while True:
             await asyncio.sleep(_SYNC_POLL_S)
             for world in self._worlds.values():
                 try:
-                    if await asyncio.to_thread(world.store.maybe_sync, wall_ms()):
+                    if await asyncio.to_thread(world.store.maybe_sync, real_ms()):
                         reported = ""
                 except StorageUnavailable as refusal:
                     if reported != refusal.detail:

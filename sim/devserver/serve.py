@@ -94,14 +94,14 @@ def _announce(
     """
     print(f"Leyden listening on {addresses.url}", flush=True)
     world = next(iter(worlds.values()))
-    plan, url = world.config, addresses.url
+    config, url = world.config, addresses.url
     is_valid = shown_key is not None and world.service.projects.project_for_key(shown_key) is not None
     key = f", apikey: {shown_key}" if is_valid else ""
     kept = "in memory" if options.data == ":memory:" else f"in {options.data}"
-    pages = f"documentation: {url}/docs" + ("" if plan.control is None else f", console: {url}{CONSOLE_PATH}")
-    rate = plan.rate
-    pace = "" if rate == 1 else ", the clock is paused" if rate == 0 else f", the clock runs {rate:g} times as fast"
-    print(f"{pages}{key}, seed: {plan.seed}, {kept}{pace}; {addresses.reach()}", file=sys.stderr, flush=True)
+    pages = f"documentation: {url}/docs" + ("" if config.control is None else f", console: {url}{CONSOLE_PATH}")
+    rate = config.rate
+    speed = "" if rate == 1 else ", the clock is paused" if rate == 0 else f", the clock runs {rate:g} times as fast"
+    print(f"{pages}{key}, seed: {config.seed}, {kept}{speed}; {addresses.reach()}", file=sys.stderr, flush=True)
     for line in opened:
         print(line, file=sys.stderr, flush=True)
     for world in worlds.values():

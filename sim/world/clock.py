@@ -14,7 +14,7 @@ from leyden.world.timers import Entry, Hold, Timer, Timers, whole_ms
 # 2999-12-31T23:59:59Z. BOLT 11 counts seconds in 35 bits, which end in 3058; what is due later must still fit.
 LAST_MS = 32_503_679_999_000
 
-Around = Callable[[], AbstractContextManager[Any]]
+EventContext = Callable[[], AbstractContextManager[Any]]
 
 
 class Fired(NamedTuple):
@@ -63,7 +63,7 @@ class VirtualClock:
         self._flows = False  # whether `now` reads the real clock
         self._instant_limit = instant_limit
         self.event_count = 0  # how many events have run
-        self.event_context: Around | None = None
+        self.event_context: EventContext | None = None
         self.hold: Hold | None = None
         self.set_rate(rate)
 

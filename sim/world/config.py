@@ -55,15 +55,15 @@ def packaged_contract(name: str, overlays: tuple[str | Path, ...] = ()) -> Contr
     return load_contract(default_spec(name), overlays=overlays)
 
 
-def chosen_network(saved: Mapping[str, Any] | None, asked: str | Graph | None) -> str | Graph:
-    """The network of a new world, or of the saved one; `asked` may be None then.
+def chosen_network(saved: Mapping[str, Any] | None, requested: str | Graph | None) -> str | Graph:
+    """The network of a new world, or of the saved one; `requested` may be None then.
 
-    Raises `StoreError` when `asked` is not the network with which the directory was created.
+    Raises `StoreError` when `requested` is not the network with which the directory was created.
     """
     if saved is None:
-        return "direct" if asked is None else asked
+        return "direct" if requested is None else requested
     created = saved.get("network", "direct")
-    if asked is not None and created != (asked if isinstance(asked, str) else asked.dump()):
+    if requested is not None and created != (requested if isinstance(requested, str) else requested.dump()):
         named = created if isinstance(created, str) else f"a map of {len(created['names'])} nodes"
         raise StoreError(f"this directory was created with network {named}: leave network out, or use a new directory")
     return created if isinstance(created, str) else _graph(created)

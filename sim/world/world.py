@@ -19,10 +19,10 @@ from leyden.server.system.background_transport import BackgroundTransport
 from leyden.world.clock import Fired, VirtualClock
 from leyden.world.components import Components, Environment, build
 from leyden.world.config import WorldConfig
-from leyden.world.environs import HostServer, NetworkLog, Slices, Undivided
 from leyden.world.interrupts import interrupts
 from leyden.world.persistence.former_formats import upgrade
 from leyden.world.persistence.world_state import WorldState
+from leyden.world.ports import HostServer, NetworkLog, Slices, Undivided
 
 LOCAL_URL = "http://localhost"
 

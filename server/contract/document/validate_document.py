@@ -35,16 +35,16 @@ def validate_document(document: Any, root: str, extensions: Extensions) -> Docum
 
     Raises `ContractError` at the first thing that is not allowed where it stands.
     """
-    walk = _Walk(DocumentIndex(root), extensions)
-    walk.visit(document, "document", root)
-    for location, kind, target in walk.survey.references:
-        walk.check_reference(location, kind, target)
-    return walk.survey
+    walker = _DocumentWalker(DocumentIndex(root), extensions)
+    walker.visit(document, "document", root)
+    for location, kind, target in walker.found_objects.references:
+        walker.check_reference(location, kind, target)
+    return walker.found_objects
 
 
-class _Walk:
+class _DocumentWalker:
     def __init__(self, seen: DocumentIndex, extensions: Extensions) -> None:
-        self.survey = seen
+        self.found_objects = seen
         self._extensions = extensions
 
     def visit(self, value: Any, form: str, location: str) -> None:
@@ -76,13 +76,13 @@ class _Walk:
         if kind == "callback":
             if self._is_reference(node, kind, location):
                 return
-            self.survey.objects[location] = (kind, node)
+            self.found_objects.objects[location] = (kind, node)
             for expression, item in node.items():
                 self._object(item, "callbackItem", child(location, expression))
             return
         if kind != "schema" and self._is_reference(node, kind, location):
             return
-        self.survey.objects[location] = (kind, node)
+        self.found_objects.objects[location] = (kind, node)
         forms, needed = _KINDS[kind]
         for key, item in node.items():
             form = forms.get(key)
@@ -108,7 +108,7 @@ class _Walk:
 
     def _schema(self, node: dict[str, Any], location: str) -> None:
         if "$ref" in node:
-            self.survey.references.append((location, "schema", node["$ref"]))
+            self.found_objects.references.append((location, "schema", node["$ref"]))
         if node.get("format", "uuid") not in FORMATS:
             raise contract_error(
                 location, f"format {node['format']!r} is not checked by anything" + suggestion(node["format"], FORMATS)
@@ -128,7 +128,7 @@ class _Walk:
                     location, f"{key!r} beside $ref would be ignored; move it to what the reference names"
                 )
         self.visit(node["$ref"], "text", f"{location}/$ref")
-        self.survey.references.append((location, kind, node["$ref"]))
+        self.found_objects.references.append((location, kind, node["$ref"]))
         return True
 
     def check_reference(self, location: str, kind: str, target: str) -> None:
@@ -138,16 +138,16 @@ class _Walk:
             raise contract_error(
                 location, f"$ref {quoted(target)} must begin with {prefix!r}: references are local and lead to a {kind}"
             )
-        found = self.survey.objects.get(self.survey.root + target[1:])
+        found = self.found_objects.objects.get(self.found_objects.root + target[1:])
         if found is None or found[0] != kind:
-            if any(other == self.survey.root + target[1:] for other, _, _ in self.survey.references):
+            if any(other == self.found_objects.root + target[1:] for other, _, _ in self.found_objects.references):
                 raise contract_error(
                     location, f"$ref {quoted(target)} leads to another $ref; name what that one leads to"
                 )
             names = [
-                other[len(self.survey.root) :]
-                for other, (its_kind, _) in self.survey.objects.items()
-                if its_kind == kind and other.startswith(self.survey.root + prefix[1:])
+                other[len(self.found_objects.root) :]
+                for other, (its_kind, _) in self.found_objects.objects.items()
+                if its_kind == kind and other.startswith(self.found_objects.root + prefix[1:])
             ]
             raise contract_error(
                 location, f"$ref {quoted(target)} leads nowhere" + suggestion(target, [f"#{name}" for name in names])

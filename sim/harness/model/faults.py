@@ -17,7 +17,7 @@ FAULT_DELAYS_MS = {
 }
 HOLDING = ("delay", "reorder", "burst")  # the delivery is held before it is sent
 COPYING = ("duplicate", "duplicate_new_id", "simultaneous", "redeliver")
-TAMPERING = (
+CONTENT_FAULTS = (
     "truncated_body",
     "wrong_content_type",
     "unknown_field",
@@ -31,7 +31,7 @@ TAMPERING = (
     "two_signatures",
     "unknown_version",
 )
-SENDING = ("drop", *COPYING, *TAMPERING)
+SENDING = ("drop", *COPYING, *CONTENT_FAULTS)
 FAULTS = (*HOLDING, *SENDING)
 
 

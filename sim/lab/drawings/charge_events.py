@@ -160,11 +160,11 @@ def _charge_events(world: World, charge: ChargeRow, invoice: InvoiceRow | None) 
     at = charge["created_at"] if invoice is None else invoice["opened_at"]
     table = world.service.contract.lifecycles["Charge"]
     key = (SERVICE, charge["id"])
-    asker, asks = (PAYER, "asks for an invoice") if charge["static_charge_id"] else (CLIENT, "creates the Charge")
+    asker, action = (PAYER, "asks for an invoice") if charge["static_charge_id"] else (CLIENT, "creates the Charge")
     detail = f"{sat(charge['amount_msat'])}, payable until {clock_time(charge['expires_at'])}"
     if charge["description"]:
         detail += f" · “{charge['description']}”"
-    yield Event(at, (0,), asker, SERVICE, asks, detail, OPEN, opens=key, response=table.initial)
+    yield Event(at, (0,), asker, SERVICE, action, detail, OPEN, opens=key, response=table.initial)
     for at, trigger, source, to, because in transitions_of(world, "Charge", charge["id"], charge):
         if to is None:
             yield Event(at, (5,), SERVICE, SERVICE, f"refuses {trigger}", because, WAIT)

@@ -84,16 +84,16 @@ def _of_all(world: World, resource: str, rows: list[Row]) -> tuple[Taken, str, l
         else:
             taken[source, trigger, to] += 1
             states_reached[resource_id] = to
-    standing = Counter(row["status"] for row in rows)
+    counts = Counter(row["status"] for row in rows)
     noted = [f"{trigger} was refused {count} ×: {because}" for (trigger, because), count in refused.items()]
     lost = sum(states_reached[row["id"]] != row["status"] for row in rows)
     if lost:
         noted.insert(0, f"the journal no longer has the transitions of {lost} of them")
     if not rows:
         noted = ["there are no resources yet, so no transition is marked"]
-    entered = {to for _, _, to in taken} | standing.keys()
-    states = {state: f"{standing[state]} now" if standing[state] else "none now" for state in sorted(entered)}
-    marked = Taken({move: f"{count} ×" for move, count in taken.items()}, states, frozenset(standing))
+    entered = {to for _, _, to in taken} | counts.keys()
+    states = {state: f"{counts[state]} now" if counts[state] else "none now" for state in sorted(entered)}
+    marked = Taken({move: f"{count} ×" for move, count in taken.items()}, states, frozenset(counts))
     return marked, f"{len(rows) or 'No'} {_resource_name(resource, len(rows))}{'' if rows else ' yet'}", noted
 
 

@@ -46,8 +46,8 @@ def payment_events(row: PaymentRow, place: int, invoice: InvoiceRow | None) -> I
     """The events of one payment. `place` orders payments with events in the same instant."""
     payer, key = short_name(row["payer"]), (PAYER, row["id"])
 
-    def event(at: int, stage: float, text: str, detail: str, tone: str, short_text: str, **durations: Any) -> Event:
-        rank = (stage, place)
+    def event(at: int, phase: float, text: str, detail: str, tone: str, short_text: str, **durations: Any) -> Event:
+        rank = (phase, place)
         return Event(at, rank, PAYER, PAYER, text, detail, tone, payer, short_text=short_text, **durations)
 
     outcome = "settle" if row["script"] is None else row["script"]["outcome"]
@@ -83,8 +83,8 @@ def _attempt_events(
     name, htlc, way = f"{payer}'s {part}", f"{row['id']}:{number}", HOPS if routed else NODE
     key = (HOPS, htlc) if routed else None
 
-    def event(at: int, stage: float, source: str, target: str, text: str, detail: str, tone: str, **more: Any) -> Event:
-        rank, within = (stage, place, number), ((PAYER, row["id"]),)
+    def event(at: int, phase: float, source: str, target: str, text: str, detail: str, tone: str, **more: Any) -> Event:
+        rank, within = (phase, place, number), ((PAYER, row["id"]),)
         return Event(at, rank, source, target, text, detail, tone, payer, within=within, **more)
 
     amount = sat(attempt["amount_msat"])
@@ -105,13 +105,13 @@ def _attempt_events(
         return
     on_the_way = attempt["source"] not in (None, "final")
     # A failure from a hop comes before the next attempt; a refusal by the shop comes before what follows from it.
-    stage = 1.5 if on_the_way else 3.5 if back == at else 8
+    phase = 1.5 if on_the_way else 3.5 if back == at else 8
     code, reasons = attempt["name"] or attempt["code"], [attempt["reason"]]
     if on_the_way:
         reasons.append(attempt["learned"])
-    said = f"{attempt['source'] if on_the_way else 'the node'} says {code}"
-    short, more = f"{part}: {said if on_the_way else code}", "; ".join(filter(None, reasons))
-    yield event(back, stage, way, PAYER, f"{name}: {said}", more, BAD, closes=key, short_text=short)
+    refusal = f"{attempt['source'] if on_the_way else 'the node'} says {code}"
+    short, more = f"{part}: {refusal if on_the_way else code}", "; ".join(filter(None, reasons))
+    yield event(back, phase, way, PAYER, f"{name}: {refusal}", more, BAD, closes=key, short_text=short)
 
 
 def short_name(name: str) -> str:

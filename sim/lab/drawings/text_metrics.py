@@ -35,7 +35,7 @@ _LETTERS = {
     78: "DGNOQw&#+=<>~×±→←↔…–",
     100: "mMW%@—",
 }
-_WIDTHS = {letter: hundredths / 100 for hundredths, letters in _LETTERS.items() for letter in letters}
+_WIDTHS = {letter: hundredths / 100 for hundredths, characters in _LETTERS.items() for letter in characters}
 _MONO_WIDTH = 0.605
 _BOLD = 1.1
 # Letters of these scripts are about as wide as Latin ones: U+00A1 to the end of Cyrillic.

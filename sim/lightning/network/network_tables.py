@@ -107,7 +107,7 @@ def balances_of(payments: Payments, node: str | None = None) -> list[BalanceRow]
     if not isinstance(payments, RoutedPayments):
         return []
     engine = payments.engine
-    names, terms = engine.graph.names, engine.policies
+    names, policies = engine.graph.names, engine.policies
     if node is None:
         edges: Any = range(len(engine.balance))
     else:
@@ -116,8 +116,8 @@ def balances_of(payments: Payments, node: str | None = None) -> list[BalanceRow]
     return [
         {
             "at": now,
-            "node": names[terms.source[edge]],
-            "peer": names[terms.target[edge]],
+            "node": names[policies.source[edge]],
+            "peer": names[policies.target[edge]],
             "channel": edge >> 1,
             "capacity_msat": engine.capacity[edge >> 1],
             "local_msat": engine.balance[edge],
@@ -126,8 +126,8 @@ def balances_of(payments: Payments, node: str | None = None) -> list[BalanceRow]
             "before_msat": engine.initial_balance[edge],
             "change_msat": engine.balance[edge] - engine.initial_balance[edge],
             "share": engine.balance[edge] / engine.capacity[edge >> 1],
-            "status": "closed" if edge >> 1 in engine.closed else "disabled" if terms.disabled[edge] else "open",
-            "shop": terms.source[edge] == payments.shop,
+            "status": "closed" if edge >> 1 in engine.closed else "disabled" if policies.disabled[edge] else "open",
+            "shop": policies.source[edge] == payments.shop,
         }
         for edge in edges
     ]

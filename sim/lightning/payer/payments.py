@@ -34,17 +34,17 @@ class Payments:
 
     A payment's `status` is `in_flight`, `held`, `succeeded` or `failed`; its `outcome`, once it has ended, `SUCCEEDED`,
     `TIMEOUT`, `NO_ROUTE`, `INCORRECT_PAYMENT_DETAILS`, `INSUFFICIENT_BALANCE`, `CANCELED` or `ERROR`. `reason` is
-    a sentence that a real payer would not receive. `chance` gives the ids.
+    a sentence that a real payer would not receive. `random_source` gives the ids.
     """
 
     def __init__(
-        self, store: Store, clock: Clock, node: DirectNode, chance: RandomSource, journal: EventJournal
+        self, store: Store, clock: Clock, node: DirectNode, random_source: RandomSource, journal: EventJournal
     ) -> None:
         indexes = ("payment_hash", "status", "payer", "refused_request")
         self.rows = cast(TypedTable[PaymentRow], store.table("payments", key="id", indexes=indexes))
         self._clock = clock
         self._node = node
-        self._chance = chance
+        self._random_source = random_source
         self._journal = journal
         clock.on(TIMER, self._send)
         clock.on(PATIENCE_TIMER, self._give_up)
@@ -248,7 +248,7 @@ class Payments:
 
     def _new_row(self, request: str, payer: str, amount_msat: int | None, now: int) -> PaymentRow:
         return {
-            "id": uuid4_from(self._chance),
+            "id": uuid4_from(self._random_source),
             "payer": payer,
             "request": request,
             "payment_hash": None,

@@ -40,14 +40,14 @@ class RoutedPayments(Payments):
         store: Store,
         clock: Clock,
         node: DirectNode,
-        chance: RandomSource,
+        random_source: RandomSource,
         journal: EventJournal,
         *,
         engine: Engine,
         shop: int,
         key: bytes,
     ) -> None:
-        super().__init__(store, clock, node, chance, journal)
+        super().__init__(store, clock, node, random_source, journal)
         self.engine = engine
         self.shop = shop
         self._key = key

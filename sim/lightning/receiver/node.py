@@ -37,7 +37,7 @@ class DirectNode:
         self._secret = streams.secret("node")
         self.invoices = Invoices(store, clock, journal, policy or NodePolicy(), height or (lambda: 0))
         self._clock = clock
-        self._chance = streams.stream("preimages")
+        self._random_stream = streams.stream("preimages")
         self._funds = store.table("node", key="id")
         self._failed: list[Callable[[FailedInvoice], None]] = []
         self.invoices.on_settled(self._receive)
@@ -62,7 +62,7 @@ class DirectNode:
 
     def issue(self, order: InvoiceParams) -> Invoice:
         """Sign an invoice and open it. Raises `Bolt11Error` for what BOLT 11 cannot express."""
-        random = self._chance.bytes(64)
+        random = self._random_stream.bytes(64)
         preimage, secret = random[:32], random[32:]
         payment_hash = sha256(preimage).digest()
         description: str | None = order.description

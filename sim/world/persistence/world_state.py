@@ -22,7 +22,7 @@ TABLE = "world"
 _CONFIG, _STATE = "config", "state"
 
 TimerName = tuple[str, str]  # kind, key
-Order = tuple[int, int]  # how many Charges existed when the timer was set, and the timer's sequence number
+TimerOrder = tuple[int, int]  # how many Charges existed when the timer was set, and the timer's sequence number
 
 
 class ConfigRow(TypedDict, total=False):
@@ -127,7 +127,7 @@ class WorldState:
         """
         clock, saved_order = self._clock, self._saved_order()
 
-        def order(timer: Entry) -> tuple[Any, Order]:
+        def order(timer: Entry) -> tuple[Any, TimerOrder]:
             return timer[:2], self._order(timer, saved_order)
 
         others = [timer for timer in clock.timers() if timer[3] != CHARGE_TIMER]
@@ -144,7 +144,7 @@ class WorldState:
 
     # Inside
 
-    def _saved_order(self) -> dict[TimerName, Order]:
+    def _saved_order(self) -> dict[TimerName, TimerOrder]:
         """What the rows say of timers."""
         return {
             (kind, key): (row["charges"], row["sequence"])
@@ -153,7 +153,7 @@ class WorldState:
             if space
         }
 
-    def _order(self, timer: Entry, saved_order: Mapping[TimerName, Order]) -> Order:
+    def _order(self, timer: Entry, saved_order: Mapping[TimerName, TimerOrder]) -> TimerOrder:
         _, _, sequence, kind, key = timer
         if kind == CHARGE_TIMER:
             return self._charges.keys[key], 0
