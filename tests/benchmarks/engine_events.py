@@ -74,7 +74,7 @@ class _Channels:
         engine = engine_on(graph)
         self.balance, self.capacity, self.reserve = engine.balance, engine.capacity, engine.reserve
         self.in_flight, self.slots, self.engine = engine.in_flight, engine.slots, engine
-        self.terms, self.spans, self.conditions = engine.policies, engine.conditions.latencies_ms, engine.conditions
+        self.policies, self.spans, self.conditions = engine.policies, engine.conditions.latencies_ms, engine.conditions
         self.steps = 0
 
     def lock(self, edge: int, carried: int, seed: int, now: int) -> int:
@@ -83,7 +83,7 @@ class _Channels:
         rest, conditions, engine = self.balance[edge] - carried, self.conditions, self.engine
         if rest < self.reserve[edge >> 1] or self.slots[edge] >= MAX_ACCEPTED_HTLCS:
             return FailureCode.TEMPORARY_CHANNEL_FAILURE
-        if seed in conditions.stuck or not (conditions.always_up or conditions.is_up(self.terms.target[edge], now)):
+        if seed in conditions.stuck or not (conditions.always_up or conditions.is_up(self.policies.target[edge], now)):
             return FailureCode.TEMPORARY_CHANNEL_FAILURE
         if now >= engine.next_block:
             engine.now = now
@@ -115,9 +115,9 @@ def simpys(graph: Graph, sent: list[Route]) -> tuple[float, int, list[int]]:
         raise BenchmarkError("simpy is not installed: pip install simpy") from None
     channels = _Channels(graph)
     world = simpy.Environment()
-    source, target, spans = channels.terms.source, channels.terms.target, channels.spans
+    source, target, spans = channels.policies.source, channels.policies.target, channels.spans
 
-    def travel(route: Route, seed: int) -> Iterator[Any]:
+    def route_process(route: Route, seed: int) -> Iterator[Any]:
         edges, amounts = route.edges, route.amounts
         place, code = 0, 0
         while place < len(edges):
@@ -137,7 +137,7 @@ def simpys(graph: Graph, sent: list[Route]) -> tuple[float, int, list[int]]:
 
     def senders() -> Iterator[Any]:
         for number, route in enumerate(sent):
-            world.process(travel(route, attempt_seed(number, 0)))
+            world.process(route_process(route, attempt_seed(number, 0)))
             yield world.timeout(10)
 
     world.process(senders())

@@ -22,7 +22,7 @@ from leyden.lightning.engine.network_conditions import NetworkConditions
 from leyden.lightning.payer.payment_session import PaymentSession, PaymentSessions
 from leyden.lightning.topology.generate import generate
 from leyden.lightning.topology.graph import Graph
-from tests.benchmarks import walks
+from tests.benchmarks import engine_events
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.measuring import COST, RATE, SIZE, BenchmarkError, Goal, Row, alone, compared, in_turn
 from tests.support.channel_audit import audit
@@ -81,7 +81,7 @@ def pay(graph: Graph, count: int, target: int | None) -> float:
 def _events(bench: Bench) -> Row:
     """HTLCs along given routes, in our engine and as SimPy processes, on a network of 400 nodes."""
     graph = generate(f"scale-free:{bench.scale.of(400, 60)}", 1)
-    sent = walks.routes(graph, bench.scale.of(10_000, 50))
+    sent = engine_events.routes(graph, bench.scale.of(10_000, 50))
     ends: list[list[int]] = []
 
     def rate(simulate: Callable[..., tuple[float, int, list[int]]]) -> float:
@@ -89,7 +89,9 @@ def _events(bench: Bench) -> Row:
         ends.append(balances)
         return events / spent
 
-    found = in_turn(bench.scale.repeats, {"ours": lambda: rate(walks.ours), "simpy": lambda: rate(walks.simpys)})
+    found = in_turn(
+        bench.scale.repeats, {"ours": lambda: rate(engine_events.ours), "simpy": lambda: rate(engine_events.simpys)}
+    )
     if any(end != ends[0] for end in ends):
         raise BenchmarkError("the two stories of one walk ended with different balances")
     return compared(

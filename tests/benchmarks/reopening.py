@@ -45,7 +45,10 @@ def rows(bench: Bench) -> Iterator[Row]:
         for what, targets in _looks(full, small).items():
             times = in_turn(
                 bench.scale.repeats,
-                {"full": partial(_look, full, targets[0], count), "small": partial(_look, small, targets[1], count)},
+                {
+                    "full": partial(_read_page, full, targets[0], count),
+                    "small": partial(_read_page, small, targets[1], count),
+                },
             )
             text = f"{what}, {many:,} stored"
             yield compared(PART, text, COST, [times["full"]], f"{few:,} stored", [times["small"]])
@@ -85,6 +88,6 @@ def _looks(*servers: Served) -> dict[str, list[str]]:
     }
 
 
-def _look(served: Served, target: str, count: int) -> float:
+def _read_page(served: Served, target: str, count: int) -> float:
     """Seconds from request to answer, one after another on one connection."""
     return 1 / load(served, [request("GET", target)], connections=1, count=count).rate

@@ -14,7 +14,7 @@ from leyden.server.callbacks.outbox import Outbox
 from leyden.server.errors import ContractError
 from leyden.world.config import packaged_contract
 from tests.seeded_defects.__main__ import main
-from tests.seeded_defects.catalogue import CATALOGUE, DEFECTS
+from tests.seeded_defects.catalogue import DEFECTS, DEFECTS_BY_NAME
 from tests.seeded_defects.defect import KINDS, Defect, planted, seeded
 from tests.seeded_defects.patches import (
     Wrapper,
@@ -42,7 +42,7 @@ def test_a_defect_is_detected_when_it_is_planted_and_only_then(defect: Defect) -
 
 def test_every_defect_has_a_unique_name() -> None:
     assert [name for name, count in Counter(defect.name for defect in DEFECTS).items() if count > 1] == []
-    assert [defect.name for defect in CATALOGUE.values()] == list(CATALOGUE)
+    assert [defect.name for defect in DEFECTS_BY_NAME.values()] == list(DEFECTS_BY_NAME)
 
 
 def test_there_are_several_defects_of_every_kind() -> None:
@@ -71,13 +71,17 @@ def test_a_description_is_one_sentence_and_the_violated_rule_exists(defect: Defe
 
 @pytest.mark.parametrize("name", ["description-too-long", "paid-charge-expires", "no-retry"])
 def test_a_defective_service_serves_the_unchanged_document(name: str) -> None:
-    with Sandbox() as clean, planted(CATALOGUE[name]), Sandbox() as defective:
+    with Sandbox() as clean, planted(DEFECTS_BY_NAME[name]), Sandbox() as defective:
         assert defective.ask("GET", "/openapi.json") == clean.ask("GET", "/openapi.json")
         assert defective.world.config.contract is clean.world.config.contract
 
 
 def test_an_earlier_sandbox_keeps_its_contract_and_its_ports() -> None:
-    with Sandbox() as clean, planted(CATALOGUE["expires-early"]), planted(CATALOGUE["amount-with-leading-zeros"]):
+    with (
+        Sandbox() as clean,
+        planted(DEFECTS_BY_NAME["expires-early"]),
+        planted(DEFECTS_BY_NAME["amount-with-leading-zeros"]),
+    ):
         assert send(clean, "POST", CHARGES, {"amount": "01000", "description": ""}).status == 400
         charge = new_charge(clean, expiresIn=60)
         clean.advance("59.999s")
@@ -85,7 +89,7 @@ def test_an_earlier_sandbox_keeps_its_contract_and_its_ports() -> None:
 
 
 def test_two_defects_can_be_planted_at_once() -> None:
-    with planted(CATALOGUE["expires-late"]) as late, planted(CATALOGUE["no-retry"]) as once:
+    with planted(DEFECTS_BY_NAME["expires-late"]) as late, planted(DEFECTS_BY_NAME["no-retry"]) as once:
         assert late.probe(Sandbox)
         assert once.probe(Sandbox)
 
@@ -99,7 +103,7 @@ def test_a_run_with_a_defect_is_deterministic(name: str) -> None:
             sandbox.run()
             return sandbox.world.journal.hash
 
-    with planted(CATALOGUE[name]):
+    with planted(DEFECTS_BY_NAME[name]):
         assert run() == run()
 
 
@@ -136,7 +140,7 @@ def test_the_table_names_each_defect_with_its_rule(capsys: pytest.CaptureFixture
     assert main(["expires-late", "races", "--descriptions"]) == 0
     output = capsys.readouterr().out
     assert "| expires-late " in output
-    assert CATALOGUE["expires-late"].description in output
+    assert DEFECTS_BY_NAME["expires-late"].description in output
     assert sum(line.count("| races ") for line in output.splitlines()) >= 4
     with pytest.raises(SystemExit):
         main(["expires-lately"])

@@ -18,7 +18,7 @@ from leyden.harness.engines.state_machine import search
 from leyden.harness.runs.cases import read_case, replay
 from leyden.harness.targets.target import InProcess
 from tests.seeded_defects.__main__ import main
-from tests.seeded_defects.catalogue import CATALOGUE, DEFECTS
+from tests.seeded_defects.catalogue import DEFECTS, DEFECTS_BY_NAME
 from tests.seeded_defects.defect import Defect, planted
 from tests.seeded_defects.engines import LIMIT_S, SMALL, DefectSearch, search_defect, summary, table
 
@@ -39,16 +39,16 @@ def test_the_default_engines_find_a_defect_with_a_small_case(defect: Defect) -> 
 
 def test_the_turns_include_every_defect() -> None:
     turns = [DEFECTS[turn::EVERY] for turn in range(EVERY)]
-    assert {one.name for turn in turns for one in turn} == set(CATALOGUE)
+    assert {one.name for turn in turns for one in turn} == set(DEFECTS_BY_NAME)
     assert max(map(len, turns)) <= 13
 
 
-@pytest.mark.parametrize("name", CATALOGUE if DEEP else FOUND_EARLY)
+@pytest.mark.parametrize("name", DEFECTS_BY_NAME if DEEP else FOUND_EARLY)
 def test_the_random_walk_finds_a_defect_alone(name: str) -> None:
     assert search_defect(name, "random-walk", seed=1).finder == "random-walk"
 
 
-@pytest.mark.parametrize("name", CATALOGUE if DEEP else ["payment-not-notified"])
+@pytest.mark.parametrize("name", DEFECTS_BY_NAME if DEEP else ["payment-not-notified"])
 def test_the_state_machine_finds_a_defect_alone(name: str) -> None:
     assert search_defect(name, "state-machine", seed=1).finder == "state-machine"
 
@@ -56,7 +56,7 @@ def test_the_state_machine_finds_a_defect_alone(name: str) -> None:
 def test_the_case_reproduces_a_defect_as_long_as_it_is_planted() -> None:
     found = search_defect("one-slot-too-many", "all", seed=1)
     case = read_case(found.case or {})
-    with planted(CATALOGUE["one-slot-too-many"]):
+    with planted(DEFECTS_BY_NAME["one-slot-too-many"]):
         assert replay(case).same_violation
         assert replay(case).same_journal
     assert replay(case).result.violation is None

@@ -37,7 +37,7 @@ START = "2030-01-01T09:00:00Z"
 HOSTS = ("shop", "till")
 HOOK = st.sampled_from([None, *(f"http://{host}.localhost/hook" for host in HOSTS), "http://shop.localhost/other"])
 PICK = st.integers(0, 20)
-SAID = st.sampled_from(
+REPLIES = st.sampled_from(
     [
         *(200, 204, 302, 410, 500, 502, *WORDS),
         Reply(429, headers={"retry-after": "7"}),
@@ -115,7 +115,7 @@ class Callbacks(RuleBasedStateMachine):
 
     # Faults
 
-    @rule(host=st.sampled_from(HOSTS), script=st.lists(SAID, max_size=4), always=USUALLY)
+    @rule(host=st.sampled_from(HOSTS), script=st.lists(REPLIES, max_size=4), always=USUALLY)
     def answer(self, host: str, script: list[Any], always: Any) -> None:
         self.sandbox.receiver(host).answers(script).always(always)
 

@@ -65,14 +65,14 @@ def test_a_burst_arrives_at_once_with_pauses_between(sandbox: Sandbox) -> None:
 
 
 def test_poisson_arrivals_keep_their_rate_in_the_long_run() -> None:
-    chance, law, at = RandomStream("test", b"key"), arrival_process("30/min"), 0.0
+    stream, distribution, at = RandomStream("test", b"key"), arrival_process("30/min"), 0.0
     for number in range(4_000):
-        at = next_arrival(law, chance, at, number)
+        at = next_arrival(distribution, stream, at, number)
     assert at / 4_000 == pytest.approx(2_000, rel=0.05)
 
 
 def test_a_daily_profile_follows_its_weights_and_keeps_its_average() -> None:
-    chance, law, at = (
+    stream, distribution, at = (
         RandomStream("test", b"key"),
         arrival_process("2/min, 8:1, 12:3, 22:0".join(("daily(", ")"))),
         float(DAY),
@@ -80,7 +80,7 @@ def test_a_daily_profile_follows_its_weights_and_keeps_its_average() -> None:
     hours = [0] * 24
     number = 0
     while at < DAY + 10 * DAY_MS:
-        at = next_arrival(law, chance, at, number)
+        at = next_arrival(distribution, stream, at, number)
         hours[int(at % DAY_MS) // 3_600_000] += 1
         number += 1
     assert number == pytest.approx(10 * 2 * 1_440, rel=0.03)
@@ -260,7 +260,7 @@ def test_traffic_continues_after_a_restart(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "law"),
+    ("value", "distribution"),
     [
         ("45s", ["const", 45_000]),
         (45, ["const", 45_000]),
@@ -273,13 +273,13 @@ def test_traffic_continues_after_a_restart(tmp_path: Any) -> None:
         ("choice(1s:3, 2s)", ["choice", [[1_000, 3.0], [2_000, 1.0]]]),
     ],
 )
-def test_the_forms_of_a_distribution_of_spans(value: Any, law: list[Any]) -> None:
-    assert span_distribution(value) == law
-    assert seconds_distribution(value)[0] == law[0]
+def test_the_forms_of_a_distribution_of_spans(value: Any, distribution: list[Any]) -> None:
+    assert span_distribution(value) == distribution
+    assert seconds_distribution(value)[0] == distribution[0]
 
 
 @pytest.mark.parametrize(
-    ("value", "law"),
+    ("value", "distribution"),
     [
         (1_000, ["const", 1_000]),
         (1e6, ["const", 1_000_000]),
@@ -290,8 +290,8 @@ def test_the_forms_of_a_distribution_of_spans(value: Any, law: list[Any]) -> Non
         ("choice(1000:3, 5000:1)", ["choice", [[1_000, 3.0], [5_000, 1.0]]]),
     ],
 )
-def test_the_forms_of_a_distribution_of_amounts(value: Any, law: list[Any]) -> None:
-    assert msat_distribution(value) == law
+def test_the_forms_of_a_distribution_of_amounts(value: Any, distribution: list[Any]) -> None:
+    assert msat_distribution(value) == distribution
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def test_impossible_traffic_is_refused(sandbox: Sandbox, how: dict[str, Any]) ->
 
 
 @given(
-    law=st.one_of(
+    distribution=st.one_of(
         st.tuples(st.just("const"), st.integers(0, 10**9)),
         st.tuples(st.just("uniform"), st.integers(0, 10**6), st.integers(10**6, 10**9)),
         st.tuples(st.just("exp"), st.integers(1, 10**9)),
@@ -360,27 +360,27 @@ def test_impossible_traffic_is_refused(sandbox: Sandbox, how: dict[str, Any]) ->
     ).map(list),
     key=st.binary(min_size=1, max_size=8),
 )
-def test_every_distribution_takes_one_draw_and_stays_within_its_bounds(law: list[Any], key: bytes) -> None:
-    chance = RandomStream("test", key)
-    value = sample(law, chance)
-    assert chance.position == 1
-    if law[0] == "uniform":
-        assert law[1] <= value <= law[2]
-    if law[0] == "const":
-        assert value == law[1]
-    if law[0] in {"exp", "lognorm"}:
+def test_every_distribution_takes_one_draw_and_stays_within_its_bounds(distribution: list[Any], key: bytes) -> None:
+    stream = RandomStream("test", key)
+    value = sample(distribution, stream)
+    assert stream.position == 1
+    if distribution[0] == "uniform":
+        assert distribution[1] <= value <= distribution[2]
+    if distribution[0] == "const":
+        assert value == distribution[1]
+    if distribution[0] in {"exp", "lognorm"}:
         assert value >= 0
-    if law[0] == "choice":
-        assert value in [choice for choice, _ in law[1]]
-    if law[0] == "people":
-        assert 1 <= int(value.removeprefix("payer-")) <= law[1]
+    if distribution[0] == "choice":
+        assert value in [choice for choice, _ in distribution[1]]
+    if distribution[0] == "people":
+        assert 1 <= int(value.removeprefix("payer-")) <= distribution[1]
 
 
 def test_the_median_of_a_lognormal_and_the_weights_of_a_choice() -> None:
-    chance = RandomStream("test", b"key")
-    spans = [sample(span_distribution("lognorm(45s)"), chance) for _ in range(2_000)]
+    stream = RandomStream("test", b"key")
+    spans = [sample(span_distribution("lognorm(45s)"), stream) for _ in range(2_000)]
     assert sum(span < 45_000 for span in spans) == pytest.approx(1_000, abs=100)
-    amounts = [sample(msat_distribution("choice(1000:3, 5000:1, 7000:0)"), chance) for _ in range(2_000)]
+    amounts = [sample(msat_distribution("choice(1000:3, 5000:1, 7000:0)"), stream) for _ in range(2_000)]
     assert amounts.count(1_000) == pytest.approx(1_500, abs=100)
     assert amounts.count(7_000) == 0
 

@@ -17,37 +17,37 @@ from tests.support.invoice_oracle import Account, Arrived, Event, Issued, Rules,
 _STORIES = 700  # for each of four seeds
 
 
-def policy(chance: random.Random) -> NodePolicy:
+def policy(rng: random.Random) -> NodePolicy:
     return NodePolicy(
-        overpay=chance.choice(["bolt", "bolt", "lnd"]),
-        mpp_timeout_ms=chance.choice([60_000, 120_000]),
-        min_final_cltv=chance.choice([1, 18, 19, 20, 80]),
+        overpay=rng.choice(["bolt", "bolt", "lnd"]),
+        mpp_timeout_ms=rng.choice([60_000, 120_000]),
+        min_final_cltv=rng.choice([1, 18, 19, 20, 80]),
     )
 
 
-def scenario(chance: random.Random) -> None:
+def scenario(rng: random.Random) -> None:
     """A random sequence for one node: invoices, parts of payments, decisions and time; both must agree at each step."""
-    rules = policy(chance)
+    rules = policy(rng)
     bench = Bench(rules)
     oracle_rules = Rules(rules.min_final_cltv, rules.mpp_timeout_ms, rules.overpay == "lnd")
     events: list[Event] = []
     secrets: dict[str, tuple[str, int]] = {}
-    for _ in range(chance.choice([1, 1, 2])):
-        amount, lasts = chance.choice([1, 1_000, 99_999]), chance.choice([60_000, 300_000])
+    for _ in range(rng.choice([1, 1, 2])):
+        amount, lasts = rng.choice([1, 1_000, 99_999]), rng.choice([60_000, 300_000])
         payment_hash = bench.issue(amount, lasts_ms=lasts)
         secrets[payment_hash] = bench.row(payment_hash)["payment_secret"], amount
         events.append(Issued(START, payment_hash, *secrets[payment_hash], START + lasts - 1))
-    for number in range(chance.randint(1, 9)):
-        bench.clock.advance_to(bench.clock.now() + chance.choice([0, 0, 1, 1_000, 59_999, 60_000, 60_001, 120_000]))
+    for number in range(rng.randint(1, 9)):
+        bench.clock.advance_to(bench.clock.now() + rng.choice([0, 0, 1, 1_000, 59_999, 60_000, 60_001, 120_000]))
         now = bench.clock.now()
-        payment_hash = chance.choice(list(secrets))
+        payment_hash = rng.choice(list(secrets))
         secret, amount = secrets[payment_hash]
-        if chance.random() < 0.2:
-            word = Word(now, payment_hash, chance.choice(["release", "close", "give_back"]))
+        if rng.random() < 0.2:
+            word = Word(now, payment_hash, rng.choice(["release", "close", "give_back"]))
             events.append(word)
             say(bench, word)
         else:
-            part = drawn(chance, now, f"p:{number}", payment_hash, secret, amount, rules.min_final_cltv)
+            part = drawn(rng, now, f"p:{number}", payment_hash, secret, amount, rules.min_final_cltv)
             events.append(part)
             arrive(bench, part)
         for known in secrets:
@@ -59,22 +59,20 @@ def scenario(chance: random.Random) -> None:
     assert len(settled) == len(set(settled))  # each is reported once
 
 
-def drawn(
-    chance: random.Random, now: int, part: str, payment_hash: str, secret: str, asked: int, delta: int
-) -> Arrived:
-    total = chance.choice([asked, asked, asked, asked - 1, asked + 1, 2 * asked, 2 * asked + 1, 0])
-    amount = max(1, chance.choice([total, total, total // 2, total - total // 2, total + 1, 1]))
-    if chance.random() < 0.1:
+def drawn(rng: random.Random, now: int, part: str, payment_hash: str, secret: str, asked: int, delta: int) -> Arrived:
+    total = rng.choice([asked, asked, asked, asked - 1, asked + 1, 2 * asked, 2 * asked + 1, 0])
+    amount = max(1, rng.choice([total, total, total // 2, total - total // 2, total + 1, 1]))
+    if rng.random() < 0.1:
         payment_hash = "00" * 32
     return Arrived(
         now,
         part,
         payment_hash,
-        chance.choice([secret] * 8 + ["11" * 32, None]),
+        rng.choice([secret] * 8 + ["11" * 32, None]),
         amount,
         total,
-        HEIGHT + chance.choice([200] * 6 + [max(19, delta), max(19, delta) - 1, 0]),
-        chance.random() < 0.25,
+        HEIGHT + rng.choice([200] * 6 + [max(19, delta), max(19, delta) - 1, 0]),
+        rng.random() < 0.25,
         HEIGHT,
     )
 
@@ -112,9 +110,9 @@ def compare(bench: Bench, expected: Account, payment_hash: str) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_oracle_agrees_on_every_part_of_every_sequence(seed):
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     for number in range(_STORIES):
         try:
-            scenario(chance)
+            scenario(rng)
         except AssertionError as error:
             raise AssertionError(f"scenario {number} of seed {seed}: {error}") from error

@@ -90,8 +90,13 @@ def test_a_payer_spends_as_much_as_a_small_amount_and_5_percent_of_a_larger_one(
     ],
 )
 def test_a_failure_code_gives_its_penalties(code, reporter, second, retried, shut, at_any, good_to):
-    taught = interpret_failure(code, reporter, [0, 2, 4], already_retried=second, reporter_edges=[7, 6])
-    assert (taught.retried, taught.failed_edges, taught.at_any_amount, taught.succeeded_hops) == (
+    interpretation = interpret_failure(code, reporter, [0, 2, 4], already_retried=second, reporter_edges=[7, 6])
+    assert (
+        interpretation.retried,
+        interpretation.failed_edges,
+        interpretation.at_any_amount,
+        interpretation.succeeded_hops,
+    ) == (
         retried,
         shut,
         at_any,

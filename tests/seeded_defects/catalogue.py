@@ -48,4 +48,4 @@ DEFECTS: tuple[Defect, ...] = tuple(
     )
 )
 
-CATALOGUE: Mapping[str, Defect] = {defect.name: defect for defect in DEFECTS}
+DEFECTS_BY_NAME: Mapping[str, Defect] = {defect.name: defect for defect in DEFECTS}

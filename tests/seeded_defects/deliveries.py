@@ -106,14 +106,14 @@ class TellsEarly(Wrapper):
     def on(self, kind: str, run: Callable[[str], None]) -> None:
         self.inner.on(kind, run)
         if kind == TIMER:
-            self.inner.on(EARLY, self._tell)
+            self.inner.on(EARLY, self._notify)
 
     def call_at(self, when_ms: int, priority: int, kind: str, key: str) -> None:
         self.inner.call_at(when_ms, priority, kind, key)
         if kind == TIMER:
             self.inner.call_at(when_ms - 1_000, priority, EARLY, key)
 
-    def _tell(self, charge_id: str) -> None:
+    def _notify(self, charge_id: str) -> None:
         service = self.late.service
         charge = charge_resource(service.charges.charges.existing(charge_id))
         if charge["status"] == "pending" and not charge["staticChargeId"]:
@@ -144,11 +144,11 @@ class TellsOfTheUnpaid(Wrapper):
             run(charge_id)
             charge = charge_resource(self.late.service.charges.charges.existing(charge_id))
             if charge["staticChargeId"] and charge["status"] == "expired":
-                self._tell(charge_id)
+                self._notify(charge_id)
 
         self.inner.on(kind, run_and_tell if kind == TIMER else run)
 
-    def _tell(self, charge_id: str) -> None:
+    def _notify(self, charge_id: str) -> None:
         enqueue_callback(
             self.late.service, "createStaticCharge", charge_id, "charge.expired", "expired", due="expiresAt"
         )

@@ -17,7 +17,7 @@ from leyden.harness.constants import DEFAULT_ENGINES, ENGINES
 from leyden.harness.engines.campaign import run_campaign
 from leyden.harness.engines.results import CampaignConfig
 from leyden.harness.engines.shrink import shrink
-from tests.seeded_defects.catalogue import CATALOGUE
+from tests.seeded_defects.catalogue import DEFECTS_BY_NAME
 from tests.seeded_defects.defect import planted
 
 ALL = "all"  # the default engines in one campaign, as `leyden fuzz` runs them
@@ -59,7 +59,7 @@ def search_defect(defect: str | None, engine: str, seed: int, limit_s: float = L
     config = CampaignConfig(engines=engines, seed=seed, seconds=limit_s, stop_early=True)
     started = _processor_ms()
     found_at: list[int] = []
-    with _record_first_violation(found_at), nullcontext() if defect is None else planted(CATALOGUE[defect]):
+    with _record_first_violation(found_at), nullcontext() if defect is None else planted(DEFECTS_BY_NAME[defect]):
         report = run_campaign(config, _processor_ms)
     ended = _processor_ms()
     whole = (ended - started) / 1_000
@@ -115,7 +115,7 @@ def table(found: Sequence[DefectSearch]) -> list[list[str]]:
         times = [f"{how([one.seconds for one in hits]):.2f}" if hits else "" for how in (median, max)]
         sizes = sorted({one.steps for one in hits})
         size = "" if not sizes else str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-        rows.append([defect, CATALOGUE[defect].kind, engine, f"{len(hits)}/{len(some)}", *times, size])
+        rows.append([defect, DEFECTS_BY_NAME[defect].kind, engine, f"{len(hits)}/{len(some)}", *times, size])
     return rows
 
 
@@ -151,7 +151,7 @@ def summary(found: Sequence[DefectSearch]) -> list[str]:
 
 
 def _grouped(found: Sequence[DefectSearch]) -> dict[tuple[str, str], list[DefectSearch]]:
-    names = list(CATALOGUE)
+    names = list(DEFECTS_BY_NAME)
     groups: dict[tuple[str, str], list[DefectSearch]] = {}
     for one in sorted(found, key=lambda one: (names.index(one.defect), CHOICE.index(one.engine), one.seed)):
         groups.setdefault((one.defect, one.engine), []).append(one)

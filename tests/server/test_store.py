@@ -305,9 +305,9 @@ def test_a_participant_sees_the_restored_rows_in_its_rollback(store: Store) -> N
     observed: list[list[Any]] = []
     charges = store.table("charges")
     charges.put({"id": "a", "status": "pending"})
-    witness = Witness()
-    witness.rollback = lambda error: observed.append(charges.all())  # type: ignore[method-assign]
-    store.register(witness)
+    participant = RecordingParticipant()
+    participant.rollback = lambda error: observed.append(charges.all())  # type: ignore[method-assign]
+    store.register(participant)
     complete(store, "a")
     assert observed == []
     with pytest.raises(Thrown):
@@ -315,7 +315,7 @@ def test_a_participant_sees_the_restored_rows_in_its_rollback(store: Store) -> N
     assert observed == [[{"id": "a", "status": "completed"}]]
 
 
-class Witness:
+class RecordingParticipant:
     """A commit participant that records its calls."""
 
     def __init__(self) -> None:
@@ -332,21 +332,21 @@ class Witness:
 
 
 def test_a_participant_is_notified_when_an_outermost_commit_begins_and_ends(store: Store) -> None:
-    witness = Witness()
-    store.register(witness)
+    participant = RecordingParticipant()
+    store.register(participant)
     with store.commit():
         complete_new(store, "a")
-    assert witness.observed == ["begins", "is kept"]
+    assert participant.observed == ["begins", "is kept"]
     with pytest.raises(Thrown) as thrown, store.commit():
         complete_new(store, "b", fails=True)
-    assert witness.observed[2:] == ["begins", thrown.value]
+    assert participant.observed[2:] == ["begins", thrown.value]
     with pytest.raises(StoreError) as doomed, store.commit(), suppress(Thrown):
         complete_new(store, "c", fails=True)
-    assert witness.observed[4:] == ["begins", doomed.value]
+    assert participant.observed[4:] == ["begins", doomed.value]
     store.pre_commit_hook = store.close  # which refuses, so that the commit cannot be written down
     with pytest.raises(StoreError) as refused:
         store.table("charges").put({"id": "d"})
-    assert witness.observed[6:] == ["begins", refused.value]
+    assert participant.observed[6:] == ["begins", refused.value]
     store.pre_commit_hook = None
 
 

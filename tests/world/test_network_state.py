@@ -75,7 +75,7 @@ def act(sandbox: Sandbox, action: tuple[Any, ...]) -> None:
         sandbox.network.intercept("delay", delay="3s", times=1)
 
 
-DEEDS = st.one_of(
+ACTIONS = st.one_of(
     st.tuples(
         st.just("pay"),
         st.sampled_from([1_000, 250_000, 90_000_000, 500_000_000]),
@@ -91,7 +91,7 @@ DEEDS = st.one_of(
 )
 
 
-@given(seed=st.integers(0, 3), actions=st.lists(DEEDS, min_size=3, max_size=14))
+@given(seed=st.integers(0, 3), actions=st.lists(ACTIONS, min_size=3, max_size=14))
 @examples(25)
 def test_a_network_that_is_reopened_at_any_time_continues_as_an_uninterrupted_one(
     seed: int, actions: list[Any]
