@@ -10,7 +10,7 @@ from typing import Any
 
 from leyden.errors import LeydenError
 
-HOSTILE = (
+HOSTILE: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2, 1.5, 10**9, 2**63, -(2**63) - 1, 10**40, "", "x", "\ud800", "\u2028", "\x00", [],
     {}, [[]], {"a": {"b": []}}, ["x", 1], "9" * 300, "../../x", "2030-01-01T00:00:00Z", "-1",
 )  # fmt: skip

@@ -9,6 +9,7 @@ from jsonschema_rs import validator_for
 
 from leyden.callbacks.receivers import Receivers
 from leyden.rng import RandomStreams, uuid4_from
+from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import Outbox
 from leyden.server.contract.types import CallbackRule, DeliveryRule, Rule
 from leyden.server.ports import CallbackResponse, CallbackTransport
@@ -90,7 +91,7 @@ class OutboxFixture:
             self.streams.stream("jitter"),
             self.journal,
             rules={self.rule.name: self.rule},
-            secrets=lambda project: [{"secret": one, "until_ms": None} for one in reversed(self.secrets)],
+            secrets=lambda project: [{"secret": one, "from_ms": 0, "until_ms": None} for one in reversed(self.secrets)],
             version="9.9",
         )
 
@@ -109,7 +110,7 @@ class OutboxFixture:
                 **more,
             )
 
-    def row(self, resource: str = "c1", place: int = 0) -> dict[str, Any]:
+    def row(self, resource: str = "c1", place: int = 0) -> DeliveryRow:
         return self.outbox.deliveries(resource)[place]
 
     def pass_time(self, span: str) -> None:
