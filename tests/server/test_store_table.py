@@ -196,6 +196,18 @@ def test_every_operation_returns_what_stock_tinydb_returns(operations: list[Oper
             assert contents(stock_table_on_our_storage) == expected
 
 
+def test_a_row_given_with_its_id_as_text_replaces_the_row_that_got_the_id_as_a_number() -> None:
+    stock, ours = TinyDB(storage=TextStorage), Database(storage=RowStorage)
+    for db in (stock, ours):
+        table = db.table("charges")
+        table.insert(Document({"n": 0}, 1))
+        table.insert({"n": 1})
+        table.insert(Document({"n": 2}, "3"))
+        table._next_id = 3
+        assert table.insert_multiple([Document({"n": "text"}, "3"), {"n": "number"}])
+    assert contents(ours) == contents(stock)
+
+
 @examples(40)
 @given(operations=st.lists(OPERATIONS, max_size=20))
 def test_the_stock_table_works_on_our_storages_too(operations: list[Operation]) -> None:

@@ -170,8 +170,10 @@ class IndexedTable(RowTable, Table):
         if draft.cleared and len(self):
             with self._storage.commit():
                 self._data.clear()
-        # Ids become numbers here only: until it writes, TinyDB treats "5" and 5 as different ids.
-        self._apply({int(doc_id): row for doc_id, row in draft.staged.items()})
+        # Ids become numbers here only: until it writes, TinyDB treats "5" and 5 as different ids. A row that is there
+        # keeps its place before the new ones, so that of two rows with one id a new one is written over it.
+        staged, rows = draft.staged, self._data.rows
+        self._apply({int(doc_id): staged[doc_id] for doc_id in sorted(staged, key=lambda doc_id: doc_id not in rows)})
 
     def _set(self, doc_id: int, row: Row) -> None:
         storage = self._storage
