@@ -57,7 +57,7 @@ class Kpi(Spelled):
 
     @property
     def pending(self) -> int:
-        """Charges that can still be paid."""
+        """Charges without an end. They can still be paid, unless their Static Charge has no slot left."""
         return self._count({self._table.initial})
 
     @property

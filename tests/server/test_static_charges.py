@@ -150,3 +150,25 @@ def test_an_absent_identifier_is_returned_as_it_was_sent() -> None:
                 minAmount="1000", maxAmount="9000", description="Tips", identifier=given
             )
             assert tips.data["identifier"] == given
+
+
+def test_charges_whose_invoices_the_last_slot_closed_stay_pending_and_expire(sandbox: Sandbox) -> None:
+    tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips", allowedSlots=1)
+    invoices = [sandbox.ask("GET", f"/lnurlp/{tips.id}/invoice?amount=1000")["pr"] for _ in range(3)]
+    paid, *closed = [sandbox.ask("POST", "/sandbox/v1/payments", {"request": invoice}) for invoice in invoices]
+    assert [paid["status"], *(payment["status"] for payment in closed)] == ["succeeded", "failed", "failed"]
+    assert sorted(charge.status for charge in tips.charges) == ["completed", "pending", "pending"]
+    sandbox.run()
+    assert sorted(charge.status for charge in tips.charges) == ["completed", "expired", "expired"]
+
+
+def test_a_held_payment_that_is_cancelled_fails_its_charge(sandbox: Sandbox) -> None:
+    url = "http://shop.localhost/paid"
+    charge = sandbox.charges.create(amount="1000", description="tea", callbackUrl=url)
+    held = sandbox.ask("POST", "/sandbox/v1/payments", {"request": charge.request, "outcome": "hold"})
+    assert (held["status"], charge.status) == ("held", "pending")
+    sandbox.ask("POST", f"/sandbox/v1/payments/{held['id']}/cancel")
+    sandbox.run("1s")
+    assert charge.status == "error"
+    [event] = [post.headers["leyden-event"] for post in sandbox.receiver("shop").inbox]
+    assert event == "charge.error"
