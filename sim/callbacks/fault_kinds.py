@@ -74,7 +74,8 @@ class FaultSpec:
     value: str | None = None
 
     def row(self, fault_id: str, now: int, known: Mapping[str, Collection[str]]) -> FaultRow:
-        """The row of the fault. `known` lists the spec's `callbacks`, `events` and `operations`.
+        """The row of the fault. `known` lists the spec's `callbacks`, `events` and `operations`, the names of all
+        `fields` of a message, and the events of each callback by its name.
 
         Raises `ValueError`, with what to do instead, for a fault that could never apply.
         """
@@ -84,6 +85,8 @@ class FaultSpec:
         limits = kind == RATE_LIMIT
         _one_of("operation", self.operation, known["operations"] if limits else known["callbacks"])
         _one_of("event", self.event, known["events"])
+        if not limits and self.operation is not None and self.event is not None:
+            _one_of(f"event of {self.operation}", self.event, known[self.operation])
         if limits and (self.event, self.charge, self.attempt) != (None, None, None):
             raise ValueError("rate_limit refuses requests, not callbacks: address it by operation alone")
         _at_least_one("attempt", self.attempt)
@@ -95,6 +98,8 @@ class FaultSpec:
                 f"value is a text of 1 to {_LONGEST_VALUE} printable ASCII characters for {', '.join(_VALUES)}: leave"
                 " it out otherwise"
             )
+        if kind == "unknown_field" and value in known["fields"]:
+            raise ValueError(f"a message may have the field {value!r}: choose a name that no message has")
         return {
             "id": fault_id,
             "kind": kind,

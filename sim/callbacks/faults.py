@@ -23,6 +23,7 @@ from leyden.rng import uuid4_from
 from leyden.server.callbacks.deliveries import ResultKinds, result_kind
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import Outbox
+from leyden.server.contract.schemas import properties
 from leyden.server.contract.types import Contract
 from leyden.server.errors import Problem, TooManyRequests
 from leyden.server.http.projects import Projects
@@ -112,6 +113,8 @@ class Faults:
         self._exclusive = exclusive
         rules = [rule for operation in contract.operations.values() for rule in operation.callbacks]
         self._known = {
+            **{rule.name: tuple(dict.fromkeys(rule.delivery.events.values())) for rule in rules},
+            "fields": tuple(name for rule in rules for name in properties(rule.rule.schema)),
             "operations": tuple(contract.operations),
             "callbacks": tuple(dict.fromkeys(rule.name for rule in rules)),
             "events": tuple(dict.fromkeys(event for rule in rules for event in rule.delivery.events.values())),

@@ -115,6 +115,8 @@ def test_a_fault_that_could_never_apply_is_refused_and_the_error_names_the_corre
         ({"kind": "drop", "headers": ["webhook-id"]}, "missing_headers"),
         ({"kind": "missing_headers", "headers": []}, "list of names"),
         ({"kind": "drop", "value": "x"}, "leave it"),
+        ({"kind": "unknown_field", "value": "amount"}, "a message may have the field 'amount': choose a name"),
+        ({"kind": "drop", "operation": "chargePaid", "event": "charge.expired"}, "choose one of charge.completed"),
         ({"kind": "unknown_field", "value": "a\nb"}, "printable"),
     ):
         with pytest.raises(ValueError, match=correction):
