@@ -447,3 +447,17 @@ def test_a_wait_in_vain_says_why(sandbox: Sandbox) -> None:
 @pytest.mark.parametrize(("text", "timeout_ms"), [("2", 2_000), ("0.5", 500), ("250ms", 250)])
 def test_a_callback_timeout_may_be_a_number_of_seconds(text: str, timeout_ms: int) -> None:
     assert callback_timeout(text) == timeout_ms
+
+
+def test_a_wait_for_a_blocked_delivery_says_what_allows_it(sandbox: Sandbox) -> None:
+    with listening_receiver() as (url, inbox):
+        charge_id = paid(sandbox, url)
+        note = sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"chargeId": charge_id})["note"]
+        [delivery] = [row for row in sandbox.world.service.outbox.deliveries() if row["resource_id"] == charge_id]
+        assert f"delivery {delivery['id']} ended as blocked and is not sent again: allow its address, then" in note
+        assert 'pass egress="loopback" to Sandbox or set_egress' in note
+        sandbox.set_egress("loopback")
+        sandbox.ask("POST", f"/sandbox/v1/deliveries/{delivery['id']}/replay")
+        sandbox.run("1s")
+        assert sandbox.ask("POST", "/sandbox/v1/deliveries/wait", {"chargeId": charge_id})["reached"]
+        assert inbox.get(timeout=5)[1]["id"] == charge_id

@@ -11,7 +11,7 @@ from leyden.devserver.receiver_check.check import check_receiver
 from leyden.devserver.receiver_check.report import report_resource
 from leyden.devserver.receiver_check.session import CheckRefused, KnownIds
 from leyden.server.callbacks.attempts import AttemptLog
-from leyden.server.callbacks.deliveries import delivery_resource, is_in_flight
+from leyden.server.callbacks.deliveries import BLOCKED, delivery_resource, is_in_flight
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
@@ -195,7 +195,10 @@ class CallbackControl:
         if not ended or len(rows) - len(ended) >= wanted["count"]:
             return None
         last = ended[-1]
-        return f"delivery {last['id']} ended as {last['status']} and is not sent again: replay it to try again"
+        start = f"delivery {last['id']} ended as {last['status']} and is not sent again"
+        if last["status"] == BLOCKED:
+            return f"{start}: allow its address, then replay it; {AttemptLog(last).attempts()[-1].note}"
+        return f"{start}: replay it to try again"
 
     def _paused(self, wanted: Mapping[str, Any]) -> str | None:
         """The time of the next attempt that a paused clock does not reach, or None."""
