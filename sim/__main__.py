@@ -201,7 +201,8 @@ def _describe_check(check: argparse.ArgumentParser) -> None:
         type=timeout_s,
         default=5.0,
         metavar="SECONDS",
-        help="time limit for a response, 1 to 15 (default: %(default)g)",
+        help="time limit for a response, 1 to 15; the first message may take three times as long, 15 at most"
+        " (default: %(default)g)",
     )
     check.add_argument("--html", metavar="FILE", help="write the report as an HTML page; - prints it")
     check.add_argument("--json", metavar="FILE", help="write the report as JSON; - prints it")
