@@ -13,10 +13,10 @@ from leyden.devserver.argument_types import (
     callback_timeout,
     charge_id,
     endpoint,
-    instant,
     ip_range,
     port,
     rate,
+    start_instant,
     timeout_s,
     webhook_secret,
 )
@@ -104,7 +104,11 @@ def _describe_serve(serve: argparse.ArgumentParser) -> None:
         " project (default: leyden, or a random one when other machines reach the server)",
     )
     serve.add_argument(
-        "--start", type=instant, metavar="TIME", help="the instant at which the clock starts (default: real time)"
+        "--start",
+        type=start_instant,
+        metavar="TIME",
+        help="the instant at which the clock starts (default: real time); now sets the clock of an existing --data to"
+        " the system clock",
     )
     serve.add_argument(
         "--rate",

@@ -12,6 +12,40 @@ def system_time_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+# Counts while the machine is suspended, where the system has such a clock.
+_ELAPSED_CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+_CHANGE_MS = 1_000
+
+
+class ServerClock:
+    """The real time of a served sandbox: the system clock at the start of the process, and then the time that passed.
+
+    A system clock that is set during the run does not move it: `change_ms` reports that.
+    """
+
+    def __init__(self) -> None:
+        self._base_ms = system_time_ms() - _elapsed_ms()
+        self._difference_ms = 0
+
+    def now(self) -> int:
+        """Milliseconds since the epoch."""
+        return self._base_ms + _elapsed_ms()
+
+    def change_ms(self) -> int:
+        """By how much the system clock was set forward (negative: back) since the last call; 0 below a second."""
+        difference_ms = system_time_ms() - self.now()
+        change_ms = difference_ms - self._difference_ms
+        if abs(change_ms) < _CHANGE_MS:
+            return 0
+        self._difference_ms = difference_ms
+        return change_ms
+
+
+def _elapsed_ms() -> int:
+    elapsed_ns = time.monotonic_ns() if _ELAPSED_CLOCK is None else time.clock_gettime_ns(_ELAPSED_CLOCK)
+    return elapsed_ns // 1_000_000
+
+
 class SystemClock:
     """The process clock that the sandbox follows, frozen or not.
 

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 from leyden.server.callbacks.egress import parse_timeout
 from leyden.server.timestamps import parse_iso
 
+NOW = "now"  # as a start: the system clock, also for a sandbox that exists
+
 
 def port(text: str) -> int:
     """A TCP port, or 0 for a free one."""
@@ -35,6 +37,11 @@ def instant(text: str) -> int:
         return parse_iso(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def start_instant(text: str) -> int | str:
+    """An ISO 8601 instant in milliseconds since the epoch, or `now`."""
+    return text if text == NOW else instant(text)
 
 
 def ip_range(text: str) -> IPv4Network | IPv6Network:

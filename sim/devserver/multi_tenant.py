@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 from starlette.types import Message, Receive, Scope, Send
 
+from leyden.devserver.clock_changes import change_text, note
 from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY, console
 from leyden.server.app import PublicPage
 from leyden.server.errors import ContractError, InternalError, LeydenError, ServerStopping, StorageUnavailable
@@ -41,8 +42,9 @@ class MultiTenantApp:
     from a page of another host 403, unless it needs no key.
 
     `sync_clock` returns real milliseconds. If it is given, each store is asked four times a second whether it has to be
-    synced to the disk (durability `interval`). `key_kept` returns whether a key belongs to a project that is kept
-    beside these worlds and not served.
+    synced to the disk (durability `interval`). `clock_change_ms` returns by how many milliseconds the system clock was
+    set since the last call; a change is noted in every world whose clock runs. `key_kept` returns whether a key belongs
+    to a project that is kept beside these worlds and not served.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class MultiTenantApp:
         *,
         sync_clock: Callable[[], int] | None = None,
         hosts: Iterable[str] = (),
+        clock_change_ms: Callable[[], int] | None = None,
         key_kept: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._worlds = {key.encode("latin-1", "replace"): world for key, world in worlds.items()}
@@ -64,6 +67,7 @@ class MultiTenantApp:
         self._next_check_at_s = 0.0  # on the event loop's clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sync_clock = sync_clock
+        self._clock_change_ms = clock_change_ms
         self._key_kept = key_kept
         self._turns: dict[object, asyncio.Lock] = {}
         self._errors: dict[World, str] = {}
@@ -245,9 +249,19 @@ class MultiTenantApp:
                 self._next_check_at_s = asyncio.get_running_loop().time() + wait_s
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._schedule_changed.wait(), wait_s)
+            self._note_clock_change()
             for world in self._worlds.values():
                 if world.clock.rate or world.transport.has_pending_responses or world in self._errors:
                     await self._catch_up(world)
+
+    def _note_clock_change(self) -> None:
+        change_ms = 0 if self._clock_change_ms is None else self._clock_change_ms()
+        worlds = [world for world in self._worlds.values() if world.clock.rate]
+        if change_ms and worlds:
+            text = change_text(change_ms)
+            log.warning("%s", text)
+            for world in worlds:
+                note(world, text)
 
     async def _catch_up(self, world: World) -> None:
         """Run the due events of a world. One that fails stays due and is logged once; no other world is affected."""

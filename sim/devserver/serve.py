@@ -8,8 +8,11 @@ import gc
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from leyden.devserver.addresses import ServerAddresses, api_keys
+from leyden.devserver.argument_types import NOW
+from leyden.devserver.clock_changes import note, opened_texts, start_now
 from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
@@ -22,7 +25,7 @@ from leyden.server.errors import StorageUnavailable, StoreError
 from leyden.server.gc_pause import gc_paused
 from leyden.server.http.projects import check_key
 from leyden.server.store.store import Store
-from leyden.server.system.clock import random_seed, system_time_ms
+from leyden.server.system.clock import ServerClock, random_seed
 from leyden.server.system.http_server import open_listener, run_server
 from leyden.server.system.http_transport import HttpTransport
 from leyden.world.config import chosen_network, world_config
@@ -44,6 +47,7 @@ def serve(options: argparse.Namespace) -> int:
             raise InputError(str(error)) from None
     if options.network not in (None, "direct"):
         require(f"--network {options.network}", "scipy", "network")
+    clock = ServerClock()
     listener = open_listener(options.host, options.port, "choose another --port (0 is any free one) or --host")
     worlds: dict[str, World] = {}
     try:
@@ -58,13 +62,14 @@ def serve(options: argparse.Namespace) -> int:
         with gc_paused(freeze=True):  # what is loaded until the first request stays
             folders = ProjectFolders(options.data, keys)
             for index, (key, folder) in enumerate(folders.by_key.items()):
-                worlds[key] = _world_for_key(options, key, folder, index, addresses.public_url, egress)
+                worlds[key] = _world_for_key(options, clock, key, folder, index, addresses.public_url, egress)
             opened = folders.describe(worlds)
             app = MultiTenantApp(
                 worlds,
                 key_kept=folders.has_key,
-                sync_clock=system_time_ms if options.durability == "interval" else None,
+                sync_clock=clock.now if options.durability == "interval" else None,
                 hosts=[*addresses.names, *options.allow_host],
+                clock_change_ms=clock.change_ms,
             )
         gc.set_threshold(*_GC_THRESHOLDS)
         shown_key = keys[0] if is_new or (keys == [DEFAULT_KEY] and not options.api_key) else None
@@ -105,30 +110,51 @@ def _announce(
     for line in opened:
         print(line, file=sys.stderr, flush=True)
     for world in worlds.values():
-        for note in world.store.notes:
-            print(f"note: {note}", file=sys.stderr, flush=True)
+        for text in world.notes:
+            print(f"note: {text}", file=sys.stderr, flush=True)
 
 
 def _world_for_key(
-    options: argparse.Namespace, key: str, folder: Path | None, index: int, public_url: str, egress: Egress
+    options: argparse.Namespace,
+    clock: ServerClock,
+    key: str,
+    folder: Path | None,
+    index: int,
+    public_url: str,
+    egress: Egress,
 ) -> World:
     store = _store(options, folder)
     try:
-        return _open_world(store, options, key, index, public_url, egress)
+        saved = World.saved(store)
+        world = _open_world(store, saved, options, clock, key, index, public_url, egress)
+        if saved is not None:
+            if options.start == NOW:
+                texts = [start_now(world, clock.now())]
+            else:
+                texts = opened_texts(saved, world.config.rate, clock.now())
+            for text in texts:
+                note(world, text)
+        return world
     except BaseException:
         store.close()
         raise
 
 
 def _open_world(
-    store: Store, options: argparse.Namespace, key: str, index: int, public_url: str, egress: Egress
+    store: Store,
+    saved: Mapping[str, Any] | None,
+    options: argparse.Namespace,
+    clock: ServerClock,
+    key: str,
+    index: int,
+    public_url: str,
+    egress: Egress,
 ) -> World:
-    saved = World.saved(store)
     if saved is not None and options.seed is not None and options.seed != saved["given_seed"]:
         raise StoreError(
             f"{options.data} was created with --seed {saved['given_seed']}: leave --seed out, or use a new --data"
         )
-    if saved is not None and options.start is not None and options.start != saved["given_start_ms"]:
+    if saved is not None and options.start not in (None, NOW, saved["given_start_ms"]):
         raise StoreError(f"{options.data} was created with another --start: leave --start out, or use a new --data")
     if saved is not None:
         given_seed, seed = saved["given_seed"], saved["seed"]
@@ -136,7 +162,7 @@ def _open_world(
     else:
         given_seed = random_seed() if options.seed is None else options.seed
         seed = _seed_for(given_seed, key, index)
-        given_start_ms = start_ms = system_time_ms() if options.start is None else options.start
+        given_start_ms = start_ms = clock.now() if options.start in (None, NOW) else options.start
     rate = options.rate
     if rate is None:
         rate = 1.0 if saved is None else saved["rate"]
@@ -147,7 +173,7 @@ def _open_world(
         overlays=options.overlay,
         api_key=key,
         rate=rate,
-        real_clock=system_time_ms,
+        real_clock=clock.now,
         control=not options.no_control,
         keep=_READABLE_ENTRIES,
         mock_unbound=options.mock_unbound,
@@ -155,7 +181,7 @@ def _open_world(
         given_seed=given_seed,
         given_start_ms=given_start_ms,
         # In memory, a restart with the same seed is another run, too.
-        run=system_time_ms() if saved is None else saved.get("run", 1),
+        run=clock.now() if saved is None else saved.get("run", 1),
         webhook_secret=options.webhook_secret,
         callback_timeout_ms=options.callback_timeout,
     )

@@ -75,6 +75,7 @@ class World:
         self.public_url = public_url
         self.external_transport = external_transport
         self.store = store
+        self.notes = [*store.notes]  # what was mended at the start, and what became of the clock
         self.control_handlers = control_handlers
         self.server: HostServer | None = None
         self._before_reset: Components | None = None

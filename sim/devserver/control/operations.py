@@ -235,7 +235,7 @@ class ControlPlane:
             "journalHash": world.journal.hash,
             "publicUrl": world.public_url,
             "ignoredFields": world.service.pipeline.ignored_fields.texts,
-            "notes": list(world.store.notes),
+            "notes": list(world.notes),
         }
 
     def _clock(self) -> dict[str, Any]:

@@ -1,0 +1,119 @@
+"""A system clock that was set: what it means for the clock of a served sandbox, and `--start now`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from leyden.server.charges.charges import TIMER as CHARGE_TIMER
+from leyden.server.charges.static_charges import TIMER as STATIC_CHARGE_TIMER
+from leyden.server.errors import StoreError
+from leyden.server.timestamps import to_iso
+from leyden.world.world import World
+
+KIND, SUBJECT = "clock", "system clock"  # of the entries in the event journal
+_BACK_MS = 1_000  # a system clock that is earlier by more than this was set back
+_WORTH_SAYING_MS = 60_000
+_LONG_STOP_MS = 86_400_000
+_MAX_NOTES = 100
+_MEND = "leyden serve --start now sets it to the system clock"
+_UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second"))
+
+
+def note(world: World, text: str) -> None:
+    """Add the text to the notes of the sandbox and to its event journal."""
+    if len(world.notes) < _MAX_NOTES:
+        world.notes.append(text)
+        with world.exclusive():
+            world.journal.note(KIND, SUBJECT, text=text)
+
+
+def change_text(change_ms: int) -> str:
+    """What a change of the system clock during the run means."""
+    direction = "forward" if change_ms > 0 else "back"
+    return (
+        f"the system clock was set {direction} by {span_text(abs(change_ms))}: a clock that runs does not follow it;"
+        f" {_MEND}"
+    )
+
+
+def opened_texts(saved: Mapping[str, Any], rate: float, now_ms: int) -> list[str]:
+    """What became of the running clock of a stored sandbox (`WorldState.saved`), which is opened at the real time
+    `now_ms`."""
+    if not rate or not saved["rate"] or saved["time_base"] is None:
+        return []
+    base_ms, real_base_ms = saved["time_base"]
+    written_ms = real_base_ms + round((saved["now"] - base_ms) / saved["rate"])
+    stopped_ms = now_ms - written_ms
+    texts = []
+    if stopped_ms < -_BACK_MS:
+        texts.append(
+            f"the system clock is {span_text(-stopped_ms)} earlier than when the sandbox was used last: its clock goes"
+            f" on from {to_iso(saved['now'])}"
+        )
+    elif stopped_ms >= _LONG_STOP_MS:
+        texts.append(f"by the system clock the server was stopped for {span_text(stopped_ms)}: what fell due runs")
+    ahead_ms = saved["now"] + max(0, int(stopped_ms * rate)) - now_ms
+    if rate == 1 and abs(ahead_ms) >= _WORTH_SAYING_MS:
+        side = "ahead of" if ahead_ms > 0 else "behind"
+        texts.append(f"the sandbox's clock is {span_text(abs(ahead_ms))} {side} the system clock; {_MEND}")
+    return texts
+
+
+def start_now(world: World, now_ms: int) -> str:
+    """Set the clock of a stored sandbox to the real time `now_ms`, and say what was done.
+
+    Forward, time passes and what is due runs. Back, every row keeps its instants, so nothing that was created after
+    `now_ms` may be open. Raises `StoreError` otherwise, and then nothing has changed.
+    """
+    clock = world.clock
+    time_base = clock.time_base
+    assert time_base is not None  # a served world has a real clock
+    base_ms, real_base_ms = time_base
+    shown_ms = max(clock.last_seen, base_ms + int((now_ms - real_base_ms) * clock.rate))
+    by_ms = now_ms - shown_ms
+    if by_ms < 0:
+        _check_can_go_back(world, now_ms, -by_ms)
+        clock.set_back(now_ms)
+        text = (
+            f"the clock was set back by {span_text(-by_ms)} to the system clock: what was created later keeps its"
+            " instants"
+        )
+    elif by_ms and not clock.rate:
+        raise StoreError(
+            f"--start now: the clock is paused and {span_text(by_ms)} behind the system clock; give --rate 1 too, or"
+            " move it with POST /sandbox/v1/clock/advance"
+        )
+    else:
+        clock.add_elapsed(by_ms)
+        text = f"the clock was set forward by {span_text(by_ms)} to the system clock: what fell due runs"
+    world.keep_time()
+    return text
+
+
+def _check_can_go_back(world: World, now_ms: int, by_ms: int) -> None:
+    what = f"--start now would set the clock back by {span_text(by_ms)}"
+    if world.config.network != "direct":
+        raise StoreError(f"{what}, and the state of a simulated network cannot go back: use a new --data")
+    charges = world.service.charges.charges
+    later = sum(row["created_at"] > now_ms for row in charges.find("status", "pending"))
+    others = sum(timer[3] not in (CHARGE_TIMER, STATIC_CHARGE_TIMER) for timer in world.clock.timers())
+    if later or others:
+        raise StoreError(
+            f"{what}, but {later} pending Charge(s) were created after that and {others} other event(s) are scheduled"
+            " (callbacks, payments, traffic): start without it and advance the clock until they have ended, or use a"
+            " new --data"
+        )
+
+
+def span_text(span_ms: int) -> str:
+    """A span in its two largest units, such as `400 days 2 hours`."""
+    parts = []
+    span_ms = (span_ms + 500) // 1_000 * 1_000 if span_ms >= 1_000 else 0
+    for unit_ms, name in _UNITS:
+        count, span_ms = divmod(span_ms, unit_ms)
+        if count:
+            parts.append(f"{count} {name}{'' if count == 1 else 's'}")
+        elif parts:
+            break
+    return " ".join(parts[:2]) or "less than a second"

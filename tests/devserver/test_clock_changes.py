@@ -1,0 +1,194 @@
+"""A system clock that is set back and forth, or is wrong for a while: what a served sandbox does, and says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from leyden.devserver.clock_changes import opened_texts, span_text
+from leyden.server.system import clock as system_clock
+from leyden.server.system.clock import ServerClock
+from leyden.server.timestamps import parse_iso
+from tests.support.served import ROOT, Client, run_command
+
+DAY_MS = 86_400_000
+BODY = {"amount": "1000", "description": "tea", "expiresIn": 60}
+
+# `leyden` under a system clock that is wrong by the number of milliseconds in a file.
+WRONG_CLOCK = """
+import sys, time
+file, real = sys.argv.pop(1), time.time_ns
+def wrong():
+    with open(file) as text:
+        return real() + int(text.read() or 0) * 1_000_000
+time.time_ns = wrong
+time.time = lambda: wrong() / 1e9
+from leyden.__main__ import main
+sys.exit(main())
+"""
+
+
+@contextmanager
+def served(tmp_path: Path, wrong_ms: int, *options: str) -> Iterator[tuple[Client, Path, list[str]]]:
+    """A server with data under a wrong system clock, the file that sets it, and its start message after the block."""
+    offset = tmp_path / "offset"
+    offset.write_text(str(wrong_ms))
+    words = [sys.executable, "-c", WRONG_CLOCK, str(offset), "serve", "--port", "0", "--data", str(tmp_path / "data")]
+    process = subprocess.Popen([*words, *options], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    printed: list[str] = []
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("Leyden listening on "), process.stderr.read()
+        yield Client(line.split()[-1]), offset, printed
+    finally:
+        process.terminate()
+        printed += process.communicate(timeout=20)[1].splitlines()
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def shown_ms(client: Client) -> int:
+    return parse_iso(client.ok("GET", "/sandbox/v1/clock")["now"])
+
+
+def is_near(client: Client, expected_ms: int) -> bool:
+    return abs(shown_ms(client) - expected_ms) < 30_000
+
+
+def test_a_clock_that_runs_does_not_follow_a_system_clock_that_is_set(tmp_path: Path) -> None:
+    with served(tmp_path, 0) as (client, offset, printed):
+        charge = client.ok("POST", "/v0/charges", BODY)["data"]
+        for wrong_ms in (400 * DAY_MS, -3_600_000, 3_600_000, 0, 5_000):
+            before = len(client.ok("GET", "/sandbox/v1")["notes"])
+            offset.write_text(str(wrong_ms))
+            deadline = time.monotonic() + 20
+            while len(client.ok("GET", "/sandbox/v1")["notes"]) == before:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            assert is_near(client, now_ms())
+            assert client.ok("GET", f"/v0/charges/{charge['id']}")["data"]["status"] == "pending"
+        notes = client.ok("GET", "/sandbox/v1")["notes"]
+        assert notes[0].startswith("the system clock was set forward by 400 days: a clock that runs does not follow")
+        assert notes[1].startswith("the system clock was set back by 400 days 1 hour: a clock that runs does not")
+        entries = client.ok("GET", "/sandbox/v1/journal")
+        assert [entry["facts"]["text"] for entry in entries if entry["kind"] == "clock"] == notes
+    assert any(notes[1] in line for line in printed)
+
+
+def test_a_sandbox_that_is_ahead_says_so_and_returns_to_the_system_clock(tmp_path: Path) -> None:
+    with served(tmp_path, 400 * DAY_MS) as (client, _, _):
+        early = client.ok("POST", "/v0/charges", {**BODY, "expiresIn": 1})["data"]
+        deadline = time.monotonic() + 20
+        while client.ok("GET", f"/v0/charges/{early['id']}")["data"]["status"] != "expired":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    for _ in range(2):
+        with served(tmp_path, 0) as (client, _, printed):
+            assert is_near(client, now_ms() + 400 * DAY_MS)
+            notes = client.ok("GET", "/sandbox/v1")["notes"]
+            assert "ahead of the system clock; leyden serve --start now sets it to the system clock" in notes[-1]
+        assert [f"note: {note}" for note in notes] == [line for line in printed if line.startswith("note: ")]
+    with served(tmp_path, 0, "--start", "now") as (client, _, printed):
+        assert is_near(client, now_ms())
+        [note] = client.ok("GET", "/sandbox/v1")["notes"]
+        assert re.match("the clock was set back by (400|399) days", note)
+        late = client.ok("POST", "/v0/charges", BODY)["data"]
+        assert [charge["id"] for charge in client.ok("GET", "/v0/charges")["data"]] == [late["id"], early["id"]]
+        created_before = f"/v0/charges?createdBefore={early['createdAt']}"
+        assert [charge["id"] for charge in client.ok("GET", created_before)["data"]] == [late["id"]]
+        assert client.ok("GET", f"/v0/charges/{early['id']}")["data"]["createdAt"] == early["createdAt"]
+    assert f"note: {note}" in printed
+    with served(tmp_path, 0) as (client, _, _):
+        assert is_near(client, now_ms())
+        assert client.ok("GET", "/sandbox/v1")["notes"] == []
+        assert len(client.ok("GET", "/v0/charges")["data"]) == 2
+
+
+@pytest.mark.parametrize("rate", ["1", "0"])
+def test_the_clock_does_not_go_back_while_something_later_is_open(tmp_path: Path, rate: str) -> None:
+    with served(tmp_path, 400 * DAY_MS, "--rate", rate) as (client, _, _):
+        charge = client.ok("POST", "/v0/charges", {**BODY, "expiresIn": 3_600})["data"]
+    done = run_command("serve", "--port", "0", "--data", str(tmp_path / "data"), "--start", "now")
+    assert (done.returncode != 0, done.stdout) == (True, "")
+    [line] = done.stderr.splitlines()
+    assert "1 pending Charge(s) were created after that" in line
+    with served(tmp_path, 0, "--rate", "0") as (client, _, _):
+        assert client.ok("GET", f"/v0/charges/{charge['id']}")["data"] == charge
+        client.ok("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
+    with served(tmp_path, 0, "--start", "now", "--rate", rate) as (client, _, _):
+        assert is_near(client, now_ms())
+        assert client.ok("GET", f"/v0/charges/{charge['id']}")["data"]["status"] == "expired"
+
+
+def test_a_sandbox_over_a_network_does_not_go_back(tmp_path: Path) -> None:
+    with served(tmp_path, 400 * DAY_MS, "--network", "line:3") as (client, _, _):
+        client.ok("GET", "/sandbox/v1")
+    done = run_command("serve", "--port", "0", "--data", str(tmp_path / "data"), "--start", "now")
+    assert done.returncode != 0
+    assert "the state of a simulated network cannot go back" in done.stderr
+
+
+def test_a_sandbox_that_is_behind_goes_forward_and_what_fell_due_runs_at_its_instant(tmp_path: Path) -> None:
+    with served(tmp_path, 0, "--start", "2024-01-01T00:00:00Z", "--rate", "0") as (client, _, _):
+        charge = client.ok("POST", "/v0/charges", {**BODY, "callbackUrl": "http://shop.localhost/hook"})["data"]
+    done = run_command("serve", "--port", "0", "--data", str(tmp_path / "data"), "--start", "now")
+    assert done.returncode != 0
+    assert "the clock is paused" in done.stderr
+    with served(tmp_path, 0, "--start", "now", "--rate", "1") as (client, _, _):
+        assert is_near(client, now_ms())
+        assert client.ok("GET", f"/v0/charges/{charge['id']}")["data"]["status"] == "expired"
+        [delivery] = client.ok("GET", "/sandbox/v1/deliveries")
+        assert delivery["createdAt"] == charge["expiresAt"]
+        assert "set forward by" in client.ok("GET", "/sandbox/v1")["notes"][0]
+
+
+def test_a_new_sandbox_starts_at_the_system_clock(tmp_path: Path) -> None:
+    with served(tmp_path, 0, "--start", "now") as (client, _, _):
+        assert is_near(client, now_ms())
+        assert client.ok("GET", "/sandbox/v1")["notes"] == []
+
+
+def test_the_servers_clock_reports_each_change_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    system = [1_000_000_000]
+    monkeypatch.setattr(system_clock, "system_time_ms", lambda: system[0])
+    monkeypatch.setattr(system_clock, "_elapsed_ms", lambda: 5_000)
+    clock = ServerClock()
+    assert (clock.now(), clock.change_ms()) == (1_000_000_000, 0)
+    for change in (400 * DAY_MS, -500 * DAY_MS, 1_000, -1_000):
+        system[0] += change
+        assert (clock.now(), clock.change_ms(), clock.change_ms()) == (1_000_000_000, change, 0)
+    system[0] += 999
+    assert clock.change_ms() == 0
+
+
+def test_a_long_stop_is_reported() -> None:
+    saved = {"now": 5_000, "rate": 1.0, "time_base": [1_000, 1_000]}
+    assert opened_texts(saved, 1, 6_000) == []
+    [text] = opened_texts(saved, 1, 5_000 + 2 * DAY_MS)
+    assert "stopped for 2 days" in text
+    assert opened_texts(saved, 0, 5_000 + 2 * DAY_MS) == []
+
+
+@pytest.mark.parametrize(
+    ("span_ms", "text"),
+    [
+        (999, "less than a second"),
+        (1_000, "1 second"),
+        (61_000, "1 minute 1 second"),
+        (400 * DAY_MS + 7_200_000 + 60_000, "400 days 2 hours"),
+        (DAY_MS + 5_000, "1 day"),
+    ],
+)
+def test_a_span_has_its_two_largest_units(span_ms: int, text: str) -> None:
+    assert span_text(span_ms) == text
