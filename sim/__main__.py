@@ -16,6 +16,7 @@ from leyden.devserver.argument_types import (
     ip_range,
     port,
     rate,
+    request_count,
     start_instant,
     timeout_s,
     webhook_secret,
@@ -158,6 +159,14 @@ def _describe_serve(serve: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="additional name for which requests are answered, besides localhost, IP addresses and the name of"
         " --public-url; repeatable",
+    )
+    serve.add_argument(
+        "--lnurl-budget",
+        type=request_count,
+        default=3_000,
+        metavar="N",
+        help="requests to LNURL without an API key that one address may send in a minute of real time, and all"
+        " addresses five times as many; 0: any number (default: %(default)s)",
     )
     serve.add_argument(
         "--no-control", action="store_true", help="do not serve the control plane (/sandbox/v1) and the console"

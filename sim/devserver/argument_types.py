@@ -44,6 +44,13 @@ def start_instant(text: str) -> int | str:
     return text if text == NOW else instant(text)
 
 
+def request_count(text: str) -> int:
+    """A number of requests, 0 to 1,000,000."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 7 and int(text) <= 1_000_000):
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a number of requests: give a number from 0 to 1000000")
+    return int(text)
+
+
 def ip_range(text: str) -> IPv4Network | IPv6Network:
     """A network in CIDR notation."""
     try:

@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
+import orjson
 from starlette.responses import Response
 from starlette.routing import compile_path
 from starlette.types import Message, Receive, Scope, Send
@@ -14,9 +15,11 @@ from starlette.types import Message, Receive, Scope, Send
 from leyden.devserver.clock_changes import change_text, note
 from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY, console
 from leyden.server.app import PublicPage
+from leyden.server.contract.types import Operation
 from leyden.server.errors import ContractError, InternalError, LeydenError, ServerStopping, StorageUnavailable
 from leyden.server.http.hosts import HostPolicy
 from leyden.server.http.pipeline import send_problem
+from leyden.server.http.request_budget import RequestBudget
 from leyden.server.system.work_slices import WorkSlices
 from leyden.world.async_moves import catch_up
 from leyden.world.world import World
@@ -44,7 +47,8 @@ class MultiTenantApp:
     `sync_clock` returns real milliseconds. If it is given, each store is asked four times a second whether it has to be
     synced to the disk (durability `interval`). `clock_change_ms` returns by how many milliseconds the system clock was
     set since the last call; a change is noted in every world whose clock runs. `key_kept` returns whether a key belongs
-    to a project that is kept beside these worlds and not served.
+    to a project that is kept beside these worlds and not served. `lnurl_budget` bounds the requests to LNURL that have
+    no valid API key.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class MultiTenantApp:
         hosts: Iterable[str] = (),
         clock_change_ms: Callable[[], int] | None = None,
         key_kept: Callable[[str], bool] = lambda _: False,
+        lnurl_budget: RequestBudget | None = None,
     ) -> None:
         self._worlds = {key.encode("latin-1", "replace"): world for key, world in worlds.items()}
         self._first = next(iter(self._worlds.values()))
@@ -66,6 +71,10 @@ class MultiTenantApp:
         self._schedule_changed = asyncio.Event()
         self._next_check_at_s = 0.0  # on the event loop's clock
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._lnurl_budget = lnurl_budget
+        lnurl = [operation for operation in self._first.config.contract.operations.values() if _is_lnurl(operation)]
+        self._lnurl_prefixes = tuple({operation.path.partition("{")[0] for operation in lnurl})
+        self._lnurl_headers = [] if not lnurl else [*lnurl[0].responses[200].constants]
         self._sync_clock = sync_clock
         self._clock_change_ms = clock_change_ms
         self._key_kept = key_kept
@@ -160,6 +169,8 @@ class MultiTenantApp:
         refusal = self._hosts.refusal(scope)
         if refusal is not None:
             return await send_problem(send, refusal, self._first.service.pipeline.next_request_id())
+        if scope["path"].startswith(self._lnurl_prefixes) and (reason := self._over_budget(scope)) is not None:
+            return await _respond_lnurl_error(scope, receive, send, reason, self._lnurl_headers)
         if scope["path"] == CONSOLE_PATH and self._console is not None:
             return await self._console(scope, receive, send)
         world = self._world_of(scope)
@@ -189,6 +200,26 @@ class MultiTenantApp:
         # Most requests need no wake-up, because `_run_due_events` checks again before the next event is due.
         if self._errors or (wait_s is not None and asyncio.get_running_loop().time() + wait_s < self._next_check_at_s):
             self._schedule_changed.set()
+
+    @property
+    def lnurl_refused(self) -> int:
+        """How many requests to LNURL were refused because of the budget."""
+        return 0 if self._lnurl_budget is None else self._lnurl_budget.refused
+
+    def _over_budget(self, scope: Scope) -> str | None:
+        budget = self._lnurl_budget
+        if budget is None or scope["method"] not in {"GET", "HEAD"}:
+            return None
+        for name, value in scope["headers"]:
+            if name == self._header and any(
+                world.service.projects.project_for_key(value.decode("latin-1")) for world in self._worlds.values()
+            ):
+                return None
+        client = scope.get("client")
+        reason = budget.refusal(client[0] if client else "")
+        if reason is not None and budget.refused == 1:
+            log.warning("a request to LNURL was refused: %s (more are counted)", reason)
+        return reason
 
     def _needs_key(self, path: str) -> bool:
         config = self._first.config
@@ -290,6 +321,20 @@ class MultiTenantApp:
                     if reported != refusal.detail:
                         log.error("the latest responses may be lost in a power failure: %s", refusal.detail)
                     reported = refusal.detail
+
+
+def _is_lnurl(operation: Operation) -> bool:
+    return operation.errors_as == "lnurl"
+
+
+async def _respond_lnurl_error(
+    scope: Scope, receive: Receive, send: Send, reason: str, headers: Iterable[tuple[str, str]]
+) -> None:
+    """LNURL's own error. The request did not reach a sandbox: it has no entry in a journal."""
+    response = Response(
+        orjson.dumps({"status": "ERROR", "reason": reason}), headers=dict(headers), media_type="application/json"
+    )
+    await response(scope, receive, send)
 
 
 async def _respond_stopping(send: Send) -> None:

@@ -24,8 +24,9 @@ from leyden.server.callbacks.egress import Egress
 from leyden.server.errors import StorageUnavailable, StoreError
 from leyden.server.gc_pause import gc_paused
 from leyden.server.http.projects import check_key
+from leyden.server.http.request_budget import RequestBudget
 from leyden.server.store.store import Store
-from leyden.server.system.clock import ServerClock, random_seed
+from leyden.server.system.clock import ServerClock, random_seed, stopwatch
 from leyden.server.system.http_server import open_listener, run_server
 from leyden.server.system.http_transport import HttpTransport
 from leyden.world.config import chosen_network, world_config
@@ -70,6 +71,7 @@ def serve(options: argparse.Namespace) -> int:
                 sync_clock=clock.now if options.durability == "interval" else None,
                 hosts=[*addresses.names, *options.allow_host],
                 clock_change_ms=clock.change_ms,
+                lnurl_budget=RequestBudget(options.lnurl_budget, stopwatch()) if options.lnurl_budget else None,
             )
         gc.set_threshold(*_GC_THRESHOLDS)
         shown_key = keys[0] if is_new or (keys == [DEFAULT_KEY] and not options.api_key) else None

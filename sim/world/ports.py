@@ -42,6 +42,10 @@ class HostServer(Protocol):
     def report_ignored(self, text: str) -> None:
         """Show the text about a request field that was ignored."""
 
+    @property
+    def lnurl_refused(self) -> int:
+        """How many requests to LNURL were refused because there were too many."""
+
     def runs_here(self) -> bool:
         """Whether the caller runs in the server's event loop."""
 

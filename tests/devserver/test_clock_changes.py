@@ -148,7 +148,7 @@ def test_a_sandbox_that_is_behind_goes_forward_and_what_fell_due_runs_at_its_ins
     with served(tmp_path, 0, "--start", "now", "--rate", "1") as (client, _, _):
         assert is_near(client, now_ms())
         assert client.ok("GET", f"/v0/charges/{charge['id']}")["data"]["status"] == "expired"
-        [delivery] = client.ok("GET", "/sandbox/v1/deliveries")
+        [delivery] = client.ok("GET", "/sandbox/v1/deliveries")["data"]
         assert delivery["createdAt"] == charge["expiresAt"]
         assert "set forward by" in client.ok("GET", "/sandbox/v1")["notes"][0]
 

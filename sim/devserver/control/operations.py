@@ -236,6 +236,7 @@ class ControlPlane:
             "publicUrl": world.public_url,
             "ignoredFields": world.service.pipeline.ignored_fields.texts,
             "notes": list(world.notes),
+            "lnurlRefused": 0 if world.server is None else world.server.lnurl_refused,
         }
 
     def _clock(self) -> dict[str, Any]:
