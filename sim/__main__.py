@@ -12,6 +12,7 @@ from leyden.devserver.argument_types import (
     base_url,
     callback_timeout,
     charge_id,
+    count,
     endpoint,
     ip_range,
     port,
@@ -117,6 +118,14 @@ def _describe_serve(serve: argparse.ArgumentParser) -> None:
         help="sandbox seconds per real second; 0 pauses the clock (default: 1, or the rate at which --data was left)",
     )
     serve.add_argument("--seed", type=seed, help="seed of all random choices (default: random)")
+    serve.add_argument(
+        "--keep",
+        type=count,
+        metavar="N",
+        help="keep the last N of the Charges, payments and callbacks that ended, and of the event journal's entries,"
+        " and remove the older ones, to bound the memory (default: remove only journal entries before the last"
+        " 100,000)",
+    )
     serve.add_argument("--spec", metavar="FILE", help="serve this document instead of the packaged one")
     serve.add_argument("--overlay", action="append", default=[], metavar="NAME", help=_OVERLAY)
     serve.add_argument(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from itertools import takewhile
 from typing import Any, NamedTuple, TypedDict, cast
 
 from leyden.server.errors import FieldError, IdempotencyMismatch
@@ -61,9 +60,8 @@ class Idempotency:
     ) -> None:
         """Store a response, and delete those older than 24 hours."""
         now = self._clock.now()
-        expired = list(takewhile(lambda row: now >= row["created_at"] + RETENTION_MS, self._rows))
-        for row in expired:
-            self._rows.delete(row["id"])
+        while (oldest := self._rows.oldest()) is not None and now >= oldest["created_at"] + RETENTION_MS:
+            self._rows.delete(oldest["id"])
         row_id = _row_id(project, operation_id, key)
         self._rows.delete(row_id)  # a reused id moves to the end, so that the rows stay in order of age
         self._rows.put(

@@ -75,6 +75,12 @@ class RowTable:
             return [rows[doc_id] for doc_id in ids if rows[doc_id].get(field) == value]
         return [rows[doc_id] for doc_id in sorted(ids) if rows[doc_id].get(field) == value]
 
+    def oldest(self) -> Row | None:
+        """The row that was inserted first; None in an empty table."""
+        rows = self._data.rows
+        doc_id = next(iter(rows), None)
+        return None if doc_id is None else rows[doc_id]
+
     def first(self, field: str, value: Any) -> Row | None:
         """The oldest row whose `field` equals `value`."""
         found = self.find(field, value)

@@ -31,6 +31,13 @@ def rate(text: str) -> float:
     return rate
 
 
+def count(text: str) -> int:
+    """A whole number from 1."""
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) < 2**53):
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a number of things to keep: give a whole number from 1")
+    return int(text)
+
+
 def instant(text: str) -> int:
     """An ISO 8601 instant, in milliseconds since the epoch."""
     try:

@@ -31,6 +31,7 @@ from leyden.world.config import WorldConfig
 from leyden.world.event_journal import HashedEventJournal
 from leyden.world.loopback import Header, LoopbackResponse, send_request
 from leyden.world.persistence.world_state import WorldState
+from leyden.world.retention import RemovedHeader, Retention
 from leyden.world.traffic import TrafficGenerator
 from leyden.world.transaction import Lock, Transaction
 
@@ -83,13 +84,32 @@ class Components(NamedTuple):
     service: Service
     app: ASGIApp
     traffic: TrafficGenerator
+    retention: Retention | None
+
+    @property
+    def before_commit(self) -> Callable[[], None] | None:
+        """What ends each commit that changes something, inside of it: what ended long ago is removed, and a durable
+        store gets the world's own rows."""
+        retention, state = self.retention, self.state
+        if retention is None:
+            return state.write if state.is_durable else None
+        if not state.is_durable:
+            return retention.run
+
+        def before_commit() -> None:
+            retention.run()
+            state.write()
+
+        return before_commit
 
     @property
     def participants(self) -> tuple[CommitParticipant, ...]:
         """What takes part in a commit besides the rows, in order: timers are rolled back before the outbox sets those
         anew that it needs, the journal reports a rollback last, and callbacks leave when all else is committed."""
         engine = () if self.engine is None else (self.engine,)
+        retention = () if self.retention is None else (self.retention,)
         return (
+            *retention,
             self.clock,
             *engine,
             self.streams,
@@ -137,6 +157,10 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
     # Application
     payments, network = _payments(store, clock, node, streams, journal, engine, shop)
     app = _app(config, service, environment.control_handlers)
+    retention = None
+    if config.keep_ended is not None:
+        retention = Retention(store, config.contract, journal, config.keep_ended)
+        app = RemovedHeader(app, retention)
 
     def create_charge(body: bytes) -> LoopbackResponse:
         key = service.projects.keys(config.project)[-1].encode("latin-1")
@@ -159,6 +183,7 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
         service=service,
         app=app,
         traffic=TrafficGenerator(store, clock, streams, payments, journal, create_charge),
+        retention=retention,
     )
     return components
 

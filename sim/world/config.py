@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 class WorldConfig:
     """What a world is built from. `control` compiles the contract of its control plane on first use.
 
-    `given_seed` and `given_start_ms` are the user's, where `seed` was derived from it or a reset changed them; `keep`
-    bounds the readable journal. `run` distinguishes the runs of one sandbox: each reset adds 1. `webhook_secret` is the
-    user's; None: one is derived from the seed. `callback_timeout_ms` bounds an attempt on the network; None: the
-    timeout of the spec does. `real_clock` gives real milliseconds to a live clock.
+    `given_seed` and `given_start_ms` are the user's, where `seed` was derived from it or a reset changed them. `keep`
+    bounds the readable journal, `keep_ended` the Charges, payments and callbacks that ended (None: all are kept). `run`
+    distinguishes the runs of one sandbox: each reset adds 1. `webhook_secret` is the user's; None: one is derived from
+    the seed. `callback_timeout_ms` bounds an attempt on the network; None: the timeout of the spec does. `real_clock`
+    gives real milliseconds to a live clock.
     """
 
     contract: Contract
@@ -38,6 +39,7 @@ class WorldConfig:
     given_start_ms: int | None = None
     run: int = 1
     keep: int | None = None
+    keep_ended: int | None = None
     mock_unbound: bool = False
     network: str | Graph = "direct"
     webhook_secret: str | None = None
@@ -86,6 +88,7 @@ def world_config(
     real_clock: Callable[[], int] | None = None,
     control: bool = True,
     keep: int | None = None,
+    keep_ended: int | None = None,
     mock_unbound: bool = False,
     given_seed: int | None = None,
     given_start_ms: int | None = None,
@@ -117,6 +120,7 @@ def world_config(
         rate=rate,
         api_key=api_key,
         keep=keep,
+        keep_ended=keep_ended,
         mock_unbound=mock_unbound,
         network=network,
         webhook_secret=webhook_secret,

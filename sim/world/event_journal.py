@@ -60,6 +60,11 @@ class HashedEventJournal:
         """The number of entries ever noted, dropped ones included: the last entry's sequence."""
         return self._dropped + len(self._full_chunks) * _CHUNK + len(self._open)
 
+    @property
+    def dropped(self) -> int:
+        """How many of the oldest entries can no longer be read."""
+        return self._dropped
+
     def __repr__(self) -> str:
         return f"<Journal of {len(self)} entries, hash {self.hash[:12]}>"
 

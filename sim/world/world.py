@@ -119,15 +119,15 @@ class World:
         self.app = components.app
         self.traffic = components.traffic
         self.request = components.request
+        self.retention = components.retention
         self.clock.hold = self
 
     def _resume(self) -> None:
         """Continue from what the store has: the clock's instant, every timer, and the time that a live clock missed;
         that time passes, with all that fell due in it, at the next look at the clock."""
         config, saved, state = self.config, self.saved(self.store), self._components.state
-        write = state.write if self.store.is_durable else None
         # Until every timer is set again, the rows about time and random streams stay as they are.
-        self.store.pre_commit_hook = write if saved is None else None
+        self.store.pre_commit_hook = self._components.before_commit if saved is None else None
         if saved is None:
             self.clock.set_rate(config.rate)
         else:
@@ -142,7 +142,7 @@ class World:
         for part in (self.service, self.faults, self.receivers, self.node, self.payments, self.traffic):
             part.resume()
         state.resume_time(saved)
-        self.store.pre_commit_hook = write
+        self.store.pre_commit_hook = self._components.before_commit
 
     def _register(self) -> None:
         """From now on take part in the store's commits. The world comes first: it undoes a reset as a whole."""
@@ -167,7 +167,7 @@ class World:
             self._install(self._before_reset)
             self._before_reset = None
             self._register()
-            self.store.pre_commit_hook = self._components.state.write if self.store.is_durable else None
+            self.store.pre_commit_hook = self._components.before_commit
 
     # The server around it
 

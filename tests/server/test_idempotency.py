@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from leyden import Sandbox
+from leyden.server.http.idempotency import Idempotency
+from leyden.server.store.row_map import RowMap
+from leyden.server.store.store import Store
 
 GOOD: dict[str, Any] = {"amount": "1000", "description": "tea"}
 
@@ -111,3 +114,18 @@ def test_a_wrong_key_is_refused_without_a_guess(sandbox: Sandbox, key: str) -> N
     start, _, received = error["detail"].partition("; received ")
     assert (start, error["pointer"]) == ("expected 1 to 255 visible ASCII characters", "header.Idempotency-Key")
     assert "write" not in received
+
+
+def test_a_new_key_costs_no_look_at_the_keys_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fixed:
+        def now(self) -> int:
+            return 0
+
+    keys, looks = Idempotency(Store.memory(), Fixed()), []
+    for number in range(500):
+        keys.remember("default", "createCharge", f"key-{number}", {}, 200, b"{}")
+    for name in ("__getitem__", "get"):
+        read = getattr(RowMap, name)
+        monkeypatch.setattr(RowMap, name, lambda rows, *given, read=read: (looks.append(given), read(rows, *given))[1])
+    keys.remember("default", "createCharge", "another", {}, 200, b"{}")
+    assert len(looks) < 10

@@ -135,7 +135,7 @@ class IndexedTable(RowTable, Table):
         return len(self._data.rows)
 
     def __iter__(self) -> Iterator[Document]:
-        for doc_id, row in list(self._data.rows.items()):  # the table may change during the iteration
+        for doc_id, row in self._data.rows.copy().items():  # the table may change during the iteration
             yield self.document_class(row, doc_id)
 
     # What TinyDB's inherited methods call

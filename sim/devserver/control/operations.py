@@ -222,7 +222,7 @@ class ControlPlane:
 
     def _sandbox(self) -> dict[str, Any]:
         world = self._world
-        charges = world.service.charges.charges
+        charges, retention = world.service.charges.charges, world.retention
         return {
             "version": VERSION,
             "contract": world.config.contract.version,
@@ -237,6 +237,7 @@ class ControlPlane:
             "ignoredFields": world.service.pipeline.ignored_fields.texts,
             "notes": list(world.notes),
             "lnurlRefused": 0 if world.server is None else world.server.lnurl_refused,
+            **({} if retention is None else {"keep": retention.keep, "removed": retention.removed()}),
         }
 
     def _clock(self) -> dict[str, Any]:

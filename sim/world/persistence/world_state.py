@@ -83,6 +83,11 @@ class WorldState:
         self._rows = cast(TypedTable[Any], store.table(TABLE))
         self._charges = store.table_data("charges")
 
+    @property
+    def is_durable(self) -> bool:
+        """Whether the rows are kept in a directory."""
+        return self._store.is_durable
+
     @staticmethod
     def saved(store: Store) -> Mapping[str, Any] | None:
         """The fields of `ConfigRow` and `StateRow` in this store, of any format; None when no world was kept in it."""

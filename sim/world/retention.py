@@ -1,0 +1,144 @@
+"""Retention: a sandbox with a bound removes what ended longest ago."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from leyden.server.callbacks.deliveries import PENDING
+from leyden.server.contract.types import Contract
+from leyden.server.store.store import Store
+from leyden.server.store.table import RowTable
+from leyden.world.event_journal import HashedEventJournal
+
+HEADER = "Leyden-Removed"
+_REMOVED_PER_COMMIT = 8
+
+Row = Mapping[str, Any]
+
+
+class _Kind(NamedTuple):
+    """A table whose rows end: which have ended, and how one is removed; False: it is needed still."""
+
+    table: RowTable
+    has_ended: Callable[[Row], bool]
+    remove: Callable[[Row], bool]
+    ended: deque[int]  # the document ids, in the order in which they ended
+
+
+class Retention:
+    """Removes Charges in a final state with their invoices, payments that ended, and callbacks that are not pending:
+    of each the oldest beyond `keep`, by the time at which they ended. After a restart those that had ended before count
+    in the order of their creation.
+
+    What is pending is never removed. A removed Charge is unknown: its id gets 404, and a payment of its invoice fails
+    as one of an unknown invoice does. The event journal has a bound of its own.
+    """
+
+    def __init__(self, store: Store, contract: Contract, journal: HashedEventJournal, keep: int) -> None:
+        """`keep` is at least 1."""
+        self.keep = keep
+        self._store = store
+        self._journal = journal
+        self._final = frozenset(contract.lifecycles["Charge"].terminal)
+        self._invoices = store.table("invoices", key="payment_hash")
+        self._kinds = {
+            "charges": self._kind("charges", lambda row: row["status"] in self._final, self._remove_charge),
+            "payments": self._kind("payments", _payment_ended, self._remove_from("payments")),
+            "deliveries": self._kind("deliveries", _delivery_ended, self._remove_from("deliveries")),
+        }
+        self._is_read = False
+
+    def run(self) -> None:
+        """Note what ended in the open commit, and remove at most eight rows of each kind in it."""
+        if not self._is_read:
+            self._read()
+        for data in self._store.touched:
+            kind = self._kinds.get(data.name)
+            if kind is None:
+                continue
+            for doc_id, old in (data.before or {}).items():
+                row = data.rows.get(doc_id)
+                if row is not None and kind.has_ended(row) and (old is None or not kind.has_ended(old)):
+                    kind.ended.append(doc_id)
+        for name, kind in self._kinds.items():
+            rows = self._store.table_data(name).rows
+            for _ in range(min(_REMOVED_PER_COMMIT, max(0, len(kind.ended) - self.keep))):
+                doc_id = kind.ended.popleft()
+                row = rows.get(doc_id)
+                if row is not None and kind.has_ended(row) and not kind.remove(row):
+                    kind.ended.append(doc_id)
+
+    def removed(self) -> dict[str, int]:
+        """How many of each kind were removed in all; of journal entries, how many can no longer be read."""
+        tables = {name: self._store.table_data(name) for name in self._kinds}
+        removed = {name: max(data.max_id, (data.next_id or 1) - 1) - len(data.rows) for name, data in tables.items()}
+        return {**removed, "journalEntries": self._journal.dropped}
+
+    # A commit that fails restores what was removed (`leyden.server.store.rows.CommitParticipant`)
+
+    def begin(self) -> None:
+        """Nothing has been removed yet."""
+
+    def commit(self) -> None:
+        """Keep the queues."""
+
+    def rollback(self, error: BaseException) -> None:
+        """Read the queues again from the rows before they are used next."""
+        self._is_read = False
+
+    def _read(self) -> None:
+        for name, kind in self._kinds.items():
+            kind.ended.clear()
+            kind.ended.extend(
+                doc_id for doc_id, row in self._store.table_data(name).rows.items() if kind.has_ended(row)
+            )
+        self._is_read = True
+
+    def _kind(self, name: str, has_ended: Callable[[Row], bool], remove: Callable[[Row], bool]) -> _Kind:
+        return _Kind(self._store.table(name), has_ended, remove, deque())
+
+    def _remove_from(self, name: str) -> Callable[[Row], bool]:
+        table = self._store.table(name)
+        return lambda row: table.delete(row["id"])
+
+    def _remove_charge(self, row: Row) -> bool:
+        invoice = self._invoices.row(row["payment_hash"])
+        if invoice is not None:
+            if invoice["state"] not in ("SETTLED", "CANCELED") or any(p["state"] == "held" for p in invoice["parts"]):
+                return False
+            self._invoices.delete(invoice["payment_hash"])
+        return self._kinds["charges"].table.delete(row["id"])
+
+
+class RemovedHeader:
+    """Says in the header `Leyden-Removed` of every response how many of each kind were removed, once some were."""
+
+    def __init__(self, app: ASGIApp, retention: Retention) -> None:
+        self._app = app
+        self._retention = retention
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as the application does."""
+
+        async def with_header(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                counts = [f"{name}={count}" for name, count in self._retention.removed().items() if count]
+                if counts:
+                    MutableHeaders(scope=message)[HEADER] = ", ".join(counts)
+            await send(message)
+
+        await self._app(scope, receive, with_header)
+
+
+def _payment_ended(row: Row) -> bool:
+    return row["resolved_at"] is not None and all(attempt["resolved_at"] is not None for attempt in row["attempts"])
+
+
+def _delivery_ended(row: Row) -> bool:
+    # A 410 disables the endpoint for as long as its row is kept.
+    return row["status"] != PENDING and not row.get("refused")

@@ -1,0 +1,128 @@
+"""A sandbox with a bound removes what ended longest ago, says so, and keeps what is pending."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leyden.devserver.control.handlers import control_handlers
+from leyden.server.errors import StorageUnavailable
+from leyden.server.store.store import Store
+from leyden.world.config import world_config
+from leyden.world.world import World
+
+KEEP = 3
+
+
+class Kept:
+    """A world with a bound, used as its users do: by requests."""
+
+    def __init__(self, store: Store, keep: int | None = KEEP) -> None:
+        config = replace(world_config(seed=3, start_ms=1_893_456_000_000), keep=keep, keep_ended=keep)
+        self.world = World(config, store, control_handlers=control_handlers)
+
+    def ask(self, method: str, path: str, body: object = None, status: int = 200) -> Any:
+        headers = ((b"apikey", b"leyden"), (b"content-type", b"application/json"))
+        response = self.world.request(method, path, headers, b"" if body is None else json.dumps(body).encode())
+        assert response.status == status, response.body
+        self.headers = {name.decode(): value.decode() for name, value in response.headers}
+        return json.loads(response.body)
+
+    def charge(self, **fields: object) -> Mapping[str, Any]:
+        body = {"amount": "250000", "description": "coffee", "callbackUrl": "http://shop.localhost/hook", **fields}
+        return self.ask("POST", "/v0/charges", body)["data"]
+
+    def paid(self) -> str:
+        charge = self.charge()
+        self.ask("POST", "/sandbox/v1/payments", {"request": charge["invoice"]["request"]})
+        self.ask("POST", "/sandbox/v1/clock/advance", {"by": "1m"})
+        return str(charge["id"])
+
+    def rows(self, name: str) -> int:
+        return len(self.world.store.table_data(name).rows)
+
+
+def test_what_ended_beyond_the_bound_is_removed_and_the_answers_say_so() -> None:
+    kept = Kept(Store.memory())
+    pending = kept.charge(expiresIn=2_000_000)["id"]
+    paid = [kept.paid() for _ in range(8)]
+    for charge_id in paid[:-KEEP]:
+        kept.ask("GET", f"/v0/charges/{charge_id}", status=404)
+    assert kept.headers["leyden-removed"] == "charges=5, payments=5, deliveries=5"
+    for charge_id in (pending, *paid[-KEEP:]):
+        assert kept.ask("GET", f"/v0/charges/{charge_id}")["data"]["id"] == charge_id
+    assert [kept.rows(name) for name in ("charges", "invoices", "payments", "deliveries")] == [4, 4, 3, 3]
+    sandbox = kept.ask("GET", "/sandbox/v1")
+    assert sandbox["keep"] == KEEP
+    assert sandbox["removed"] == {"charges": 5, "payments": 5, "deliveries": 5, "journalEntries": 0}
+    assert sandbox["charges"] == {"completed": 3, "pending": 1}
+
+
+def test_without_a_bound_nothing_is_removed_and_no_answer_speaks_of_it() -> None:
+    kept = Kept(Store.memory(), keep=None)
+    for _ in range(5):
+        kept.paid()
+    assert "removed" not in kept.ask("GET", "/sandbox/v1")
+    assert "leyden-removed" not in kept.headers
+    assert kept.rows("charges") == 5
+
+
+def test_the_journal_of_a_run_has_the_same_hash_with_and_without_a_bound() -> None:
+    hashes = set()
+    for keep in (None, 1, 3):
+        kept = Kept(Store.memory(), keep)
+        for _ in range(6):
+            kept.paid()
+        hashes.add(kept.world.journal.hash)
+    assert len(hashes) == 1
+
+
+def test_a_held_payment_a_pending_callback_and_an_open_charge_stay() -> None:
+    kept = Kept(Store.memory(), keep=1)
+    kept.ask("PUT", "/sandbox/v1/inboxes/shop/script", {"always": 500})
+    held = kept.charge(expiresIn=900)
+    kept.ask("POST", "/sandbox/v1/payments", {"request": held["invoice"]["request"], "outcome": "hold"})
+    paid = [kept.paid() for _ in range(4)]
+    assert {row["status"] for row in kept.world.store.table_data("deliveries").rows.values()} == {"pending"}
+    assert kept.rows("deliveries") == 4
+    assert kept.rows("payments") == 2
+    kept.ask("GET", f"/v0/charges/{paid[0]}", status=404)
+    assert kept.ask("GET", f"/v0/charges/{held['id']}")["data"]["status"] == "pending"
+    kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "30d"})
+    assert kept.rows("deliveries") == 1
+
+
+def test_after_a_restart_with_a_smaller_bound_the_rest_is_removed(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        kept = Kept(store, keep=None)
+        paid = [kept.paid() for _ in range(8)]
+    with Store.open(tmp_path) as store:
+        kept = Kept(store, keep=2)
+        assert kept.ask("GET", f"/v0/charges/{paid[0]}")["data"]["id"] == paid[0]
+        paid += [kept.paid(), kept.paid()]
+        assert [charge["id"] for charge in kept.ask("GET", "/v0/charges")["data"]] == paid[:-3:-1]
+    with Store.open(tmp_path) as store:
+        kept = Kept(store, keep=2)
+        assert [kept.rows(name) for name in ("charges", "invoices", "payments", "deliveries")] == [2, 2, 2, 2]
+
+
+def test_what_a_commit_removed_is_back_when_the_disk_refuses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store.memory()
+    kept = Kept(store)
+    paid = [kept.paid() for _ in range(6)]
+
+    def refuse(touched: object) -> None:
+        raise StorageUnavailable("no room")
+
+    before = {name: kept.rows(name) for name in ("charges", "invoices", "payments", "deliveries")}
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "write_commit", refuse)
+        kept.ask("POST", "/v0/charges", {"amount": "1000", "description": "x", "expiresIn": 60}, status=507)
+    assert {name: kept.rows(name) for name in before} == before
+    paid.append(kept.paid())
+    assert [charge["id"] for charge in kept.ask("GET", "/v0/charges")["data"]] == paid[:-4:-1]
