@@ -7,12 +7,14 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import orjson
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Match, Route, Router
@@ -52,7 +54,7 @@ def operation_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:
 
 
 class PublicPage:
-    """A page or document that needs no API key."""
+    """A page or document that needs no API key. It is sent compressed to a client that accepts gzip."""
 
     def __init__(self, render: Callable[[], Response], pipeline: PipelineContext) -> None:
         self._render = render
@@ -62,7 +64,15 @@ class PublicPage:
         if scope["method"] not in {"GET", "HEAD"}:
             problem = MethodNotAllowed("this path is read-only: use GET", headers={"Allow": "GET, HEAD"})
             return await send_problem(send, problem, self._pipeline.next_request_id())
-        return await self._render()(scope, receive, send)
+        response = self._render()
+        if response.body:
+            response.headers["Vary"] = "Accept-Encoding"
+            if "gzip" in Headers(scope=scope).get("accept-encoding", ""):
+                # Starlette's middleware compresses in a thread; a sandbox in process has no event loop for one.
+                response.body = gzip.compress(response.body, 5, mtime=0)
+                response.headers["Content-Encoding"] = "gzip"
+                response.headers["Content-Length"] = str(len(response.body))
+        return await response(scope, receive, send)
 
 
 def document_routes(mount: ApiMount, pipeline: PipelineContext) -> list[Route]:

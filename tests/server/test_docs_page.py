@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from base64 import b64encode
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leyden import Sandbox
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.server.contract.types import LifecycleRow, LifecycleTable
 from leyden.server.docs.lifecycle_diagram import lifecycle_svg
@@ -134,7 +136,18 @@ def test_a_mark_of_a_field_is_one_element_and_a_step_of_a_list_is_an_item(name: 
 
 @pytest.mark.parametrize("name", ["charges", "sandbox"])
 def test_the_page_is_small_enough_for_a_slow_connection(name: str) -> None:
-    assert len(page_of(name).encode()) <= 300_000
+    assert len(gzip.compress(page_of(name).encode(), 5)) <= 60_000
+
+
+@pytest.mark.parametrize("path", ["/docs", "/sandbox/v1/docs", "/openapi.json"])
+def test_documents_are_sent_compressed_to_whoever_accepts_that(sandbox: Sandbox, path: str) -> None:
+    plain = sandbox.http.get(path, headers={"Accept-Encoding": "identity"})
+    packed = sandbox.http.get(path, headers={"Accept-Encoding": "gzip"})
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert int(packed.headers["content-length"]) < len(plain.content) / 4
+    assert packed.content == plain.content
+    assert "content-encoding" not in sandbox.http.get("/v0/charges", headers={"Accept-Encoding": "gzip"}).headers
 
 
 def test_the_same_contract_gives_the_same_page() -> None:
