@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,7 +93,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In a worker of pytest-xdist the longest files come first."""
+    """Every test has an id of its own, and in a worker of pytest-xdist the longest files come first."""
+    # pytest 9.2 leaves the operation out of the ids of Schemathesis's tests, and a worker runs one test for each id.
+    ids = Counter(item.nodeid for item in items)
+    for item in items:
+        if ids[item.nodeid] > 1 and hasattr(item, "operation_label") and hasattr(item, "_id"):
+            item._id = item._id.with_params(item.operation_label)
+    ids = Counter(item.nodeid for item in items)
+    for name, count in ids.items():
+        if count > 1:
+            raise pytest.UsageError(f"{count} tests have the id {name}, of which a worker runs one: name them apart")
     if hasattr(config, "workerinput"):
         rank = {str(Path(__file__).parent / name): number for number, name in enumerate(LONGEST)}
         items.sort(key=lambda item: rank.get(str(item.path), len(rank)))
