@@ -117,7 +117,9 @@ class Starter:
         """Kill the server with SIGKILL and wait for its end."""
         assert self._command("kill", process) == "dead\n"
         output = self._log.read_text().splitlines()
-        assert len(output) <= 2, "\n".join(output)  # a server prints only where it listens
+        # A server prints only where it listens and how it found its directory.
+        words = [line.split(maxsplit=1)[0] for line in output]
+        assert words == ["Leyden", "documentation:", "project"][: len(words)], "\n".join(output)
 
     def close(self) -> None:
         """End the starter."""
