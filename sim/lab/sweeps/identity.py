@@ -8,6 +8,7 @@ program is not seen.
 
 from __future__ import annotations
 
+import copyreg
 import dis
 import importlib
 import sys
@@ -15,10 +16,19 @@ import sysconfig
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from enum import Enum
-from functools import partial
-from importlib import metadata
+from functools import cached_property, partial
+from importlib import metadata, util
 from pathlib import Path
-from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
+from types import (
+    CellType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 from leyden.server.version import VERSION
@@ -27,6 +37,7 @@ _PYTHON = f"python {sys.version_info[0]}.{sys.version_info[1]}"
 _STDLIB = str(Path(sysconfig.get_path("stdlib")).resolve())
 _PACKAGES = {"site-packages", "dist-packages"}
 _NOT_PART_OF_A_CLASS = {"__dict__", "__weakref__", "__doc__", "__module__", "__abstractmethods__", "_abc_impl"}
+_MAX_IMPORTS = 10
 _SLOTS = (MemberDescriptorType, GetSetDescriptorType)
 
 
@@ -35,13 +46,18 @@ class Identity:
 
     def __init__(self, value: Any, name: str = "") -> None:
         self.unknown: list[str] = []
-        self._seen: dict[Any, int] = {}
-        self._kept: list[Any] = []  # so that no id is used twice
         name = name or getattr(value, "__qualname__", type(value).__qualname__)
-        try:
-            found = self._of(value, name)
-        except RecursionError:
-            self.unknown, found = [f"{name} (too deep)"], "unknown"
+        for _ in range(_MAX_IMPORTS):
+            self._seen: dict[Any, int] = {}
+            self._kept: list[Any] = []  # so that no id is used twice
+            self._has_imported = False
+            self.unknown.clear()
+            try:
+                found = self._of(value, name)
+            except RecursionError:
+                self.unknown, found = [f"{name} (too deep)"], "unknown"
+            if not self._has_imported:  # else packages have new attributes, with which the text is different
+                break
         self.text = repr((_PYTHON, found))
 
     def _of(self, value: Any, name: str) -> Any:
@@ -61,7 +77,7 @@ class Identity:
         if type(value) in (set, frozenset):
             # In no fixed order, and so each item on its own.
             return [type(value).__name__, *sorted(repr(Identity(one).text) for one in value)]
-        if type(value) is dict:
+        if type(value) in (dict, MappingProxyType):
             return ["dict", *((self._of(key, name), self._of(one, f"{name}[{key!r}]")) for key, one in value.items())]
         if isinstance(value, ModuleType):
             return self._module(value, frozenset(), name)
@@ -73,7 +89,7 @@ class Identity:
             ):
                 installed = None  # without a module's name Python calls it one of `builtins`
             if installed is not None:
-                return [installed, value.__qualname__]
+                return [installed, value.__qualname__, *self._wrapped(value, name)]
             return self._function(value, name) if isinstance(value, FunctionType) else self._class(value, name)
         return self._object(value, name)
 
@@ -95,12 +111,43 @@ class Identity:
             found.append([variable, self._used(held, attributes, f"{variable} in {name}")])
         for variable in sorted(used & function.__globals__.keys()):
             found.append([variable, self._used(function.__globals__[variable], attributes, f"{variable} in {name}")])
+        package = function.__globals__.get("__package__") or ""
         for module in sorted(imported):
+            found += self._imported(module, package, attributes, name)
+        kept = vars(function)
+        if isinstance(kept.get("registry"), MappingProxyType):  # of `functools.singledispatch`; the rest is a cache
+            kept = {"registry": kept["registry"]}
+        attached = [[each, self._of(value, f"{name}.{each}")] for each, value in sorted(kept.items())]
+        return ["function", function.__qualname__, *found, attached]
+
+    def _wrapped(self, value: Any, name: str) -> list[Any]:
+        """The functions and classes that a function of an installed package holds, as a decorator's result does."""
+        cells = getattr(value, "__closure__", None) or ()
+        held = [cell.cell_contents for cell in cells if cell != _EMPTY_CELL]
+        return [self._of(one, name) for one in held if isinstance(one, (FunctionType, MethodType, partial, type))]
+
+    def _imported(self, module: str, package: str, attributes: set[str], name: str) -> list[Any]:
+        """A module that the code of a function imports, and those of the names that it takes from it that are modules
+        too."""
+        module, *taken = module.split(" ")
+        found = []
+        for each in (module, *(f"{module}{'' if module.endswith('.') else '.'}{one}" for one in taken)):
+            count = len(sys.modules)
             try:
-                found.append([module, self._used(importlib.import_module(module), attributes, f"{module} in {name}")])
-            except ImportError:
-                found.append([module, "not installed"])
-        return ["function", function.__qualname__, *found]
+                if each != module and util.find_spec(each, package) is None:
+                    continue  # no module
+                loaded = importlib.import_module(each, package)
+            except (ImportError, ValueError):
+                if each == module:
+                    found.append([each, "not installed"])
+                continue
+            except Exception as error:  # the module is the user's program
+                self.unknown.append(f"{each} in {name} ({type(error).__name__} when it is imported)")
+                continue
+            finally:
+                self._has_imported |= len(sys.modules) != count
+            found.append([each, self._used(loaded, attributes, f"{each} in {name}")])
+        return found
 
     def _used(self, value: Any, attributes: set[str], name: str) -> Any:
         return (
@@ -125,11 +172,16 @@ class Identity:
 
     def _class(self, kind: type, name: str) -> Any:
         members = [
-            [each, self._of(value, f"{kind.__qualname__}.{each}")]
+            [each, self._member(value, each, kind.__qualname__)]
             for each, value in sorted(vars(kind).items())
             if each not in _NOT_PART_OF_A_CLASS and not isinstance(value, _SLOTS)
         ]
         return ["class", kind.__qualname__, self._of(kind.__bases__, name), members]
+
+    def _member(self, value: Any, member: str, kind: str) -> Any:
+        if member == "__dataclass_fields__":
+            return [self._of(field, f"{kind}.{name}") for name, field in value.items()]
+        return self._of(value, f"{kind}.{member}")
 
     def _object(self, value: Any, name: str) -> Any:
         """Anything else: by the parts that it is known to have, or by those that a copy would be made of."""
@@ -141,6 +193,8 @@ class Identity:
             return [type(value).__name__, self._of(value.__func__, name)]
         if isinstance(value, property):
             return ["property", *(self._of(part, name) for part in (value.fget, value.fset, value.fdel))]
+        if isinstance(value, cached_property):
+            return ["cached_property", self._of(value.func, name)]
         if hasattr(value, "__wrapped__"):  # a function with a cache, for example
             return [self._of(type(value), name), self._of(value.__wrapped__, name)]
         kind = type(value)
@@ -149,7 +203,8 @@ class Identity:
             is_plain = (
                 is_dataclass(kind) or issubclass(kind, (tuple, Enum)) or not kind.__module__.startswith("leyden.")
             )
-            parts = value.__reduce_ex__(4) if is_plain else None
+            reduced = copyreg.dispatch_table.get(kind)  # of a `re.Pattern`, for example
+            parts = None if not is_plain else value.__reduce_ex__(4) if reduced is None else reduced(value)
         except Exception:  # the user's own `__reduce_ex__` may raise anything; the value is then named as unknown
             parts = None
         if isinstance(parts, str):
@@ -157,18 +212,34 @@ class Identity:
         if parts is None:
             self.unknown.append(f"{name} ({type(value).__qualname__})")
             return "unknown"
-        return ["object", *(self._of(list(part) if isinstance(part, Iterator) else part, name) for part in parts)]
+        return ["object", *(self._part(list(part) if isinstance(part, Iterator) else part, name) for part in parts)]
+
+    def _part(self, part: Any, name: str) -> Any:
+        """A part of an object; what is unknown in it is named as the object's attribute."""
+        if type(part) is tuple:
+            return ["tuple", *(self._part(one, name) for one in part)]
+        if type(part) is dict:
+            return ["dict", *([repr(key), self._of(one, f"{name}.{key}")] for key, one in part.items())]
+        return self._of(part, name)
+
+
+_EMPTY_CELL = CellType()
 
 
 def _names(code: CodeType, used: set[str], attributes: set[str], imported: set[str]) -> None:
-    """The names of globals, attributes and modules that this code and the code within it read."""
+    """The names of globals, attributes and modules that this code and the code within it read. A
+    module is written with what is taken from it: "package.module name other"."""
+    constants: list[Any] = [0, None]  # before an import: its level and the names that it takes
     for step in dis.get_instructions(code):
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
             used.add(step.argval)
         elif step.opname in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"):
             attributes.add(step.argval)
-        elif step.opname == "IMPORT_NAME" and step.argval:
-            imported.add(step.argval)
+        elif step.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
+            constants.append(step.argval)
+        elif step.opname == "IMPORT_NAME":
+            level, taken = constants[-2:]
+            imported.add(" ".join(["." * level + step.argval, *(taken or ())]))
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             _names(constant, used, attributes, imported)
