@@ -85,7 +85,8 @@ def test_rows_are_in_the_order_of_the_scenarios_with_these_columns() -> None:
     assert list(df["double"]) == [6, 6, 2, 2, 4, 4]
     assert set(df["status"]) == {"ok"}
     assert df["error"].isna().all()
-    assert set(df["version"]) == {VERSION}
+    assert set(df["version"]) == {""}
+    assert set(df["leyden_version"]) == {VERSION}
     assert df["run_id"].is_unique
     assert (df["real_time_s"] >= 0).all()
 
@@ -390,6 +391,8 @@ def test_what_has_no_fixed_form_is_named_and_a_version_stands_for_it(tmp_path: P
         version: sweep(run, grid(x=[1]), store=store, progress=False, workers=1, version=version)["run_id"][0]
         for version in ("1", "2")
     }
+    again = sweep(run, grid(x=[1]), store=store, progress=False, workers=1, version="2")
+    assert (list(again["run_id"]), list(again["version"])) == ([ids["2"]], ["2"])
     assert ids["1"] != ids["2"]
     with pytest.raises(SweepError, match="lock"):
         sweep(metrics, [{"x": 1, "lock": threading.Lock()}], store=store, progress=False)

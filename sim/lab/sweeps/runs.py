@@ -13,13 +13,14 @@ from leyden.lab.sweeps.identity import Identity
 from leyden.server.version import VERSION
 
 # The columns of every sweep; parameters and metrics come between the fourth and the fifth.
-COLUMNS = ("run_id", "scenario", "replication", "seed", "status", "error", "real_time_s", "version")
+COLUMNS = ("run_id", "scenario", "replication", "seed", "status", "error", "real_time_s", "version", "leyden_version")
 
 OK, FAILED = "ok", "failed"
 
 
 class SweepRow(TypedDict):
-    """The result of a run as JSON values: `metrics` are what the function returned, `real_time_s` how long it took."""
+    """The result of a run as JSON values: `metrics` are what the function returned, `real_time_s` the real time it took.
+    `version` is the argument of `sweep`, `leyden_version` the Leyden that did the run."""
 
     run_id: str
     scenario: int
@@ -31,6 +32,7 @@ class SweepRow(TypedDict):
     error: str | None
     real_time_s: float | None
     version: str
+    leyden_version: str
 
 
 class Scenario(SimpleNamespace):
@@ -38,7 +40,8 @@ class Scenario(SimpleNamespace):
 
 
 class SweepRun(NamedTuple):
-    """One replication of one scenario. `params` are the given values, `json_params` their JSON values."""
+    """One replication of one scenario. `params` are the given values, `json_params` their JSON values.
+    `version` is the argument of `sweep`."""
 
     run_id: str
     scenario: int
@@ -46,6 +49,7 @@ class SweepRun(NamedTuple):
     seed: int
     params: dict[str, Any]
     json_params: dict[str, Any]
+    version: str = ""
 
 
 def seed_for(seed: int, replication: int) -> int:
@@ -115,5 +119,6 @@ def row_of(run: SweepRun, metrics: Mapping[str, Any], error: str | None, real_ti
         "status": OK if error is None else FAILED,
         "error": error,
         "real_time_s": None if real_time_s is None else round(real_time_s, 6),
-        "version": VERSION,
+        "version": run.version,
+        "leyden_version": VERSION,
     }

@@ -16,7 +16,7 @@ from leyden.server.errors import StoreError
 _COUNT = {"type": "integer", "minimum": 0}
 _ROW: dict[str, Any] = {
     "type": "object",
-    "required": [*COLUMNS, "params", "metrics"],
+    "required": [*(name for name in COLUMNS if name != "leyden_version"), "params", "metrics"],
     "properties": {
         "run_id": {"type": "string"},
         "scenario": _COUNT,
@@ -28,6 +28,7 @@ _ROW: dict[str, Any] = {
         "error": {"type": ["string", "null"]},
         "real_time_s": {"type": ["number", "null"]},
         "version": {"type": "string"},
+        "leyden_version": {"type": "string"},
     },
 }
 _SWEEP_ROW = DocumentKind(

@@ -74,7 +74,8 @@ def sweep(
 
     `progress` shows a bar; None shows it at a terminal and in a notebook.
 
-    Columns: `run_id, scenario, replication, seed`, the parameters, the metrics, `status, error, real_time_s, version`.
+    Columns: `run_id, scenario, replication, seed`, the parameters, the metrics, `status, error, real_time_s, version,
+    leyden_version`; `version` is the argument.
     Raises `SweepError` when there is nothing to run or a name is taken. Needs the extra `lab`.
     """
     for package in ("pandas", "loky", "tqdm"):
@@ -88,7 +89,11 @@ def sweep(
         known = {} if file is None else file.rows
         for number, run in enumerate(runs):
             if (row := known.get(run.run_id)) is not None:
-                rows[number] = {**row, "scenario": run.scenario, "replication": run.replication}
+                # What the id does not fix; a row of an earlier file may lack it.
+                rows[number] = {
+                    **row, "scenario": run.scenario, "replication": run.replication, "version": version,
+                    "leyden_version": VERSION,
+                }  # fmt: skip
         with _ProgressBar(progress, len(runs), len(rows)) as tick:
 
             def on_row(number: int, row: SweepRow) -> None:
@@ -158,7 +163,7 @@ def _runs(
         for replication in range(replications):
             its_seed = seed_for(seed, replication)
             run_id = run_key(text, params, its_seed, f"{VERSION} {version}")
-            runs.append(SweepRun(run_id, number, replication, its_seed, params, kept))
+            runs.append(SweepRun(run_id, number, replication, its_seed, params, kept, version))
     if not runs:
         raise SweepError("there is no scenario to run: write for example grid(expiresIn=[60, 300])")
     return _with_unique_ids(runs)
