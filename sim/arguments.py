@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from datetime import timedelta
 from operator import index
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leyden.server.spelling import closest
@@ -45,6 +46,20 @@ def whole_msat(name: str, value: Any) -> int:
         return whole_number(name, value)
     except ValueError:
         raise ValueError(f"{name}={value!r} is no amount: give whole millisatoshis, such as 250000") from None
+
+
+def checked_path(name: str, value: Any) -> Path:
+    """A path, given as a text or a `Path`. Raises `TypeError` for anything else."""
+    if not isinstance(value, (str, Path)):
+        raise TypeError(f"{name}={value!r:.60} is no path: give a text or a Path")
+    return Path(value)
+
+
+def checked_text(name: str, value: Any) -> str:
+    """A text. Raises `TypeError` for anything else."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name}={value!r:.60} is no text")
+    return value
 
 
 def checked_seed(value: Any) -> int:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from leyden.server.callbacks.egress import parse_timeout
 from leyden.server.timestamps import parse_iso
+from leyden.world.process_clock import checked_start
 
 NOW = "now"  # as a start: the system clock, also for a sandbox that exists
 
@@ -39,9 +40,9 @@ def count(text: str) -> int:
 
 
 def instant(text: str) -> int:
-    """An ISO 8601 instant, in milliseconds since the epoch."""
+    """An ISO 8601 instant at which a clock may start, in milliseconds since the epoch."""
     try:
-        return parse_iso(text)
+        return checked_start(parse_iso(text), text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leyden.arguments import checked_seed
+from leyden.arguments import check_milliseconds, checked_path, checked_seed, checked_text
 from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import StoreError
 from leyden.lab.action_log import ActionLog
@@ -16,8 +16,9 @@ from leyden.server.callbacks.egress import Egress, parse_timeout
 from leyden.server.contract.types import Contract
 from leyden.server.store.store import Store
 from leyden.server.timestamps import to_iso
+from leyden.world.clock import LAST_MS
 from leyden.world.config import WorldConfig, chosen_network, world_config
-from leyden.world.process_clock import first_instant, process_clock, sync_to_process
+from leyden.world.process_clock import checked_start, first_instant, process_clock, sync_to_process
 from leyden.world.trial_requests import try_contract
 from leyden.world.world import World
 
@@ -44,11 +45,23 @@ def open_session(
     for name, given_list in (("overlays", overlays), ("egress_allow", egress_allow)):
         if isinstance(given_list, str):
             raise TypeError(f"{name}={given_list!r} is one text: write {name}=[{given_list!r}]")
+    if network is not None and not isinstance(network, str) and not hasattr(network, "dump"):
+        raise TypeError(f'network={network!r:.60} is no network: give a text, such as "line:4", or a Graph')
+    checked_text("label", label)
+    checked_text("api_key", api_key)
+    if webhook_secret is not None:
+        checked_text("webhook_secret", webhook_secret)
+    if data is not None:
+        checked_path("data", data)
+    for name, each in (("spec", spec), *(("overlays", overlay) for overlay in overlays)):
+        if each is not None and not isinstance(each, Contract):
+            checked_path(name, each)
     seed = None if seed is None else checked_seed(seed)
     Egress(
         "none" if egress in (None, RECORDED) else egress, allow=egress_allow
     )  # raises for what is not valid, before a store is opened
-    start_ms = None if start is None else instant_ms(start)
+    check_milliseconds(start, LAST_MS)
+    start_ms = None if start is None else checked_start(instant_ms(start), start)
     real_clock = process_clock(clock, start)
     store = Store.memory() if data is None else Store.open(Path(data))
     try:

@@ -23,8 +23,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from leyden.server.timestamps import parse_iso
-from leyden.world.clock import VirtualClock
+from leyden.world.clock import LAST_MS, VirtualClock
 
+FIRST_MS = 31_536_000_000  # 1971-01-01T00:00:00Z, the earliest start of a clock
 DEFAULT_START = "2030-01-01T00:00:00Z"
 
 RealClock = Callable[[], int]
@@ -54,6 +55,13 @@ def sync_to_process(clock: VirtualClock) -> None:
     now, then = clock.reading()
     if then is not None:
         clock.add_elapsed(max(0, then - now))
+
+
+def checked_start(start_ms: int, given: object) -> int:
+    """An instant at which a clock may start. Raises `ValueError`, with the value that the user gave, for another."""
+    if not FIRST_MS <= start_ms <= LAST_MS:
+        raise ValueError(f"{given!r} is not a start: the clock has times from 1971 to the end of 2999")
+    return start_ms
 
 
 def first_instant(saved_start_ms: int | None, real_clock: RealClock | None) -> int:

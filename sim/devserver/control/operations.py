@@ -21,7 +21,8 @@ from leyden.server.http.request import Request
 from leyden.server.timestamps import parse_duration, parse_iso, to_iso
 from leyden.server.version import VERSION
 from leyden.world.async_moves import advance_to, run_until_idle, run_until_next_event
-from leyden.world.clock import Fired
+from leyden.world.clock import LAST_MS, Fired
+from leyden.world.process_clock import FIRST_MS
 from leyden.world.snapshots.snapshots import check_not_waiting
 from leyden.world.world import World
 
@@ -51,7 +52,9 @@ class ControlPlane:
     def reset(self, call: Request) -> dict[str, Any]:
         """Discard all state and start again, with the same key and contract."""
         start = call.body.get("start")
-        self._world.reset(seed=call.body.get("seed"), start_ms=None if start is None else parse_iso(start))
+        # The schema allows the years 1971 to 2999, with any offset and any part of the last second.
+        start_ms = None if start is None else min(max(parse_iso(start), FIRST_MS), LAST_MS)
+        self._world.reset(seed=call.body.get("seed"), start_ms=start_ms)
         return self._sandbox()
 
     # Keys

@@ -19,7 +19,7 @@ OK, FAILED = "ok", "failed"
 
 
 class SweepRow(TypedDict):
-    """The result of a run as JSON values: `metrics` are what the function returned, `real_time_s` the real time it took.
+    """The result of a run as JSON values: `metrics` are what the function returned, `real_time_s` how long it took.
     `version` is the argument of `sweep`, `leyden_version` the Leyden that did the run."""
 
     run_id: str

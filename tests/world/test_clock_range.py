@@ -1,0 +1,63 @@
+"""The clock has times from 1971 to the end of 2999, whichever way it is started."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from leyden import Sandbox
+from leyden.__main__ import main
+from leyden.world.clock import LAST_MS
+from leyden.world.process_clock import FIRST_MS
+
+OUTSIDE: list[Any] = [
+    "1970-12-31T23:59:59.999Z", "1970-06-01T00:00Z", "3000-01-01T00:00Z", "3500-01-01T00:00Z",
+    datetime(3001, 1, 1, tzinfo=UTC), FIRST_MS - 1, LAST_MS + 1, 0, -1,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("start", OUTSIDE)
+def test_no_clock_starts_outside_its_range(start: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="from 1971 to the end of 2999"):
+        Sandbox(start=start)
+    if isinstance(start, str):
+        with pytest.raises(SystemExit) as ended:
+            main(["serve", "--port", "0", "--start", start])
+        assert ended.value.code == 2
+        assert "--start" in (error := capsys.readouterr().err)
+        assert "from 1971 to the end of 2999" in error
+
+
+@pytest.mark.parametrize("start", [FIRST_MS, LAST_MS])
+def test_the_bounds_themselves_are_times_of_the_clock(start: int) -> None:
+    with Sandbox(start=start) as sandbox:
+        charge = sandbox.charges.create(amount="1000", description="tea", expiresIn=60)
+        sandbox.wallet("ana").pay(charge)
+        sandbox.run("1s")
+        assert charge.status == "completed"
+
+
+def test_a_start_in_seconds_is_refused_with_the_mend() -> None:
+    with pytest.raises(ValueError, match="give milliseconds, 1893456000000"):
+        Sandbox(start=1_893_456_000)
+    with Sandbox(start=1_893_456_000_000) as sandbox:
+        assert sandbox.now == "2030-01-01T00:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    ("start", "begins"),
+    [
+        ("3000-01-01T00:00:00Z", None),
+        ("1970-12-31T23:59:59Z", None),
+        ("2999-12-31T23:59:59.999Z", "2999-12-31T23:59:59.000Z"),
+        ("2999-12-31T23:59:59-14:00", "2999-12-31T23:59:59.000Z"),
+        ("1971-01-01T00:00:00+14:00", "1971-01-01T00:00:00.000Z"),
+    ],
+)
+def test_a_reset_starts_within_the_range(start: str, begins: str | None) -> None:
+    with Sandbox() as sandbox:
+        answer = sandbox.http.post("/sandbox/v1/reset", json={"start": start})
+        assert answer.status_code == (400 if begins is None else 200), answer.text
+        assert begins is None or answer.json()["start"] == begins
