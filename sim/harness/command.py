@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from leyden.extras import require
-from leyden.harness.constants import DEFAULT_SECONDS, EXPORT_FORMATS, PACKAGED_SPEC
+from leyden.harness.constants import DEFAULT_SECONDS, EXPORT_FORMATS, PACKAGED_SPEC, REPORT_SUFFIXES
 from leyden.harness.engines.campaign import run_campaign, split
 from leyden.harness.engines.results import CampaignConfig, CampaignReport, FoundViolation
 from leyden.harness.reports.coverage import TITLES, Coverage, item_name
@@ -40,7 +41,7 @@ def fuzz(options: argparse.Namespace) -> int:
     """Run a campaign, or with the engine `conformance` alone the conformance run, and print its report.
 
     Returns 0 if there is no violation, 1 otherwise; with `--require-full-coverage` 1 also for an item not reached. The
-    items not reached are listed then, and after a conformance run without `--overlay`.
+    items not reached are listed then, and after every conformance run. The files to be written are checked before.
     """
     seconds = options.seconds
     if seconds is None and options.examples is None and set(options.engines) != {"conformance"}:
@@ -54,6 +55,10 @@ def fuzz(options: argparse.Namespace) -> int:
         stop_early=not options.keep_going,
         make=_target_factory(options),
     )
+    for file in options.report:
+        _check_report(Path(file))
+    if options.cases is not None:
+        _check_directory(Path(options.cases))
     if options.target is not None and (options.workers > 1 or options.cluster):
         raise HarnessError("several processes cannot share one served sandbox: leave --workers and --cluster out")
     if options.workers > 1 or options.cluster:
@@ -197,7 +202,8 @@ class Progress:
 def _totals(report: CampaignReport) -> str:
     reached, declared = report.coverage.counted()
     count = len(report.violations)
-    return f"{reached} of {declared} coverage items, {count or 'no'} violation{'' if count == 1 else 's'}"
+    within = "" if reached == declared else " in them"
+    return f"{reached} of {declared} coverage items, {count or 'no'} violation{'' if count == 1 else 's'}{within}"
 
 
 def _print_report(config: CampaignConfig, report: CampaignReport, options: argparse.Namespace) -> int:
@@ -212,13 +218,37 @@ def _print_report(config: CampaignConfig, report: CampaignReport, options: argpa
     missing = report.coverage.missing()
     for what in report.coverage.unchecked:
         print(f"not checked: {what}")
-    whole_conformance = set(config.engines) == {"conformance"} and config.overlays is None
-    if missing and (whole_conformance or options.require_full_coverage):
+    if missing and (set(config.engines) == {"conformance"} or options.require_full_coverage):
         print(f"\nDeclared coverage items that were not reached: {len(missing)}")
         print(*(f"  {TITLES[item[0]]}: {item_name(item)}" for item in missing), sep="\n")
     if not report.violations:
         print(f"{sum(report.coverage.runs.values())} runs, {_totals(report)}")
     return 1 if report.violations or (options.require_full_coverage and missing) else 0
+
+
+def _check_report(path: Path) -> None:
+    """Raise `HarnessError` if the report cannot be written, before a long run."""
+    if path.suffix not in REPORT_SUFFIXES:
+        raise HarnessError(f"--report {path}: the name must end with one of {', '.join(REPORT_SUFFIXES)}")
+    if path.suffix == ".md":
+        try:
+            replace_between_markers(read_text(path), "coverage", "")
+        except LeydenError as error:
+            raise HarnessError(f"{path}: {error}") from None
+    existed = path.exists()
+    try:
+        path.open("ab").close()
+    except OSError as error:
+        raise HarnessError(f"{path}: {error.strerror}; check the path") from None
+    if not existed:
+        path.unlink()
+
+
+def _check_directory(folder: Path) -> None:
+    """Raise `HarnessError` if the directory cannot be created, before a long run."""
+    nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        raise HarnessError(f"{folder}: {nearest} is no directory that can be written; choose another for the cases")
 
 
 def _coverage_as(coverage: Coverage, file: Path) -> str:

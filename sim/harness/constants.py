@@ -9,3 +9,4 @@ DEFAULT_ENGINES = ("conformance", "random-walk", "state-machine")
 DEFAULT_SECONDS = 10.0
 EXPORT_FORMATS = {"pytest": ".py", "curl": ".sh", "notebook": ".ipynb"}  # with the endings of the files
 PACKAGED_SPEC = "packaged"  # in the place of a file: the specification of this Leyden
+REPORT_SUFFIXES = (".txt", ".html", ".json", ".md")

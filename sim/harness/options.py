@@ -97,7 +97,7 @@ def _add_target(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--require-full-coverage",
         action="store_true",
-        help="exit with 1 also when a declared coverage item was not reached",
+        help="exit with 1 also when a declared coverage item was not reached (default: 0, if there is no violation)",
     )
     command.add_argument(
         "--cases", metavar="DIR", help="write each violation to DIR as a case, a pytest file, a script and a notebook"

@@ -73,7 +73,35 @@ def test_a_defective_service_fails_with_a_case(
 
 def test_the_conformance_run_of_one_overlay(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["conformance", "--overlay", "payable-at-expiry"]) == 0
-    assert "no violations" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert " coverage items, no violations in them\n" in output
+    assert "Declared coverage items that were not reached: 1" in output
+    assert "\n  Operations and statuses: createStaticCharge 200\n" in output
+    assert main(["conformance", "--overlay", "payable-at-expiry", "--require-full-coverage"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--report", "/nonexistent/report.html"], "No such file or directory"),
+        (["--report", "."], "must end with one of .txt, .html, .json, .md"),
+        (["--report", "report.pdf"], "must end with one of .txt, .html, .json, .md"),
+        (["--report", "folder.txt"], "Is a directory"),
+        (["--report", "page.md"], "page.md"),
+        (["--cases", "file/below"], "is no directory"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_the_run(
+    options: list[str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder.txt").mkdir()
+    Path("file").touch()
+    Path("page.md").write_text("no markers")
+    monkeypatch.setattr("leyden.harness.command.run_campaign", lambda *_: pytest.fail("the run has started"))
+    assert main(["fuzz", "--seconds", "60", *options]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert why in line
 
 
 def test_what_an_edited_document_declares_and_no_case_reaches_is_listed(
