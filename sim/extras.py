@@ -10,10 +10,12 @@ from leyden.errors import MissingExtra
 def require(what: str, package: str, extra: str) -> None:
     """Make sure that `package`, which the extra `extra` installs, is there before `what` imports it.
 
-    Raises `MissingExtra`, for example `sb.charges.table needs pandas: pip install "leyden[lab]"`.
+    Raises `MissingExtra`, for example `sb.charges.table needs pandas: pip install "leyden[lab]", or ...`.
     """
     if not is_installed(package):
-        raise MissingExtra(f'{what} needs {package}: pip install "leyden[{extra}]"')
+        raise MissingExtra(
+            f'{what} needs {package}: pip install "leyden[{extra}]", or in a checkout pip install ".[{extra}]"'
+        )
 
 
 def is_installed(package: str) -> bool:

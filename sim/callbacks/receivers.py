@@ -36,6 +36,7 @@ from leyden.callbacks.replies import (
     stored_reply,
     word_of,
 )
+from leyden.errors import ClosedError
 from leyden.server.contract.types import CallbackRule
 from leyden.server.ports import CALLBACK, CallbackRequest, CallbackResponse, Clock, EventJournal
 from leyden.server.store.store import Store
@@ -150,7 +151,10 @@ class Receiver:
         return self._state["objections"]
 
     def __repr__(self) -> str:
-        waiting = len(self._state["script"])
+        try:
+            waiting = len(self._state["script"])
+        except ClosedError:
+            return f"<Receiver {self.name!r} of a closed sandbox>"
         answers = f"then {waiting} scripted answers" if waiting else f"answers {word_of(self._state['default'])}"
         return f"<Receiver {self.name!r}: {self._state['received']} received, {answers}>"
 

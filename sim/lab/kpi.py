@@ -233,7 +233,8 @@ class Kpi(Spelled):
     def _payments(self) -> Iterator[PaymentRow]:
         rows = self._world.payments.rows
         if self._since_ms is None and self._until_ms is None:
-            return iter(rows)
+            ours = {charge["payment_hash"] for charge in self._charges()}
+            return (row for row in rows if row["payment_hash"] in ours)
         return (payment for charge in self._charges() for payment in rows.find("payment_hash", charge["payment_hash"]))
 
     def _deliveries(self) -> list[DeliveryRow]:

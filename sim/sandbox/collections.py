@@ -9,7 +9,7 @@ from dataclasses import fields as fields_of
 from functools import wraps
 from typing import TYPE_CHECKING, Any, cast
 
-from leyden.arguments import receiver_name
+from leyden.arguments import hint, receiver_name
 from leyden.callbacks.faults import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Inbox
 from leyden.callbacks.receivers import Receiver
@@ -61,7 +61,11 @@ class Collection:
     def __getitem__(self, key: str | list[str]) -> Any:
         """The resource with this id, or these columns of `table`. Raises `ApiError` 404 for an unknown id."""
         if isinstance(key, list):
-            return self.table[key]
+            found = self.table
+            for name in key:
+                if name not in found.columns:
+                    raise ValueError(f"{name!r} is no column of sb.{self._name}.table: {hint(name, found.columns)}")
+            return found[key]
         if not isinstance(key, str):
             raise TypeError(
                 f"{key!r} is not an id: ids are texts; the first one is list(...)[0], the newest list(...)[-1]"
@@ -85,6 +89,8 @@ class Collection:
             return [row["id"] for row in rows if row["project"] == world.config.project]
 
     def __repr__(self) -> str:
+        if self._session.is_closed:
+            return f"sb.{self._name} of a closed sandbox"
         ids = self._ids()
         shown = "\n".join(f"  {self._kind(self._session, each)!r}" for each in ids[-5:])
         path = self._session.world.config.contract.path(self._create, "no path")
@@ -138,6 +144,8 @@ class FaultList:
         return len(self._session.world.faults.rows)
 
     def __repr__(self) -> str:
+        if self._session.is_closed:
+            return "sb.faults of a closed sandbox"
         lines = [f"  {row['kind']}: {row['hits']} of {row['count'] or 'any number of'} hits" for row in self]
         return f"{len(self)} faults" + (":\n" + "\n".join(lines) if lines else ', add one: faults.add("drop")')
 

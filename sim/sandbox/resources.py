@@ -153,6 +153,8 @@ class Charge(Resource):
             return sequence(self._session.world, self.id)
 
     def __repr__(self) -> str:
+        if self._session.is_closed:
+            return f"Charge({self.id}, of a closed sandbox)"
         data = self.data
         table, status, time = self._session.world.config.contract.lifecycle("Charge"), data["status"], ""
         if status == table.initial:
@@ -189,6 +191,8 @@ class StaticCharge(Resource):
         return [Charge(self._session, row["id"]) for row in found]
 
     def __repr__(self) -> str:
+        if self._session.is_closed:
+            return f"StaticCharge({self.id}, of a closed sandbox)"
         data = self.data
         allowed = "" if data["allowedSlots"] is None else f" of {data['allowedSlots']}"
         words = plain(data["description"])
@@ -235,6 +239,8 @@ class Payment:
         return self
 
     def __repr__(self) -> str:
+        if self._session.is_closed:
+            return f"Payment({self.id}, of a closed sandbox)"
         row = self.row
         why = f", {row['outcome']}: {row['reason']}" if row["reason"] else ""
         return f"Payment({row['amount_msat']} msat from {plain(row['payer'])}, {row['status']}{why})"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from starlette.types import ASGIApp
 
-from leyden.arguments import Spelled, check_milliseconds, checked_seed, span_ms
+from leyden.arguments import Spelled, check_milliseconds, checked_path, checked_seed, checked_text, span_ms
 from leyden.callbacks.receivers import Receiver
 from leyden.devserver.control.handlers import control_handlers
-from leyden.errors import ForkError
+from leyden.errors import ForkError, NotebookError
 from leyden.extras import require
 from leyden.json_files import shown, write_private
 from leyden.lab.action_log import ActionLog, as_json
@@ -264,6 +264,7 @@ class Sandbox(Views, Spelled):
         reseed = None if reseed is None else checked_seed(reseed)
         if label is None:
             label = "fork" if reseed is None else f"seed {reseed}"
+        checked_text("label", label)
         world = fork_world(self.world, label, reseed=reseed)
         action_log = self.action_log.fork()
         if reseed is not None:
@@ -310,12 +311,17 @@ class Sandbox(Views, Spelled):
 
         The file has the API keys and the webhook secrets, so only its owner may read it (0600).
         """
-        write_private(path, json.dumps(self.snapshot()) + "\n")
+        path, text = checked_path("path", path), json.dumps(self.snapshot()) + "\n"
+        try:
+            write_private(path, text)
+        except OSError as error:
+            raise ForkError(f"{shown(path)} cannot be written: {error.strerror}; choose another path") from None
         return Path(path)
 
     @classmethod
     def load(cls, path: str | Path, *, label: str | None = None) -> Sandbox:
         """`from_snapshot` of a file that `save` wrote. Raises `ForkError` for any other file, and without one."""
+        path = checked_path("path", path)
         return cls._restored(SAVED_SANDBOX.load(path), label, shown(path))
 
     def script(self) -> str:
@@ -335,15 +341,19 @@ class Sandbox(Views, Spelled):
     def notebook(self, path: str | Path) -> Path:
         """Write a notebook that describes this sandbox, creates it again and shows tables and drawings. Needs nbformat.
 
-        Raises `ActionLogError` as `script` does.
+        Raises `ActionLogError` as `script` does, `NotebookError` for a file that cannot be written.
         """
         require("sb.notebook()", "nbformat", "lab")
         from leyden.lab.notebook_writer import as_notebook
 
-        path = Path(path)
+        path = checked_path("path", path)
         with self.world.lock:
             self.session.complete_log()
-            path.write_text(as_notebook(self.world, self.action_log), encoding="utf-8", newline="\n")
+            text = as_notebook(self.world, self.action_log)
+        try:
+            path.write_text(text, encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise NotebookError(f"{shown(path)} cannot be written: {error.strerror}; choose another path") from None
         return path
 
     def __repr__(self) -> str:

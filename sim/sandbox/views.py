@@ -80,6 +80,8 @@ class Views:
 
     def diff(self, other: Views) -> DataFrame:
         """The rows and fields that differ: `table`, `id`, `field`, and the values `here` and `there`."""
+        if not isinstance(other, Views):
+            raise TypeError(f"{other!r:.60} is no sandbox: give a sandbox, for example a fork")
         return diff(self.world, other.world)
 
     @property

@@ -68,6 +68,8 @@ class Wallet:
         world = self._session.world
         amount_msat = None if amount is None else whole_msat("amount", amount)
         delay_ms = span_ms(delay)
+        if delay_ms < 0:
+            raise ValueError(f"delay={delay!r} is negative: give a time of 0 or more from now")
         named = {"payer": self.name, "request": request, "amount": amount_msat, "outcome": outcome}
         with self._session.record(kind, **named, delay_ms=delay_ms, **more) as facts:
             if kind == "scan":

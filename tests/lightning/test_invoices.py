@@ -19,7 +19,7 @@ from leyden.lightning.engine.htlc import (
     UnknownInvoice,
 )
 from leyden.lightning.failure_codes import FailureCode
-from leyden.lightning.payer.payment_scripts import FAILURES, OUTCOMES
+from leyden.lightning.payer.payment_scripts import OUTCOMES, scripted_reason
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.invoices import NodePolicy
 from leyden.lightning.receiver.node import DirectNode
@@ -338,7 +338,7 @@ def test_the_journal_follows_a_payment(bench):
         ("payment_succeeded", {"outcome": "SUCCEEDED", "received_msat": AMOUNT}),
     ]
     assert [(entry.kind, entry.facts) for entry in bench.journal.entries(subject=failed["id"])][1:] == [
-        ("payment_failed", {"outcome": "NO_ROUTE", "reason": FAILURES["NO_ROUTE"]})
+        ("payment_failed", {"outcome": "NO_ROUTE", "reason": scripted_reason("NO_ROUTE")})
     ]
 
 
@@ -538,8 +538,8 @@ def test_one_held_part_holds_the_set(bench):
         ({"outcome": "underpay"}, "failed", "INCORRECT_PAYMENT_DETAILS", 0, "1 msat too little"),
         ({"outcome": "overpay"}, "succeeded", "SUCCEEDED", AMOUNT * 3 // 2, None),
         ({"outcome": "overpay_double"}, "failed", "INCORRECT_PAYMENT_DETAILS", 0, f"pay at most {2 * AMOUNT} msat"),
-        ({"outcome": "fail"}, "failed", "NO_ROUTE", 0, "no route"),
-        ({"outcome": "fail", "failure": "INSUFFICIENT_BALANCE"}, "failed", "INSUFFICIENT_BALANCE", 0, "another wallet"),
+        ({"outcome": "fail"}, "failed", "NO_ROUTE", 0, "script"),
+        ({"outcome": "fail", "failure": "INSUFFICIENT_BALANCE"}, "failed", "INSUFFICIENT_BALANCE", 0, "script"),
         ({"amount_msat": 2 * AMOUNT}, "succeeded", "SUCCEEDED", 2 * AMOUNT, None),
         ({"cltv_blocks": 79}, "failed", "INCORRECT_PAYMENT_DETAILS", 0, f"at least {HEIGHT + 80}"),
     ],

@@ -76,7 +76,7 @@ print(json.dumps(raised))
 
 
 def needs(what: str, package: str, extra: str) -> str:
-    return f'{what} needs {package}: pip install "leyden[{extra}]"'
+    return f'{what} needs {package}: pip install "leyden[{extra}]", or in a checkout pip install ".[{extra}]"'
 
 
 @contextmanager

@@ -33,7 +33,8 @@ for expression, named, package, extra in {[tuple(each) for each in OPTIONAL_API]
     try:
         eval(expression)
     except leyden.errors.MissingExtra as missing:
-        assert str(missing) == f'{{named}} needs {{package}}: pip install "leyden[{{extra}}]"', str(missing)
+        install = f'pip install "leyden[{{extra}}]", or in a checkout pip install ".[{{extra}}]"'
+        assert str(missing) == f"{{named}} needs {{package}}: {{install}}", str(missing)
     else:
         raise AssertionError(expression)
 assert not ABSENT & {{name.split(".")[0] for name in sys.modules}}

@@ -48,6 +48,9 @@ def bars(
     the same shape, and draw from where to where each figure may lie. A figure that is NaN has no bar.
     Raises `DrawingError` for a table that cannot be drawn.
     """
+    for name, frame in (("table", table), ("low", low), ("high", high)):
+        if not (frame is None and name != "table") and not hasattr(frame, "to_numpy"):
+            raise DrawingError(f"{name}={frame!r:.60} is no table: give a DataFrame")
     rows, columns = [str(row) for row in table.index], [str(column) for column in table.columns]
     if not rows or not 1 <= len(columns) <= len(_TONES) or len(rows) > _MOST_ROWS:
         raise DrawingError(

@@ -92,6 +92,7 @@ class Network:
 
     def close_channel(self, channel: int) -> None:
         """Close a channel: it takes no new HTLC, and those in flight are resolved first. Raises `GraphError`."""
+        channel = whole_number("channel", channel)
         with self.record_action(".close_channel", [channel], {}):
             self.operations.close_channel(channel)
 

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from leyden.errors import PayerError
 from leyden.lightning.bolt11.codec import Bolt11, decode
-from leyden.server.charges.lnurl import decode_lnurl
+from leyden.server.charges.lnurl import LnurlError, decode_lnurl
 
 Fetch = Callable[[str], Mapping[str, Any]]
 
@@ -63,7 +63,11 @@ def fetch_lnurl_invoice(
     text = strip_scheme(text)
     address = _ADDRESS.fullmatch(text.lower())
     if address is None:
-        pay_request = _fetch(fetch, decode_lnurl(text))
+        try:
+            url = decode_lnurl(text)
+        except LnurlError as error:
+            raise PayerError(str(error)) from None
+        pay_request = _fetch(fetch, url)
     else:
         # LUD-16: the user part in the path of a well-known URL.
         pay_request = _fetch(fetch, f"{base_url}/.well-known/lnurlp/{quote(address[1], safe='')}")

@@ -8,13 +8,18 @@ from leyden.lightning.payer.payment_rows import PaymentScript
 OUTCOMES = ("settle", "hold", "incomplete", "wrong_secret", "underpay", "overpay", "overpay_double", "fail")
 MAX_PARTS = 16
 
-# The outcomes of a payment that never reaches the receiver, and the reason that the wallet shows.
+# The outcomes of a payment that never reaches the receiver, and the reason of one that found no way.
 FAILURES = {
     "NO_ROUTE": "no route leads to the receiver with enough liquidity: pay less, or pay later",
     "INSUFFICIENT_BALANCE": "the payer's channels hold less than the amount: pay from another wallet",
     "TIMEOUT": "the payer found no route in time: pay later",
     "ERROR": "the payer's node failed: look at it, not at the invoice",
 }
+
+
+def scripted_reason(failure: str) -> str:
+    """The reason of a payment whose script is to fail: the script, and not the network, is the cause."""
+    return f'the script of this payment ends with {failure}: pay again with another outcome, such as "settle"'
 
 
 def build_script(

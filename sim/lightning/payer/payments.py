@@ -16,7 +16,7 @@ from leyden.lightning.engine.htlc import (
 )
 from leyden.lightning.failure_codes import FAILURE_NAMES, FailureCode
 from leyden.lightning.payer.payment_rows import AttemptRow, PaymentRow, RouteFields
-from leyden.lightning.payer.payment_scripts import FAILURES, amount_to_send, build_script, part_amount
+from leyden.lightning.payer.payment_scripts import amount_to_send, build_script, part_amount, scripted_reason
 from leyden.lightning.receiver.node import DirectNode
 from leyden.rng import uuid4_from
 from leyden.server.ports import SETTLEMENT, USER, Clock, EventJournal, RandomSource
@@ -167,7 +167,7 @@ class Payments:
             assert script is not None
             assert row["amount_msat"] is not None
             if script["outcome"] == "fail":
-                self._end(row, FAILED, script["failure"], FAILURES[script["failure"]])
+                self._end(row, FAILED, script["failure"], scripted_reason(script["failure"]))
                 return
             now, last = self._clock.now(), number + 1 >= script["sent_parts"]
             amount_msat = part_amount(row["amount_msat"], script["parts"], number)

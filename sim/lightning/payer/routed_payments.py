@@ -13,7 +13,7 @@ from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import FAILURE_NAMES
 from leyden.lightning.payer.network_snapshot import dump_network, restore_network
 from leyden.lightning.payer.payment_rows import AttemptResult, PaymentRow
-from leyden.lightning.payer.payment_scripts import FAILURES, part_amount
+from leyden.lightning.payer.payment_scripts import FAILURES, part_amount, scripted_reason
 from leyden.lightning.payer.payment_session import EXTRA_CLTV_BLOCKS, PaymentSession, PaymentSessions
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.node import DirectNode
@@ -147,7 +147,7 @@ class RoutedPayments(Payments):
         assert script is not None
         assert amount_msat is not None
         if script["outcome"] == "fail":
-            self._end(row, FAILED, script["failure"], FAILURES[script["failure"]])
+            self._end(row, FAILED, script["failure"], scripted_reason(script["failure"]))
             return
         session = PaymentSession(payment_id, self.node_of(row["payer"]), self.shop, amount_msat)
         session.gives_up_at = row["gives_up_at"]

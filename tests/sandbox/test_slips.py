@@ -1,0 +1,153 @@
+"""Slips of a user: each is an error of `leyden.errors`, a `ValueError` or a `TypeError`, and says what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from leyden import Sandbox
+from leyden.errors import LeydenError, PayerError
+from leyden.lab.drawings.bars import bars
+
+NO: Any = object()
+BODY = {"amount": "1000", "description": "tea"}
+# What was done, and words of the error: the argument's public name, or the value that was given.
+SLIPS: list[tuple[Callable[[Sandbox, Any], object], str]] = [
+    (lambda sb, c: Sandbox(network=5), "network=5"),  # type: ignore[arg-type]
+    (lambda sb, c: Sandbox(network="lin:4"), "lin"),
+    (lambda sb, c: Sandbox(data=5), "data=5"),  # type: ignore[arg-type]
+    (lambda sb, c: Sandbox(spec=5), "spec=5"),  # type: ignore[arg-type]
+    (lambda sb, c: Sandbox(spec="/nonexistent/x.yaml"), "/nonexistent/x.yaml"),
+    (lambda sb, c: Sandbox(data="/dev/null/x"), "/dev/null/x"),
+    (lambda sb, c: Sandbox(seed="x"), "'x'"),  # type: ignore[arg-type]
+    (lambda sb, c: Sandbox(start="x"), "'x'"),
+    (lambda sb, c: Sandbox(start=NO), "instant"),
+    (lambda sb, c: Sandbox(overlays="strict"), "overlays"),
+    (lambda sb, c: Sandbox(overlays=["strct"]), "strct"),
+    (lambda sb, c: Sandbox(overlays=[5]), "overlays=5"),  # type: ignore[list-item]
+    (lambda sb, c: Sandbox(label=5), "label=5"),  # type: ignore[arg-type]
+    (lambda sb, c: Sandbox(api_key=5), "api_key"),  # type: ignore[arg-type]
+    (lambda sb, c: Sandbox(clock="x"), "clock"),
+    (lambda sb, c: Sandbox(egress="x"), "x"),
+    (lambda sb, c: Sandbox(egress_allow=["x"]), "x"),
+    (lambda sb, c: Sandbox(webhook_secret="x"), "secret"),
+    (lambda sb, c: Sandbox(webhook_secret=5), "webhook_secret"),  # type: ignore[arg-type]
+    (lambda sb, c: Sandbox(callback_timeout=-1), "-1"),
+    (lambda sb, c: sb.diff(5), "5 is no sandbox"),
+    (lambda sb, c: sb.save("/nonexistent/x.json"), "/nonexistent/x.json"),
+    (lambda sb, c: sb.save("."), "."),
+    (lambda sb, c: sb.save(5), "path=5"),
+    (lambda sb, c: sb.notebook("/nonexistent/x.ipynb"), "/nonexistent/x.ipynb"),
+    (lambda sb, c: sb.notebook("."), "."),
+    (lambda sb, c: sb.notebook(5), "path=5"),
+    (lambda sb, c: Sandbox.load("/nonexistent/x.json"), "/nonexistent/x.json"),
+    (lambda sb, c: Sandbox.load(5), "path=5"),
+    (lambda sb, c: Sandbox.from_snapshot(5), "snapshot"),
+    (lambda sb, c: sb.restore(5), "snapshot"),
+    (lambda sb, c: sb.fork(5), "label=5"),
+    (lambda sb, c: sb.charges[["sttus"]], "did you mean 'status'"),
+    (lambda sb, c: sb.charges[["status", 5]], "5"),
+    (lambda sb, c: sb.charges["nobody"], "404"),
+    (lambda sb, c: sb.charges[0], "0"),
+    (lambda sb, c: sb.charges.create(5), "argument"),
+    (lambda sb, c: sb.charges.create(amount=NO, description="x"), "amount"),
+    (lambda sb, c: sb.table("sttus"), "sttus"),
+    (lambda sb, c: sb.table(5), "5"),
+    (lambda sb, c: sb.wallet(5), "5"),
+    (lambda sb, c: sb.receiver("a b"), "a b"),
+    (lambda sb, c: sb.receiver(5), "5"),
+    (lambda sb, c: sb.receiver("shop").answers(["x"]), "x"),
+    (lambda sb, c: sb.receiver("shop").always(99), "99"),
+    (lambda sb, c: sb.wallet("a").pay(c, delay="-3s"), "delay='-3s'"),
+    (lambda sb, c: sb.wallet("a").pay(c, delay="x"), "x"),
+    (lambda sb, c: sb.wallet("a").pay(c, delay=NO), "duration"),
+    (lambda sb, c: sb.wallet("a").pay(c, amount=-1), "-1"),
+    (lambda sb, c: sb.wallet("a").pay(c, amount=1.5), "amount"),
+    (lambda sb, c: sb.wallet("a").pay(c, outcome="stle"), "stle"),
+    (lambda sb, c: sb.wallet("a").pay(c, outcome=[]), "outcome"),
+    (lambda sb, c: sb.wallet("a").pay(5), "5"),
+    (lambda sb, c: sb.wallet("a").pay("foo"), "foo"),
+    (lambda sb, c: sb.wallet("a").scan("foo"), "LNURL"),
+    (lambda sb, c: sb.wallet("a").scan("lnurl1xx"), "LNURL"),
+    (lambda sb, c: sb.wallet("a").scan(c), "LNURL"),
+    (lambda sb, c: sb.advance("x"), "x"),
+    (lambda sb, c: sb.advance(NO), "object"),
+    (lambda sb, c: sb.advance("-1s"), "-1000 ms"),
+    (lambda sb, c: sb.advance_to("x"), "x"),
+    (lambda sb, c: sb.advance_to(1_893_456_000), "milliseconds"),
+    (lambda sb, c: sb.run("x"), "x"),
+    (lambda sb, c: sb.run(events=-1), "-1"),
+    (lambda sb, c: sb.run(events="x"), "events"),
+    (lambda sb, c: sb.kpis(since="x"), "x"),
+    (lambda sb, c: sb.kpis(since=NO), "instant"),
+    (lambda sb, c: sb.kpi.settle_s(2), "2"),
+    (lambda sb, c: sb.kpi.settle_s("x"), "x"),
+    (lambda sb, c: sb.lifecycle("Chrge"), "Chrge"),
+    (lambda sb, c: sb.network.close_channel("x"), "channel='x'"),
+    (lambda sb, c: sb.network.close_channel(-1), "-1"),
+    (lambda sb, c: sb.network["nobody"], "nobody"),
+    (lambda sb, c: sb.network.remove("x"), "x"),
+    (lambda sb, c: sb.network.intercept("x"), "x"),
+    (lambda sb, c: bars([1, 2], title="x"), r"table=\[1, 2\]"),
+    (lambda sb, c: bars(None, title="x"), "table=None"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(SLIPS)))
+def test_a_slip_is_an_error_in_words(number: int, sandbox: Sandbox, charge: Any) -> None:
+    act, words = SLIPS[number]
+    with pytest.raises((LeydenError, ValueError, TypeError), match=words):
+        act(sandbox, charge)
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Sandbox:
+    return Sandbox(seed=1, network="line:4")
+
+
+@pytest.fixture(scope="module")
+def charge(sandbox: Sandbox) -> Any:
+    return sandbox.charges.create(**BODY)
+
+
+def test_what_is_no_payment_request_is_refused_by_pay_and_scan_alike(sandbox: Sandbox) -> None:
+    for text in ("foo", "lnurl1xx", "name@", ""):
+        for method in (sandbox.wallet("a").pay, sandbox.wallet("a").scan):
+            with pytest.raises(PayerError):
+                method(text)
+
+
+def test_everything_of_a_closed_sandbox_has_a_repr() -> None:
+    sb = Sandbox()
+    charge, static = (
+        sb.charges.create(**BODY),
+        sb.static_charges.create(minAmount="1000", maxAmount="1000", description="tea"),
+    )
+    payment = sb.wallet("a").pay(charge)
+    shown = [sb, charge, static, payment, sb.wallet("a"), sb.receiver("shop"), sb.kpi, sb.charges, sb.faults, sb.http]
+    sb.close()
+    assert all(repr(one) for one in shown)
+    assert "closed" in repr(charge)
+    assert charge.id in repr(charge)
+
+
+@pytest.mark.parametrize("network", ["direct", "line:4"])
+def test_the_reason_of_a_scripted_failure_is_the_script(network: str) -> None:
+    sb = Sandbox(network=network)
+    payment = sb.wallet("a").pay(sb.charges.create(**BODY), outcome="fail")
+    sb.run("1s")
+    assert payment.outcome == "NO_ROUTE"
+    assert payment.reason is not None
+    assert "script" in payment.reason
+    assert "outcome" in payment.reason
+    assert "pay less" not in payment.reason
+
+
+def test_the_figures_do_not_count_payments_for_charges_of_another_sandbox() -> None:
+    one, other = Sandbox(seed=9), Sandbox(seed=1)
+    one.wallet("ana").pay(other.charges.create(**BODY))
+    one.run()
+    for figures in (one.kpi, one.kpis(since="2030-01-01T00:00:00Z")):
+        assert (figures.created, figures.payments, figures.attempts) == (0, 0, 0)
