@@ -13,7 +13,7 @@ Row = dict[str, Any]
 # A row takes about four times as much memory as a dict as it does in a block.
 UNPACKED_ROWS = 256  # at least so many of the rows that were written last are dicts
 BLOCK_ROWS = 8
-_CACHED_BLOCKS = 64
+_CACHED_BLOCKS = 16
 _BACKLOG_STEP = 64
 _NOTHING: Iterator[int] = iter(())
 
