@@ -283,7 +283,7 @@ def test_duplicates_and_mutated_bodies_are_sent_over_the_network() -> None:
         [one], [two] = (served.world.service.outbox.deliveries(charge) for charge in (first, second))
         whole, other = one["body"].encode(), two["body"].encode()
         assert sorted(receiver.bodies) == sorted([whole[: len(whole) // 2], other, other])
-        assert [entry.facts["status"] for entry in served.world.journal.entries(kind="fault_answered")] == [200]
+        assert [entry.facts["status"] for entry in served.world.journal.entries(kind="copy_answered")] == [200]
 
     asyncio.run(among(scenario))
 
