@@ -539,12 +539,14 @@ RESPONSES = st.one_of(
             status=st.just(status),
             latency_ms=st.sampled_from([3, 4_100, 7_000]),
             headers=st.sampled_from([{}, {"leyden-effect": "applied"}, {"leyden-effect": "ignored"}]),
+            sent=st.just(True),
         )
     ),
     st.builds(
         CallbackResponse,
         error=st.sampled_from(["timeout", "refused", "reset", "tls", "protocol"]),
         note=st.just("what went wrong"),
+        sent=st.just(True),
     ),
 )
 
