@@ -28,6 +28,10 @@ class CommitState(Protocol):
     touched: list[TableData]
 
 
+# What a table held when it was cleared: rows, key, indexes, tallies, order of ids, and the rows before the commit.
+_Content = tuple[RowMap, dict[Any, int], dict[str, Index], dict[tuple[str, ...], Tally], IdOrder, dict[int, Row | None]]
+
+
 class TableData:
     """The rows of one table by document id, with a unique key, indexes and tallies.
 
@@ -61,9 +65,10 @@ class TableData:
         self.ascending = list(self.rows) == sorted(self.rows)
         self.caches: dict[int, LRUCache[Any, Any]] = {}
         self.before: dict[int, Row | None] | None = None
-        # About the open commit: ids inserted again; whether it cleared the table or deleted rows; their order before.
+        # About the open commit: ids inserted again; what it cleared; whether it deleted rows, and their order before.
         self._reinserted: set[int] = set()
-        self._cleared = self._order_changed = self._needs_reindex = False
+        self._order_changed = self._needs_reindex = False
+        self._cleared: _Content | None = None
         self._id_sequence: list[int] | None = None
         self._initial: tuple[int | None, bool, int, bool]  # set by `join_commit`
         self.order = IdOrder(self.rows)
@@ -174,15 +179,13 @@ class TableData:
         """Delete every row. The table exists afterwards."""
         before = self.join_commit()
         if before is not None:
-            for doc_id, row in self.rows.items():
-                before.setdefault(doc_id, row)
-            self._note_order()
-            self._cleared = True
+            if self._cleared is None:
+                self._cleared = self.rows, self.keys, self.indexes, self.tallies, self.order, before
+            self.before = {}
         self.exists = True
         self.rows, self.keys, self.indexes = RowMap(), {}, {field: Index() for field in self.indexes}
         self.tallies = {fields: Tally(fields) for fields in self.tallies}
-        self.max_id, self.ascending = 0, True
-        self.order.invalidate()
+        self.max_id, self.ascending, self.order = 0, True, IdOrder(self.rows)
         self.clear_query_caches()
 
     def drop(self) -> None:
@@ -205,7 +208,7 @@ class TableData:
         if not self.exists:
             return None
         rows = self.rows
-        if self._cleared:
+        if self._cleared is not None:
             return [[], *rows.items()]
         before = self.before or {}
         ids: Iterable[int] = before
@@ -230,8 +233,7 @@ class TableData:
         if self.before:
             self.rows.pack(self.before)
         self.before = None
-        self._cleared = self._order_changed = False
-        self._id_sequence = None
+        self._cleared, self._order_changed, self._id_sequence = None, False, None
         if self._reinserted:
             self._reinserted.clear()
 
@@ -240,6 +242,8 @@ class TableData:
 
         It can be repeated after an interrupt.
         """
+        if self._cleared is not None:
+            self.rows, self.keys, self.indexes, self.tallies, self.order, self.before = self._cleared
         rows = self.rows
         for doc_id, old in (self.before or {}).items():
             now = rows.get(doc_id)
@@ -265,7 +269,7 @@ class TableData:
 
     def _note_order(self) -> None:
         # Rows in the order of their ids (the usual table) are put back in order by sorting; others need this list.
-        if not self._order_changed:
+        if not self._order_changed and self._cleared is None:
             self._id_sequence = None if self.ascending else list(self.rows)
             self._order_changed = True
 

@@ -40,6 +40,12 @@ def packed(rows: RowMap) -> int:
     return sum(isinstance(cell, bytes) for cell in rows._cells.values())
 
 
+def drop_and_fail(store: Store) -> None:
+    with store.commit():
+        store.drop_tables()
+        raise Thrown
+
+
 def put_delete_and_fail(store: Store, row: dict[str, Any]) -> None:
     with store.commit():
         store.table("rows").put(row)
@@ -125,3 +131,35 @@ def test_rows_that_were_read_from_a_file_are_packed_while_others_are_written(tmp
         assert [row["id"] for row in table] == [*range(20), 99]
     with Store.open(tmp_path) as store:
         assert [row["id"] for row in store.table("rows", key="id")] == [*range(20), 99]
+
+
+def test_a_table_is_cleared_and_restored_without_reading_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store.memory()
+    table = store.table("rows", key="id", indexes=["state"])
+    for number in range(10):
+        table.put({"id": number, "state": "new"})
+
+    def clear_and_fail() -> None:
+        with store.commit():
+            table.put({"id": 3, "state": "changed"})
+            store.drop_tables()
+            table.put({"id": 3, "state": "again"})
+            store.drop_tables()
+            table.put({"id": 77, "state": "other"})
+            table.delete(77)
+            raise Thrown
+
+    def unpack(block: bytes) -> object:
+        raise AssertionError("a packed row was read")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(row_map, "unpack", unpack)
+        with pytest.raises(Thrown):
+            drop_and_fail(store)
+    assert [row["id"] for row in table] == list(range(10))
+    with pytest.raises(Thrown):
+        clear_and_fail()
+    assert [(row["id"], row["state"]) for row in table] == [(number, "new") for number in range(10)]
+    assert len(table.find("state", "new")) == 10
+    assert table.find("state", "again") == table.find("state", "other") == []
+    assert table.put({"id": 10, "state": "new"}) == 11
