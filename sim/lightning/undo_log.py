@@ -51,7 +51,8 @@ class UndoLog:
                 items[key] = before
         for changed, values in self._fields.values():
             changed.restore_fields(values)
-        self.__dict__.update(self.saved)
+        for name, value in self.saved.items():
+            setattr(self, name, value)
         self.commit()
 
     def changed_items(self) -> list[tuple[Any, Any]]:

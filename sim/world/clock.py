@@ -38,9 +38,8 @@ class VirtualClock:
 
     `rate` makes the clock live: sandbox seconds per real second, read from `real_clock` (milliseconds, injected). A
     live clock never shows an instant past an event that has not run yet: `catch_up()` runs what is due.
-    `event_context` may be set to what is entered for each event, for example to make its writes one commit. `hold` may
-    be set to what keeps time at an instant until it is over.
-    `instant_limit` bounds the events of a single instant, so that one which re-schedules itself cannot hang the run.
+    `event_context` is entered for each event, to make its writes one commit. `hold` keeps time at an instant.
+    `instant_limit` bounds the events of one instant, so that one which re-schedules itself cannot hang the run.
     """
 
     def __init__(
@@ -50,6 +49,8 @@ class VirtualClock:
         rate: float = 0,
         real_clock: Callable[[], int] | None = None,
         instant_limit: int = 1_000_000,
+        event_context: EventContext | None = None,
+        hold: Hold | None = None,
     ) -> None:
         self._now = whole_ms(start_ms, "start_ms")
         self._real_clock = real_clock
@@ -63,8 +64,8 @@ class VirtualClock:
         self._flows = False  # whether `now` reads the real clock
         self._instant_limit = instant_limit
         self.event_count = 0  # how many events have run
-        self.event_context: EventContext | None = None
-        self.hold: Hold | None = None
+        self._event_context = event_context
+        self._hold = hold
         self.set_rate(rate)
 
     def __repr__(self) -> str:
@@ -161,7 +162,7 @@ class VirtualClock:
 
     def run_until_next_event(self) -> list[Fired]:
         """Run everything of the next instant. A response that holds the clock comes first: it may schedule an event."""
-        if self.hold is not None and self.hold.holds_time() and (fired := self.advance_to(self.now())):
+        if self._hold is not None and self._hold.holds_time() and (fired := self.advance_to(self.now())):
             return fired
         due = self.next_due()
         return [] if due is None else self.advance_to(max(due, self.now()))
@@ -304,7 +305,7 @@ class VirtualClock:
     def _next_stop(self) -> int | None:
         """The instant of the next event; if there is none and the clock is held, now: the wait may schedule one."""
         due = self.next_due()
-        return self.now() if due is None and self.hold is not None and self.hold.holds_time() else due
+        return self.now() if due is None and self._hold is not None and self._hold.holds_time() else due
 
     def _flow(self) -> None:
         self._flows = bool(self._rate) and not self._running and not self._held
@@ -339,7 +340,7 @@ class VirtualClock:
         interrupts.enter(True)
         try:
             ended = self._run_due(until_ms, report, enough)
-            while (hold := self.hold) is not None and hold.holds_time():
+            while (hold := self._hold) is not None and hold.holds_time():
                 hold.wait_for_network()
                 ended = ended or self._run_due(until_ms, report, enough)
         finally:
@@ -350,7 +351,7 @@ class VirtualClock:
         ended early, because `enough()` was true after an event."""
         if self._running:
             raise ClockError("an event cannot move the clock while it runs: let it schedule another with call_at()")
-        timers, runners, context, hold = self._timers, self._runners, self.event_context, self.hold
+        timers, runners, context, hold = self._timers, self._runners, self._event_context, self._hold
         count = of_this_instant = 0
         self._running, self._flows = True, False
         try:

@@ -32,6 +32,7 @@ from leyden.world.event_journal import HashedEventJournal
 from leyden.world.loopback import Header, LoopbackResponse, send_request
 from leyden.world.persistence.world_state import WorldState
 from leyden.world.retention import RemovedHeader, Retention
+from leyden.world.timers import Hold
 from leyden.world.traffic import TrafficGenerator
 from leyden.world.transaction import Lock, Transaction
 
@@ -61,6 +62,7 @@ class Environment(NamedTuple):
     report_ignored: Callable[[str], None]
     external_transport: ExternalTransport | None
     recording: Callable[[], AbstractContextManager[object]]
+    hold: Hold
     observe: Observe
     wait_durable: Callable[[], Awaitable[None]] | None
     control_handlers: Callable[[], Iterable[object]] | None
@@ -141,8 +143,9 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
 
     # State
     streams = RandomStreams(config.seed)
-    clock = VirtualClock(config.start_ms, real_clock=config.real_clock)
-    clock.event_context = store.commit
+    clock = VirtualClock(
+        config.start_ms, real_clock=config.real_clock, event_context=store.commit, hold=environment.hold
+    )
     transaction = Transaction(environment.lock, clock, store, environment.catch_up)
     journal = HashedEventJournal(clock, keep=config.keep)
 

@@ -88,6 +88,7 @@ class World:
             report_ignored=self._report_ignored,
             external_transport=external_transport,
             recording=self._recording,
+            hold=self,
             observe=self._observe,
             wait_durable=wait_durable,
             control_handlers=None if control_handlers is None else lambda: control_handlers(self),
@@ -120,7 +121,6 @@ class World:
         self.traffic = components.traffic
         self.request = components.request
         self.retention = components.retention
-        self.clock.hold = self
 
     def _resume(self) -> None:
         """Continue from what the store has: the clock's instant, every timer, and the time that a live clock missed;

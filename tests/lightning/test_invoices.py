@@ -43,8 +43,7 @@ class Bench:
     def __init__(self, policy: NodePolicy | None = None, store: Store | None = None) -> None:
         self.policy = policy
         self.store = store or Store.memory()
-        self.clock = VirtualClock(START)
-        self.clock.event_context = self.store.commit
+        self.clock = VirtualClock(START, event_context=self.store.commit)
         self.journal = HashedEventJournal(self.clock)
         self.streams = RandomStreams(7)
         self.node = DirectNode(self.store, self.clock, self.streams, self.journal, policy=policy, height=lambda: HEIGHT)

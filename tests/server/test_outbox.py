@@ -781,11 +781,10 @@ def test_a_response_whose_commit_was_rolled_back_leaves_its_attempt_in_flight() 
 
 @pytest.mark.parametrize("refused_at", ["0s", "2s"])
 def test_an_event_whose_commit_the_disk_refuses_is_repeated(refused_at: str) -> None:
-    fixture = OutboxFixture()
     refuse_at = START + parse_duration(refused_at)
 
     @contextmanager
-    def around() -> Iterator[None]:
+    def refusing() -> Iterator[None]:
         nonlocal refuse_at
         with fixture.store.commit():
             yield
@@ -793,7 +792,7 @@ def test_an_event_whose_commit_the_disk_refuses_is_repeated(refused_at: str) -> 
                 refuse_at = 0
                 raise StorageUnavailable("the disk is full")
 
-    fixture.clock.event_context = around
+    fixture = OutboxFixture(clock=VirtualClock(START, event_context=refusing))
     fixture.shop.always(Reply(200, delay="2s"))
     fixture.enqueue()
     with pytest.raises(StorageUnavailable):

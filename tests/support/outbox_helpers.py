@@ -72,7 +72,7 @@ class OutboxFixture:
         self.rule = rule or RULE
         self.secrets = list(secrets)
         self.store = store or Store.memory()
-        self.clock = clock or VirtualClock(start)
+        self.clock = VirtualClock(start) if clock is None else clock
         self.journal = HashedEventJournal(self.clock)
         self.streams = RandomStreams(seed)
         self.receivers = Receivers(

@@ -42,8 +42,8 @@ def record_events(clock: VirtualClock, *kinds: str) -> list[tuple[int, str, str]
     return events
 
 
-def clock_with(schedule: list[tuple[int, int, str]]) -> tuple[VirtualClock, list[tuple[int, str, str]]]:
-    clock = VirtualClock(START)
+def clock_with(schedule: list[tuple[int, int, str]], **options) -> tuple[VirtualClock, list[tuple[int, str, str]]]:
+    clock = VirtualClock(START, **options)
     events = record_events(clock, "bell")
     for after, priority, key in schedule:
         clock.call_at(START + after, priority, "bell", key)
@@ -262,7 +262,6 @@ def test_a_missing_handler_and_a_second_handler_are_errors():
 
 
 def test_each_event_runs_in_its_context_at_its_due_time():
-    clock, events = clock_with([(3, USER, "a"), (7, USER, "b")])
     log: list[str] = []
 
     @contextmanager
@@ -271,7 +270,7 @@ def test_each_event_runs_in_its_context_at_its_due_time():
         yield
         log.append(f"commit after {len(events)}")
 
-    clock.event_context = commit
+    clock, events = clock_with([(3, USER, "a"), (7, USER, "b")], event_context=commit)
     clock.advance(10)
     assert log == ["begin 3", "commit after 1", "begin 7", "commit after 2"]
 

@@ -353,7 +353,7 @@ class Engine(UndoLog):
     def before_change(self) -> None:
         """Called before anything changes."""
         if self.recording and not self.saved:
-            self.saved = {name: self.__dict__[name] for name in self.recorded_fields}
+            self.saved = {name: getattr(self, name) for name in self.recorded_fields}
             self.queue.log = []
             if self.on_first_change is not None:
                 self.on_first_change()
