@@ -85,7 +85,12 @@ class Outbox:
         self._worker_slots = max(rule.delivery.in_flight for rule in rules.values())
         self._rows = cast(
             TypedTable[DeliveryRow],
-            store.table("deliveries", key="id", indexes=("resource_id", "endpoint_id"), tallies=(("status", "event"),)),
+            store.table(
+                "deliveries",
+                key="id",
+                indexes=("resource_id", "endpoint_id", "status", "event"),
+                tallies=(("status", "event"),),
+            ),
         )
         self._in_flight = InFlight()
         self._sending = False

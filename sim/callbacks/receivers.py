@@ -24,7 +24,7 @@ from leyden.callbacks.callback_rows import (
     request_id,
     unpacked,
 )
-from leyden.callbacks.inboxes import Inbox, Posts
+from leyden.callbacks.inboxes import KEPT_POSTS, Inbox, Posts
 from leyden.callbacks.inspection import body_faults, signature_faults
 from leyden.callbacks.replies import (
     NOT_RECEIVED,
@@ -176,7 +176,9 @@ class Receivers:
         journal: EventJournal,
         *,
         rules: Mapping[str, CallbackRule] | None = None,
+        kept: int | None = None,
     ) -> None:
+        """`kept` bounds the callbacks that each inbox stores, which are at most 10,000 in any case."""
         self._store = store
         self._clock = clock
         self._journal = journal
@@ -185,7 +187,7 @@ class Receivers:
         self._secrets_at: Callable[[int], Sequence[str]] | None = None
         self._states = cast(TypedTable[ReceiverRow], store.table("receivers", key="id"))
         self._late = cast(TypedTable[LateReplyRow], store.table("late_answers", key="id"))
-        self._posts = Posts(store)
+        self._posts = Posts(store, min(kept or KEPT_POSTS, KEPT_POSTS))
         clock.on(TIMER, self._answer_late)
 
     def connect(self, responded: Responded, secrets_at: Callable[[int], Sequence[str]]) -> None:

@@ -245,7 +245,7 @@ def _service(
         return transaction
 
     rules = {rule.name: rule for operation in contract.operations.values() for rule in operation.callbacks}
-    receivers = Receivers(store, clock, journal, rules=rules)
+    receivers = Receivers(store, clock, journal, rules=rules, kept=config.keep_ended)
     transport = TransportRouter(
         receivers,
         environment.external_transport,

@@ -17,6 +17,13 @@ from leyden.world.event_journal import HashedEventJournal
 
 HEADER = "Leyden-Removed"
 _REMOVED_PER_COMMIT = 8
+# What the answers count, by table. Responses for idempotency keys are deleted after 24 hours in any case.
+_SHOWN = {
+    "charges": "charges",
+    "static_charges": "staticCharges",
+    "payments": "payments",
+    "deliveries": "deliveries",
+}
 
 Row = Mapping[str, Any]
 
@@ -31,9 +38,9 @@ class _Kind(NamedTuple):
 
 
 class Retention:
-    """Removes Charges in a final state with their invoices, payments that ended, and callbacks that are not pending:
-    of each the oldest beyond `keep`, by the time at which they ended. After a restart those that had ended before count
-    in the order of their creation.
+    """Removes Charges and Static Charges in a final state, with their invoices, payments that ended, callbacks that are
+    not pending, and responses kept for idempotency keys: of each the oldest beyond `keep`, by the time at which they
+    ended. After a restart those that had ended before count in the order of their creation.
 
     What is pending is never removed. A removed Charge is unknown: its id gets 404, and a payment of its invoice fails
     as one of an unknown invoice does. The event journal has a bound of its own.
@@ -44,10 +51,12 @@ class Retention:
         self.keep = keep
         self._store = store
         self._journal = journal
-        self._final = frozenset(contract.lifecycles["Charge"].terminal)
+        self._final = {name: frozenset(table.terminal) for name, table in contract.lifecycles.items()}
         self._invoices = store.table("invoices", key="payment_hash")
         self._kinds = {
-            "charges": self._kind("charges", lambda row: row["status"] in self._final, self._remove_charge),
+            "charges": self._kind("charges", self._is_final("Charge"), self._remove_charge),
+            "static_charges": self._kind("static_charges", self._is_final("StaticCharge"), self._remove_static_charge),
+            "idempotency": self._kind("idempotency", lambda row: True, self._remove_from("idempotency")),
             "payments": self._kind("payments", _payment_ended, self._remove_from("payments")),
             "deliveries": self._kind("deliveries", _delivery_ended, self._remove_from("deliveries")),
         }
@@ -75,8 +84,8 @@ class Retention:
 
     def removed(self) -> dict[str, int]:
         """How many of each kind were removed in all; of journal entries, how many can no longer be read."""
-        tables = {name: self._store.table_data(name) for name in self._kinds}
-        removed = {name: max(data.max_id, (data.next_id or 1) - 1) - len(data.rows) for name, data in tables.items()}
+        tables = {shown: self._store.table_data(name) for name, shown in _SHOWN.items()}
+        removed = {shown: max(data.max_id, (data.next_id or 1) - 1) - len(data.rows) for shown, data in tables.items()}
         return {**removed, "journalEntries": self._journal.dropped}
 
     # A commit that fails restores what was removed (`leyden.server.store.rows.CommitParticipant`)
@@ -102,6 +111,16 @@ class Retention:
     def _kind(self, name: str, has_ended: Callable[[Row], bool], remove: Callable[[Row], bool]) -> _Kind:
         return _Kind(self._store.table(name), has_ended, remove, deque())
 
+    def _is_final(self, resource: str) -> Callable[[Row], bool]:
+        final = self._final.get(resource, frozenset())
+        return lambda row: row["status"] in final
+
+    def _remove_static_charge(self, row: Row) -> bool:
+        children = self._kinds["charges"].table.find("static_charge_id", row["id"])
+        if any(charge["status"] not in self._final["Charge"] for charge in children):
+            return False
+        return self._kinds["static_charges"].table.delete(row["id"])
+
     def _remove_from(self, name: str) -> Callable[[Row], bool]:
         table = self._store.table(name)
         return lambda row: table.delete(row["id"])
@@ -109,7 +128,8 @@ class Retention:
     def _remove_charge(self, row: Row) -> bool:
         invoice = self._invoices.row(row["payment_hash"])
         if invoice is not None:
-            if invoice["state"] not in ("SETTLED", "CANCELED") or any(p["state"] == "held" for p in invoice["parts"]):
+            parts = invoice.get("parts", ())  # absent until a payment arrives
+            if invoice["state"] not in ("SETTLED", "CANCELED") or any(part["state"] == "held" for part in parts):
                 return False
             self._invoices.delete(invoice["payment_hash"])
         return self._kinds["charges"].table.delete(row["id"])

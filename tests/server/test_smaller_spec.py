@@ -131,7 +131,7 @@ def test_a_control_operation_less_is_served_without_it(left_out):
     kept = next(one for one in ("getSandbox", "listPayments") if one != left_out)
     answer = send_request(world.app, "GET", control.operations[kept].path, ((b"apikey", b"leyden"),))
     assert answer.status == 200
-    assert left_out not in str(merged(config.contract.document, control.document)["paths"]).replace("'links'", "")
+    assert f"'operationId': '{left_out}'" not in str(merged(config.contract.document, control.document)["paths"])
     assert send_request(world.app, "GET", "/sandbox/v1/docs").status == 200
     assert left_out not in orjson.loads(send_request(world.app, "GET", "/sandbox/v1/openapi.json").body)["paths"]
     world.store.close()

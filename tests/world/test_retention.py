@@ -22,12 +22,15 @@ KEEP = 3
 class Kept:
     """A world with a bound, used as its users do: by requests."""
 
-    def __init__(self, store: Store, keep: int | None = KEEP) -> None:
-        config = replace(world_config(seed=3, start_ms=1_893_456_000_000), keep=keep, keep_ended=keep)
+    def __init__(self, store: Store, keep: int | None = KEEP, network: str = "direct") -> None:
+        config = world_config(seed=3, start_ms=1_893_456_000_000, network=network)
+        config = replace(config, keep=keep, keep_ended=keep)
         self.world = World(config, store, control_handlers=control_handlers)
 
-    def ask(self, method: str, path: str, body: object = None, status: int = 200) -> Any:
-        headers = ((b"apikey", b"leyden"), (b"content-type", b"application/json"))
+    def ask(self, method: str, path: str, body: object = None, status: int = 200, key: str = "") -> Any:
+        headers: tuple[tuple[bytes, bytes], ...] = ((b"apikey", b"leyden"), (b"content-type", b"application/json"))
+        if key:
+            headers += ((b"idempotency-key", key.encode()),)
         response = self.world.request(method, path, headers, b"" if body is None else json.dumps(body).encode())
         assert response.status == status, response.body
         self.headers = {name.decode(): value.decode() for name, value in response.headers}
@@ -59,8 +62,41 @@ def test_what_ended_beyond_the_bound_is_removed_and_the_answers_say_so() -> None
     assert [kept.rows(name) for name in ("charges", "invoices", "payments", "deliveries")] == [4, 4, 3, 3]
     sandbox = kept.ask("GET", "/sandbox/v1")
     assert sandbox["keep"] == KEEP
-    assert sandbox["removed"] == {"charges": 5, "payments": 5, "deliveries": 5, "journalEntries": 0}
+    counts = {"charges": 5, "staticCharges": 0, "payments": 5, "deliveries": 5, "journalEntries": 0}
+    assert sandbox["removed"] == counts
     assert sandbox["charges"] == {"completed": 3, "pending": 1}
+
+
+@pytest.mark.parametrize("network", ["direct", "hub:10"])
+def test_charges_that_nobody_paid_age_out_however_they_ended(network: str) -> None:
+    kept = Kept(Store.memory(), network=network)
+    ended = [kept.charge(expiresIn=60)["id"] for _ in range(6)]
+    kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "2m"})
+    for _ in range(6):
+        ended.append(kept.charge()["id"])
+        kept.ask("POST", f"/sandbox/v1/charges/{ended[-1]}/fail", {})
+    held = kept.charge()
+    payment = kept.ask("POST", "/sandbox/v1/payments", {"request": held["invoice"]["request"], "outcome": "hold"})
+    kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "1m"})
+    kept.ask("POST", f"/sandbox/v1/payments/{payment['id']}/cancel")
+    ended.append(held["id"])
+    assert [charge["id"] for charge in kept.ask("GET", "/v0/charges")["data"]] == ended[: -KEEP - 1 : -1]
+    assert kept.rows("invoices") == KEEP
+
+
+def test_what_else_grows_with_every_request_is_bounded_too() -> None:
+    kept = Kept(Store.memory())
+    body = {"minAmount": "1000", "maxAmount": "9000", "description": "tips", "expiresIn": 600}
+    tips = [kept.ask("POST", "/v0/static-charges", body)["data"]["id"] for _ in range(8)]
+    for number in range(8):
+        kept.ask("POST", "/v0/charges", {"amount": "1000", "description": "x"}, key=f"key-{number}")
+        kept.paid()
+    assert [kept.rows(name) for name in ("idempotency", "received", "static_charges")] == [KEEP, KEEP, 8]
+    kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
+    assert kept.rows("static_charges") == KEEP
+    kept.ask("GET", f"/v0/static-charges/{tips[0]}", status=404)
+    assert kept.ask("GET", "/sandbox/v1")["removed"]["staticCharges"] == 8 - KEEP
+    assert [post["number"] for post in kept.ask("GET", "/sandbox/v1/inboxes/shop")["posts"]] == [6, 7, 8]
 
 
 def test_without_a_bound_nothing_is_removed_and_no_answer_speaks_of_it() -> None:
