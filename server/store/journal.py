@@ -175,12 +175,14 @@ def _create_private(path: Path) -> BinaryIO:
 
 
 def make_directory(directory: Path) -> None:
-    """Make a directory that only this user can enter, and those above it, unless they exist. Raises `StoreError`."""
+    """Make a directory that only this user can enter, and those above it likewise, unless they exist. Raises
+    `StoreError`."""
     try:
-        absent = [place for place in (directory, *directory.parents) if not place.exists()]
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # the rows hold keys and secrets
-        for place in absent:
-            sync_directory(place.parent)
+        for place in reversed((directory, *directory.parents)):
+            if not place.exists():
+                place.mkdir(mode=0o700, exist_ok=True)  # the rows hold keys and secrets
+                sync_directory(place.parent)
+        directory.mkdir(exist_ok=True)  # raises when it is a file
     except OSError as error:
         raise StoreError(f"{directory} cannot be made ({error.strerror}): choose another place") from error
 

@@ -526,3 +526,8 @@ def test_an_export_that_fails_leaves_the_former_one(tmp_path: Path) -> None:
         store.export_tinydb(tmp_path / "plain.json")
     assert [path.name for path in tmp_path.iterdir()] == ["plain.json"]
     assert json.loads((tmp_path / "plain.json").read_text()) == {}
+
+
+def test_every_directory_that_a_store_makes_is_private(tmp_path: Path) -> None:
+    Store.open(tmp_path / "data" / "project").close()
+    assert [stat.S_IMODE((tmp_path / part).stat().st_mode) for part in ("data", "data/project")] == [0o700, 0o700]
