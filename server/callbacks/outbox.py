@@ -83,15 +83,9 @@ class Outbox:
         self._secrets = secrets
         self._user_agent = f"leyden/{version}"
         self._worker_slots = max(rule.delivery.in_flight for rule in rules.values())
-        self._rows = cast(
-            TypedTable[DeliveryRow],
-            store.table(
-                "deliveries",
-                key="id",
-                indexes=("resource_id", "endpoint_id", "status", "event"),
-                tallies=(("status", "event"),),
-            ),
-        )
+        indexes = ("resource_id", "endpoint_id", "status", "event")
+        table = store.table("deliveries", key="id", indexes=indexes, tallies=(("status", "event"),))
+        self._rows = cast(TypedTable[DeliveryRow], table)
         self._in_flight = InFlight()
         self._sending = False
         self._defer_until = defer_until
