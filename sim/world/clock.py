@@ -197,8 +197,7 @@ class VirtualClock:
             raise ValueError(f"time can't go backwards: the rate must be 0 (frozen) or more, not {rate}")
         if rate and self._real_clock is None:
             raise ClockError("a live clock needs a real clock to read: VirtualClock(start_ms, rate=1, real_clock=...)")
-        now = self.now()
-        self._rate = rate
+        now, self._rate = self.now(), rate
         self._set_now(now)
         self._flow()
 
@@ -236,6 +235,7 @@ class VirtualClock:
     @property
     def time_base(self) -> tuple[int, int] | None:
         """The instant from which a live clock counts, and the real time then (ms). None without a real clock."""
+        self.reached()  # a clock that is ahead of real time, in the middle of a move, counts from what it shows
         return None if self._real_clock is None else (self._base, self._real_base)
 
     def resume_from(self, rate: float, base_ms: int, real_base_ms: int) -> None:
