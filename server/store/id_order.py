@@ -30,7 +30,7 @@ class IdOrder:
 
     def ids(self, rows: Rows) -> list[int]:
         """The ids of all rows, ascending."""
-        if self._ids is None or len(self._ids) > 2 * len(rows) + 64:
+        if self._ids is None or _is_too_long(self._ids, len(rows)):
             self._ids, self._dates, self._unordered = sorted(rows), array("q"), False
         return self._ids
 
@@ -43,9 +43,15 @@ class IdOrder:
             self._add_date(row)
         ids.append(doc_id)
 
+    def removed(self, count: int) -> None:
+        """Note that a row was deleted; `count` rows are left."""
+        if self._ids is not None and _is_too_long(self._ids, count):
+            self.invalidate()
+
     def invalidate(self) -> None:
         """Make the list again at the next use."""
         self._ids = None
+        del self._dates[:]
 
     def trim(self, rows: Rows) -> None:
         """Remove ids at the end whose rows were deleted."""
@@ -84,3 +90,7 @@ class IdOrder:
             dates.append(date)
         else:
             self._unordered = True
+
+
+def _is_too_long(ids: list[int], count: int) -> bool:
+    return len(ids) > 2 * count + 64

@@ -346,6 +346,7 @@ class TableData:
     def _remove(self, doc_id: int, row: Row) -> None:
         try:
             self.rows.remove(doc_id)
+            self.order.removed(len(self.rows))
             if self.key is not None and self.keys.get(row.get(self.key)) == doc_id:
                 del self.keys[row[self.key]]
             for field, index in self.indexes.items():

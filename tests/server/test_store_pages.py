@@ -234,6 +234,18 @@ def test_deleted_ids_are_discarded_once_they_outnumber_the_rows_and_sixty_four(i
     assert len(held) == rows
 
 
+def test_a_table_from_which_the_oldest_rows_are_deleted_notes_no_more_ids_than_twice_its_rows() -> None:
+    store = Store.memory()
+    charges = store.table("charges")
+    for number in range(1_000):
+        charges.put({"id": number, "created_at": number})
+        charges.delete(number - 10)
+        order = store.tables["charges"].order
+        assert len(order._ids or ()) <= 2 * 10 + 65
+        assert len(order._dates) <= len(order._ids or ())
+    assert [row["id"] for row in charges.page(since_ms=995)] == [999, 998, 997, 996, 995]
+
+
 def test_pages_follow_one_another_without_gap_or_repeat() -> None:
     charges = Store.memory().table("charges", indexes=["project"])
     for number in range(1_000):
