@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
 
 import orjson
 from starlette.responses import Response
@@ -79,6 +80,7 @@ class MultiTenantApp:
         self._clock_change_ms = clock_change_ms
         self._key_kept = key_kept
         self._turns: dict[object, asyncio.Lock] = {}
+        self._before_events: dict[asyncio.Task[Any] | None, list[Callable[[], None]]] = {}
         self._errors: dict[World, str] = {}
         self._ignored: set[str] = set()
         for key, world in worlds.items():
@@ -119,6 +121,10 @@ class MultiTenantApp:
     def slices(self) -> WorkSlices:
         """A division of long work on the server's event loop."""
         return WorkSlices()
+
+    def before_events(self, call: Callable[[], None]) -> None:
+        """Call this before the events run that the present request made due, or when the request ends."""
+        self._before_events.setdefault(asyncio.current_task(), []).append(call)
 
     def turn(self, world: object) -> asyncio.Lock:
         """Enter to advance the clock of a world: one advance after another."""
@@ -178,6 +184,7 @@ class MultiTenantApp:
         async def send_after_events(message: Message) -> None:
             try:
                 if message["type"] == "http.response.body" and not message.get("more_body"):
+                    self._call_before_events()
                     await self._run_due_now(world)
             finally:
                 await send(message)
@@ -186,7 +193,14 @@ class MultiTenantApp:
             await world.app(scope, receive, send_after_events)
         except asyncio.CancelledError:
             return await _respond_stopping(send)
+        finally:
+            self._call_before_events()
         return None
+
+    def _call_before_events(self) -> None:
+        if self._before_events:
+            for call in self._before_events.pop(asyncio.current_task(), ()):
+                call()
 
     async def _run_due_now(self, world: World) -> None:
         """Before a response ends: run what its request made due on a paused clock, so that the client's next request

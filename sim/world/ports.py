@@ -52,6 +52,9 @@ class HostServer(Protocol):
     def slices(self) -> Slices:
         """The division of long work on the server's event loop."""
 
+    def before_events(self, call: Callable[[], None]) -> None:
+        """Call this before the events run that the present request made due, or when the request ends."""
+
     def turn(self, world: object) -> AbstractAsyncContextManager[object]:
         """Enter to advance the clock of a world: one advance after another."""
 

@@ -322,6 +322,65 @@ def test_a_response_waits_for_what_its_own_request_made_due() -> None:
     in_loop(scenario)
 
 
+@pytest.mark.parametrize("filters", [{}, {"status": "delivered"}])
+def test_a_request_during_a_replay_does_not_wait_for_its_deliveries(
+    filters: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leyden.server.system.work_slices.LIMIT_S", 0)
+
+    async def replay(served: ServedInLoop, *, looks: bool) -> list[tuple[str, str]]:
+        for _ in range(150):
+            await served.create()
+        await served.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
+        events, rounds = served.world.clock.event_count, served.rounds
+        replaying = asyncio.create_task(served.ask("POST", "/sandbox/v1/deliveries/replay", filters))
+        await asyncio.sleep(0)
+        if looks:
+            await served.ask("GET", "/sandbox/v1/clock")
+            assert served.world.clock.event_count == events, "a request between two slices runs none of the deliveries"
+            [inbox] = (await served.ask("GET", "/sandbox/v1/inboxes"))["data"]
+            assert inbox["received"] == 150
+            assert not replaying.done()
+        answer = await replaying
+        assert (answer["replayed"], len(answer["ids"])) == (150, 150)
+        assert served.rounds - rounds >= 150
+        [inbox] = (await served.ask("GET", "/sandbox/v1/inboxes"))["data"]
+        assert inbox["received"] == 300
+        assert served.world.clock.event_count > events
+        return [(entry.kind, entry.subject) for entry in served.world.journal.entries() if entry.kind != "request"]
+
+    runs: list[list[tuple[str, str]]] = []
+
+    async def watched(served: ServedInLoop) -> None:
+        runs.append(await replay(served, looks=True))
+
+    async def alone(served: ServedInLoop) -> None:
+        runs.append(await replay(served, looks=False))
+
+    in_loop(watched)
+    in_loop(alone)
+    assert runs[0] == runs[1]
+
+
+def test_a_reset_during_a_replay_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leyden.server.system.work_slices.LIMIT_S", 0)
+
+    async def scenario(served: ServedInLoop) -> None:
+        for _ in range(150):
+            await served.create()
+        await served.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
+        replaying = asyncio.create_task(served.ask("POST", "/sandbox/v1/deliveries/replay"))
+        await asyncio.sleep(0)
+        await served.ask("POST", "/sandbox/v1/reset")
+        assert 0 < (await replaying)["replayed"] < 150
+        await served.create()
+        moved = await served.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
+        assert moved["count"] == 2
+        assert served.world.running_moves == 0
+
+    in_loop(scenario)
+
+
 def test_a_sandbox_in_slices_runs_the_same_events_in_the_same_order() -> None:
     def script(number: int) -> dict[str, Any]:
         return {"amount": "1000", "description": "tea", "expiresIn": 60 + number % 3, "callbackUrl": HOOK}

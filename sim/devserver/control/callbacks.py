@@ -18,6 +18,7 @@ from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflic
 from leyden.server.http.request import Request
 from leyden.server.spelling import closest
 from leyden.server.timestamps import to_iso
+from leyden.world.async_moves import hold_events
 from leyden.world.world import World
 
 # No further check of a receiver begins after this time: a client waits for the report.
@@ -60,12 +61,17 @@ class CallbackControl:
 
     @handles(raises=(SemanticConflict,))
     async def replay_deliveries(self, call: Request) -> dict[str, Any]:
-        """Send again each delivery that matches the filter and is not in flight."""
+        """Send again each delivery that matches the filter and is not in flight.
+
+        The deliveries are divided: each part is one commit, and other requests are answered in between. A process that
+        is killed in the middle has replayed the first of them. Every delivery that is counted is committed.
+        """
         self._check_event(call.body.get("event"), "/event")
         world, slices, filters = self._world, self._world.slices(), self._filters(call.body)
         outbox, replayed = world.service.outbox, 0
         ids: list[str] = []
         after, last = None, outbox.rows.newest_id()
+        hold_events(world)
         while True:
             with world.exclusive():
                 if world.service.outbox is not outbox:
