@@ -9,6 +9,7 @@ from pathlib import Path
 
 from leyden.server.store.end_mark import Mark
 from leyden.server.store.journal import encode_body, encode_line, header_line
+from leyden.server.store.lock import lock_journal
 from leyden.server.store.table_data import TableData
 
 ROWS_PER_STEP = 128
@@ -34,6 +35,7 @@ class Compaction:
         self.size = self._lines = 0
         line, self.chain = header_line()
         try:
+            lock_journal(self._fd, path)  # before it has the name of the journal
             self._write(line)
         except BaseException:
             self.abort()

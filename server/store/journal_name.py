@@ -8,15 +8,17 @@ from typing import Literal
 
 from leyden.server.errors import StorageUnavailable
 
-# free: no file has the name, in the directory that was opened; taken: another file has it; changed: the file has
-# another length than was written; gone: the directory was moved or removed.
-Fault = Literal["free", "taken", "changed", "gone"]
+# free: no file has the name, in the directory that was opened; taken: another file has it; cut: the file is shorter
+# than was written; longer: it is longer; gone: the directory was moved or removed.
+Fault = Literal["free", "taken", "cut", "longer", "gone"]
 
 _CLOSE = "stop the server (or close the store), which writes it again with all its data"
 _FAULTS: dict[Fault, str] = {
     "free": f"was deleted or moved while it was in use: put it back, or {_CLOSE}",
     "taken": f"was replaced by another file while it was in use: put it back, or move the other file away and {_CLOSE}",
-    "changed": f"was changed by another program while it was in use: {_CLOSE}",
+    "cut": f"was shortened by another program while it was in use: {_CLOSE}",
+    "longer": "was made longer by another program while it was in use: stop that program, stop the server (or close the"
+    " store), which leaves the file as it is, and start the server again",
     "gone": "cannot be found, because its directory was moved or removed while it was in use: put the directory back",
 }
 
@@ -52,7 +54,9 @@ class JournalName:
             return self._fault_without_file()
         if (found.st_dev, found.st_ino) not in self._files:
             return "taken"
-        return None if size is None or found.st_size == size else "changed"
+        if size is None or found.st_size == size or (found.st_dev, found.st_ino) != self._files[0]:
+            return None
+        return "longer" if found.st_size > size else "cut"
 
     def check(self, size: int | None = None) -> None:
         """Raise `StorageUnavailable` when `fault` finds something."""
@@ -66,10 +70,11 @@ class JournalName:
         if fault is not None:
             raise self._error(fault)
 
-    def check_replaceable(self) -> None:
-        """Raise `StorageUnavailable` when a new file must not be given the name."""
-        fault = self.fault()
-        if fault in ("taken", "gone"):
+    def check_replaceable(self, size: int | None) -> None:
+        """Raise `StorageUnavailable` when a new file must not be given the name. The file may have at most `size`
+        bytes, if it is given."""
+        fault = self.fault(size)
+        if fault in ("taken", "longer", "gone"):
             raise self._error(fault)
 
     def _error(self, fault: Fault) -> StorageUnavailable:

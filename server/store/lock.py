@@ -55,11 +55,45 @@ class Lock:
             pass  # The number is only for the error message above; a full disk must not prevent reading.
 
     def close(self) -> None:
-        """Release the lock. The file stays: without it two processes could lock two files."""
+        """Release the lock. The file stays, so that the next holder locks the same one."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             with suppress(OSError):
                 os.close(fd)
+
+
+def open_journal(path: Path, *, new: bool = False) -> int:
+    """Open a journal, create it if it is `new`, and lock it. Raises `StoreError` when another process has it, or it
+    lost its name meanwhile, and `OSError` when it cannot be opened."""
+    # A new file must not exist: what is not read first would be cut off. It contains keys and secrets.
+    fd = os.open(path, os.O_RDWR | os.O_APPEND | (os.O_CREAT | os.O_EXCL if new else 0), 0o600)
+    try:
+        lock_journal(fd, path)
+        if not os.path.samestat(os.fstat(fd), os.stat(path)):
+            raise _in_use(path)  # a compaction of that process has just replaced it
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def lock_journal(fd: int, path: Path) -> None:
+    """Lock an open journal until it is closed: a directory whose `charges.lock` was deleted is still in use.
+
+    Raises `StoreError` when another process has it, and `OSError` when it cannot be locked.
+    """
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise _in_use(path) from error
+
+
+def _in_use(path: Path) -> StoreError:
+    return StoreError(
+        f"{path.parent} is in use by another process, although its {LOCK_NAME} was deleted: stop that one first, or"
+        " choose another directory"
+    )
 
 
 def after_fork_in_child(release: _Release) -> None:

@@ -22,7 +22,7 @@ from leyden.server.store.journal import (
     sync_directory,
 )
 from leyden.server.store.journal_name import JournalName
-from leyden.server.store.lock import Lock, after_fork_in_child
+from leyden.server.store.lock import Lock, after_fork_in_child, open_journal
 from leyden.server.store.row_map import RowMap
 from leyden.server.store.rows import RowStorage
 from leyden.server.store.table_data import TableData
@@ -45,7 +45,7 @@ class JournalStorage(RowStorage):
     `flush` once for all waiting requests, from another thread if it prefers.
 
     No commit is complete and no flush succeeds while the file's name leads elsewhere, or its length is not what was
-    written. The file can be put back; otherwise `compact` and `close` write it again, if no other file has its name.
+    written. The file can be put back; otherwise `compact` and `close` write it again, unless it is another or longer.
 
     A compaction starts when the journal has more than three row changes for each current row (plus 4096). It continues
     with 128 rows at the end of each commit until the new file replaces the old one; the last step waits for the disk.
@@ -89,7 +89,7 @@ class JournalStorage(RowStorage):
         try:
             self._open()
         except BaseException as error:
-            self.close()
+            self.release()
             if isinstance(error, OSError):
                 raise StoreError(
                     f"{self.path} cannot be opened ({error.strerror}): let this user read and write it,"
@@ -98,17 +98,17 @@ class JournalStorage(RowStorage):
             raise
 
     def _open(self) -> None:
-        self._compacting_path().unlink(missing_ok=True)
         new = not self.path.exists()
+        self._fd = -1 if new else open_journal(self.path)  # no other process may write to it while it is read
+        self._compacting_path().unlink(missing_ok=True)
         loaded = LoadedJournal() if new else load(self.path, self._end.sizes)
         for name, rows in loaded.tables.items():
             self.tables[name] = TableData(self, name, TableSnapshot(RowMap(rows), None, True, None, {}, {}))
             self.tables[name].rows.pack_all_in_turn()
         self._found = self._end.check(self.path, loaded.end, loaded.chains, is_torn=bool(loaded.note)) or loaded.note
-        self._size, self._lines, self._chain = loaded.end
-        self._records = loaded.records
-        # A new file must not exist: what is not read here would be cut off below. It contains keys and secrets.
-        self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | (os.O_CREAT | os.O_EXCL if new else 0), 0o600)
+        (self._size, self._lines, self._chain), self._records = loaded.end, loaded.records
+        if new:
+            self._fd = open_journal(self.path, new=True)
         if os.fstat(self._fd).st_size != self._size:
             os.ftruncate(self._fd, self._size)
         if self._size == 0:
@@ -339,7 +339,7 @@ class JournalStorage(RowStorage):
 
     def _rewrite(self) -> None:
         self._abort_compaction()
-        self._name.check_replaceable()
+        self._name.check_replaceable(None if self._torn else self._size)
         self._compaction = Compaction(self._compacting_path(), self.tables.values())
         try:
             while not self._compaction.step():
@@ -354,7 +354,7 @@ class JournalStorage(RowStorage):
         if compaction is None:
             return
         self._close_retired()
-        self._name.check_replaceable()
+        self._name.check_replaceable(None if self._torn else self._size)
         named = False
         try:
             self._name.begin_replacement(compaction.fd)
@@ -367,9 +367,9 @@ class JournalStorage(RowStorage):
                 self._must_rewrite = True
             # Not earlier: a flush that waits must not count the new file as safe before its name is on the disk.
             old, self._fd = self._fd, fd
-            self._name.end_replacement(done=True)
             self._retired = RetiredFile(old, self._size)
             self._size, self._lines, self._chain = compaction.end
+            self._name.end_replacement(done=True)
             self._records = compaction.records
             self._compaction = None
             self._torn = False

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from leyden.server.errors import StorageUnavailable
-from leyden.server.store.journal import header_line
+from leyden.server.errors import StorageUnavailable, StoreError
+from leyden.server.store import lock
+from leyden.server.store.journal import encode_body, encode_line, header_line, load
+from leyden.server.store.lock import LOCK_NAME
 from leyden.server.store.storage import Policy
 from leyden.server.store.store import Store
-from tests.support.store_helpers import JOURNAL, CommitObserver, failing, rows
+from tests.support.store_helpers import END, JOURNAL, CommitObserver, failing, rows
 
 POLICIES: list[Policy] = ["os", "interval", "always"]
 
@@ -54,8 +56,8 @@ def remove_the_directory(path: Path) -> None:
     shutil.rmtree(path.parent)
 
 
-MENDED = [unlink, rename, empty, lengthen]  # when the store is closed
-LASTING = [replace_by_another, move_the_directory, replace_the_directory, remove_the_directory]
+MENDED = [unlink, rename, empty]  # when the store is closed
+LASTING = [lengthen, replace_by_another, move_the_directory, replace_the_directory, remove_the_directory]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -147,6 +149,52 @@ def test_another_file_is_never_overwritten(tmp_path: Path) -> None:
         with pytest.raises(StorageUnavailable, match="replaced by another file"):
             attempt()
     assert (tmp_path / JOURNAL).read_bytes() == other
+
+
+def test_a_file_that_another_program_made_longer_is_never_written_again(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    charges = store.table("charges")
+    charges.put({"id": "a"})
+    line, _ = encode_line(encode_body({"charges": [[2, {"id": "b"}]]}), load(tmp_path / JOURNAL).chain)
+    with (tmp_path / JOURNAL).open("ab") as file:
+        file.write(line)
+    for attempt in (lambda: charges.put({"id": "c"}), store.compact, store.close):
+        with pytest.raises(StorageUnavailable, match="was made longer by another program"):
+            attempt()
+    (tmp_path / END).unlink(missing_ok=True)
+    with Store.open(tmp_path) as again:
+        assert [row["id"] for row in again.table("charges")] == ["a", "b"]
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_directory_whose_lock_file_was_deleted_is_in_use_until_the_store_is_closed(
+    tmp_path: Path, compacted: bool
+) -> None:
+    with Store.open(tmp_path) as store:
+        store.table("charges").put({"id": "a"})
+        if compacted:
+            store.compact()
+        for _ in range(2):
+            (tmp_path / LOCK_NAME).unlink()
+            with pytest.raises(StoreError, match=r"in use by another process, although its charges\.lock was deleted"):
+                Store.open(tmp_path)
+        store.table("charges").put({"id": "b"})
+    with Store.open(tmp_path) as again:
+        assert [row["id"] for row in again.table("charges")] == ["a", "b"]
+
+
+def test_a_journal_that_is_replaced_while_it_is_opened_is_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(tmp_path) as store:
+        store.table("charges").put({"id": "a"})
+
+    def compacting(fd: int, path: Path) -> None:
+        replace_by_another(path)
+
+    monkeypatch.setattr(lock, "lock_journal", compacting)
+    with pytest.raises(StoreError, match="is in use by another process"):
+        Store.open(tmp_path)
 
 
 def test_a_compaction_on_demand_writes_a_file_that_was_deleted(tmp_path: Path) -> None:
