@@ -1,4 +1,4 @@
-"""The rows of a table by document id. Rows that were not written for a while are kept packed, and read as before."""
+"""The rows of a table by document id. Rows that were replaced a while ago are kept packed, and read as before."""
 
 from __future__ import annotations
 
@@ -11,28 +11,26 @@ from leyden.server.store.packed import pack, unpack
 Row = dict[str, Any]
 
 # A row takes about four times as much memory as a dict as it does in a block.
-UNPACKED_ROWS = 256  # at least so many of the rows that were written last are dicts
+UNPACKED_ROWS = 256  # at least so many of the rows that were replaced last are dicts
 BLOCK_ROWS = 8
 _CACHED_BLOCKS = 16
-_BACKLOG_STEP = 64
-_NOTHING: Iterator[int] = iter(())
 
 
 class RowMap(Mapping[int, Row]):
     """Rows by document id, in the order in which they were inserted.
 
     A row is an exact `dict` of plain values that is replaced and never changed. The table packs the rows that were
-    written longest ago, eight in one `bytes` object; each of their ids refers to that object, and reading one of them
-    unpacks the eight. A row with a value that is not plain stays a dict.
+    replaced longest ago, eight in one `bytes` object; each of their ids refers to that object, and reading one of them
+    unpacks the eight. A row that was never replaced stays a dict, because what is pending is changed when it ends; so
+    does a row with a value that is not plain.
     """
 
-    __slots__ = ("_backlog", "_cells", "_unpacked", "_written")
+    __slots__ = ("_cells", "_unpacked", "_written")
 
     def __init__(self, rows: Mapping[int, Row] | None = None) -> None:
         """The map keeps the rows themselves."""
         self._cells: dict[int, Row | bytes] = dict(rows or {})
-        self._written: deque[tuple[int, Row]] = deque()  # what was written since, oldest first
-        self._backlog = _NOTHING  # ids of rows that were here at the start and are still dicts
+        self._written: deque[tuple[int, Row]] = deque()  # what was replaced since, oldest first
         self._unpacked: dict[bytes, dict[int, Row]] = {}  # the blocks that were read last
 
     def __getitem__(self, doc_id: int) -> Row:
@@ -76,34 +74,15 @@ class RowMap(Mapping[int, Row]):
 
     # Packing
 
-    def pack_all_in_turn(self) -> None:
-        """Let `pack` reach the rows that are in the map at present, the first ones first."""
-        self._backlog = iter(list(self._cells))
-
-    def pack(self, written: Iterable[int]) -> None:
-        """Note the ids that a commit has written, and pack rows that were written long before: about as many."""
+    def pack(self, replaced: Iterable[int]) -> None:
+        """Note the ids of rows that a commit has replaced, and pack those that were replaced long before: as many."""
         cells, queue = self._cells, self._written
-        for doc_id in written:
+        for doc_id in replaced:
             if isinstance(cell := cells.get(doc_id), dict):
                 queue.append((doc_id, cell))
         while len(queue) >= UNPACKED_ROWS + BLOCK_ROWS:
             oldest = [queue.popleft() for _ in range(BLOCK_ROWS)]
             self._pack_rows({doc_id: row for doc_id, row in oldest if cells.get(doc_id) is row})
-        if self._backlog is not _NOTHING:
-            self._pack_backlog()
-
-    def _pack_backlog(self) -> None:
-        cells, rows = self._cells, dict[int, Row]()
-        for _ in range(_BACKLOG_STEP):
-            doc_id = next(self._backlog, None)
-            if doc_id is None:
-                self._backlog = _NOTHING
-                break
-            if isinstance(cell := cells.get(doc_id), dict):
-                rows[doc_id] = cell
-                if len(rows) == BLOCK_ROWS:
-                    break
-        self._pack_rows(rows)
 
     def _pack_rows(self, rows: dict[int, Row]) -> None:
         if not rows:

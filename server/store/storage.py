@@ -104,7 +104,6 @@ class JournalStorage(RowStorage):
         loaded = LoadedJournal() if new else load(self.path, self._end.sizes)
         for name, rows in loaded.tables.items():
             self.tables[name] = TableData(self, name, TableSnapshot(RowMap(rows), None, True, None, {}, {}))
-            self.tables[name].rows.pack_all_in_turn()
         self._found = self._end.check(self.path, loaded.end, loaded.chains, is_torn=bool(loaded.note)) or loaded.note
         (self._size, self._lines, self._chain), self._records = loaded.end, loaded.records
         if new:

@@ -2,7 +2,7 @@
 
 Rows are exact `dict`s that are replaced and never changed: a copy of the outer dict is a complete snapshot, a rollback
 puts the former row back by reference, and CPython's garbage collector does not visit a plain dict of plain values. Rows
-that were not written for a while are packed (`row_map.py`).
+that were replaced a while ago are packed (`row_map.py`).
 """
 
 from __future__ import annotations
@@ -229,9 +229,9 @@ class TableData:
         return self.exists != self._initial[1]
 
     def end_commit(self) -> None:
-        """Discard what was recorded for a rollback, and pack rows that were written long ago."""
+        """Discard what was recorded for a rollback, and pack rows that were replaced long ago."""
         if self.before:
-            self.rows.pack(self.before)
+            self.rows.pack([doc_id for doc_id, old in self.before.items() if old is not None])
         self.before = None
         self._cleared, self._order_changed, self._id_sequence = None, False, None
         if self._reinserted:

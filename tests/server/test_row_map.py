@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,12 +79,15 @@ def test_a_table_with_packed_rows_equals_a_dict(steps: list[tuple[str, int, Any]
         assert row in table.find("value", row["value"])
 
 
-def test_the_rows_written_longest_ago_are_packed_and_a_change_unpacks_its_row_only() -> None:
+def test_the_rows_replaced_longest_ago_are_packed_and_a_change_unpacks_its_row_only() -> None:
     store = Store.memory()
     table = store.table("rows", key="id")
     for number in range(10):
         table.put({"id": number, "state": "new"})
     rows = store.table_data("rows").rows
+    assert packed(rows) == 0  # what was never replaced is pending, and will be changed
+    for number in range(10):
+        table.put({"id": number, "state": "new"})
     assert packed(rows) == 8
     table.put({"id": 0, "state": "changed"})
     assert [row["state"] for row in table] == ["changed", *["new"] * 9]
@@ -96,7 +98,7 @@ def test_the_rows_written_longest_ago_are_packed_and_a_change_unpacks_its_row_on
 def test_a_copy_shares_the_blocks_and_changes_alone() -> None:
     store = Store.memory()
     table = store.table("rows", key="id")
-    for number in range(10):
+    for number in [*range(10), *range(10)]:
         table.put({"id": number})
     state = store.snapshot()
     other = Store.from_snapshot(state)
@@ -112,31 +114,16 @@ def test_a_value_that_only_memory_can_hold_is_not_packed() -> None:
 
     store = Store.memory()
     table = store.table("rows", key="id")
-    for number in range(10):
+    for number in [*range(10), *range(10)]:
         table.put({"id": number, "color": Color.RED})
     assert packed(store.table_data("rows").rows) == 0
     assert all(row["color"] is Color.RED for row in table)
 
 
-def test_rows_that_were_read_from_a_file_are_packed_while_others_are_written(tmp_path: Path) -> None:
-    with Store.open(tmp_path) as store:
-        for number in range(20):
-            store.table("rows", key="id").put({"id": number})
-    with Store.open(tmp_path) as store:
-        table, rows = store.table("rows", key="id"), store.table_data("rows").rows
-        assert packed(rows) == 0
-        for turn in range(12):
-            table.put({"id": 99, "turn": turn})
-        assert packed(rows) == 20
-        assert [row["id"] for row in table] == [*range(20), 99]
-    with Store.open(tmp_path) as store:
-        assert [row["id"] for row in store.table("rows", key="id")] == [*range(20), 99]
-
-
 def test_a_table_is_cleared_and_restored_without_reading_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store.memory()
     table = store.table("rows", key="id", indexes=["state"])
-    for number in range(10):
+    for number in [*range(10), *range(10)]:
         table.put({"id": number, "state": "new"})
 
     def clear_and_fail() -> None:
