@@ -25,12 +25,13 @@ class RowMap(Mapping[int, Row]):
     does a row with a value that is not plain.
     """
 
-    __slots__ = ("_cells", "_unpacked", "_written")
+    __slots__ = ("_cells", "_oldest", "_unpacked", "_written")
 
     def __init__(self, rows: Mapping[int, Row] | None = None) -> None:
         """The map keeps the rows themselves."""
         self._cells: dict[int, Row | bytes] = dict(rows or {})
         self._written: deque[tuple[int, Row]] = deque()  # what was replaced since, oldest first
+        self._oldest: dict[int, Row] = {}  # what is packed next
         self._unpacked: dict[bytes, dict[int, Row]] = {}  # the blocks that were read last
 
     def __getitem__(self, doc_id: int) -> Row:
@@ -80,9 +81,13 @@ class RowMap(Mapping[int, Row]):
         for doc_id in replaced:
             if isinstance(cell := cells.get(doc_id), dict):
                 queue.append((doc_id, cell))
-        while len(queue) >= UNPACKED_ROWS + BLOCK_ROWS:
-            oldest = [queue.popleft() for _ in range(BLOCK_ROWS)]
-            self._pack_rows({doc_id: row for doc_id, row in oldest if cells.get(doc_id) is row})
+        while len(queue) > UNPACKED_ROWS:
+            doc_id, row = queue.popleft()
+            if cells.get(doc_id) is row:
+                self._oldest[doc_id] = row
+                if len(self._oldest) == BLOCK_ROWS:
+                    self._pack_rows({doc_id: row for doc_id, row in self._oldest.items() if cells.get(doc_id) is row})
+                    self._oldest = {}
 
     def _pack_rows(self, rows: dict[int, Row]) -> None:
         if not rows:
