@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from leyden.lab.sweeps.sweep import grid, sweep
     from leyden.sandbox import Sandbox
-    from leyden.world.clock import VirtualClock
+    from leyden.world.time.clock import VirtualClock
 
 __all__ = ["Sandbox", "VirtualClock", "grid", "sweep"]
 
 _MODULES = {
     "Sandbox": "leyden.sandbox",
-    "VirtualClock": "leyden.world.clock",
+    "VirtualClock": "leyden.world.time.clock",
     "grid": "leyden.lab.sweeps.sweep",
     "sweep": "leyden.lab.sweeps.sweep",
 }

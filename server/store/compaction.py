@@ -10,7 +10,7 @@ from pathlib import Path
 from leyden.server.store.end_mark import Mark
 from leyden.server.store.journal import encode_body, encode_line, header_line
 from leyden.server.store.lock import lock_journal
-from leyden.server.store.table_data import TableData
+from leyden.server.store.tables.table_data import TableData
 
 ROWS_PER_STEP = 128
 RETIRED_BYTES_PER_STEP = 1 << 20  # bytes

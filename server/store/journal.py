@@ -26,7 +26,7 @@ from leyden.server.errors import StoreError
 from leyden.server.gc_pause import gc_paused
 from leyden.server.store.end_mark import END_NAME, Mark
 from leyden.server.store.lock import Lock
-from leyden.server.store.row_map import Row
+from leyden.server.store.tables.row_map import Row
 
 JOURNAL_NAME = "charges.journal"
 FORMAT, VERSION = "leyden-journal", 1

@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import Protocol
 
 from leyden.server.errors import StoreError
-from leyden.server.store.table_data import TableData
-from leyden.server.store.table_snapshot import TableSnapshot
+from leyden.server.store.tables.table_data import TableData
+from leyden.server.store.tables.table_snapshot import TableSnapshot
 from leyden.server.store.tinydb.storage import TinyDBStorage
 
 Snapshot = Mapping[str, TableSnapshot]

@@ -23,10 +23,10 @@ from leyden.server.store.journal import (
 )
 from leyden.server.store.journal_name import JournalName
 from leyden.server.store.lock import Lock, after_fork_in_child, open_journal
-from leyden.server.store.row_map import RowMap
 from leyden.server.store.rows import RowStorage
-from leyden.server.store.table_data import TableData
-from leyden.server.store.table_snapshot import TableSnapshot
+from leyden.server.store.tables.row_map import RowMap
+from leyden.server.store.tables.table_data import TableData
+from leyden.server.store.tables.table_snapshot import TableSnapshot
 
 Policy = Literal["os", "interval", "always"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from tinydb.table import Document
 
-from leyden.server.store.pages import id_portions
-from leyden.server.store.row_map import Row
 from leyden.server.store.rows import RowStorage
+from leyden.server.store.tables.pages import id_portions
+from leyden.server.store.tables.row_map import Row
 
 
 class RowTable:

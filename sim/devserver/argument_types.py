@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from leyden.server.callbacks.egress import parse_timeout
 from leyden.server.timestamps import parse_iso
-from leyden.world.process_clock import checked_start
+from leyden.world.time.process_clock import checked_start
 
 NOW = "now"  # as a start: the system clock, also for a sandbox that exists
 

@@ -13,8 +13,8 @@ from leyden.lab.action_schema import SAVED_ACTION_LOG
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.timestamps import parse_duration
-from leyden.world.clock import Fired
 from leyden.world.interrupts import interrupts
+from leyden.world.time.clock import Fired
 from leyden.world.world import World
 
 # A campaign that runs for hours must not fill the memory with its actions.

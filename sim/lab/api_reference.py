@@ -43,7 +43,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...] = (
     ("Sweeps", (("leyden", ("grid", "sweep")),)),
     ("Drawings", (("leyden.lab.drawings", ("Drawing", "timeline", "sequence", "lifecycle", "schedule", "network", "qr",
                                            "bars")),)),
-    ("Clock", (("leyden", ("VirtualClock",)), ("leyden.world.clock", ("Fired",)))),
+    ("Clock", (("leyden", ("VirtualClock",)), ("leyden.world.time.clock", ("Fired",)))),
     ("Errors", (("leyden.errors", ()),)),
 )  # fmt: skip
 HEAD = f"""# The Python API

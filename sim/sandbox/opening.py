@@ -16,9 +16,9 @@ from leyden.server.callbacks.egress import Egress, parse_timeout
 from leyden.server.contract.types import Contract
 from leyden.server.store.store import Store
 from leyden.server.timestamps import to_iso
-from leyden.world.clock import LAST_MS
 from leyden.world.config import WorldConfig, chosen_network, world_config
-from leyden.world.process_clock import checked_start, first_instant, process_clock, sync_to_process
+from leyden.world.time.clock import LAST_MS
+from leyden.world.time.process_clock import checked_start, first_instant, process_clock, sync_to_process
 from leyden.world.trial_requests import try_contract
 from leyden.world.world import World
 

@@ -29,10 +29,10 @@ from leyden.sandbox.wallet import Wallet
 from leyden.server.contract.types import Contract
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
-from leyden.world.clock import Fired
 from leyden.world.loopback import LoopbackResponse
 from leyden.world.snapshots.snapshot_schema import SAVED_SANDBOX
 from leyden.world.snapshots.snapshots import dump_world, fork_world, restore_world
+from leyden.world.time.clock import Fired
 from leyden.world.world import World
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Sandbox(Views, Spelled):
     `callback_timeout` at most, `"100ms"` to `"60s"` of real time (default: the 15 s of the specification).
     `webhook_secret` signs the callbacks: `whsec_` and 24 to 64 bytes in base64, by default derived from the seed.
     `label` is the column `world` of every table. `clock="process"` follows
-    the process's clock, which freezegun may freeze and move: see `leyden.world.process_clock`.
+    the process's clock, which freezegun may freeze and move: see `leyden.world.time.process_clock`.
 
     `charges` and `static_charges` are the collections of the service's resources, `faults` the injected faults.
     `session.respond` is for scripts. An unknown attribute raises `AttributeError` with the nearest name, and any use

@@ -17,11 +17,11 @@ from leyden.server.callbacks.egress import Egress, closed_note
 from leyden.server.http.request import Request
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.system.background_transport import BackgroundTransport
-from leyden.world.clock import VirtualClock
 from leyden.world.components import CONTROL_PATH
 from leyden.world.interrupts import interrupts
 from leyden.world.loopback import Header, LoopbackResponse, send_request
 from leyden.world.snapshots.snapshots import check_not_waiting
+from leyden.world.time.clock import VirtualClock
 from leyden.world.world import World
 
 Headers = Mapping[str, str] | Iterable[tuple[str, str]]

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from leyden.arguments import span_ms
 from leyden.sandbox.session import Session
 from leyden.server.timestamps import parse_iso, to_iso
-from leyden.world.clock import Fired
+from leyden.world.time.clock import Fired
 
 Span = str | float | timedelta
 Instant = str | int | datetime

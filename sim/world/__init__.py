@@ -1,1 +1,1 @@
-"""One simulated world: its configuration, clock, random streams, event journal, transactions and snapshots."""
+"""One simulated world: its configuration, clock, event journal, transactions and snapshots."""

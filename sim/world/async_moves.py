@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 
-from leyden.world.clock import LAST_MS, Fired, VirtualClock
 from leyden.world.ports import Slices
+from leyden.world.time.clock import LAST_MS, Fired, VirtualClock
 from leyden.world.world import World, check_same_run
 
 # A move of time reports so many of its events, and counts all.

@@ -26,13 +26,13 @@ from leyden.server.contract.bind import bind
 from leyden.server.service import Service
 from leyden.server.store.rows import CommitParticipant
 from leyden.server.store.store import Store
-from leyden.world.clock import VirtualClock
 from leyden.world.config import WorldConfig
 from leyden.world.event_journal import HashedEventJournal
 from leyden.world.loopback import Header, LoopbackResponse, send_request
 from leyden.world.persistence.world_state import WorldState
 from leyden.world.retention import RemovedHeader, Retention
-from leyden.world.timers import Hold
+from leyden.world.time.clock import VirtualClock
+from leyden.world.time.timers import Hold
 from leyden.world.traffic import TrafficGenerator
 from leyden.world.transaction import Lock, Transaction
 

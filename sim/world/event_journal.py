@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from leyden.errors import JournalError
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import Clock
-from leyden.server.store.packed import pack, unpack
+from leyden.server.store.tables.packed import pack, unpack
 
 # Sorted keys, no spaces, ASCII only: the same facts are the same bytes in every process and on every machine.
 _canonical = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode

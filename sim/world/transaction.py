@@ -9,8 +9,8 @@ from typing import Protocol
 
 from leyden.server.errors import StorageUnavailable
 from leyden.server.store.store import Store
-from leyden.world.clock import VirtualClock
 from leyden.world.interrupts import interrupts
+from leyden.world.time.clock import VirtualClock
 
 
 class Lock(Protocol):

@@ -16,13 +16,13 @@ from leyden.server.gc_pause import gc_paused
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
 from leyden.server.system.background_transport import BackgroundTransport
-from leyden.world.clock import Fired, VirtualClock
 from leyden.world.components import Components, Environment, build
 from leyden.world.config import WorldConfig
 from leyden.world.interrupts import interrupts
 from leyden.world.persistence.former_formats import upgrade
 from leyden.world.persistence.world_state import WorldState
 from leyden.world.ports import HostServer, NetworkLog, Slices, Undivided
+from leyden.world.time.clock import Fired, VirtualClock
 
 LOCAL_URL = "http://localhost"
 
@@ -268,7 +268,7 @@ class World:
             self.keep_time()
             return moved
 
-    # What holds the clock (`leyden.world.timers.Hold`): time does not pass a callback that is in flight
+    # What holds the clock (`leyden.world.time.timers.Hold`): time does not pass a callback that is in flight
 
     def holds_time(self) -> bool:
         """Whether this thread moves time and has to wait for responses from the network."""

@@ -30,7 +30,7 @@ from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
 from leyden.world.config import world_config
 from leyden.world.loopback import send_request
-from leyden.world.timers import Timers
+from leyden.world.time.timers import Timers
 from leyden.world.world import World
 from tests.integration.test_restart import ACTIONS, BEGINNING, Action, act, opened, persistent_state
 from tests.support.served import Client, listening_receiver, served_leyden

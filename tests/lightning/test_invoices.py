@@ -26,8 +26,8 @@ from leyden.lightning.receiver.node import DirectNode
 from leyden.rng import RandomStreams
 from leyden.server.ports import FailedInvoice, InvoiceParams, SettledInvoice
 from leyden.server.store.store import Store
-from leyden.world.clock import VirtualClock
 from leyden.world.event_journal import HashedEventJournal
+from leyden.world.time.clock import VirtualClock
 from tests.support.examples import examples
 
 START = 1_893_488_400_000

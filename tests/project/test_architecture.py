@@ -53,7 +53,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("server.app", "server.service"),
     ("server.system",),
     ("arguments", "errors", "extras", "json_files", "repr_tables", "rng"),
-    ("world.interrupts", "world.timers", "world.clock", "world.loopback", "world.merged_openapi"),
+    ("world.interrupts", "world.time", "world.loopback", "world.merged_openapi"),
     ("world.event_journal", "lightning"),
     ("world.transaction",),
     ("callbacks",),

@@ -8,8 +8,8 @@ import pytest
 
 from leyden import Sandbox
 from leyden.server.http.idempotency import Idempotency
-from leyden.server.store.row_map import RowMap
 from leyden.server.store.store import Store
+from leyden.server.store.tables.row_map import RowMap
 
 GOOD: dict[str, Any] = {"amount": "1000", "description": "tea"}
 

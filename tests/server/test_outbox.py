@@ -29,7 +29,7 @@ from leyden.server.errors import InternalError, StorageUnavailable, StoreError
 from leyden.server.ports import CallbackResponse
 from leyden.server.store.store import Store
 from leyden.server.timestamps import parse_duration, to_iso
-from leyden.world.clock import VirtualClock
+from leyden.world.time.clock import VirtualClock
 from tests.support.lists import listed
 from tests.support.outbox_helpers import (
     NEXT_SECRET,

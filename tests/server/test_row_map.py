@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leyden.server.store import row_map
-from leyden.server.store.row_map import RowMap
 from leyden.server.store.store import Store
+from leyden.server.store.tables import row_map
+from leyden.server.store.tables.row_map import RowMap
 
 VALUE = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

@@ -24,7 +24,7 @@ from leyden.server.errors import StoreError
 from leyden.server.store import compaction, storage
 from leyden.server.store.journal import load
 from leyden.server.store.store import Store
-from leyden.server.store.table_data import TableData
+from leyden.server.store.tables.table_data import TableData
 from tests.support.examples import examples
 from tests.support.store_helpers import JOURNAL, CommitObserver, loaded_rows, rows
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tinydb.table import Document
 
 from leyden import Sandbox
-from leyden.server.store.id_order import IdOrder
-from leyden.server.store.index import Index
-from leyden.server.store.pages import id_portions
-from leyden.server.store.row_map import RowMap
 from leyden.server.store.store import Store
+from leyden.server.store.tables.id_order import IdOrder
+from leyden.server.store.tables.index import Index
+from leyden.server.store.tables.pages import id_portions
+from leyden.server.store.tables.row_map import RowMap
 from tests.support.examples import examples
 
 COUNT = 60

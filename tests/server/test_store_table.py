@@ -22,7 +22,7 @@ from tinydb.table import Document, Table
 from leyden.server.store.rows import RowStorage
 from leyden.server.store.storage import JournalStorage
 from leyden.server.store.store import Database, Store
-from leyden.server.store.table_data import TableData
+from leyden.server.store.tables.table_data import TableData
 from leyden.server.store.tinydb.table import IndexedTable
 from tests.support.examples import examples
 

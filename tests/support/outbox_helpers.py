@@ -15,8 +15,8 @@ from leyden.server.contract.types import CallbackRule, DeliveryRule, Rule
 from leyden.server.ports import CallbackResponse, CallbackTransport
 from leyden.server.store.store import Store
 from leyden.server.timestamps import parse_duration, parse_iso
-from leyden.world.clock import VirtualClock
 from leyden.world.event_journal import HashedEventJournal
+from leyden.world.time.clock import VirtualClock
 
 START = parse_iso("2030-01-01T09:00:00Z")
 SECRET, NEXT_SECRET = "whsec_" + "QUJD" * 8, "whsec_" + "WFla" * 8

@@ -9,8 +9,8 @@ import pytest
 
 from leyden import Sandbox
 from leyden.__main__ import main
-from leyden.world.clock import LAST_MS
-from leyden.world.process_clock import FIRST_MS
+from leyden.world.time.clock import LAST_MS
+from leyden.world.time.process_clock import FIRST_MS
 
 OUTSIDE: list[Any] = [
     "1970-12-31T23:59:59.999Z", "1970-06-01T00:00Z", "3000-01-01T00:00Z", "3500-01-01T00:00Z",

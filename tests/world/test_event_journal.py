@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leyden.errors import JournalError
-from leyden.world.clock import VirtualClock
 from leyden.world.event_journal import Entry, HashedEventJournal
+from leyden.world.time.clock import VirtualClock
 
 facts = st.dictionaries(
     st.sampled_from(["amount_msat", "why", "parts", "nested"]),
@@ -150,7 +150,7 @@ def test_a_value_that_is_not_json_is_an_error_that_names_the_entry():
 
 
 SCRIPT = """
-from leyden.world.clock import VirtualClock
+from leyden.world.time.clock import VirtualClock
 from leyden.world.event_journal import HashedEventJournal
 journal = HashedEventJournal(VirtualClock(5))
 for kind in sorted({"paid", "expired", "held"}):

@@ -9,8 +9,8 @@ from typing import Any
 
 from leyden.server.errors import StoreError
 from leyden.server.store.journal import sync_directory
-from leyden.server.store.row_map import Row
 from leyden.server.store.rows import RowStorage
+from leyden.server.store.tables.row_map import Row
 
 
 def export_tinydb(storage: RowStorage, path: str | os.PathLike[str]) -> None:

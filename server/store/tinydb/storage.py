@@ -3,14 +3,15 @@ uses neither."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import ItemsView, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, cast
 
 from tinydb.storages import Storage
 
-from leyden.server.store.row_map import Row
-from leyden.server.store.table_data import TableData
+from leyden.server.store.tables.row_map import Row
+from leyden.server.store.tables.table_data import TableData
 
 
 class TinyDBStorage(Storage):
@@ -18,13 +19,13 @@ class TinyDBStorage(Storage):
 
     tables: dict[str, TableData]
 
+    @abstractmethod
     def table_data(self, name: str) -> TableData:
         """The data of a table."""
-        raise NotImplementedError
 
+    @abstractmethod
     def commit(self) -> AbstractContextManager[None]:
         """Group the writes of a `with` block."""
-        raise NotImplementedError
 
     def read(self) -> dict[str, dict[str, Any]] | None:
         """The tables by name, and in each the rows by their id as text. A row is copied when it is read."""

@@ -9,9 +9,9 @@ from tinydb.queries import QueryLike
 from tinydb.storages import Storage
 from tinydb.table import Document, Table
 
-from leyden.server.store.row_map import Row
 from leyden.server.store.rows import RowStorage
 from leyden.server.store.table import RowTable
+from leyden.server.store.tables.row_map import Row
 from leyden.server.store.tinydb.storage import deep_copy, parse_doc_id
 
 Change = Mapping[str, Any] | Callable[[MutableMapping[str, Any]], None]

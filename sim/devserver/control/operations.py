@@ -21,9 +21,9 @@ from leyden.server.http.request import Request
 from leyden.server.timestamps import parse_duration, parse_iso, to_iso
 from leyden.server.version import VERSION
 from leyden.world.async_moves import advance_to, run_until_idle, run_until_next_event
-from leyden.world.clock import LAST_MS, Fired
-from leyden.world.process_clock import FIRST_MS
 from leyden.world.snapshots.snapshots import check_not_waiting
+from leyden.world.time.clock import LAST_MS, Fired
+from leyden.world.time.process_clock import FIRST_MS
 from leyden.world.world import World
 
 _HASHED_AT_ONCE = 100  # entries of the journal

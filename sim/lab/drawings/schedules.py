@@ -28,7 +28,7 @@ from leyden.server.callbacks.deliveries import LOST, PENDING
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.docs.tables import span_in_words
 from leyden.server.html import Html, tag
-from leyden.world.timers import Timer
+from leyden.world.time.timers import Timer
 from leyden.world.world import World
 
 _MAX_EVENTS, _MAX_DELIVERIES = 20, 5

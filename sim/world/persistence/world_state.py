@@ -9,10 +9,10 @@ from leyden.rng import RandomStreams
 from leyden.server.charges.charges import TIMER as CHARGE_TIMER
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
-from leyden.world.clock import VirtualClock
 from leyden.world.config import WorldConfig
 from leyden.world.persistence.former_formats import saved_by_format_1
-from leyden.world.timers import Entry
+from leyden.world.time.clock import VirtualClock
+from leyden.world.time.timers import Entry
 
 if TYPE_CHECKING:
     from leyden.world.persistence.network_state import NetworkState

@@ -17,9 +17,9 @@ from leyden.server.contract.load import known_overlays, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.errors import LeydenError
 from leyden.server.gc_pause import gc_paused
-from leyden.server.store.row_map import RowMap
 from leyden.server.store.store import Store
-from leyden.server.store.table_snapshot import TableSnapshot
+from leyden.server.store.tables.row_map import RowMap
+from leyden.server.store.tables.table_snapshot import TableSnapshot
 from leyden.server.system.background_transport import BackgroundTransport
 from leyden.world.config import WorldConfig, chosen_network, packaged_contract
 from leyden.world.persistence.former_formats import upgraded_snapshot

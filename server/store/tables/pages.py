@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from leyden.server.store.table_data import TableData
+from leyden.server.store.tables.table_data import TableData
 
 _FIRST_PORTION, _LARGEST_PORTION = 256, 8_192
 

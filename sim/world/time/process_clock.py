@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from leyden.server.timestamps import parse_iso
-from leyden.world.clock import LAST_MS, VirtualClock
+from leyden.world.time.clock import LAST_MS, VirtualClock
 
 FIRST_MS = 31_536_000_000  # 1971-01-01T00:00:00Z, the earliest start of a clock
 DEFAULT_START = "2030-01-01T00:00:00Z"

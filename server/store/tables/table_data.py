@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 from tinydb.utils import LRUCache
 
-from leyden.server.store.id_order import IdOrder
-from leyden.server.store.index import Index
-from leyden.server.store.row_map import Row, RowMap
-from leyden.server.store.table_snapshot import TableSnapshot
-from leyden.server.store.tally import Tally
+from leyden.server.store.tables.id_order import IdOrder
+from leyden.server.store.tables.index import Index
+from leyden.server.store.tables.row_map import Row, RowMap
+from leyden.server.store.tables.table_snapshot import TableSnapshot
+from leyden.server.store.tables.tally import Tally
 
 
 class CommitState(Protocol):

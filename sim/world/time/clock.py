@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from leyden.errors import ClockError
 from leyden.server.errors import StorageUnavailable
 from leyden.world.interrupts import interrupts
-from leyden.world.timers import Entry, Hold, Timer, Timers, whole_ms
+from leyden.world.time.timers import Entry, Hold, Timer, Timers, whole_ms
 
 # 2999-12-31T23:59:59Z. BOLT 11 counts seconds in 35 bits, which end in 3058; what is due later must still fit.
 LAST_MS = 32_503_679_999_000

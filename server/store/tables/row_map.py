@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from leyden.server.store.packed import pack, unpack
+from leyden.server.store.tables.packed import pack, unpack
 
 Row = dict[str, Any]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from leyden.server.store.index import Groups
-from leyden.server.store.row_map import RowMap
-from leyden.server.store.tally import Tally
+from leyden.server.store.tables.index import Groups
+from leyden.server.store.tables.row_map import RowMap
+from leyden.server.store.tables.tally import Tally
 
 
 class TableSnapshot(NamedTuple):
