@@ -122,9 +122,9 @@ def _describe_serve(serve: argparse.ArgumentParser) -> None:
         "--keep",
         type=count,
         metavar="N",
-        help="keep the last N of the Charges, payments and callbacks that ended, and of the event journal's entries,"
-        " and remove the older ones, to bound the memory (default: remove only journal entries before the last"
-        " 100,000)",
+        help="of the Charges, Static Charges, payments and callbacks that ended, and of journal entries, posts of an"
+        " inbox and idempotency keys, keep the last N each, to bound the memory (default: remove only journal entries"
+        " before the last 100,000, and posts before the last 10,000)",
     )
     serve.add_argument("--spec", metavar="FILE", help="serve this document instead of the packaged one")
     serve.add_argument("--overlay", action="append", default=[], metavar="NAME", help=_OVERLAY)

@@ -159,6 +159,7 @@ def delivery_resource(row: DeliveryRow, signature: Callable[[DeliveryRow, Attemp
     `body` is the exact text that is sent; `signature(row, attempt)` gives the signature of an attempt. Without a
     `signature` bodies and headers are left out.
     """
+    log = AttemptLog(row).attempts()
     attempts: list[dict[str, Any]] = [
         {
             "number": number,
@@ -168,7 +169,7 @@ def delivery_resource(row: DeliveryRow, signature: Callable[[DeliveryRow, Attemp
             "latencyMs": attempt.latency_ms,
             "note": attempt.note,
         }
-        for number, attempt in enumerate(AttemptLog(row).attempts(), 1)
+        for number, attempt in enumerate(log, 1)
     ]
     resource = {
         "id": row["id"],
@@ -184,7 +185,7 @@ def delivery_resource(row: DeliveryRow, signature: Callable[[DeliveryRow, Attemp
     }
     if signature is not None:
         resource["body"] = row["body"]
-        for number, (shown, attempt) in enumerate(zip(attempts, AttemptLog(row).attempts(), strict=True), 1):
+        for shown, attempt in zip(attempts, log, strict=True):
             signed = signature(row, attempt)
-            shown["headers"] = attempt_headers(row, number, attempt.at, attempt.timestamp_s, signed)
+            shown["headers"] = attempt_headers(row, shown["number"], attempt.at, attempt.timestamp_s, signed)
     return resource

@@ -24,7 +24,7 @@ from leyden.harness.targets.served import ExternalService
 from leyden.harness.targets.target import InProcess
 from leyden.server.contract.load import default_spec, load_contract
 from leyden.world.config import packaged_contract
-from tests.support.served import served_leyden
+from tests.support.served import run_shell, served_leyden
 
 CHANGED = load_contract(overlays=["payable-at-expiry"])
 STEPS: Any = (
@@ -248,9 +248,5 @@ def test_the_script_of_a_served_case_shows_the_violation_when_its_header_is_foll
     [options] = re.findall(r"#   leyden serve --port 8402 (.*)", script)
     words = options.replace("case.openapi.json", str(tmp_path / "case.openapi.json")).split()
     with served_leyden(*words) as client:
-        done = subprocess.run(
-            ["sh", "-c", script], env={"LEYDEN": client.url, "PATH": "/usr/bin:/bin"}, capture_output=True, text=True,
-            timeout=120, check=False,
-        )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert '"status":"completed"' in done.stdout.splitlines()[-1]
+        lines = run_shell(script, client.url)
+    assert '"status":"completed"' in lines[-1]

@@ -20,7 +20,7 @@ from leyden.harness.conformance.conformance import conformance_cases
 from leyden.harness.reports.exports import ExportError, as_curl, as_notebook, as_pytest
 from leyden.harness.runs.cases import Case, CaseError, play, read_case, replay, with_result
 from leyden.harness.targets.target import InProcess
-from tests.support.served import served_leyden
+from tests.support.served import run_shell, served_leyden
 
 CASES = {case.name: case for case in conformance_cases()}
 PASSING = CASES["conformance: the secret is rotated between attempts"]
@@ -213,12 +213,8 @@ def test_the_script_has_the_same_journal_over_http(case: Case, tmp_path: Path) -
     [serve] = [line for line in script.splitlines() if "leyden serve" in line]
     options = serve.split("leyden serve ")[1].replace("--port 8402 ", "").split()
     with served_leyden(*options) as client:
-        done = subprocess.run(
-            ["sh", "-c", script], env={"LEYDEN": client.url, "PATH": "/usr/bin:/bin"}, capture_output=True, text=True,
-            timeout=120, check=False,
-        )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1])["journalHash"] == with_hash.journal_hash
+        lines = run_shell(script, client.url)
+    assert json.loads(lines[-1])["journalHash"] == with_hash.journal_hash
 
 
 def test_a_body_that_cannot_be_an_argument_is_read_from_a_pipe() -> None:

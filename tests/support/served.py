@@ -103,3 +103,13 @@ def listening_receiver(status: int = 200) -> Iterator[tuple[str, queue.Queue[tup
 
     with handling(Handler) as url:
         yield url, inbox
+
+
+def run_shell(script: str, url: str) -> list[str]:
+    """The lines that a shell script prints which reads the server's address from `LEYDEN`. It must succeed."""
+    environment = {"LEYDEN": url, "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        ["sh", "-c", script], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
