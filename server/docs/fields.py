@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from leyden.server.contract.json_pointer import split_pointer
 from leyden.server.html import Html, Markdown, anchor, code, join, link, tag, text
 
 _MAX_DEPTH = 6
@@ -50,8 +51,8 @@ class Fields:
         seen = 0
         while "$ref" in node and seen < _MAX_DEPTH:
             target: Any = self._document
-            for step in str(node["$ref"]).removeprefix("#/").split("/"):
-                target = target.get(step.replace("~1", "/").replace("~0", "~"), {})
+            for step in split_pointer(str(node["$ref"]).removeprefix("#")):
+                target = target.get(step, {})
             node = {**target, **{key: value for key, value in node.items() if key != "$ref"}}
             seen += 1
         return node

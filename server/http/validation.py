@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from leyden.server.contract.json_pointer import descendant
 from leyden.server.contract.types import Body, Parameter, Path, Rule
 from leyden.server.errors import FieldError
 from leyden.server.http.corrections import correction, received, shown
@@ -92,7 +93,7 @@ def plain_name(name: str) -> str:
 def _field_errors(rule: Rule, value: Any, error: Any, root: str) -> list[FieldError]:
     path = list(error.instance_path)
     names = [str(step) for step in path]
-    pointer = root + "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in names)
+    pointer = descendant(root, names)
     kind = error.kind.name
     known = _schema_at(rule.schema, names).get("properties", {})
     if kind == "required":

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from leyden.server.contract.json_pointer import child, split_pointer
 from leyden.server.contract.load import load_contract
 from leyden.server.contract.types import Contract
 from leyden.world.config import packaged_contract
@@ -71,7 +72,7 @@ def patched(base: Any, patch: Patch) -> Any:
     """
     root = {"": deepcopy(base)}
     for operation in patch:
-        *parents, last = ["", *(_unescaped(word) for word in operation["path"].split("/")[1:])]
+        *parents, last = ["", *split_pointer(operation["path"])]
         place: Any = root
         for name in parents:
             place = place[_key(place, name)]
@@ -88,27 +89,19 @@ def _differences(base: Any, document: Any, path: str) -> Iterator[dict[str, Any]
     if isinstance(base, Mapping) and isinstance(document, Mapping):
         for name in base:
             if name not in document:
-                yield {"op": "remove", "path": f"{path}/{_escaped(name)}"}
+                yield {"op": "remove", "path": child(path, name)}
         for name, value in document.items():
-            place = f"{path}/{_escaped(name)}"
+            place = child(path, name)
             if name in base:
                 yield from _differences(base[name], value, place)
             else:
                 yield {"op": "add", "path": place, "value": value}
     elif isinstance(base, list) and isinstance(document, list) and len(base) == len(document):
         for index, (one, other) in enumerate(zip(base, document, strict=True)):
-            yield from _differences(one, other, f"{path}/{index}")
+            yield from _differences(one, other, child(path, index))
     elif type(base) is not type(document) or base != document:
         yield {"op": "replace", "path": path, "value": document}
 
 
 def _key(place: Any, name: str) -> Any:
     return int(name) if isinstance(place, list) else name
-
-
-def _escaped(name: str) -> str:
-    return str(name).replace("~", "~0").replace("/", "~1")
-
-
-def _unescaped(word: str) -> str:
-    return word.replace("~1", "/").replace("~0", "~")
