@@ -95,6 +95,17 @@ def test_the_rows_replaced_longest_ago_are_packed_and_a_change_unpacks_its_row_o
     assert list(rows) == list(range(1, 11))
 
 
+def test_a_row_that_one_commit_inserts_and_replaces_is_packed() -> None:
+    store = Store.memory()
+    table = store.table("rows", key="id")
+    for number in range(10):
+        with store.commit():
+            table.put({"id": number, "state": "new"})
+            table.put({"id": number, "state": "final"})
+    assert packed(store.table_data("rows").rows) == 8
+    assert [row["state"] for row in table] == ["final"] * 10
+
+
 def test_a_copy_shares_the_blocks_and_changes_alone() -> None:
     store = Store.memory()
     table = store.table("rows", key="id")

@@ -42,8 +42,8 @@ class TableData:
 
     __slots__ = (
         "_cleared", "_commit_state", "_id_sequence", "_initial", "_needs_reindex", "_order_changed", "_reinserted",
-        "ascending", "before", "caches", "exists", "indexes", "key", "keys", "max_id", "name", "next_id", "order",
-        "rows", "tallies",
+        "_replaced", "ascending", "before", "caches", "exists", "indexes", "key", "keys", "max_id", "name", "next_id",
+        "order", "rows", "tallies",
     )  # fmt: skip
 
     def __init__(self, commit_state: CommitState, name: str, state: TableSnapshot | None = None) -> None:
@@ -65,8 +65,10 @@ class TableData:
         self.ascending = list(self.rows) == sorted(self.rows)
         self.caches: dict[int, LRUCache[Any, Any]] = {}
         self.before: dict[int, Row | None] | None = None
-        # About the open commit: ids inserted again; what it cleared; whether it deleted rows, and their order before.
+        # About the open commit: ids inserted again, ids whose row was replaced (one that the commit inserted, too);
+        # what it cleared; whether it deleted rows, and their order before.
         self._reinserted: set[int] = set()
+        self._replaced: list[int] = []
         self._order_changed = self._needs_reindex = False
         self._cleared: _Content | None = None
         self._id_sequence: list[int] | None = None
@@ -230,8 +232,9 @@ class TableData:
 
     def end_commit(self) -> None:
         """Discard what was recorded for a rollback, and pack rows that were replaced long ago."""
-        if self.before:
-            self.rows.pack([doc_id for doc_id, old in self.before.items() if old is not None])
+        if self._replaced:
+            self.rows.pack(self._replaced)
+            self._replaced = []
         self.before = None
         self._cleared, self._order_changed, self._id_sequence = None, False, None
         if self._reinserted:
@@ -361,6 +364,8 @@ class TableData:
     def _replace(self, doc_id: int, old: Row, row: Row) -> None:
         try:
             self.rows.set(doc_id, row)
+            if self.before is not None:
+                self._replaced.append(doc_id)
             self.order.replaced(old, row)
             if self.key is not None and (was := old.get(self.key)) != (value := row.get(self.key)):
                 if self.keys.get(was) == doc_id:
