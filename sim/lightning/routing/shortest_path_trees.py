@@ -191,10 +191,10 @@ class ShortestPathTree:
             node = self.far_of[found[-1]]
         return found
 
-    def cache_path(self, node: int, lane: CachedPath) -> None:
+    def cache_path(self, node: int, path: CachedPath) -> None:
         """Cache the path from a node, up to a number of nodes."""
         if len(self.cached_paths) < _MAX_PATHS:
-            self.cached_paths[node] = lane
+            self.cached_paths[node] = path
 
     def ranked_edges(self, node: int) -> tuple[list[int], list[float]]:
         """The edges of a node and the cost of the path over each, the cheapest first, without unusable ones."""
