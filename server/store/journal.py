@@ -25,12 +25,13 @@ import orjson
 from leyden.server.errors import StoreError
 from leyden.server.gc_pause import gc_paused
 from leyden.server.store.end_mark import END_NAME, Mark
-from leyden.server.store.lock import Lock
+from leyden.server.store.lock import Lock, open_journal
 from leyden.server.store.tables.row_map import Row
 
 JOURNAL_NAME = "charges.journal"
 FORMAT, VERSION = "leyden-journal", 1
 _EXACT = b',"exact"'
+_ASIDE = ".journal.damaged-"
 # Without these, a date or a dataclass would be written as something else, without an error.
 _STRICT = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
@@ -131,7 +132,7 @@ def recover(directory: str | os.PathLike[str]) -> tuple[Path, int]:
     line, that line is written again and the rest is checked. Raises `StoreError` when the journal is sound or in use.
     """
     path = Path(directory) / JOURNAL_NAME
-    with closing(Lock(Path(directory))):
+    with closing(Lock(Path(directory))), os.fdopen(open_journal(path), "rb"):  # the journal is locked as well
         try:
             load(path)
         except DamagedJournal as damage:
@@ -156,7 +157,7 @@ def recover(directory: str | os.PathLike[str]) -> tuple[Path, int]:
         except DamagedJournal as second:
             os.truncate(draft, second.good_bytes)
             sound = load(draft)
-        aside = next(name for n in range(1, 10_000) if not (name := path.with_suffix(f".journal.damaged-{n}")).exists())
+        aside = next(name for n in range(1, 10_000) if not (name := path.with_suffix(f"{_ASIDE}{n}")).exists())
         with path.open("rb") as damaged, _create_private(aside) as copy:
             shutil.copyfileobj(damaged, copy)
         for written in (draft, aside):
@@ -166,6 +167,15 @@ def recover(directory: str | os.PathLike[str]) -> tuple[Path, int]:
         os.replace(draft, path)
         sync_directory(path.parent)
         return aside, sound.commits
+
+
+def notes_of_recovery(path: Path) -> list[str]:
+    """A note for each damaged file that `recover` moved aside from the journal `path` and that is still there."""
+    return [
+        f"{aside} is a damaged journal that was replaced by the part of it before the damage; what it has after the"
+        " damage is not here. Delete it when you no longer need it"
+        for aside in sorted(path.parent.glob(f"{path.stem}{_ASIDE}*"))
+    ]
 
 
 def _create_private(path: Path) -> BinaryIO:

@@ -19,6 +19,7 @@ from leyden.server.store.journal import (
     header_line,
     load,
     make_directory,
+    notes_of_recovery,
     sync_directory,
 )
 from leyden.server.store.journal_name import JournalName
@@ -122,8 +123,8 @@ class JournalStorage(RowStorage):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was found at the start: a commit that a crash interrupted, commits that it lost."""
-        return (*(() if self._found is None else (self._found,)), *self._end.notes)
+        """What was found at the start: a commit that a crash interrupted, commits that it lost, a recovery."""
+        return (*notes_of_recovery(self.path), *(() if self._found is None else (self._found,)), *self._end.notes)
 
     @property
     def _mark(self) -> Mark:

@@ -381,6 +381,27 @@ def test_a_reset_during_a_replay_ends_it(monkeypatch: pytest.MonkeyPatch) -> Non
     in_loop(scenario)
 
 
+def test_a_page_of_deliveries_with_bodies_is_read_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leyden.server.system.work_slices.LIMIT_S", 0)
+    path = "/sandbox/v1/deliveries?bodies=true&limit=1000"
+
+    async def scenario(served: ServedInLoop) -> None:
+        for _ in range(150):
+            await served.create()
+        await served.ask("POST", "/sandbox/v1/clock/advance", {"by": "1h"})
+        rounds = served.rounds
+        found = await served.ask("GET", path)
+        assert len({delivery["id"] for delivery in found["data"]}) == 150
+        assert all(delivery["attempts"][0]["answer"] is not None for delivery in found["data"])
+        assert served.rounds - rounds >= 150
+        reading = asyncio.create_task(served.ask("GET", path))
+        await asyncio.sleep(0)
+        await served.ask("POST", "/sandbox/v1/reset")
+        assert (await reading)["data"] == [], "the page is of the run that a reset began meanwhile"
+
+    in_loop(scenario)
+
+
 def test_a_sandbox_in_slices_runs_the_same_events_in_the_same_order() -> None:
     def script(number: int) -> dict[str, Any]:
         return {"amount": "1000", "description": "tea", "expiresIn": 60 + number % 3, "callbackUrl": HOOK}

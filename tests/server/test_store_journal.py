@@ -11,6 +11,7 @@ import signal
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -208,6 +209,29 @@ def test_only_the_owner_may_read_the_recovered_and_the_damaged_file(three_commit
     path.write_bytes(path.read_bytes().replace(b"completed", b"complEted"))
     aside, _ = recover(three_commits)
     assert [stat.S_IMODE(kept.stat().st_mode) for kept in (path, aside)] == [0o600, 0o600]
+
+
+def test_a_recovery_is_noted_while_the_damaged_file_is_there(three_commits: Path) -> None:
+    path = three_commits / JOURNAL
+    path.write_bytes(path.read_bytes().replace(b"completed", b"complEted"))
+    aside, _ = recover(three_commits)
+    for _ in range(2):
+        with closing(Store.open(three_commits)) as store:
+            [note] = store.notes
+            assert note.startswith(f"{aside} is a damaged journal")
+    aside.unlink()
+    with closing(Store.open(three_commits)) as store:
+        assert store.notes == ()
+
+
+def test_a_journal_that_is_in_use_without_its_lock_file_is_not_recovered(three_commits: Path) -> None:
+    path = three_commits / JOURNAL
+    whole = path.read_bytes()
+    with closing(Store.open(three_commits)):
+        (three_commits / "charges.lock").unlink()
+        with pytest.raises(StoreError, match=r"is in use by another process, although its charges\.lock was deleted"):
+            recover(three_commits)
+    assert path.read_bytes() == whole
 
 
 def test_damage_in_the_first_line_and_in_a_later_one_keeps_what_lies_between(three_commits: Path) -> None:

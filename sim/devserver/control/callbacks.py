@@ -35,16 +35,20 @@ class CallbackControl:
     # Deliveries
 
     @handles(raises=(SemanticConflict,), needs=("query.limit",))
-    def list_deliveries(self, call: Request) -> Page:
+    async def list_deliveries(self, call: Request) -> Page:
         """One page of the deliveries that match the filter, the oldest first."""
         self._check_event(call.query.get("event"), "query.event")
-        table, filters = self._world.service.outbox.rows, self._filters(call.query)
-        bodies = bool(call.query.get("bodies"))
-        return page(
-            call,
-            lambda after, limit: table.page_up(filters, after, limit),
-            lambda row: _delivery(row, self._world, bodies=bodies),
-        )
+        world, slices, filters = self._world, self._world.slices(), self._filters(call.query)
+        outbox, bodies = world.service.outbox, bool(call.query.get("bodies"))
+        found = page(call, lambda after, limit: outbox.rows.page_up(filters, after, limit), lambda row: row)
+        rows, found["data"] = found["data"], []
+        for row in rows:
+            found["data"].append(_delivery(row, world, bodies=bodies))
+            if slices.is_over():
+                await slices.pause()
+                if world.service.outbox is not outbox:
+                    return await self.list_deliveries(call)  # a reset: these deliveries are of the former run
+        return found
 
     @handles(raises=(NotFound,), needs=("path.id",))
     def get_delivery(self, call: Request) -> dict[str, Any]:
