@@ -26,6 +26,8 @@ class ContractError(LeydenError):
 class StoreError(LeydenError):
     """The data cannot be opened, read or written. The text names the file and what to do."""
 
+    exit_status = 2
+
 
 class ListenError(LeydenError):
     """The server cannot listen on a host and port. The text names the address and the reason."""

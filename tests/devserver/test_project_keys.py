@@ -66,6 +66,6 @@ def test_a_new_key_is_refused_where_a_project_cannot_be_read(tmp_path: Path) -> 
     [journal] = tmp_path.rglob("*.journal")
     journal.write_bytes(b"x" + journal.read_bytes())
     done = run_command("serve", "--port", "0", "--data", str(tmp_path), "--api-key", "b")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert f"{journal}, line 1" in done.stderr
     assert len(list(tmp_path.iterdir())) == 1

@@ -517,7 +517,7 @@ def test_a_second_server_on_a_directory_is_one_clear_line(tmp_path: Path) -> Non
     with served_leyden("--data", str(tmp_path)) as client:
         done = run_command("serve", "--port", "0", "--data", str(tmp_path))
         assert client("GET", "/v0/charges")[0] == 200
-    assert done.returncode == 1
+    assert done.returncode == 2
     [line] = done.stderr.splitlines()
     assert str(tmp_path) in line
     assert "is in use by process" in line
@@ -531,7 +531,7 @@ def test_a_directory_of_a_newer_version_is_one_clear_line_and_is_not_changed(tmp
     journal.write_bytes(encode_line(orjson.dumps({"format": FORMAT, "version": VERSION + 1}), 0)[0])
     before = journal.read_bytes()
     done = run_command("serve", "--port", "0", "--data", str(tmp_path))
-    assert done.returncode == 1
+    assert done.returncode == 2
     [line] = done.stderr.splitlines()
     assert str(journal) in line
     assert "newer Leyden" in line

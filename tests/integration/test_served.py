@@ -182,7 +182,7 @@ def test_a_data_directory_is_continued(tmp_path: Path) -> None:
         paid, late = create(client), create(client, expiresIn=60)
         client.ok("POST", "/sandbox/v1/payments", {"request": paid["invoice"]["request"]})
         client.ok("POST", "/sandbox/v1/clock/advance", {"by": "30s"})
-        assert run_command("serve", "--port", "0", "--data", str(tmp_path)).returncode == 1
+        assert run_command("serve", "--port", "0", "--data", str(tmp_path)).returncode == 2
     with served_leyden("--data", str(tmp_path)) as client:
         assert client.ok("GET", "/sandbox/v1/clock") == {"now": "2030-01-01T00:00:30.000Z", "rate": 0}
         assert (status_of(client, paid), status_of(client, late)) == ("completed", "pending")
@@ -227,7 +227,7 @@ def test_a_foreign_data_file_is_one_clear_line(tmp_path: Path) -> None:
     [journal] = tmp_path.rglob("*.journal")
     journal.write_text("no journal\n")
     done = run_command("serve", "--port", "0", "--data", str(tmp_path))
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert str(journal) in done.stderr
 
