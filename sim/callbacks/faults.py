@@ -23,6 +23,7 @@ from leyden.rng import uuid4_from
 from leyden.server.callbacks.deliveries import ResultKinds, result_kind
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.callbacks.outbox import Outbox
+from leyden.server.charges.rows import ChargeRow
 from leyden.server.contract.schemas import properties
 from leyden.server.contract.types import Contract
 from leyden.server.errors import Problem, TooManyRequests
@@ -125,15 +126,23 @@ class Faults:
         self._hits = cast(TypedTable[HitRow], store.table("fault_hits"))
         clock.on(TIMER, self._on_due)
 
-    def connect(self, outbox: Outbox, projects: Projects) -> None:
-        """Give responses to this outbox, and sign with the secrets of these projects."""
+    def connect(self, outbox: Outbox, projects: Projects, charges: TypedTable[ChargeRow]) -> None:
+        """Give responses to this outbox, and sign with the secrets of these projects. `charges` are the Charges whose
+        callbacks these are."""
         self._outbox = outbox
         self._projects = projects
+        self._charges = charges
 
     # Control operations
 
     def add(self, spec: FaultSpec) -> FaultRow:
         """Store a fault and return its row. Raises `ValueError` for one that could never apply."""
+        charge = None if spec.charge is None else self._charges.row(spec.charge)
+        if charge is not None and charge["callback_url"] is None:
+            raise ValueError(
+                "this Charge has no callbackUrl, so no callback of it is sent: create it with a callbackUrl, or"
+                " inject the fault without a Charge"
+            )
         row = spec.row(uuid4_from(self._rng), self._clock.now(), self._known)
         self._faults.put(row)
         self._journal.note("fault_added", row["id"], fault=spec.kind)

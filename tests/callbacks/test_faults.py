@@ -121,6 +121,9 @@ def test_a_fault_that_could_never_apply_is_refused_and_the_error_names_the_corre
     ):
         with pytest.raises(ValueError, match=correction):
             sandbox.faults.add(**wrong)
+    silent = sandbox.charges.create(amount="1000", description="Tea")
+    with pytest.raises(ValueError, match="this Charge has no callbackUrl"):
+        sandbox.faults.add("drop", charge=silent)
     assert len(sandbox.faults) == 0
 
 
