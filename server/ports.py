@@ -12,6 +12,9 @@ from typing import Any, NamedTuple, Protocol
 # The order of events at one instant: settlements first, then expiries, then callbacks, then user actions.
 SETTLEMENT, EXPIRY, CALLBACK, USER = range(4)
 
+# The extension of an ASGI scope that has the request's connection (`leyden.server.system.client_connection`).
+CONNECTION = "leyden.connection"
+
 _NO_HEADERS: Mapping[str, str] = {}
 
 

@@ -37,6 +37,7 @@ __all__ = [
     "PayerError",
     "PaymentError",
     "Problem",
+    "ResponseLost",
     "StorageUnavailable",
     "StoreError",
     "SweepError",
@@ -110,6 +111,15 @@ class PayerError(LeydenError, ValueError):
 
 class PaymentError(LeydenError, ValueError):
     """A payment cannot be attempted; the text says what to give instead."""
+
+
+class ResponseLost(LeydenError, ConnectionError):
+    """A request in process got no complete response, because a fault of the service lost it. `reason` is `reset`,
+    `closed` or `timeout`: what a client over a network would see."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(f"{text}, because a service fault asks for it: the request may have been processed")
+        self.reason = reason
 
 
 class SweepError(LeydenError, ValueError):

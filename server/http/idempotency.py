@@ -55,6 +55,11 @@ class Idempotency:
             raise IdempotencyMismatch(detail, field_errors=[FieldError("header.idempotency-key", detail)])
         return StoredResponse(row["status"], row["body"].encode())
 
+    def is_known(self, project: str, operation_id: str, key: str) -> bool:
+        """Whether a request with this key has a stored response."""
+        row = self._rows.row(_row_id(project, operation_id, key))
+        return row is not None and self._clock.now() < row["created_at"] + RETENTION_MS
+
     def remember(
         self, project: str, operation_id: str, key: str, raw_body: Mapping[str, Any], status: int, body: bytes
     ) -> None:

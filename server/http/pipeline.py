@@ -39,6 +39,8 @@ log = logging.getLogger("leyden")
 
 PROBLEM = "application/problem+json"
 
+# A key of the scope: more facts about the request for the event journal.
+JOURNAL_FACTS = "leyden.journal_facts"
 _BODY, _HEADERS = "leyden.body", "leyden.headers"
 _DRAIN_LIMIT_BYTES = 8 * 1024 * 1024
 # A response is stored under its Idempotency-Key when the handler has run; requests that did not reach the handler and
@@ -251,6 +253,8 @@ class PathEndpoint:
         if IGNORED in scope:
             facts["ignored"] = journal_facts(scope[IGNORED])
             self._pipeline.ignored_fields.add(operation, scope[IGNORED])
+        if JOURNAL_FACTS in scope:
+            facts.update(scope[JOURNAL_FACTS])
         self._pipeline.journal.note("request", _subject(scope), status=status, **facts)
 
     async def _respond_without_operation(self, scope: Scope, send: Send, request_id: str) -> None:

@@ -18,6 +18,8 @@ import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from leyden.server.errors import InvalidHttp, Problem, RequestHeadTooLarge, RequestTimeout, ServerBusy, UriTooLong
+from leyden.server.ports import CONNECTION
+from leyden.server.system.client_connection import ClientConnection
 
 log = logging.getLogger("leyden")
 
@@ -82,6 +84,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_message = False
         self._deadline: asyncio.TimerHandle | None = None
         self._refusal: Problem | None = None
+        self._extensions: dict[str, Any] = {CONNECTION: ClientConnection(self)}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept the connection. Closes another one, or refuses this one, when there are too many."""
@@ -122,6 +125,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """The first byte of a request."""
         super().on_message_begin()
+        self.scope["extensions"] = self._extensions
         self._in_head = self._in_message = True
         self._uncounted_bytes = 0
 

@@ -82,9 +82,11 @@ def _open_files() -> int:
 
 
 def _protocol() -> Any:
-    """The protocol class for uvicorn. Without httptools uvicorn uses h11, which bounds heads itself."""
+    """The protocol class for uvicorn. Without httptools it is one over h11, which bounds heads itself."""
     if importlib.util.find_spec("httptools") is None:
-        return "h11"
+        from leyden.server.system.client_connection import ConnectedH11Protocol
+
+        return ConnectedH11Protocol
     from leyden.server.system.http_protocol import ConnectionTable, LimitedProtocol, max_connections
 
     return functools.partial(LimitedProtocol, table=ConnectionTable(max_connections(_open_files())))

@@ -180,10 +180,13 @@ class MultiTenantApp:
         if scope["path"] == CONSOLE_PATH and self._console is not None:
             return await self._console(scope, receive, send)
         world = self._world_of(scope)
+        ended = False
 
         async def send_after_events(message: Message) -> None:
+            nonlocal ended
             try:
                 if message["type"] == "http.response.body" and not message.get("more_body"):
+                    ended = True
                     self._call_before_events()
                     await self._run_due_now(world)
             finally:
@@ -191,6 +194,9 @@ class MultiTenantApp:
 
         try:
             await world.app(scope, receive, send_after_events)
+            if not ended:  # a service fault lost the response
+                self._call_before_events()
+                await self._run_due_now(world)
         except asyncio.CancelledError:
             return await _respond_stopping(send)
         finally:

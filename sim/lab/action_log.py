@@ -28,6 +28,9 @@ DISK_REFUSED = "the disk refused a change: the journal reports it, and a script 
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
+# The status of a request whose response a service fault lost.
+NO_RESPONSE = 0
+
 
 class Action(NamedTuple):
     """One action. `facts` are JSON values; `raised` says that it ended in an exception after it had an effect."""
@@ -63,6 +66,11 @@ class ActionLog:
             self.discard(f"the action log is full (at most {MAX_ACTIONS} actions, {MAX_BODY_BYTES} bytes of requests)")
             return
         self.actions.append(Action(kind, facts, raised))
+
+    def mark_raised(self, facts: dict[str, Any]) -> None:
+        """The last action, which has these facts, ended in an exception after all."""
+        if self.actions and self.actions[-1].facts is facts:
+            self.actions[-1] = self.actions[-1]._replace(raised=True)
 
     def discard(self, why: str) -> None:
         """Drop all actions and record no more. `why` completes "this sandbox has no script, because ..."."""

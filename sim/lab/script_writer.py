@@ -81,6 +81,9 @@ class _Writer:
             "step": lambda facts: "sb.step()",
             "call": lambda facts: call_text(f"sb.{_checked_call(facts['call'])}", *facts["args"], **facts["named"]),
             "fault": self._fault,
+            "service_fault": lambda facts: call_text(
+                f"sb.service_faults.{facts['method']}", *facts["args"], **facts["named"]
+            ),
             "network": self._network,
             "response": self._response,
             "stop": self._stop,

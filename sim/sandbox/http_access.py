@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from leyden.errors import ClosedError
+from leyden.errors import ClosedError, ResponseLost
+from leyden.lab.action_log import NO_RESPONSE
 from leyden.sandbox.session import Session
 from leyden.server.errors import SandboxClosed
 from leyden.server.http.pipeline import send_problem
@@ -40,27 +41,41 @@ class RecordingApp:
         chunks: list[bytes] = []
         facts: dict[str, Any] = {}
         entries = len(journal)
-        started = False
+        started = ended = left = False
 
         async def receive_chunk() -> Message:
+            nonlocal left
             message = await receive()
             if message["type"] == "http.request":
                 chunks.append(message.get("body", b""))
+            else:
+                left = True
             return message
 
         async def send_message(message: Message) -> None:
-            nonlocal entries, facts, started
+            nonlocal ended, entries, facts, started
             if message["type"] == "http.response.start":
-                query = scope.get("query_string")
-                path = scope.get("raw_path") or quote(scope["path"]).encode("ascii")
-                target = (path + b"?" + query if query else path).decode("latin-1")
-                body, status = b"".join(chunks), message["status"]
-                facts = session.record_request(scope["method"], target, scope["headers"], body, status)
+                facts = record(message["status"])
                 entries = len(journal)
-            elif "id" not in facts:
-                session.record_created(facts, message.get("body", b""))
+            else:
+                ended = not message.get("more_body", False)
+                if "id" not in facts:
+                    session.record_created(facts, message.get("body", b""))
             started = True
             await send(message)
+
+        def record(status: int) -> dict[str, Any]:
+            query = scope.get("query_string")
+            path = scope.get("raw_path") or quote(scope["path"]).encode("ascii")
+            target = (path + b"?" + query if query else path).decode("latin-1")
+            return session.record_request(scope["method"], target, scope["headers"], b"".join(chunks), status)
+
+        def record_lost() -> None:
+            """A service fault lost the response, or a part of it."""
+            if started:
+                session.action_log.mark_raised(facts)
+            else:
+                record(NO_RESPONSE)
 
         try:
             await self._app(scope, receive_chunk, send_message)
@@ -68,6 +83,11 @@ class RecordingApp:
             if not self._served or started:
                 raise
             return await _respond_closed(send)
+        except ResponseLost:
+            record_lost()
+            raise
+        if not ended and not left and not session.is_closed:
+            record_lost()
         if self._served and not session.is_closed and len(journal) != entries:
             session.action_log.add("advance", {"by_ms": 0})
             session.action_log.mark_events(session.world)

@@ -22,6 +22,7 @@ from leyden.sandbox.collections import Collection, FaultList, RecordedReceiver, 
 from leyden.sandbox.http_access import HttpAccess
 from leyden.sandbox.opening import open_session
 from leyden.sandbox.resources import Charge, StaticCharge
+from leyden.sandbox.service_fault_list import ServiceFaultList
 from leyden.sandbox.session import Headers, Session
 from leyden.sandbox.time_control import FiredEvents, Instant, Span, advance, instant_ms, run
 from leyden.sandbox.views import Views, card
@@ -64,12 +65,13 @@ class Sandbox(Views, Spelled):
     `label` is the column `world` of every table. `clock="process"` follows
     the process's clock, which freezegun may freeze and move: see `leyden.world.time.process_clock`.
 
-    `charges` and `static_charges` are the collections of the service's resources, `faults` the injected faults.
+    `charges` and `static_charges` are the collections of the service's resources, `faults` the injected faults
+    of callbacks, `service_faults` those of the service itself.
     `session.respond` is for scripts. An unknown attribute raises `AttributeError` with the nearest name, and any use
     after `close` raises `ClosedError`.
     """
 
-    _fields = frozenset({"_http", "charges", "faults", "session", "static_charges"})
+    _fields = frozenset({"_http", "charges", "faults", "service_faults", "session", "static_charges"})
 
     def __init__(
         self,
@@ -101,6 +103,7 @@ class Sandbox(Views, Spelled):
         self.charges = Collection(session, Charge, "createCharge", "charges")
         self.static_charges = Collection(session, StaticCharge, "createStaticCharge", "static_charges")
         self.faults = FaultList(session)
+        self.service_faults = ServiceFaultList(session)
 
     @classmethod
     def _of(cls, world: World, action_log: ActionLog) -> Self:

@@ -11,8 +11,8 @@ import orjson
 
 from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.transport import RecordedNetwork
-from leyden.errors import ApiError, ClosedError, Problem, StorageUnavailable
-from leyden.lab.action_log import DISK_REFUSED, ActionLog, ActionRecorder
+from leyden.errors import ApiError, ClosedError, Problem, ResponseLost, StorageUnavailable
+from leyden.lab.action_log import DISK_REFUSED, NO_RESPONSE, ActionLog, ActionRecorder
 from leyden.server.callbacks.egress import Egress, closed_note
 from leyden.server.http.request import Request
 from leyden.server.ports import CallbackRequest, CallbackResponse
@@ -221,10 +221,14 @@ class Session:
     def ask(self, method: str, target: str, body: Mapping[str, Any] | None = None) -> Any:
         """Send one request with the API key and return the JSON of its response.
 
-        Raises `ApiError` for any status but 2xx.
+        Raises `ApiError` for any status but 2xx, and `ResponseLost` when a service fault loses the response.
         """
         answer = self.request(method, target, body)
-        value = orjson.loads(answer.body) if answer.body else {}
+        value: Any
+        try:
+            value = orjson.loads(answer.body) if answer.body else {}
+        except orjson.JSONDecodeError:  # HTML, as from a proxy
+            value = {"title": "not JSON", "detail": answer.body.decode("utf-8", "replace")}
         if not 200 <= answer.status < 300:
             raise ApiError(answer.status, value)
         return value
@@ -252,6 +256,9 @@ class Session:
                 action_log.mark_events(world)
                 try:
                     answer = send_request(world.app, method, target, sent, raw)
+                except ResponseLost:
+                    self.record_request(method, target, None if headers is None else sent, raw, NO_RESPONSE)
+                    raise
                 except BaseException:
                     if pipeline.request_count > requests:  # it has had no response, so its number is free
                         pipeline.request_count -= 1
@@ -284,7 +291,7 @@ class Session:
         finally:
             if status == StorageUnavailable.status:
                 self.action_log.discard(DISK_REFUSED)  # repeated where there is space, the request would be accepted
-            self.action_log.add("request", facts)
+            self.action_log.add("request", facts, raised=status == NO_RESPONSE)
             self.action_log.mark_events(self.world)
         return facts
 

@@ -26,6 +26,7 @@ from leyden.server.contract.bind import bind
 from leyden.server.service import Service
 from leyden.server.store.rows import CommitParticipant
 from leyden.server.store.store import Store
+from leyden.service_faults.service_faults import ServiceFaults
 from leyden.world.config import WorldConfig
 from leyden.world.event_journal import HashedEventJournal
 from leyden.world.loopback import Header, LoopbackResponse, send_request
@@ -85,6 +86,7 @@ class Components(NamedTuple):
     faults: Faults
     service: Service
     app: ASGIApp
+    service_faults: ServiceFaults
     traffic: TrafficGenerator
     retention: Retention | None
 
@@ -124,12 +126,12 @@ class Components(NamedTuple):
     def request(
         self, method: str, target: str, headers: tuple[Header, ...] = (), body: bytes = b""
     ) -> LoopbackResponse:
-        """Send a request from inside the process. Its response does not wait for the disk: the caller answers somebody
-        outside, and waits then."""
+        """Send a request of the world's own: of its traffic or a wallet. No service fault changes it. Its response does
+        not wait for the disk: the caller answers somebody outside, and waits then."""
         pipeline = self.service.pipeline
         wait_durable, pipeline.wait_durable = pipeline.wait_durable, None
         try:
-            return send_request(self.app, method, target, headers, body)
+            return send_request(self.service_faults.app, method, target, headers, body)
         finally:
             pipeline.wait_durable = wait_durable
 
@@ -164,6 +166,16 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
     if config.keep_ended is not None:
         retention = Retention(store, config.contract, journal, config.keep_ended)
         app = RemovedHeader(app, retention)
+    service_faults = ServiceFaults(
+        config.contract,
+        store,
+        clock,
+        journal,
+        streams.stream("service_faults"),
+        app,
+        service,
+        exclusive=lambda: transaction,
+    )
 
     def create_charge(body: bytes) -> LoopbackResponse:
         key = service.projects.keys(config.project)[-1].encode("latin-1")
@@ -184,7 +196,8 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
         transport=transport,
         faults=faults,
         service=service,
-        app=app,
+        app=service_faults,
+        service_faults=service_faults,
         traffic=TrafficGenerator(store, clock, streams, payments, journal, create_charge),
         retention=retention,
     )

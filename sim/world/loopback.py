@@ -40,15 +40,27 @@ def run_to_completion(coroutine: Coroutine[Any, Any, Any]) -> Any:
 
 
 def send_request(
-    app: ASGIApp, method: str, target: str, headers: tuple[Header, ...] = (), body: bytes = b""
+    app: ASGIApp,
+    method: str,
+    target: str,
+    headers: tuple[Header, ...] = (),
+    body: bytes = b"",
+    extensions: Mapping[str, Any] | None = None,
 ) -> LoopbackResponse:
-    """Send one request into an ASGI application. `target` is the path with its query, percent-encoded."""
+    """Send one request into an ASGI application. `target` is the path with its query, percent-encoded; `extensions` are
+    those of the scope. Raises `ResponseLost` when a service fault loses the response."""
     raw_path, _, query = target.partition("?")
-    return run_to_completion(_send(app, method, raw_path, query.encode("ascii"), headers, body))  # type: ignore[no-any-return]
+    return run_to_completion(_send(app, method, raw_path, query.encode("ascii"), headers, body, extensions))  # type: ignore[no-any-return]
 
 
 async def _send(
-    app: ASGIApp, method: str, raw_path: str, query: bytes, headers: tuple[Header, ...], body: bytes
+    app: ASGIApp,
+    method: str,
+    raw_path: str,
+    query: bytes,
+    headers: tuple[Header, ...],
+    body: bytes,
+    extensions: Mapping[str, Any] | None,
 ) -> LoopbackResponse:
     scope: MutableMapping[str, Any] = {
         "type": "http",
@@ -64,6 +76,8 @@ async def _send(
         "client": ("127.0.0.1", 0),
         "server": ("localhost", 80),
     }
+    if extensions is not None:
+        scope["extensions"] = extensions
     sent: list[Mapping[str, Any]] = []
     unread = [{"type": "http.request", "body": body, "more_body": False}]
 

@@ -118,6 +118,7 @@ class World:
         self.faults = components.faults
         self.service = components.service
         self.app = components.app
+        self.service_faults = components.service_faults
         self.traffic = components.traffic
         self.request = components.request
         self.retention = components.retention

@@ -56,7 +56,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("world.interrupts", "world.time", "world.loopback", "world.merged_openapi"),
     ("world.event_journal", "lightning"),
     ("world.transaction",),
-    ("callbacks",),
+    ("callbacks", "service_faults"),
     ("world",),
     ("lab",),
     ("devserver",),

@@ -15,5 +15,12 @@ def control_handlers(world: World) -> list[object]:
     from leyden.devserver.control.inboxes import InboxControl
     from leyden.devserver.control.network import NetworkControl
     from leyden.devserver.control.operations import ControlPlane
+    from leyden.devserver.control.service_faults import ServiceFaultControl
 
-    return [ControlPlane(world), CallbackControl(world), InboxControl(world), NetworkControl(world)]
+    return [
+        ControlPlane(world),
+        CallbackControl(world),
+        InboxControl(world),
+        NetworkControl(world),
+        ServiceFaultControl(world),
+    ]

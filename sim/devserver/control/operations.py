@@ -239,6 +239,7 @@ class ControlPlane:
             "publicUrl": world.public_url,
             "ignoredFields": world.service.pipeline.ignored_fields.texts,
             "notes": list(world.notes),
+            "serviceFaults": len(world.service_faults.active),
             "lnurlRefused": 0 if world.server is None else world.server.lnurl_refused,
             **({} if retention is None else {"keep": retention.keep, "removed": retention.removed()}),
         }

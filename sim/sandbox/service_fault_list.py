@@ -1,0 +1,69 @@
+"""The service faults of a sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields as fields_of
+from typing import Any
+
+from leyden.lab.action_log import as_json
+from leyden.sandbox.session import Session
+from leyden.sandbox.time_control import Instant, instant_ms
+from leyden.server.timestamps import to_iso
+from leyden.service_faults.kinds import ServiceFaultSpec, service_fault_resource
+from leyden.world.event_journal import Entry
+
+_FIELDS = tuple(field.name for field in fields_of(ServiceFaultSpec) if field.name != "kind")
+
+
+class ServiceFaultList:
+    """The faults of the service itself, oldest first: dicts with the field names of the control API.
+
+    They change the answers to requests, those in process and those to a served sandbox; requests of the sandbox's own
+    traffic and wallets are left alone.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def add(self, kind: str, *, until: Instant | None = None, **where: Any) -> dict[str, Any]:
+        """Inject a fault: `kind` is one of `KINDS`, `where` fields of `ServiceFaultSpec`, both in
+        `leyden.service_faults.kinds`.
+
+        service_faults.add("error", status=429, operation="createCharge", count=2, retry_after="2s")
+        service_faults.add("connection_reset", after_commit=True)     the answer is lost, the charge exists
+
+        Raises `ValueError` for a fault that could never apply, `TypeError` for a field that the spec does not have.
+        """
+        if unknown := sorted(where.keys() - _FIELDS):
+            raise TypeError(f"a service fault has no field {unknown[0]}: its fields are {', '.join(_FIELDS)}")
+        world = self._session.world
+        until_ms = None if until is None else instant_ms(until)
+        named = as_json(where if until_ms is None else {**where, "until": to_iso(until_ms)})
+        with self._session.record("service_fault", method="add", args=[kind], named=named), world.exclusive():
+            return service_fault_resource(world.service_faults.add(ServiceFaultSpec(kind, until=until_ms, **where)))
+
+    def clear(self, fault_id: str | None = None) -> int:
+        """Remove the fault with this id, or all faults; return the number of removed faults."""
+        world = self._session.world
+        args = [] if fault_id is None else [fault_id]
+        with self._session.record("service_fault", method="clear", args=args, named={}), world.exclusive():
+            return world.service_faults.clear(fault_id)
+
+    @property
+    def hits(self) -> list[Entry]:
+        """The journal entries of all faults that applied."""
+        return self._session.world.journal.entries(kind="service_fault_hit")
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter([service_fault_resource(row) for row in self._session.world.service_faults.rows])
+
+    def __len__(self) -> int:
+        return len(self._session.world.service_faults.rows)
+
+    def __repr__(self) -> str:
+        if self._session.is_closed:
+            return "sb.service_faults of a closed sandbox"
+        lines = [f"  {row['kind']}: {row['hits']} of {row['count'] or 'any number of'} hits" for row in self]
+        advice = ', add one: service_faults.add("error")'
+        return f"{len(self)} service faults" + (":\n" + "\n".join(lines) if lines else advice)

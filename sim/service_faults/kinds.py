@@ -1,0 +1,230 @@
+"""The kinds of service faults: their options, their rows, and the client mistake that each one uncovers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, TypedDict
+
+from leyden.server.contract.types import Operation
+from leyden.server.timestamps import parse_duration, to_iso
+
+ERROR, RESET, KEY_IN_USE, STALE_READ = "error", "connection_reset", "key_in_use", "stale_read"
+
+# What each kind is for: the mistake of a client that it uncovers. The documents have the same sentences.
+UNCOVERS = {
+    ERROR: "repeats a request that was refused for good, does not repeat one that failed for a time, ignores"
+    " `Retry-After`, reads HTML or an empty body as JSON",
+    RESET: "creates a second charge because the answer to the first was lost: it repeats without an `Idempotency-Key`,"
+    " or with another one",
+    "slow_first_byte": "waits without a limit, or gives up and creates a second charge",
+    "slow_body": "limits the wait for the first byte only, and hangs while the body arrives",
+    "truncated_body": "reads half a body as the whole, or crashes on it",
+    KEY_IN_USE: "takes 409 for its repeated request as the end, although the first request is in progress",
+    STALE_READ: "takes the first read after a change for the truth, or goes back from `completed` to `pending`",
+    "wrong_content_type": "reads a body without a look at its `Content-Type`",
+    "unknown_fields": "fails when an answer has a field that it does not know",
+    "past_date": "takes `Date` for the time, and counts a charge as open for too long",
+    "future_date": "takes `Date` for the time, and counts a charge as expired too early",
+}
+KINDS = tuple(UNCOVERS)
+
+STATUSES = (401, 403, 404, 409, 429, 500, 502, 503)
+BODIES = ("problem", "html", "empty")
+# The kinds that take a delay, with the delay that they have otherwise, in ms.
+DELAYS = {"slow_first_byte": 10_000, "slow_body": 10_000, "past_date": 600_000, "future_date": 600_000}
+_RETRY_AFTER_MS = 30_000
+_STATUSES_WITH_RETRY = (429, 503)
+_DEFAULT_CONTENT_TYPE = "text/html"
+_LONGEST_MS = 31_622_400_000  # a leap year
+_LONGEST_VALUE = 100
+_METHODS = ("GET", "POST", "PATCH", "PUT", "DELETE", "HEAD")
+
+
+class ServiceFaultRow(TypedDict):
+    """Table `service_faults`. `count` is None for a rule that applies until it is cleared; `matches` counts the
+    requests that matched, `hits` those that it changed."""
+
+    id: str
+    kind: str
+    operation: str | None
+    method: str | None
+    path: str | None
+    nth: int
+    count: int | None
+    probability: float
+    until: int | None
+    status: int | None
+    body: str | None
+    retry_after_ms: int | None
+    delay_ms: int | None
+    value: str | None
+    after_commit: bool
+    marked: bool
+    matches: int
+    hits: int
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceFaultSpec:
+    """A fault for `count` requests (None: all until it is cleared), from the `nth` that matches all of
+
+    `operation` (its operationId), `method` and `path` (`*` is any text), each with this `probability`, before the
+    instant `until` (ISO 8601, on the sandbox clock).
+
+    `error` answers with `status` (503) and `body` (`problem`, `html` or `empty`), and with `Retry-After` for 429 and
+    503 or if `retry_after` is given. `after_commit=True` lets `error` and `connection_reset` take effect after the
+    request was processed. `delay` is an option of the slow kinds, in real time, and of the dates; `value` is the other
+    content type. `marked=False` leaves out the header `Leyden-Fault`. A duration is a text such as "90s" or a number
+    of seconds.
+    """
+
+    kind: str
+    operation: str | None = None
+    method: str | None = None
+    path: str | None = None
+    nth: int = 1
+    count: int | None = 1
+    probability: float = 1
+    until: int | None = None
+    status: int | None = None
+    body: str | None = None
+    retry_after: str | float | None = None
+    delay: str | float | None = None
+    value: str | None = None
+    after_commit: bool = False
+    marked: bool = True
+
+    def row(self, fault_id: str, now: int, operations: Collection[str]) -> ServiceFaultRow:
+        """The row of the rule. Raises `ValueError`, with what to do instead, for a rule that could never apply."""
+        kind = self.kind
+        _one_of("kind of service fault", kind, KINDS)
+        if self.operation is not None:
+            _one_of("operation", self.operation, operations)
+        if self.method is not None:
+            _one_of("method", self.method, _METHODS)
+        if kind != ERROR and (self.status, self.body, self.retry_after) != (None, None, None):
+            raise ValueError(f"{kind} takes no status, body and retry_after: they are options of error")
+        if self.status is not None and self.status not in STATUSES:
+            raise ValueError(f"the status {self.status!r} is not possible: choose one of {_listed(STATUSES)}")
+        if self.body is not None:
+            _one_of("body", self.body, BODIES)
+        if self.after_commit and kind not in (ERROR, RESET):
+            raise ValueError(f"{kind} always takes effect after the request was processed: leave out after_commit")
+        if self.value is not None and (kind != "wrong_content_type" or not _is_header_text(self.value)):
+            raise ValueError(
+                f"value is a content type of 1 to {_LONGEST_VALUE} printable ASCII characters for wrong_content_type:"
+                " leave it out otherwise"
+            )
+        if type(self.probability) not in (int, float) or not 0 < self.probability <= 1:
+            raise ValueError(f"probability is {self.probability!r}: give a number above 0, 1 at most")
+        if self.until is not None and self.until <= now:
+            raise ValueError(f"until is {to_iso(self.until)}, and it is {to_iso(now)}: give a later instant")
+        _at_least_one("nth", self.nth)
+        _at_least_one("count", self.count)
+        status = None if kind != ERROR else self.status or 503
+        return {
+            "id": fault_id,
+            "kind": kind,
+            "operation": self.operation,
+            "method": self.method,
+            "path": self.path,
+            "nth": self.nth,
+            "count": self.count,
+            "probability": self.probability,
+            "until": self.until,
+            "status": status,
+            "body": None if kind != ERROR else self.body or BODIES[0],
+            "retry_after_ms": self._retry_after_ms(status),
+            "delay_ms": self._delay_ms(),
+            "value": (self.value or _DEFAULT_CONTENT_TYPE) if kind == "wrong_content_type" else None,
+            "after_commit": self.after_commit,
+            "marked": self.marked,
+            "matches": 0,
+            "hits": 0,
+            "created_at": now,
+        }
+
+    def _retry_after_ms(self, status: int | None) -> int | None:
+        if self.retry_after is None:
+            return _RETRY_AFTER_MS if status in _STATUSES_WITH_RETRY else None
+        return _checked_ms("retry_after", self.retry_after)
+
+    def _delay_ms(self) -> int | None:
+        if self.delay is None:
+            return DELAYS.get(self.kind)
+        if self.kind not in DELAYS:
+            raise ValueError(f"{self.kind} takes no delay: leave it out")
+        return _checked_ms("delay", self.delay)
+
+
+def is_spent(row: ServiceFaultRow, now: int) -> bool:
+    """Whether the rule has applied `count` times, or its time is over."""
+    over = row["until"] is not None and now >= row["until"]
+    return over or (row["count"] is not None and row["hits"] >= row["count"])
+
+
+def fits(row: ServiceFaultRow, operation: Operation, method: str, path: str) -> bool:
+    """Whether the conditions about the request itself hold."""
+    return (
+        row["operation"] in (None, operation.operation_id)
+        and row["method"] in (None, method)
+        and (row["path"] is None or fnmatchcase(path, row["path"]))
+    )
+
+
+def service_fault_resource(row: ServiceFaultRow) -> dict[str, Any]:
+    """A rule as the control plane shows it; durations are in seconds."""
+    return {
+        "id": row["id"],
+        "kind": row["kind"],
+        "operation": row["operation"],
+        "method": row["method"],
+        "path": row["path"],
+        "nth": row["nth"],
+        "count": row["count"],
+        "probability": row["probability"],
+        "until": None if row["until"] is None else to_iso(row["until"]),
+        "status": row["status"],
+        "body": row["body"],
+        "retryAfter": _seconds(row["retry_after_ms"]),
+        "delay": _seconds(row["delay_ms"]),
+        "value": row["value"],
+        "afterCommit": row["after_commit"],
+        "marked": row["marked"],
+        "matches": row["matches"],
+        "hits": row["hits"],
+        "createdAt": to_iso(row["created_at"]),
+    }
+
+
+def _seconds(span_ms: int | None) -> float | None:
+    return None if span_ms is None else span_ms / 1_000
+
+
+def _checked_ms(name: str, value: str | float) -> int:
+    span_ms = parse_duration(value)
+    if not 0 <= span_ms <= _LONGEST_MS:
+        raise ValueError(f"{name}={value!r} is out of bounds: give 0 to 366 days")
+    return span_ms
+
+
+def _one_of(what: str, name: object, known: Collection[str]) -> None:
+    if name not in known:
+        raise ValueError(f"there is no {what} {str(name)[:60]!r}: choose one of {_listed(known)}")
+
+
+def _listed(values: Collection[object]) -> str:
+    return ", ".join(map(str, values))
+
+
+def _at_least_one(what: str, number: int | None) -> None:
+    if (number is None and what == "nth") or (number is not None and (type(number) is not int or number < 1)):
+        mend = "" if what == "nth" else ", or None for every one"
+        raise ValueError(f"{what} is {number!r}: give a whole number from 1{mend}")
+
+
+def _is_header_text(value: object) -> bool:
+    return isinstance(value, str) and value.isascii() and value.isprintable() and 1 <= len(value) <= _LONGEST_VALUE
