@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any
+from unittest import SkipTest
 
+import httpx2
 import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 from openapi_spec_validator import validate
 
 from leyden.harness.conformance.conformance import conformance_cases
@@ -129,10 +133,19 @@ def test_a_served_leyden_is_tested_with_its_own_overlays() -> None:
         assert report.coverage.runs["conformance"] == sum(len(list(conformance_cases(overlay))) for overlay in overlays)
 
 
-def test_no_api_key_is_issued_twice_although_a_reset_repeats_the_random_numbers() -> None:
+def test_no_api_key_is_issued_twice_although_a_reset_repeats_the_random_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every run connects anew; the certificates are read once."""
+    contexts = []
+    create = httpx2.create_ssl_context
+    monkeypatch.setattr(
+        httpx2, "create_ssl_context", lambda **options: contexts.append(create(**options)) or contexts[-1]
+    )
     with served_leyden(*FROZEN) as client:
         target = ServedLeyden(client.url, second_api_key="second")
         assert [play(Case(({"do": "spare_key"},)), target).violation for _ in range(3)] == [None] * 3
+    assert len(contexts) == 1
 
 
 def test_the_merged_document_has_the_service_whole_and_the_levers_once() -> None:
@@ -151,7 +164,7 @@ def test_the_merged_document_has_the_service_whole_and_the_levers_once() -> None
 def test_schemathesis_finds_no_violation_and_reaches_every_charge_state(monkeypatch: pytest.MonkeyPatch) -> None:
     """How soon depends on random numbers that Schemathesis draws without its seed."""
     monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 1)
-    monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 50)
+    monkeypatch.setattr(schemathesis_engine, "_SCENARIOS", 25)
     wanted, reached = {"pending", "completed", "expired", "error"}, set()
     for part in schemathesis_engine.run_schemathesis(CampaignConfig(examples=5_000, seed=4), InProcess()):
         assert part.violation is None, (part.case.name, part.violation)
@@ -189,6 +202,31 @@ def test_schemathesis_tests_another_implementation_and_reports_what_it_could_not
     assert any("callbacks" in what for what in report.coverage.unchecked)
     assert any("isolation" in what for what in report.coverage.unchecked)
     assert spec_hash(()) == document, "Schemathesis changed the shared document"
+
+
+@pytest.mark.parametrize("first", [None, 10])
+def test_data_that_an_operation_cannot_have_is_given_up_after_some_attempts(first: int | None) -> None:
+    """An attempt with this number, if there is one, succeeds; then the later rejections do not end the test."""
+    attempts = []
+
+    @st.composite
+    def almost_nothing(draw: st.DrawFn) -> int:
+        attempts.append(draw(st.integers()))
+        assume(len(attempts) == first)
+        return 1
+
+    @settings(max_examples=2, suppress_health_check=list(HealthCheck))
+    @given(schemathesis_engine._unless_impossible(almost_nothing()))
+    def one(case: int) -> None:
+        assert case == 1
+
+    if first is None:
+        with pytest.raises(SkipTest):
+            one()
+        assert len(attempts) == schemathesis_engine._REJECTIONS
+    else:
+        one()
+        assert len(attempts) > schemathesis_engine._REJECTIONS
 
 
 def test_schemathesis_finds_a_violation_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
