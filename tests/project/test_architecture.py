@@ -9,6 +9,7 @@ import ast
 import re
 import sys
 from collections.abc import Collection, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -107,7 +108,8 @@ def name_of(path: Path) -> str:
 MODULES = {name_of(path): path for path in SOURCES}
 
 
-def imports_of(path: Path) -> set[str]:
+@cache
+def imports_of(path: Path) -> frozenset[str]:
     """Every module that a file imports, those imported inside functions and for type checking included."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -118,7 +120,7 @@ def imports_of(path: Path) -> set[str]:
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 found.add(whole if whole.removeprefix("leyden.") in MODULES else node.module or "")
-    return found
+    return frozenset(found)
 
 
 def modules_imported(path: Path) -> set[str]:
@@ -165,7 +167,9 @@ def test_imports_point_downward(path: Path) -> None:
             assert layer_of(imported) <= own, f"{path} imports {imported}, which stands above it"
 
 
-IMPORTED = {module: modules_imported(path) - {module} for module, path in MODULES.items()}
+def imported_by_each() -> dict[str, set[str]]:
+    """The modules of this project that each module imports, except itself."""
+    return {module: modules_imported(path) - {module} for module, path in MODULES.items()}
 
 
 def circles(graph: Mapping[str, Collection[str]]) -> list[list[str]]:
@@ -197,7 +201,7 @@ def circles(graph: Mapping[str, Collection[str]]) -> list[list[str]]:
 
 
 def test_no_modules_import_each_other() -> None:
-    assert circles(IMPORTED) == []
+    assert circles(imported_by_each()) == []
 
 
 def folder_of(module: str) -> str:
@@ -213,7 +217,7 @@ FOLDER_CIRCLES = [["server.store.rows", "server.store.table", "server.store.tiny
 
 def test_no_folders_import_each_other() -> None:
     graph: dict[str, set[str]] = {folder_of(module): set() for module in MODULES}
-    for module, imported in IMPORTED.items():
+    for module, imported in imported_by_each().items():
         graph[folder_of(module)] |= {folder_of(name) for name in imported} - {folder_of(module)}
     assert circles(graph) == FOLDER_CIRCLES
 
