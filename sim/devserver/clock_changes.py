@@ -21,10 +21,14 @@ _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, 
 
 
 def note(world: World, text: str) -> None:
-    """Add the text to the notes of the sandbox and to its event journal."""
+    """Add the text to the notes of the sandbox and to its event journal.
+
+    What is due does not run before, as it does in a transaction: the server may not have started, and callbacks are
+    sent by its event loop.
+    """
     if len(world.notes) < _MAX_NOTES:
         world.notes.append(text)
-        with world.exclusive():
+        with world.lock, world.store.commit():
             world.journal.note(KIND, SUBJECT, text=text)
 
 

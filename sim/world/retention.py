@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -34,13 +34,14 @@ class _Kind(NamedTuple):
     table: RowTable
     has_ended: Callable[[Row], bool]
     remove: Callable[[Row], bool]
-    ended: deque[int]  # the document ids, in the order in which they ended
+    ended: OrderedDict[int, None]  # the document ids, in the order in which they ended
 
 
 class Retention:
     """Removes Charges and Static Charges in a final state, with their invoices, payments that ended, callbacks that are
     not pending, and responses kept for idempotency keys: of each the oldest beyond `keep`, by the time at which they
-    ended. After a restart those that had ended before count in the order of their creation.
+    ended. After a restart, and after a commit that failed, those that had ended before count in the order of their
+    creation.
 
     What is pending is never removed. A removed Charge is unknown: its id gets 404, and a payment of its invoice fails
     as one of an unknown invoice does. The event journal has a bound of its own.
@@ -66,21 +67,14 @@ class Retention:
         """Note what ended in the open commit, and remove at most eight rows of each kind in it."""
         if not self._is_read:
             self._read()
-        for data in self._store.touched:
-            kind = self._kinds.get(data.name)
-            if kind is None:
-                continue
-            for doc_id, old in (data.before or {}).items():
-                row = data.rows.get(doc_id)
-                if row is not None and kind.has_ended(row) and (old is None or not kind.has_ended(old)):
-                    kind.ended.append(doc_id)
+        self._note_ended()
         for name, kind in self._kinds.items():
             rows = self._store.table_data(name).rows
             for _ in range(min(_REMOVED_PER_COMMIT, max(0, len(kind.ended) - self.keep))):
-                doc_id = kind.ended.popleft()
+                doc_id, _ = kind.ended.popitem(last=False)
                 row = rows.get(doc_id)
-                if row is not None and kind.has_ended(row) and not kind.remove(row):
-                    kind.ended.append(doc_id)
+                if row is not None and not kind.remove(row):
+                    kind.ended[doc_id] = None
 
     def removed(self) -> dict[str, int]:
         """How many of each kind were removed in all; of journal entries, how many can no longer be read."""
@@ -100,16 +94,29 @@ class Retention:
         """Read the queues again from the rows before they are used next."""
         self._is_read = False
 
+    def _note_ended(self) -> None:
+        for data in self._store.touched:
+            kind = self._kinds.get(data.name)
+            if kind is None:
+                continue
+            for doc_id, old in (data.before or {}).items():
+                row = data.rows.get(doc_id)
+                if row is None or not kind.has_ended(row):
+                    kind.ended.pop(doc_id, None)  # a callback that is sent again, or a row that was deleted
+                elif old is None or not kind.has_ended(old):
+                    kind.ended[doc_id] = None
+                    kind.ended.move_to_end(doc_id)  # it may have been read just now
+
     def _read(self) -> None:
         for name, kind in self._kinds.items():
             kind.ended.clear()
-            kind.ended.extend(
-                doc_id for doc_id, row in self._store.table_data(name).rows.items() if kind.has_ended(row)
-            )
+            for doc_id, row in self._store.table_data(name).rows.items():
+                if kind.has_ended(row):
+                    kind.ended[doc_id] = None
         self._is_read = True
 
     def _kind(self, name: str, has_ended: Callable[[Row], bool], remove: Callable[[Row], bool]) -> _Kind:
-        return _Kind(self._store.table(name), has_ended, remove, deque())
+        return _Kind(self._store.table(name), has_ended, remove, OrderedDict())
 
     def _is_final(self, resource: str) -> Callable[[Row], bool]:
         final = self._final.get(resource, frozenset())

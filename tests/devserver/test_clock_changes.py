@@ -16,7 +16,7 @@ from leyden.devserver.clock_changes import opened_texts, span_text
 from leyden.server.system import clock as system_clock
 from leyden.server.system.clock import ServerClock
 from leyden.server.timestamps import parse_iso
-from tests.support.served import ROOT, Client, run_command
+from tests.support.served import ROOT, Client, listening_receiver, run_command
 
 DAY_MS = 86_400_000
 BODY = {"amount": "1000", "description": "tea", "expiresIn": 60}
@@ -151,6 +151,27 @@ def test_a_sandbox_that_is_behind_goes_forward_and_what_fell_due_runs_at_its_ins
         [delivery] = client.ok("GET", "/sandbox/v1/deliveries")["data"]
         assert delivery["createdAt"] == charge["expiresAt"]
         assert "set forward by" in client.ok("GET", "/sandbox/v1")["notes"][0]
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "note"),
+    [
+        ([], 3 * DAY_MS, "by the system clock the server was stopped for"),
+        (["--start", "2024-01-01T00:00:00Z"], 120_000, "behind the system clock"),
+        (["--start", "2024-01-01T00:00:00Z"], (0, "--start", "now"), "set forward by"),
+    ],
+)
+def test_a_start_with_a_note_sends_the_callbacks_that_fell_due_meanwhile(
+    tmp_path: Path, first: list[str], then: int | tuple[int | str, ...], note: str
+) -> None:
+    with listening_receiver() as (url, inbox):
+        with served(tmp_path, 0, *first) as (client, _, _):
+            charge = client.ok("POST", "/v0/charges", {**BODY, "callbackUrl": f"{url}/paid"})["data"]
+        wrong_ms, *options = then if isinstance(then, tuple) else (then,)
+        with served(tmp_path, int(wrong_ms), *map(str, options)) as (client, _, _):
+            assert any(note in text for text in client.ok("GET", "/sandbox/v1")["notes"])
+            _, body = inbox.get(timeout=20)
+            assert (body["id"], body["status"]) == (charge["id"], "expired")
 
 
 def test_a_new_sandbox_starts_at_the_system_clock(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,42 @@ def test_charges_that_nobody_paid_age_out_however_they_ended(network: str) -> No
     ended.append(held["id"])
     assert [charge["id"] for charge in kept.ask("GET", "/v0/charges")["data"]] == ended[: -KEEP - 1 : -1]
     assert kept.rows("invoices") == KEEP
+
+
+def test_after_a_restart_and_after_a_failed_commit_as_many_are_kept(tmp_path: Path) -> None:
+    def fail(kept: Kept, charge_id: str) -> None:
+        kept.ask("POST", f"/sandbox/v1/charges/{charge_id}/fail", {})
+        final = [charge["id"] for charge in kept.ask("GET", "/v0/charges")["data"] if charge["status"] != "pending"]
+        assert len(final) == KEEP
+        assert charge_id in final
+
+    def refused() -> None:
+        raise RuntimeError("the commit fails")
+
+    with closing(Store.open(tmp_path)) as store:
+        kept = Kept(store)
+        pending = [kept.charge()["id"] for _ in range(2)]
+        for _ in range(KEEP + 1):
+            kept.paid()
+    with closing(Store.open(tmp_path)) as store:
+        kept = Kept(store)
+        fail(kept, pending[0])
+        with pytest.raises(RuntimeError, match="the commit fails"), kept.world.exclusive():
+            refused()
+        fail(kept, pending[1])
+
+
+def test_a_callback_that_is_sent_again_counts_once_and_from_its_second_end() -> None:
+    kept = Kept(Store.memory())
+    paid = [kept.paid() for _ in range(KEEP)]
+    [first] = kept.ask("GET", f"/sandbox/v1/deliveries?chargeId={paid[0]}")["data"]
+    for _ in range(4):
+        kept.ask("POST", f"/sandbox/v1/deliveries/{first['id']}/replay")
+        kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "1m"})
+    kept.paid()
+    deliveries = kept.ask("GET", "/sandbox/v1/deliveries")["data"]
+    assert len(deliveries) == KEEP
+    assert first["id"] in {delivery["id"] for delivery in deliveries}
 
 
 def test_what_else_grows_with_every_request_is_bounded_too() -> None:
