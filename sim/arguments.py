@@ -14,7 +14,9 @@ from leyden.server.timestamps import parse_duration
 
 _AMOUNT = re.compile(r"0|[1-9][0-9]{0,17}")
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
-_MAX_SEED = 2**53 - 1  # the largest number that every reader of JSON reads exactly
+ALL_MSAT = 21_000_000 * 100_000_000 * 1_000  # all bitcoin that there will be: no amount is larger
+MAX_COUNT = 2**53 - 1  # the largest number that every reader of JSON reads exactly
+MAX_SPAN_MS = 365_250 * 86_400_000  # 1,000 years: added to any instant of the clock, it ends before the year 10000
 _SECONDS = range(10**9, 10**10)  # from 2001 to 2286 as seconds, the first four months of 1970 as milliseconds
 
 
@@ -25,27 +27,48 @@ def hint(word: object, known: Iterable[str]) -> str:
     return f"did you mean {near!r}?" if near is not None else f"choose one of {', '.join(names)}"
 
 
-def whole_number(name: str, value: Any) -> int:
-    """A whole number, also one of numpy. Raises `ValueError` for anything else, a boolean included."""
-    if type(value) is int:
-        return value
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        return index(value)
-    except TypeError:
-        raise ValueError(f"{name}={value!r} is not a whole number: give for example {name}=1") from None
+def whole_number(name: str, value: Any, least: int = -MAX_COUNT, most: int = MAX_COUNT) -> int:
+    """A whole number from `least` to `most`, also one of numpy. Raises `ValueError` for anything else, a boolean
+    included."""
+    number = _integer(value)
+    if number is None:
+        raise ValueError(f"{name}={value!r:.60} is not a whole number: give for example {name}=1")
+    if not least <= number <= most:
+        raise ValueError(f"{name}={shortened(number)} is out of bounds: give a whole number from {least} to {most}")
+    return number
 
 
 def whole_msat(name: str, value: Any) -> int:
-    """An amount in millisatoshis: a whole number, or its digits as in the API. Raises `ValueError` for anything else:
-    amounts are never rounded."""
-    if isinstance(value, str) and _AMOUNT.fullmatch(value):
-        return int(value)
+    """An amount in millisatoshis, from 0 to all bitcoin (`ALL_MSAT`): a whole number, or its digits as in the API.
+    Raises `ValueError` for anything else: amounts are never rounded."""
+    number = int(value) if isinstance(value, str) and _AMOUNT.fullmatch(value) else _integer(value)
+    if number is None or number < 0:
+        raise ValueError(f"{name}={value!r:.60} is no amount: give whole millisatoshis, such as 250000")
+    if number > ALL_MSAT:
+        raise ValueError(f"{name}={shortened(number)} is more than all bitcoin: give at most {ALL_MSAT} millisatoshis")
+    return number
+
+
+def check_count(name: str, value: Any) -> None:
+    """Raise `ValueError` for anything but None and a whole number from 1 to `MAX_COUNT`."""
+    if value is not None and (type(value) is not int or not 1 <= value <= MAX_COUNT):
+        shown = shortened(value) if type(value) is int else f"{value!r:.60}"
+        raise ValueError(f"{name} is {shown}: give a whole number from 1 to {MAX_COUNT}, or None for every one")
+
+
+def _integer(value: Any) -> int | None:
+    """A whole number, also one of numpy; None for anything else, a boolean included."""
     try:
-        return whole_number(name, value)
-    except ValueError:
-        raise ValueError(f"{name}={value!r} is no amount: give whole millisatoshis, such as 250000") from None
+        return None if isinstance(value, bool) else index(value)
+    except TypeError:
+        return None
+
+
+def shortened(number: int) -> str:
+    """The digits of a number; of one with more than 40 about how many there are. (Python refuses to write very long
+    ones.)"""
+    digits = int(number.bit_length() * 0.30103) + 1
+    return str(number) if digits <= 40 else f"{'-' * (number < 0)}(a number of about {digits} digits)"
 
 
 def checked_path(name: str, value: Any) -> Path:
@@ -68,15 +91,15 @@ def checked_seed(value: Any) -> int:
         seed = whole_number("seed", value)
     except ValueError:
         seed = -1
-    if not 0 <= seed <= _MAX_SEED:
-        raise ValueError(f"{value!r} is not a seed: give a whole number from 0 to {_MAX_SEED}, such as 7")
+    if not 0 <= seed <= MAX_COUNT:
+        raise ValueError(f"{value!r} is not a seed: give a whole number from 0 to {MAX_COUNT}, such as 7")
     return seed
 
 
 def seed_from_text(text: str) -> int:
     """The seed that an option gives, in decimal digits. Raises `ValueError` as `checked_seed`."""
     number = int(text) if re.fullmatch("[0-9]{1,16}", text) else -1
-    return checked_seed(number if 0 <= number <= _MAX_SEED else text)
+    return checked_seed(number if 0 <= number <= MAX_COUNT else text)
 
 
 def checked_share(name: str, value: Any, example: str) -> float:
@@ -120,6 +143,18 @@ def span_ms(value: str | float | timedelta) -> int:
     given = re.search("[1-9]", value) if isinstance(value, str) else value
     if not found and given:
         raise ValueError(f"{value!r} is shorter than a millisecond, the unit of time: give at least '1ms'")
+    return found
+
+
+def span_from(name: str, value: str | float | timedelta, *, least_ms: int = 0) -> int:
+    """A duration in milliseconds, from `least_ms` to 1,000 years. Raises what `span_ms` raises, and `ValueError` for
+    one outside these bounds."""
+    found = span_ms(value)
+    if found < least_ms:
+        least = "0 or more" if least_ms == 0 else "more than 0" if least_ms == 1 else f"at least {least_ms} ms"
+        raise ValueError(f"{name}={value!r} is too short: give a time of {least}")
+    if found > MAX_SPAN_MS:
+        raise ValueError(f"{name}={value!r} is too long: give at most 365250d, which are 1000 years")
     return found
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NotRequired, TypedDict
 
+from leyden.arguments import check_count
 from leyden.callbacks.mutations import CONTENT_KINDS
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.timestamps import parse_duration, to_iso
@@ -89,8 +90,8 @@ class FaultSpec:
             _one_of(f"event of {self.operation}", self.event, known[self.operation])
         if limits and (self.event, self.charge, self.attempt) != (None, None, None):
             raise ValueError("rate_limit refuses requests, not callbacks: address it by operation alone")
-        _at_least_one("attempt", self.attempt)
-        _at_least_one("count", self.count)
+        check_count("attempt", self.attempt)
+        check_count("count", self.count)
         if headers is not None and (kind != "missing_headers" or isinstance(headers, str) or not headers):
             raise ValueError("headers is a list of names for missing_headers: leave it out otherwise")
         if value is not None and (kind not in _VALUES or not _is_header_text(value)):
@@ -167,11 +168,6 @@ def _one_of(what: str, name: str | None, known: Collection[str]) -> None:
         raise ValueError(
             f"there is no {what} {name[:60]!r} that this fault could apply to: choose one of {', '.join(known)}"
         )
-
-
-def _at_least_one(what: str, number: int | None) -> None:
-    if number is not None and (type(number) is not int or number < 1):
-        raise ValueError(f"{what} is {number!r}: give a whole number from 1, or None for every one")
 
 
 def _is_header_text(value: object) -> bool:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from leyden.arguments import hint
+from leyden.arguments import check_count, hint
 from leyden.callbacks.callback_rows import (
     LateReplyRow,
     ReceivedFields,
@@ -104,9 +104,8 @@ class Receiver:
         `charge` is the id of a Charge or of its Static Charge, `attempt` 1 for the first. Of several rules that
         match, the oldest applies. Raises `ValueError` like `answers`, and for an event that the spec does not have.
         """
-        for what, number in (("attempt", attempt), ("count", count)):
-            if number is not None and (type(number) is not int or number < 1):
-                raise ValueError(f"{what} is {number!r}: give a whole number from 1, or None for every one")
+        check_count("attempt", attempt)
+        check_count("count", count)
         self._receivers().check_event(event)
         rule: ReplyRuleRow = {
             "reply": stored_reply(reply),

@@ -46,7 +46,7 @@ _FACTS: Mapping[str, Mapping[str, Any]] = {
     "advance_to": {"to_ms": _INSTANT_MS},
     "idle": {},
     "next_event": {},
-    "events": {"count": _COUNT},
+    "events": {"count": {**_COUNT, "minimum": 0}},
     "step": {},
     "call": {"call": {"type": "string", "maxLength": 1000}, "args": _LIST, "named": _OBJECT, "id?": _TEXT},
     "fault": {"method": {"enum": ["add", "clear"]}, "args": _LIST, "named": _OBJECT},

@@ -4,8 +4,12 @@
 uniform(1000, 50000)       uniform between two values
 exp(2m)                    exponential with this mean
 lognorm(45s, 0.6)          log-normal with this median; standard deviation of the logarithm, 0.6 if left out
-normal(60s, 5s)            mean and standard deviation; negative values become 0
+normal(60s, 5s)            mean and standard deviation
 choice(1000:3, 5000:1)     1000 with weight 3, 5000 with weight 1; all weights are 1 if left out
+
+A value that is drawn outside the bounds of its quantity becomes the nearest bound: 0 and all bitcoin for an amount, 0
+and 1,000 years for a span, 1 s and 1,000 years for `expiresIn`, because a Charge with `expiresIn` 0 has the default.
+Drawn values are rounded to whole msat, ms, and seconds.
 """
 
 from __future__ import annotations
@@ -13,11 +17,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from math import isfinite
+from decimal import Decimal
 from typing import Any
 
+from leyden.arguments import ALL_MSAT, MAX_SPAN_MS, span_ms, whole_number
 from leyden.errors import DistributionError
-from leyden.server.timestamps import parse_duration
 from leyden.world.traffic import BEHAVIOURS, Distribution
 
 DistributionText = str | int | float | timedelta
@@ -25,6 +29,8 @@ DistributionText = str | int | float | timedelta
 Reader = Callable[[str], Any]
 
 SPREAD = 0.6  # of a log-normal without a second number
+_MAX_SPREAD = 50  # a larger one draws numbers that no float has
+_MAX_WEIGHT = 1e9
 
 _CALL = re.compile(r"\s*([a-z]+)\s*\((.*)\)\s*", re.DOTALL)
 _NUMBER = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?(?:e[0-9]+)?)(sat|msat)?")
@@ -50,8 +56,13 @@ def span_distribution(value: DistributionText, name: str = "span") -> Distributi
 
 
 def seconds_distribution(value: DistributionText, name: str = "expiresIn") -> Distribution:
-    """Spans in seconds, written as for `span_distribution`. Raises `DistributionError`."""
-    return _distribution(value, name, lambda text: _span_ms(text) / 1_000)
+    """Spans in seconds, written as for `span_distribution`; a constant and a choice are 1 s or more. Raises
+    `DistributionError`."""
+    found = _distribution(value, name, lambda text: _span_ms(text) / 1_000)
+    fixed = [found[1]] if found[0] == "const" else [one for one, _ in found[1]] if found[0] == "choice" else []
+    if any(each < 1 for each in fixed):
+        raise DistributionError(f"{name}: {value!r} is shorter than a second, the unit: give 1s or more")
+    return found
 
 
 def behaviour_distribution(value: str) -> Distribution:
@@ -64,13 +75,14 @@ def behaviour_distribution(value: str) -> Distribution:
 def payer_distribution(value: int | str | Sequence[str]) -> Distribution:
     """Who pays: a number of wallets (`payer-1`, `payer-2`, ...), names, or a choice of names. Raises
     `DistributionError`."""
-    if isinstance(value, bool):
-        raise DistributionError("payers: give a number of wallets or their names, not a truth value")
-    if isinstance(value, int):
-        if value < 1:
-            raise DistributionError(f"payers: {value} wallets cannot pay: give at least 1")
-        return ["people", value]
+    if not isinstance(value, (str, Sequence)):
+        try:
+            return ["people", whole_number("payers", value, 1)]
+        except ValueError as error:
+            raise DistributionError(f"{error}, or names of wallets") from None
     if not isinstance(value, str):
+        if not all(isinstance(name, str) for name in value):
+            raise DistributionError(f"payers: {value!r:.60} are not names of wallets: give texts")
         value = f"choice({', '.join(value)})"
     return _words(value, "payers", _payer)
 
@@ -99,7 +111,7 @@ def _distribution(value: DistributionText, name: str, read: Reader) -> Distribut
     first = _read(parts[0], name, read)
     if kind == "exp":
         return ["exp", first]
-    second = _read(parts[1], name, _weight if kind == "lognorm" else read)
+    second = _read(parts[1], name, _spread if kind == "lognorm" else read)
     if kind == "uniform" and first > second:
         raise DistributionError(
             f"{name}: {text!r} goes from {parts[0]} down to {parts[1]}: write uniform({parts[1]}, {parts[0]})"
@@ -146,17 +158,26 @@ def _msat(text: str) -> int:
     found = _NUMBER.fullmatch(text.strip())
     if found is None:
         raise ValueError(f'{text!r} is not an amount: write msat as "250000", or "250sat"')
-    return round(float(found[1].replace("_", "")) * (1_000 if found[2] == "sat" else 1))
+    number = Decimal(found[1].replace("_", "")).scaleb(3 if found[2] == "sat" else 0)
+    if number > ALL_MSAT:
+        raise ValueError(f"{text:.60} is more than all bitcoin: give at most {ALL_MSAT} msat")
+    if number != int(number):
+        raise ValueError(f"{text:.60} is no whole number of msat: amounts are not rounded")
+    return int(number)
 
 
 def _span_ms(text: str) -> int:
     try:
-        span_ms = parse_duration(float(text))
+        number = float(text)
     except ValueError:
-        span_ms = parse_duration(text)
-    if span_ms < 0:
+        found = span_ms(text)
+    else:
+        found = span_ms(number)
+    if found < 0:
         raise ValueError(f"{text!r} is negative: spans are 0 or more")
-    return span_ms
+    if found > MAX_SPAN_MS:
+        raise ValueError(f"{text!r:.60} is too long: spans are at most 365250d, which are 1000 years")
+    return found
 
 
 def _behaviour(text: str) -> str:
@@ -176,6 +197,13 @@ def _weight(text: str) -> float:
         number = float(text)
     except ValueError:
         raise ValueError(f"{text!r} is not a plain number") from None
-    if not (isfinite(number) and number >= 0):
-        raise ValueError(f"{text} must be 0 or more, and finite")
+    if not 0 <= number <= _MAX_WEIGHT:
+        raise ValueError(f"{text:.60} is out of bounds: give 0 or more, at most {_MAX_WEIGHT:.0f}")
+    return number
+
+
+def _spread(text: str) -> float:
+    number = _weight(text)
+    if number > _MAX_SPREAD:
+        raise ValueError(f"{text:.60} is too large for the standard deviation of a logarithm: give 0 to {_MAX_SPREAD}")
     return number

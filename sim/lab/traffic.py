@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from leyden.arguments import MAX_SPAN_MS, span_from, whole_number
 from leyden.errors import DistributionError
 from leyden.lab.distributions import (
     DistributionText,
@@ -15,7 +16,7 @@ from leyden.lab.distributions import (
     seconds_distribution,
     span_distribution,
 )
-from leyden.server.timestamps import parse_duration, to_iso
+from leyden.server.timestamps import to_iso
 from leyden.world.traffic import DAY_MS, Distribution, TrafficSettings
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ HOUR_MS = 3_600_000
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*/\s*([a-z0-9.]+)")
 _CALL = re.compile(r"([a-z]+)\s*\((.*)\)", re.DOTALL)
 _UNITS = {"sec": "s", "second": "s", "min": "m", "minute": "m", "hour": "h", "day": "d", "week": "w"}
+_LEAST_GAP_MS = 1e-6
 _FORMS = '"30/min", "every(2s)", "burst(20, 10m)", "daily(30/min, 8:1, 12:3, 22:0)"'
 
 
@@ -87,7 +89,8 @@ def traffic(
     none from 22:00).
     `amount` is in msat. `think_time` is the time from seeing the Charge to paying it. A customer leaves without paying
     after `patience`, counted from the same instant, and gives up a payment that is still in flight then
-    (`patience=None`: never). `expiresIn` is in seconds. All of these are distributions (`leyden.lab.distributions`).
+    (`patience=None`: never). `expiresIn` is in seconds, 1 or more. All of these are distributions
+    (`leyden.lab.distributions`, which says what becomes of draws that are too small or too large).
     `behaviours` are those of `leyden.world.traffic.BEHAVIOURS`: `pays`, or for example `choice(pays:90, late:4,
     never:3, twice:3)`. `payers` is a number of wallets or their names; each customer uses one of them.
 
@@ -99,8 +102,8 @@ def traffic(
     for a `callbackUrl` or a `description` that the service refuses.
     """
     world.config.contract.operation("createCharge")  # raises when the document leaves it out
-    if count is not None and (type(count) is not int or count < 1):
-        raise DistributionError(f"count: {count!r} is not a number of customers: give a whole number from 1, or None")
+    limit = None if count is None else _checked(whole_number, "count", count, 1)
+    span_ms = None if duration is None else _checked(span_from, "duration", duration, least_ms=1)
     _check_fields(world, callbackUrl=callbackUrl, description=description)
     settings: TrafficSettings = {
         "arrivals": arrival_process(rate),
@@ -114,13 +117,18 @@ def traffic(
         "description": description,
         "arguments": {"rate": rate, "amount": str(amount), "patience": str(patience), "expiresIn": str(expiresIn)},
     }
-    span_ms = None if duration is None else parse_duration(duration)
-    if span_ms is not None and span_ms <= 0:
-        raise DistributionError(f"duration: {duration!r} is too short: give more than 0, or None for no end")
     with world.exclusive():
         ends_at = None if span_ms is None else world.clock.now() + span_ms
-        row = world.traffic.start(settings, ends_at=ends_at, limit=count)
+        row = world.traffic.start(settings, ends_at=ends_at, limit=limit)
     return Traffic(world, row["id"])
+
+
+def _checked(check: Callable[..., int], name: str, value: Any, *bounds: Any, **named: Any) -> int:
+    """What `check` returns. Raises `DistributionError` for what it refuses."""
+    try:
+        return check(name, value, *bounds, **named)
+    except (TypeError, ValueError) as error:
+        raise DistributionError(f"{name}: {error}") from None
 
 
 def _check_fields(world: World, **fields: Any) -> None:
@@ -142,7 +150,7 @@ def arrival_process(text: str) -> Distribution:
     parts = [part.strip() for part in call[2].split(",")]
     if call[1] == "every" and len(parts) == 1:
         return ["every", _span_ms(parts[0])]
-    if call[1] == "burst" and len(parts) == 2 and parts[0].isdigit() and int(parts[0]):
+    if call[1] == "burst" and len(parts) == 2 and re.fullmatch("[1-9][0-9]{0,14}", parts[0]):
         return ["burst", int(parts[0]), _span_ms(parts[1])]
     if call[1] == "daily" and len(parts) > 1:
         return _daily(_gap_ms(parts[0]), parts[1:])
@@ -154,17 +162,14 @@ def _gap_ms(text: str) -> float:
     if found is None or not float(found[1]):
         raise DistributionError(f"rate: {text!r} cannot be read: write one of {_FORMS}")
     unit = _UNITS.get(found[2], found[2])
-    return _span_ms(unit if unit[:1].isdigit() else f"1{unit}") / float(found[1])
+    gap_ms = _span_ms(unit if unit[:1].isdigit() else f"1{unit}") / float(found[1])
+    if not _LEAST_GAP_MS <= gap_ms <= MAX_SPAN_MS:
+        raise DistributionError(f"rate: {text!r:.60} is out of bounds: give one in 1000 years to 1000000/ms")
+    return gap_ms
 
 
 def _span_ms(text: str) -> int:
-    try:
-        span_ms = parse_duration(text)
-    except ValueError as error:
-        raise DistributionError(f"rate: {error}") from None
-    if span_ms <= 0:
-        raise DistributionError(f"rate: {text!r} leaves no time between two customers: give more than 0")
-    return span_ms
+    return _checked(span_from, "rate", text, least_ms=1)
 
 
 def _daily(gap_ms: float, parts: list[str]) -> Distribution:
@@ -183,7 +188,7 @@ def _daily(gap_ms: float, parts: list[str]) -> Distribution:
     steps = ([] if hours[0] == 0 else [(0, weights[hours[-1]])]) + [(hour * HOUR_MS, weights[hour]) for hour in hours]
     ends = [start for start, _ in steps[1:]] + [DAY_MS]
     total = sum(weight * (end - start) for (start, weight), end in zip(steps, ends, strict=True))
-    if not total:
-        raise DistributionError("rate: every weight is 0, so no customer would arrive: give at least one above 0")
+    if total < 1e-9 * DAY_MS:
+        raise DistributionError("rate: the weights are 0 on average, so no customer would arrive: give larger ones")
     scale = DAY_MS / total / gap_ms
     return ["daily", [start for start, _ in steps], [weight * scale for _, weight in steps]]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from starlette.types import ASGIApp
 
-from leyden.arguments import Spelled, check_milliseconds, checked_path, checked_seed, checked_text, span_ms
+from leyden.arguments import Spelled, checked_path, checked_seed, checked_text
 from leyden.callbacks.receivers import Receiver
 from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import ForkError, NotebookError
@@ -24,7 +24,7 @@ from leyden.sandbox.opening import open_session
 from leyden.sandbox.resources import Charge, StaticCharge
 from leyden.sandbox.service_fault_list import ServiceFaultList
 from leyden.sandbox.session import Headers, Session
-from leyden.sandbox.time_control import FiredEvents, Instant, Span, advance, instant_ms, run
+from leyden.sandbox.time_control import FiredEvents, Instant, Span, advance, advance_to, run
 from leyden.sandbox.views import Views, card
 from leyden.sandbox.wallet import Wallet
 from leyden.server.contract.types import Contract
@@ -244,11 +244,10 @@ class Sandbox(Views, Spelled):
     def advance_to(self, when: Instant, offset: Span = "0s") -> FiredEvents:
         """Move time to an instant plus `offset`, which may be negative; an instant in the past changes nothing.
 
-        A number is epoch milliseconds. Raises `ValueError` for one that is epoch seconds.
+        A number is epoch milliseconds. Raises `ValueError` for one that is epoch seconds, and for an instant outside
+        the years 1970 to 9999.
         """
-        check_milliseconds(when, self.world.clock.now())
-        target = instant_ms(when) + span_ms(offset)
-        return FiredEvents(self.session.move("advance_to", lambda clock: clock.advance_to(target), to_ms=target))
+        return FiredEvents(advance_to(self.session, when, offset))
 
     def step(self) -> Fired | None:
         """Run the next event, whenever it is, and return it; None when nothing is scheduled."""

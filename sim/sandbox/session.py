@@ -329,5 +329,14 @@ def _json_bytes(fields: Mapping[str, Any]) -> bytes:
             try:
                 orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
             except TypeError:
-                raise TypeError(f"{name}={value!r} is not JSON: give a text, a number, a list or None") from None
+                raise TypeError(f"{name}={value!r:.60} {_json_mend(value)}") from None
         raise
+
+
+def _json_mend(value: Any) -> str:
+    """Why a value has no JSON form, and the mend."""
+    if isinstance(value, int):
+        return "does not fit into 64 bits: give a smaller number, or its digits as a text"
+    if isinstance(value, str):
+        return "has a surrogate, which UTF-8 cannot encode: give a text of whole characters"
+    return "is not JSON: give a text, a number, a list or None"

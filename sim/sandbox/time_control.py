@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from leyden.arguments import span_ms
+from leyden.arguments import check_milliseconds, shortened, span_ms, whole_number
 from leyden.sandbox.session import Session
-from leyden.server.timestamps import parse_iso, to_iso
-from leyden.world.time.clock import Fired
+from leyden.server.timestamps import MAX_INSTANT_MS, parse_iso, to_iso
+from leyden.world.time.clock import LAST_MS, Fired
 
 Span = str | float | timedelta
 Instant = str | int | datetime
@@ -21,7 +21,11 @@ def instant_ms(when: Instant) -> int:
         )
     if isinstance(when, datetime):
         return parse_iso(when.isoformat())
-    return parse_iso(when) if isinstance(when, str) else when
+    if isinstance(when, str):
+        return parse_iso(when)
+    if not 0 <= when <= MAX_INSTANT_MS:
+        raise ValueError(f"{shortened(when)} ms lies outside the years 1970 to 9999")
+    return when
 
 
 class FiredEvents(list[Fired]):
@@ -38,7 +42,8 @@ def run(session: Session, until: Span, events: int | None) -> list[Fired]:
     if events is not None:
         if until != "idle":
             raise ValueError(f"run({until!r}, events={events}) has two ends: give one of them")
-        return session.move("events", lambda clock: clock.run_events(events), count=events)
+        count = whole_number("events", events, 0)
+        return session.move("events", lambda clock: clock.run_events(count), count=count)
     if until == "idle" and session.world.clock.rate:
         fired = session.action_log.catch_up(session.world)
         session.world.wait_for_network()
@@ -48,6 +53,13 @@ def run(session: Session, until: Span, events: int | None) -> list[Fired]:
     if until == "next_event":
         return session.move("next_event", lambda clock: clock.run_until_next_event())
     return advance(session, until)
+
+
+def advance_to(session: Session, when: Instant, offset: Span) -> list[Fired]:
+    """What `Sandbox.advance_to` does."""
+    check_milliseconds(when, session.world.clock.now())
+    to_ms = min(max(0, instant_ms(when) + span_ms(offset)), LAST_MS)
+    return session.move("advance_to", lambda clock: clock.advance_to(to_ms), to_ms=to_ms)
 
 
 def advance(session: Session, by: Span) -> list[Fired]:

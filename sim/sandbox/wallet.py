@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from leyden.arguments import payer_name, span_ms, whole_msat
+from leyden.arguments import payer_name, span_from, whole_msat
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind, strip_scheme
 from leyden.sandbox.resources import Charge, Payment, StaticCharge
 from leyden.sandbox.session import Session
@@ -35,7 +35,8 @@ class Wallet:
         A Static Charge, an LNURL and a Lightning address (`name@host`) are paid as by `scan`.
         A Charge may belong to another sandbox: its invoice is then paid in this one. `outcome` is `settle`, `hold`,
         `incomplete`, `wrong_secret`, `underpay`, `overpay`, `overpay_double` or `fail`. Raises `PayerError` for a text
-        that is no payment request, `ValueError` for an amount that is not whole.
+        that is no payment request, `ValueError` for an amount that is not whole or more than all bitcoin, and for a
+        `delay` below 0 or above 1,000 years.
         """
         request = strip_scheme(_payment_request(what))
         if request_kind(request) != "bolt11":
@@ -56,7 +57,7 @@ class Wallet:
 
         `what` may be a Lightning address, `name@host`: the host is that of the sandbox or of the identifier. `amount`
         may be left out if minimum and maximum are equal. Raises `PayerError` with the service's reason when it issues
-        no invoice.
+        no invoice, `ValueError` as `pay`.
         """
         lnurl, resource_id = _payment_request(what), _resource_id(what)
         return self._schedule("scan", lnurl, amount, outcome, delay, comment=comment, static=resource_id)
@@ -67,9 +68,7 @@ class Wallet:
         """Record a `pay` or a `scan`, and schedule its payment. `more` are facts of one of the two."""
         world = self._session.world
         amount_msat = None if amount is None else whole_msat("amount", amount)
-        delay_ms = span_ms(delay)
-        if delay_ms < 0:
-            raise ValueError(f"delay={delay!r} is negative: give a time of 0 or more from now")
+        delay_ms = span_from("delay", delay)
         named = {"payer": self.name, "request": request, "amount": amount_msat, "outcome": outcome}
         with self._session.record(kind, **named, delay_ms=delay_ms, **more) as facts:
             if kind == "scan":

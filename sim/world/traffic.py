@@ -10,13 +10,16 @@ from typing import Any, TypedDict, cast
 
 import orjson
 
+from leyden.arguments import ALL_MSAT, MAX_SPAN_MS
 from leyden.lightning.payer.payments import Payments
 from leyden.rng import RandomStream, RandomStreams
 from leyden.server.errors import InternalError
 from leyden.server.ports import USER, Clock, EventJournal
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
+from leyden.server.timestamps import MAX_INSTANT_MS
 from leyden.world.loopback import LoopbackResponse
+from leyden.world.time.clock import LAST_MS
 
 TIMER = "traffic"
 DAY_MS = 86_400_000
@@ -134,14 +137,14 @@ class TrafficGenerator:
         row = self.rows.existing(traffic_id).copy()
         settings, rng = row["settings"], self._streams.stream(f"traffic/{traffic_id}")
         row["arrived"] += 1
-        amount_msat = max(0, round(sample(settings["amount"], rng)))
+        amount_msat = whole_draw(settings["amount"], rng, 0, ALL_MSAT)
         behaviour = sample(settings["behaviour"], rng)
         payer = sample(settings["payer"], rng)
-        think_time_ms = max(0, round(sample(settings["think_time"], rng)))
-        patience = sample(settings["patience"] or ["const", 0], rng)
-        patience_ms = None if settings["patience"] is None else max(0, round(patience))
-        expiry_s = round(sample(settings["expiresIn"], rng))
-        again_ms = think_time_ms + max(1, round(sample(settings["think_time"], rng)))
+        think_time_ms = whole_draw(settings["think_time"], rng, 0, MAX_SPAN_MS)
+        patience = whole_draw(settings["patience"] or ["const", 0], rng, 0, MAX_SPAN_MS)
+        patience_ms = None if settings["patience"] is None else patience
+        expiry_s = whole_draw(settings["expiresIn"], rng, 1, MAX_SPAN_MS // 1_000)  # 0 is the default of the service
+        again_ms = think_time_ms + whole_draw(settings["think_time"], rng, 1, MAX_SPAN_MS)
         body = {
             "amount": str(amount_msat),
             "description": settings["description"],
@@ -175,7 +178,7 @@ class TrafficGenerator:
         self._schedule_next(row, rng)
 
     def _schedule_next(self, row: TrafficRow, rng: RandomStream) -> TrafficRow:
-        due = next_arrival(row["settings"]["arrivals"], rng, row["due"], row["arrived"])
+        due = min(next_arrival(row["settings"]["arrivals"], rng, row["due"], row["arrived"]), float(MAX_INSTANT_MS))
         if (row["ends_at"] is not None and due >= row["ends_at"]) or row["arrived"] == row["limit"]:
             return self._end(row)
         next_at = ceil(due)
@@ -224,6 +227,12 @@ def sample(distribution: Distribution, rng: RandomStream) -> Any:
     return distribution[1]
 
 
+def whole_draw(distribution: Distribution, rng: RandomStream, least: int, most: int) -> int:
+    """One value of a distribution of numbers, rounded, or the nearest of the bounds."""
+    value: float = sample(distribution, rng)
+    return round(min(max(value, least), most))
+
+
 def next_arrival(arrivals: Distribution, rng: RandomStream, after: float, arrived: int) -> float:
     """The instant (ms, not rounded) of the arrival that follows `after`, for exactly one draw. `arrived` came
     before.
@@ -238,7 +247,7 @@ def next_arrival(arrivals: Distribution, rng: RandomStream, after: float, arrive
         return after + (0.0 if arrived % arrivals[1] else float(arrivals[2]))
     # "daily": the rate changes by the hour (UTC), and one unit of exponential work is done at that rate.
     starts, rates = arrivals[1], arrivals[2]
-    while True:
+    while after <= LAST_MS:
         day_ms = after % DAY_MS
         place = bisect_right(starts, day_ms) - 1
         until = starts[place + 1] if place + 1 < len(starts) else DAY_MS
@@ -247,3 +256,4 @@ def next_arrival(arrivals: Distribution, rng: RandomStream, after: float, arrive
             return after + work / float(rates[place])
         work -= done
         after += until - day_ms
+    return after

@@ -317,14 +317,14 @@ def test_the_forms_of_a_distribution_of_amounts(value: Any, distribution: list[A
         (behaviour_distribution, "prays", "there is no 'prays'"),
         (behaviour_distribution, "choice(pays, prays)", "there is no 'prays'"),
         (behaviour_distribution, "exp(3)", "has no names"),
-        (payer_distribution, 0, "at least 1"),
-        (payer_distribution, True, "not a truth value"),
+        (payer_distribution, 0, "from 1 to"),
+        (payer_distribution, True, "not a whole number"),
         (payer_distribution, ["a b"], "not a name"),
         (arrival_process, "30", "30/min"),
         (arrival_process, 30, "has no unit of time"),
         (arrival_process, "0/min", "cannot be read"),
         (arrival_process, "30/fortnight", "is not a duration"),
-        (arrival_process, "every(0s)", "no time between"),
+        (arrival_process, "every(0s)", "more than 0"),
         (arrival_process, "burst(0, 1m)", "cannot be read"),
         (arrival_process, "daily(30/min)", "cannot be read"),
         (arrival_process, "daily(30/min, 24:1)", "hours are 0 to 23"),
@@ -482,3 +482,33 @@ def test_traffic_uses_the_valid_api_key(sandbox: Sandbox) -> None:
         sandbox.world.service.projects.rotate_key("default", "another-key")
     sandbox.run()
     assert (customers.arrived, customers.refused) == (4, 0)
+
+
+@pytest.mark.parametrize("expires", ["uniform(0s, 600ms)", "normal(1s, 10s)", "exp(1ms)", "lognorm(0s, 1)"])
+def test_a_drawn_expiry_is_at_least_a_second_because_0_is_the_default(sandbox: Sandbox, expires: str) -> None:
+    customers = busy(sandbox, expiresIn=expires, behaviours="never", count=50)
+    sandbox.run()
+    assert (customers.arrived, customers.refused) == (50, 0)
+    charges = sandbox.world.service.charges.charges
+    spans = {(row["expires_at"] - row["created_at"]) // 1_000 for row in charges}
+    assert min(spans) == 1
+    assert max(spans) < 100
+
+
+@pytest.mark.parametrize("expires", [0, "0s", 0.4, "999ms", "choice(0s:1, 60s:1)", "-1s"])
+def test_an_expiry_below_a_second_is_refused(sandbox: Sandbox, expires: Any) -> None:
+    with pytest.raises(DistributionError, match="expiresIn"):
+        busy(sandbox, expiresIn=expires)
+
+
+@pytest.mark.parametrize("amount", [250000.5, "250000.5", "0.0005sat", "choice(1000:1, 1000.5:1)", "exp(1.5)"])
+def test_an_amount_that_is_not_whole_is_refused_as_by_a_wallet(sandbox: Sandbox, amount: Any) -> None:
+    with pytest.raises(DistributionError, match="not rounded"):
+        busy(sandbox, amount=amount)
+
+
+@pytest.mark.parametrize(
+    ("amount", "msat"), [(5000.0, 5_000), ("5.5sat", 5_500), ("1e5", 100_000), ("1_000", 1_000), ("250sat", 250_000)]
+)
+def test_a_whole_amount_may_be_written_in_several_forms(amount: Any, msat: int) -> None:
+    assert msat_distribution(amount) == ["const", msat]

@@ -11,7 +11,7 @@ from leyden.devserver.control.pages import Page, item_page, page
 from leyden.server.contract.bind import handles
 from leyden.server.errors import NotFound, SemanticConflict
 from leyden.server.http.request import Request
-from leyden.server.timestamps import parse_duration, to_iso
+from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
 if TYPE_CHECKING:
@@ -92,14 +92,18 @@ class NetworkControl:
     def add_interceptor(self, call: Request) -> dict[str, Any]:
         """Add an interceptor."""
         body = call.body
-        spans = {name: None if body.get(name) is None else parse_duration(body[name]) for name in _SPANS}
         with self._transaction() as operations:
+            from leyden.lightning.network.control_operations import interceptor_times
+
+            delay_ms, after_ms, lasting_ms = interceptor_times(
+                body.get("delay"), body.get("after"), body.get("lasting")
+            )
             row = operations.intercept(
                 body["kind"],
                 node=body.get("node"),
-                after_ms=spans["after"] or 0,
-                lasting_ms=spans["lasting"],
-                delay_ms=spans["delay"],
+                after_ms=after_ms,
+                lasting_ms=lasting_ms,
+                delay_ms=delay_ms,
                 **{name: body.get(name) for name in ("payment", "hop", "channel", "code", "times")},
             )
         return _interceptor(operations, row)
@@ -137,9 +141,6 @@ class NetworkControl:
                 yield operations
         except (GraphError, InterceptError) as refused:
             raise SemanticConflict(str(refused)) from None
-
-
-_SPANS = ("after", "lasting", "delay")
 
 
 def _attempt(row: AttemptRow) -> dict[str, Any]:

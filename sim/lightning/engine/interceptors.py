@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TypedDict, cast
 
+from leyden.arguments import MAX_COUNT
 from leyden.errors import InterceptError
 from leyden.lightning.engine.engine import Engine
 from leyden.lightning.engine.shard import Shard
@@ -83,8 +84,8 @@ class Interceptors:
         if delay_ms is not None and not 1 <= delay_ms <= _MAX_DELAY_MS:
             raise InterceptError("a delay is more than 0 and at most two weeks")
         for name, number in (("hop", hop), ("channel", channel), ("times", times)):
-            if number is not None and type(number) is not int:
-                raise InterceptError(f"{name}={number!r} is not a whole number: give for example {name}=1")
+            if number is not None and (type(number) is not int or abs(number) > MAX_COUNT):
+                raise InterceptError(f"{name}={number!r:.60} is not a whole number: give for example {name}=1")
         if hop is not None and not -MAX_HOPS <= hop <= MAX_HOPS:
             raise InterceptError(f"there is no hop {hop}: a route has at most {MAX_HOPS}, and -1 is the receiver")
         if kind == "drop" and hop == 0:

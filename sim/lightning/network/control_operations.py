@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any, TypedDict
 
+from leyden.arguments import span_from
 from leyden.errors import GraphError, InterceptError
 from leyden.lightning.engine.channel_operations import close_channel, open_channel, rebalance
 from leyden.lightning.engine.interceptors import InterceptorRow
 from leyden.lightning.payer.routed_payments import RoutedPayments
+
+Span = str | float | timedelta
 
 
 class ChannelRow(TypedDict):
@@ -153,3 +157,18 @@ class NetworkOperations:
 
     def _note(self, kind: str, node: int, **facts: Any) -> None:
         self.payments.note(kind, self.engine.graph.names[node], facts)
+
+
+def interceptor_times(
+    delay: Span | None = None, after: Span | None = None, lasting: Span | None = None
+) -> tuple[int | None, int, int | None]:
+    """The times of an interceptor in ms: the delay, the start from now, and how long it lasts. Raises
+    `InterceptError`."""
+    try:
+        return (
+            None if delay is None else span_from("delay", delay, least_ms=1),
+            0 if after is None else span_from("after", after),
+            None if lasting is None else span_from("lasting", lasting, least_ms=1),
+        )
+    except (TypeError, ValueError) as error:
+        raise InterceptError(str(error)) from None

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from datetime import timedelta
 from typing import Any
 
-from leyden.arguments import checked_share, payer_name, span_ms, whole_msat, whole_number
+from leyden.arguments import checked_share, payer_name, whole_msat, whole_number
 from leyden.errors import InterceptError
 from leyden.lightning.failure_codes import FAILURE_NAMES
-from leyden.lightning.network.control_operations import ChannelRow, NetworkOperations
+from leyden.lightning.network.control_operations import ChannelRow, NetworkOperations, Span, interceptor_times
 from leyden.lightning.payer.routed_payments import RoutedPayments
-from leyden.lightning.topology.graph import DEFAULT_POLICY
+from leyden.lightning.topology.graph import DEFAULT_POLICY, MAX_FEE
 
-Span = str | float | timedelta
 # Returns a context for a change: it records the call with its arguments, and excludes other changes.
 RecordAction = Callable[[str, list[Any], dict[str, Any]], AbstractContextManager[Any]]
 
@@ -63,9 +61,9 @@ class Network:
         `kind` is `delay` (by `delay`), `fail` (with a BOLT 4 `code`, as a number or a name), `drop` or `offline`.
         `payment` is a payment or its id; `hop` 0 is the payer, -1 the receiver; `channel` the next channel. It acts
         `after` a time, for the time `lasting` (default: until removed), at most so many `times`.
-        Raises `InterceptError`.
+        Raises `InterceptError`, also for a time below 0 or above 1,000 years and for a `lasting` of 0.
         """
-        delay_ms, after_ms, lasting_ms = _ms(delay), span_ms(after), _ms(lasting)
+        delay_ms, after_ms, lasting_ms = interceptor_times(delay, after, lasting)
         place = {"payment": getattr(payment, "id", payment), "hop": hop, "node": node, "channel": channel}
         spans = {"delay": _seconds(delay_ms), "after": _seconds(after_ms or None), "lasting": _seconds(lasting_ms)}
         with self.record_action(".intercept", [kind], _given(**place, code=code, **spans, times=times)):
@@ -193,10 +191,11 @@ class NetworkNode:
         """Open a channel (msat) to a peer and return its number. This node's balance in it is all of it, or `local`:
         `network["n5"].open_channel("shop", 5_000_000_000)` is inbound liquidity for the shop.
 
-        Raises `GraphError`, and `ValueError` for an amount that is not whole.
+        `base_msat` and `ppm` are the fees of both sides, 0 to 4294967295 each (32 bits, BOLT 7). Raises `GraphError`,
+        and `ValueError` for a number that is not whole or out of bounds.
         """
-        capacity, base_msat = whole_msat("capacity", capacity), whole_msat("base_msat", base_msat)
-        local, ppm = None if local is None else whole_msat("local", local), whole_number("ppm", ppm)
+        capacity, local = whole_msat("capacity", capacity), None if local is None else whole_msat("local", local)
+        base_msat, ppm = whole_number("base_msat", base_msat, 0, MAX_FEE), whole_number("ppm", ppm, 0, MAX_FEE)
         named = _given(local=local, base_msat=base_msat, ppm=ppm)
         with self._network.record_action(f"{self._call}.open_channel", [peer, capacity], named):
             return self._operations.open_channel(
@@ -204,8 +203,9 @@ class NetworkNode:
             )
 
     def offline(self, lasting: Span | None = None) -> Interceptor:
-        """Take the node offline for the time `lasting` (default: until the interceptor is removed)."""
-        lasting_ms = _ms(lasting)
+        """Take the node offline for the time `lasting` (default: until the interceptor is removed). Raises
+        `InterceptError` for a time that is not above 0."""
+        _, _, lasting_ms = interceptor_times(lasting=lasting)
         with self._network.record_action(f"{self._call}.offline", [], _given(lasting=_seconds(lasting_ms))):
             row = self._operations.intercept("offline", node=self.name, lasting_ms=lasting_ms)
         return Interceptor(self._network, row["id"])
@@ -232,10 +232,6 @@ def code_of(code: int | str | None) -> int | None:
 
 def _given(**named: Any) -> dict[str, Any]:
     return {name: value for name, value in named.items() if value is not None}
-
-
-def _ms(span: Span | None) -> int | None:
-    return None if span is None else span_ms(span)
 
 
 def _seconds(ms: int | None) -> float | None:

@@ -16,6 +16,7 @@ Flags = npt.NDArray[np.bool_]
 
 # LND's defaults: base fee (msat), proportional fee (ppm), CLTV delta (blocks), smallest HTLC (msat).
 DEFAULT_POLICY = (1_000, 1, 80, 1_000)
+MAX_FEE = 2**32 - 1  # BOLT 7, "The `channel_update` Message": both fees have 32 bits
 
 
 @dataclass(frozen=True, eq=False)

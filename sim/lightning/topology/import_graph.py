@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jsonschema_rs import Draft202012Validator
 
+from leyden.arguments import ALL_MSAT
 from leyden.errors import GraphError
 from leyden.json_files import DocumentKind
 from leyden.lightning.topology.graph import DEFAULT_POLICY, Graph, assemble
@@ -33,7 +34,6 @@ class Imported:
         return f"Imported({self.graph!r} of {self.channels_read} channels read; dropped or closed: {dropped})"
 
 
-_ALL_MSAT = 21_000_000 * 100_000_000 * 1_000
 _NUMBER = {"type": ["integer", "string", "null"]}
 _FLAG = {"type": ["boolean", "null"]}
 _NAME = {"type": ["string", "null"]}
@@ -140,7 +140,7 @@ def _channel_row(
     if not a or not b or a == b:
         dropped["channel without two ends"] += 1
         return None
-    if not 0 < capacity <= _ALL_MSAT:
+    if not 0 < capacity <= ALL_MSAT:
         dropped["channel without a size"] += 1
         return None
     if sides == [None, None]:
@@ -159,4 +159,4 @@ def _parse_count(value: Any) -> int:
     else:
         text = str(value if value is not None else 0).removesuffix("msat")
         number = int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else 0
-    return number if 0 <= number <= _ALL_MSAT else 0
+    return number if 0 <= number <= ALL_MSAT else 0
