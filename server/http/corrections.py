@@ -113,7 +113,8 @@ def _candidates(value: Any, schema: Mapping[str, Any], in_msat: bool, in_seconds
             yield str(digits * 1_000), _in_satoshis(digits)
     if in_seconds:
         with suppress(ValueError):
-            yield parse_duration(bare) // 1_000, "write {}"
+            seconds, rest_ms = divmod(parse_duration(bare), 1_000)
+            yield seconds + rest_ms / 1_000 if rest_ms else seconds, "write {}"
     yield bare, "write {}"
     yield bare.lower(), "write {}"
     if schema.get("format") != "date-time":

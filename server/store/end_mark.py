@@ -77,8 +77,7 @@ class EndMark:
         self.notes: list[str] = []  # why nothing is expected, although the file exists, or will be
         with suppress(OSError):
             content = self._path.read_bytes()
-            if content:  # empty: the process that created it was killed
-                self._read(content)
+            self._read(content)
 
     @property
     def sizes(self) -> frozenset[int]:

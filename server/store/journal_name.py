@@ -10,7 +10,7 @@ from leyden.server.errors import StorageUnavailable
 
 # free: no file has the name, in the directory that was opened; taken: another file has it; cut: the file is shorter
 # than was written; longer: it is longer; gone: the directory was moved or removed.
-Fault = Literal["free", "taken", "cut", "longer", "gone"]
+Fault = Literal["free", "taken", "cut", "longer", "gone", "barred"]
 
 _CLOSE = "stop the server (or close the store), which writes it again with all its data"
 _FAULTS: dict[Fault, str] = {
@@ -18,8 +18,9 @@ _FAULTS: dict[Fault, str] = {
     "taken": f"was replaced by another file while it was in use: put it back, or move the other file away and {_CLOSE}",
     "cut": f"was shortened by another program while it was in use: {_CLOSE}",
     "longer": "was made longer by another program while it was in use: stop that program, stop the server (or close the"
-    " store), which leaves the file as it is, and start the server again",
+    " store), which leaves the file as it is, and start the server again: it says how to continue",
     "gone": "cannot be found, because its directory was moved or removed while it was in use: put the directory back",
+    "barred": "cannot be reached, because this user may not enter its directory: give the permission back",
 }
 
 _Identity = tuple[int, int]  # device and inode
@@ -50,6 +51,8 @@ class JournalName:
         """What is wrong with the name, None if nothing is. The file must have `size` bytes, if it is given."""
         try:
             found = os.stat(self._path)
+        except PermissionError:
+            return "barred"
         except OSError:
             return self._fault_without_file()
         if (found.st_dev, found.st_ino) not in self._files:
@@ -74,7 +77,7 @@ class JournalName:
         """Raise `StorageUnavailable` when a new file must not be given the name. The file may have at most `size`
         bytes, if it is given."""
         fault = self.fault(size)
-        if fault in ("taken", "longer", "gone"):
+        if fault in ("taken", "longer", "gone", "barred"):
             raise self._error(fault)
 
     def _error(self, fault: Fault) -> StorageUnavailable:
@@ -86,6 +89,8 @@ class JournalName:
     def _fault_without_file(self) -> Fault:
         try:
             directory = _identity(os.stat(self._directory))
+        except PermissionError:
+            return "barred"
         except OSError:
             return "gone"
         return "free" if directory == self._directory_identity else "gone"

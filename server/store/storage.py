@@ -10,6 +10,7 @@ from typing import Literal
 
 from leyden.server.errors import StorageUnavailable, StoreError
 from leyden.server.store.compaction import Compaction, RetiredFile, write_all
+from leyden.server.store.disk_errors import not_accepted, not_synced
 from leyden.server.store.end_mark import EndMark, Mark
 from leyden.server.store.journal import (
     JOURNAL_NAME,
@@ -170,7 +171,7 @@ class JournalStorage(RowStorage):
             with suppress(OSError):
                 self._truncate()
             if isinstance(error, OSError):
-                raise self._unavailable(error) from error
+                raise not_accepted(self.path, error) from error
             self._abort_compaction()  # it may include this commit
             raise
         self._records += records
@@ -189,7 +190,7 @@ class JournalStorage(RowStorage):
         except BaseException as error:
             self._must_rewrite = True  # the new file may be in place already, with changes that are now rolled back
             if isinstance(error, OSError):
-                raise self._unavailable(error) from error
+                raise not_accepted(self.path, error) from error
             raise
         self._commits += 1
         if not self._must_rewrite:
@@ -199,12 +200,6 @@ class JournalStorage(RowStorage):
         if self._torn:
             os.ftruncate(self._fd, self._size)
             self._torn = False
-
-    def _unavailable(self, error: OSError) -> StorageUnavailable:
-        return StorageUnavailable(
-            f"{self.path.name} could not be written ({error.strerror}), and nothing was accepted:"
-            " give its disk room and write permission, then repeat the request"
-        )
 
     # Writing to the disk
 
@@ -232,11 +227,9 @@ class JournalStorage(RowStorage):
         except OSError as error:
             self._must_rewrite = self._must_rewrite or fd == self._fd
             if self._must_rewrite:
-                raise self._unavailable(error) from error
+                raise not_synced(self.path, error) from error
         if self._must_rewrite:  # set before or meanwhile: the number `fd` may have been that of another file
-            raise StorageUnavailable(
-                "the disk failed before; the next commit writes the whole journal again: repeat the request"
-            )
+            raise StorageUnavailable("the disk failed before: the next commit writes the whole journal again")
         self._name.check()
         self._synced = max(self._synced, commits)
 
@@ -295,7 +288,7 @@ class JournalStorage(RowStorage):
         try:
             self._rewrite()
         except OSError as error:
-            raise self._unavailable(error) from error
+            raise not_synced(self.path, error) from error
 
     def close(self) -> None:
         """Write everything to the disk and release the directory. A second call does nothing.
@@ -315,7 +308,7 @@ class JournalStorage(RowStorage):
                 if self._commits:  # otherwise nothing was synced, and the marks are those of the start
                     self._end.note_synced(self._mark)
         except OSError as error:
-            raise self._unavailable(error) from error
+            raise not_synced(self.path, error) from error
         finally:
             self.release()
 

@@ -113,6 +113,6 @@ class DurableTransport:
 
 def _not_confirmed(failure: StorageUnavailable) -> StorageUnavailable:
     return StorageUnavailable(
-        "the disk did not confirm the write, so the data may or may not survive a power cut: read the resource before"
+        "the change was made, but the disk did not confirm it, so a power failure may undo it: read the resource before"
         f" you repeat the request, or repeat it with its Idempotency-Key ({failure.detail})"
     )

@@ -29,7 +29,10 @@ from leyden.server.store.store import Store
 from leyden.server.system.clock import ServerClock, random_seed, stopwatch
 from leyden.server.system.http_server import open_listener, run_server
 from leyden.server.system.http_transport import HttpTransport
+from leyden.server.timestamps import to_iso
 from leyden.world.config import chosen_network, world_config
+from leyden.world.time.clock import LAST_MS
+from leyden.world.time.process_clock import FIRST_MS
 from leyden.world.world import World
 
 _READABLE_ENTRIES = 100_000
@@ -164,7 +167,7 @@ def _open_world(
     else:
         given_seed = random_seed() if options.seed is None else options.seed
         seed = _seed_for(given_seed, key, index)
-        given_start_ms = start_ms = clock.now() if options.start in (None, NOW) else options.start
+        given_start_ms = start_ms = _present(clock) if options.start in (None, NOW) else options.start
     rate = options.rate
     if rate is None:
         rate = 1.0 if saved is None else saved["rate"]
@@ -210,6 +213,17 @@ def _open_world(
         wait_durable=wait_durable,
         public_url=public_url,
     )
+
+
+def _present(clock: ServerClock) -> int:
+    """The system clock's instant, as the start of a sandbox."""
+    now_ms = clock.now()
+    if not FIRST_MS <= now_ms <= LAST_MS:
+        raise InputError(
+            f"the system clock shows {to_iso(now_ms)}, and a sandbox has times from 1971 to the end of 2999: set the"
+            " system clock, or give --start 2030-01-01T00:00:00Z"
+        )
+    return now_ms
 
 
 def _store(options: argparse.Namespace, folder: Path | None) -> Store:

@@ -174,6 +174,18 @@ def test_a_start_with_a_note_sends_the_callbacks_that_fell_due_meanwhile(
             assert (body["id"], body["status"]) == (charge["id"], "expired")
 
 
+def test_a_system_clock_outside_the_times_of_a_sandbox_is_refused_as_a_start(tmp_path: Path) -> None:
+    wrong_ms = 86_400_000 - now_ms()
+    (tmp_path / "offset").write_text(str(wrong_ms))
+    words = [sys.executable, "-c", WRONG_CLOCK, str(tmp_path / "offset"), "serve", "--port", "0"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    [line] = done.stderr.splitlines()
+    assert "the system clock shows 1970-01-02T" in line
+    with served(tmp_path, wrong_ms, "--start", "2030-01-01T00:00:00Z") as (client, _, _):
+        assert client.ok("GET", "/sandbox/v1/clock")["now"].startswith("2030-01-01T00:")
+
+
 def test_a_new_sandbox_starts_at_the_system_clock(tmp_path: Path) -> None:
     with served(tmp_path, 0, "--start", "now") as (client, _, _):
         assert is_near(client, now_ms())

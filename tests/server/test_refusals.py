@@ -123,6 +123,8 @@ SLIPS: list[tuple[str, str, Headers, Any, int, list[str]]] = [
     ("POST", "/v0/static-charges", TYPED, {**TIPS, "allowedSlots": "3"}, 400, ['received "3": write the number 3']),
     ("POST", "/v0/static-charges", TYPED, {**TIPS, "identifier": "Band@a.b"}, 400, ['write "band@a.b"']),
     ("POST", "/v0/static-charges", TYPED, {**TIPS, "minAmount": "9001"}, 409, ["minAmount (9001) is above maxAmount"]),
+    ("POST", "/sandbox/v1/payments", TYPED, {"request": "x", "delay": "1500ms"}, 400, ["write the number 1.5"]),
+    ("POST", "/sandbox/v1/payments", TYPED, {"request": "x", "delay": "2s"}, 400, ["write the number 2"]),
     # Keys
     ("POST", "/v0/charges", {"content-type": JSON}, GOOD, 401, ["the header apikey is missing"]),
     ("GET", "/v0/charges", {"apikey": ""}, None, 401, ["the header apikey is empty"]),

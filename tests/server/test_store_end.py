@@ -114,6 +114,15 @@ def test_a_compacted_journal_that_is_cut_is_refused(five_commits: Path) -> None:
         Store.open(five_commits)
 
 
+@pytest.mark.parametrize("content", [b"", b"{}", b"\x00" * 40])
+def test_a_mark_that_cannot_be_read_is_noted(five_commits: Path, content: bytes) -> None:
+    (five_commits / END).write_bytes(content)
+    cut(five_commits, 1)
+    with Store.open(five_commits) as store:
+        [note] = store.notes
+        assert "charges.end is damaged, so it is not known whether the journal is complete" in note
+
+
 def test_a_command_refuses_it_in_one_line(tmp_path: Path) -> None:
     with served_leyden("--data", str(tmp_path)) as client:
         client.ok("POST", "/v0/charges", {"amount": "1000", "description": "tea"})

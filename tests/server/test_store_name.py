@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,6 +99,29 @@ def test_a_flush_is_no_claim_while_the_name_does_not_lead_to_the_file(
         with pytest.raises(StorageUnavailable, match="while it was in use"):
             store.flush()
         assert store.unsynced
+
+
+def test_a_directory_that_may_not_be_entered_is_named_as_the_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stat = os.stat
+
+    def refused(path: Any, **options: Any) -> os.stat_result:
+        if str(path).endswith(JOURNAL):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return stat(path, **options)
+
+    with Store.open(tmp_path) as store:
+        charges = store.table("charges")
+        charges.put({"id": "a"})
+        with monkeypatch.context() as barred:
+            barred.setattr(os, "stat", refused)
+            with pytest.raises(StorageUnavailable, match="this user may not enter its directory: give the permission"):
+                charges.put({"id": "b"})
+        charges.put({"id": "c"})
+        before = rows(store)
+    with Store.open(tmp_path) as again:
+        assert rows(again) == before
 
 
 def test_a_file_that_vanishes_during_the_sync_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
