@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from leyden.harness.conformance.conformance import conformance_cases, run_confor
 from leyden.harness.reports.coverage import Coverage, declared, out_of_reach
 from leyden.harness.runs.cases import Case, play
 from leyden.harness.targets.target import InProcess
+from leyden.server.docs.tables import replace_between_markers
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +30,13 @@ def test_every_declared_item_is_reached(coverage: Coverage) -> None:
     assert coverage.missing() == []
     unexpected = [item for item in declared() if item in coverage.reached and out_of_reach(item)]
     assert unexpected == [], "these can be reached: remove them from OUT_OF_REACH"
+
+
+def test_the_coverage_in_the_readme_is_that_of_the_conformance_run(coverage: Coverage) -> None:
+    page = (Path(__file__).parents[2] / "sim" / "harness" / "README.md").read_text()
+    assert replace_between_markers(page, "coverage", coverage.summary()) == page, (
+        "run `leyden conformance --report sim/harness/README.md`"
+    )
 
 
 def test_what_is_out_of_reach_is_declared_and_has_a_reason() -> None:

@@ -13,9 +13,6 @@ from pathlib import Path
 import pytest
 
 from leyden.__main__ import _parser
-from leyden.harness.conformance.conformance import run_conformance
-from leyden.harness.reports.coverage import Coverage
-from leyden.harness.targets.target import InProcess
 from leyden.server.contract.load import known_overlays, load_contract
 from leyden.server.docs.tables import callbacks_table, lifecycle_tables, replace_between_markers, routes_table
 from tests.support.served import served_leyden
@@ -53,16 +50,6 @@ def test_the_tables_are_those_of_the_contract(name: str, table) -> None:
     page = PAGES["specs/README.md"]
     assert replace_between_markers(page, name, table(load_contract())) == page, (
         "run `leyden table --into specs/README.md`"
-    )
-
-
-def test_the_coverage_is_that_of_the_conformance_run() -> None:
-    coverage = Coverage()
-    for result in run_conformance(InProcess()):
-        coverage.add("conformance", result.case.name, result.reached)
-    page = PAGES["sim/harness/README.md"]
-    assert replace_between_markers(page, "coverage", coverage.summary()) == page, (
-        "run `leyden conformance --report sim/harness/README.md`"
     )
 
 
