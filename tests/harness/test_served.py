@@ -230,7 +230,7 @@ def test_data_that_an_operation_cannot_have_is_given_up_after_some_attempts(firs
 
 
 def test_schemathesis_finds_a_violation_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 10)
+    monkeypatch.setattr(schemathesis_engine, "_EXAMPLES", 3)
     with served_leyden("--rate", "0", "--overlay", "callback-envelope") as client:
         # The service does not have the overlay `strict`.
         target = ExternalService(client.url, "leyden")

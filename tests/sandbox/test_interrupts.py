@@ -34,6 +34,9 @@ SOURCES = tuple(
 )
 
 
+MORE = 100 if os.environ.get("LEYDEN_PROFILE") == "deep" else 6  # instants besides the first and the last ones
+
+
 class Stopped(BaseException):
     """Raised within an event. No request answers 500 to it."""
 
@@ -148,7 +151,7 @@ def test_a_run_that_is_interrupted_at_any_line_stops_between_two_events(options:
     twin = start.fork("main")
     twin.run()
     end, stopped = state(twin), 0
-    numbers, calls = points(lambda sandbox: sandbox.run(), start.fork("main"), 12, opcodes=opcodes)
+    numbers, calls = points(lambda sandbox: sandbox.run(), start.fork("main"), MORE, opcodes=opcodes)
     for number in numbers:
         sandbox = start.fork("main")
         before = sandbox.world.clock.event_count
@@ -208,7 +211,7 @@ def test_an_action_that_is_interrupted_has_happened_and_is_recorded_or_neither(a
     after = start.fork("main")
     ACTIONS[action](after)
     states = (state(start), state(after))
-    numbers, calls = points(ACTIONS[action], start.fork("main"), 25)
+    numbers, calls = points(ACTIONS[action], start.fork("main"), MORE)
     for number in numbers:
         sandbox = start.fork("main")
         interrupted(ACTIONS[action], sandbox, number, calls=calls)
