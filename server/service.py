@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 from leyden.server.callbacks.delivery_row import DeliveryRow
@@ -14,6 +15,7 @@ from leyden.server.charges.static_charges import StaticChargeService
 from leyden.server.contract.bind import bind
 from leyden.server.contract.types import Contract
 from leyden.server.errors import Problem
+from leyden.server.http.authentication import authenticate
 from leyden.server.http.idempotency import Idempotency
 from leyden.server.http.ignored_fields import IgnoredFields
 from leyden.server.http.pipeline import PipelineContext
@@ -82,15 +84,16 @@ class Service:
             effects={"Charge": self.charges.effects, "StaticCharge": self.static_charges.effects},
             mock_unbound=mock_unbound,
         )
+        api_key_header = contract.api_key_header.lower().encode()
         self.pipeline = PipelineContext(
             transaction=transaction or store.commit,
-            projects=self.projects,
+            authenticate=partial(authenticate, self.projects, api_key_header),
             idempotency=Idempotency(store, clock),
             journal=journal,
             wait_durable=wait_durable,
             rate_limit=rate_limit,
             ignored_fields=IgnoredFields(report_ignored),
-            api_key_header=contract.api_key_header.lower().encode(),
+            api_key_header=api_key_header,
         )
 
     def resume(self) -> None:

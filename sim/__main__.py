@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from leyden.devserver.argument_types import (
+    admin_token,
     amount,
     base_url,
     callback_timeout,
@@ -176,6 +177,13 @@ def _describe_serve(serve: argparse.ArgumentParser) -> None:
         metavar="N",
         help="requests to LNURL without an API key that one address may send in a minute of real time, and all"
         " addresses five times as many; 0: any number (default: %(default)s)",
+    )
+    serve.add_argument(
+        "--admin-token",
+        type=admin_token,
+        metavar="TOKEN",
+        help="the token with which sandboxes are created, listed, reset and deleted (POST /sandbox/v1/sandboxes); by"
+        " default none is needed on loopback, and a random one when other machines reach the server",
     )
     serve.add_argument(
         "--no-control", action="store_true", help="do not serve the control plane (/sandbox/v1) and the console"

@@ -64,7 +64,7 @@ def bind(
 
     `handlers` are service objects whose methods are marked `@handles`, or a mapping operationId -> callable. `guards`
     and `effects` map names to functions, either for all lifecycles or by resource (`{"Charge": {...}}`). With
-    `mock_unbound` (here or given to `load_contract`) an operation without a handler answers its own 200 example.
+    `mock_unbound` (here or given to `load_contract`) an operation without a handler answers its own example.
 
     Raises `ContractError` for an operation without a handler, a link to an operation that neither the document nor
     the handlers have, a guard or effect of a lifecycle row without a function, a problem that an operation's responses
@@ -111,10 +111,10 @@ def _mock_handler(operation: Operation, mock_unbound: bool, unused: Iterable[str
             f"operationId {operation.operation_id!r} has no handler; add the method {operation.handler_name}, "
             f"or answer with its example by --mock-unbound{suggestion(operation.operation_id, unused)}",
         )
-    examples = operation.responses[200].examples
+    examples = operation.success.examples
     if not examples:
         raise contract_error(
-            f"{location}.responses.200",
+            f"{location}.responses.{operation.success.status}",
             f"{operation.operation_id} has no handler and no example to answer; add one of them",
         )
     return MockHandler(examples[0])

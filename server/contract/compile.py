@@ -188,7 +188,7 @@ class _Compiler:
             body=body,
             responses=replies,
             callbacks=self._callbacks(node, name, body, location),
-            echoed=_echoed(body, replies[200]),
+            echoed=_echoed(body, replies[200 if 200 in replies else 201]),
             errors_as=errors_as,
             basis=node["x-basis"],
             decision=node.get("x-decision"),
@@ -289,8 +289,10 @@ class _Compiler:
                 raise contract_error(
                     at, f"every error is {_PROBLEM} (RFC 9457), not {reply.media_type or 'without a body'}"
                 )
-        if 200 not in replies:
-            raise contract_error(location, "200 is missing; a handler that succeeds answers 200")
+        if not {200, 201} & set(replies):
+            raise contract_error(location, "200 is missing; a handler that succeeds answers 200, or 201")
+        if {200, 201} <= set(replies):
+            raise contract_error(location, "has 200 and 201; a handler that succeeds answers one of them")
         return replies
 
     def _reply(self, status: int, node: Mapping[str, Any], location: str) -> ResponseRule:

@@ -16,7 +16,7 @@ from leyden.server.errors import ContractError
 if TYPE_CHECKING:
     from leyden.server.contract.document.overlay import Overlay
 
-DOCUMENTS = ("charges", "sandbox")
+DOCUMENTS = ("charges", "sandbox", "server")
 _SPEC = ".openapi.yaml"
 _OVERLAY = ".overlay.yaml"
 _FOLDER = Path(leyden.specs.__path__[0])
@@ -26,7 +26,7 @@ OverlaySource = str | Path | Mapping[str, Any]
 
 
 def default_spec(name: str = "charges") -> Path:
-    """The packaged document `charges` (the service) or `sandbox` (the control plane)."""
+    """The packaged document `charges` (the service), `sandbox` (the control plane) or `server` (its sandboxes)."""
     if name not in DOCUMENTS:
         raise ContractError(f"no packaged spec {name!r}" + suggestion(name, DOCUMENTS))
     return _FOLDER / (name + _SPEC)
@@ -47,7 +47,7 @@ def load_contract(
     """Read, overlay and compile a spec; the packaged `charges.openapi.yaml` when none is given.
 
     `overlays` are applied in order: a name from `known_overlays()`, a path, or a parsed overlay document. An overlay
-    whose `extends` names the other packaged document is skipped, so one list serves both documents. For a spec
+    whose `extends` names another packaged document is skipped, so one list serves all documents. For a spec
     under a file name of its own, `known_as` says which document it stands in for (`charges.openapi.yaml`); without
     it every overlay is applied. `mock_unbound` lets operations without a handler answer their own example.
 

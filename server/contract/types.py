@@ -125,6 +125,11 @@ class Operation(NamedTuple):
     decision: str | None
 
     @property
+    def success(self) -> ResponseRule:
+        """The response of a handler that succeeds: that of 200, or of 201 if the operation creates a resource."""
+        return self.responses[200 if 200 in self.responses else 201]
+
+    @property
     def handler_name(self) -> str:
         """The operationId in snake_case."""
         return "".join("_" + c.lower() if c.isupper() else c for c in self.operation_id)

@@ -110,7 +110,7 @@ class IgnoredFields:
 def _constants(operation: Operation) -> dict[str, str]:
     """The fields of the operation's resource that have one fixed text, such as `unit`."""
     found: dict[str, str] = {}
-    rule = operation.responses[200].rule
+    rule = operation.success.rule
     for data in () if rule is None else properties(rule.schema).get("data", ()):
         for part in parts(data):
             for name, schemas in properties(part).items():

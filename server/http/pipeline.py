@@ -26,10 +26,8 @@ from leyden.server.errors import (
     Problem,
     StorageUnavailable,
 )
-from leyden.server.http.authentication import authenticate
 from leyden.server.http.idempotency import Idempotency
 from leyden.server.http.ignored_fields import HEADER, IGNORED, IgnoredFields, header_value, journal_facts
-from leyden.server.http.projects import Projects
 from leyden.server.http.request import Request
 from leyden.server.http.request_parsing import JSON, RequestParser, headers_by_name
 from leyden.server.http.validation import find_errors
@@ -56,13 +54,14 @@ class PipelineContext:
     """The parts of the service that the pipeline uses, shared by all requests.
 
     `transaction` is entered around everything that a handler reads and writes, which is then one commit.
+    `authenticate(headers, query)` returns the project of a request, or raises `Unauthorized`.
     `wait_durable` is awaited before a response is sent, as the store's policy requires. `rate_limit(operation_id)`
     returns the problem for an operation that is called too often, or None. `ignored_fields` are those of all requests.
     `request_count` numbers the requests.
     """
 
     transaction: Callable[[], AbstractContextManager[Any]]
-    projects: Projects
+    authenticate: Callable[[Mapping[bytes, bytes], bytes], str]
     idempotency: Idempotency
     journal: EventJournal
     api_key_header: bytes
@@ -130,15 +129,16 @@ class BodyLimitMiddleware:
 class BoundOperation:
     """An operation with its handler and parser, and the headers of all its responses."""
 
-    __slots__ = ("handler", "headers", "is_async", "operation", "parser", "response_rule")
+    __slots__ = ("handler", "headers", "is_async", "operation", "parser", "response_rule", "status")
 
     def __init__(self, operation: Operation, handler: Handler, depth_limit: int) -> None:
         self.operation = operation
         self.handler = handler
         self.parser = RequestParser(operation, depth_limit)
-        self.response_rule = operation.responses[200].rule
+        self.status = operation.success.status
+        self.response_rule = operation.success.rule
         self.is_async = iscoroutinefunction(handler)
-        self.headers = [(name.encode(), value.encode()) for name, value in operation.responses[200].constants]
+        self.headers = [(name.encode(), value.encode()) for name, value in operation.success.constants]
         if getattr(handler, "mock", False):
             self.headers.append((b"x-leyden-mock", b"example"))
 
@@ -149,19 +149,19 @@ class PathEndpoint:
     def __init__(
         self, bound: Mapping[str, tuple[Operation, Handler]], pipeline: PipelineContext, depth_limit: int
     ) -> None:
-        self._bound = {
-            method: BoundOperation(operation, handler, depth_limit) for method, (operation, handler) in bound.items()
-        }
-        if "GET" in bound:
-            self._bound["HEAD"] = self._bound["GET"]
-        self._allow = ", ".join(sorted([*self._bound, "OPTIONS"])).encode()
+        # An operation is prepared for its first request: a sandbox that lives for one test uses few of them.
+        self._bound: dict[str, BoundOperation] = {}
+        self._operations = bound
+        self._depth_limit = depth_limit
+        heads = ["HEAD"] if "GET" in bound else []
+        self._allow = ", ".join(sorted([*bound, *heads, "OPTIONS"])).encode()
         self._pipeline = pipeline
         self._cors = any(operation.errors_as == "lnurl" for operation, _ in bound.values())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         pipeline = self._pipeline
         method = scope["method"]
-        bound = self._bound.get(method)
+        bound = self._bound.get(method) or self._bind(method)
         request_id = pipeline.next_request_id()
         if bound is None:
             return await self._respond_without_operation(scope, send, request_id)
@@ -180,8 +180,14 @@ class PathEndpoint:
         self._record(scope, operation, status)
         if IGNORED in scope:
             headers.append((HEADER, header_value(scope[IGNORED])))
-        media = JSON if status == 200 else PROBLEM
+        media = JSON if status == bound.status else PROBLEM
         return await _send(send, status, body, media, headers, omit_body=method == "HEAD")
+
+    def _bind(self, method: str) -> BoundOperation | None:
+        found = self._operations.get("GET" if method == "HEAD" else method)
+        if found is not None:
+            self._bound[method] = BoundOperation(*found, self._depth_limit)
+        return self._bound.get(method)
 
     async def _handle(
         self, bound: BoundOperation, scope: Scope, response_headers: list[tuple[bytes, bytes]], request_id: str
@@ -191,17 +197,17 @@ class PathEndpoint:
         headers = scope[_HEADERS]
         project = ""
         if operation.secured:
-            project = authenticate(pipeline.projects, pipeline.api_key_header, headers, scope["query_string"])
+            project = pipeline.authenticate(headers, scope["query_string"])
         problem = None if pipeline.rate_limit is None else pipeline.rate_limit(operation.operation_id)
         if problem is not None:
             raise problem
         request = parser.parse_request(project, scope, headers, parser.parse_body(scope[_BODY], headers))
         if bound.is_async:
-            return 200, _encode_checked(bound, await handler(request))
+            return bound.status, _encode_checked(bound, await handler(request))
         with pipeline.transaction():
             key = request.header.get("Idempotency-Key")
             if key is None:
-                return 200, _encode_checked(bound, handler(request))
+                return bound.status, _encode_checked(bound, handler(request))
             return self._handle_idempotent(bound, request, key, response_headers, request_id)
 
     def _handle_idempotent(
@@ -220,7 +226,7 @@ class PathEndpoint:
             response_headers.append((b"idempotent-replayed", b"true"))
             return stored.status, stored.body
         try:
-            status, body = 200, _encode_checked(bound, bound.handler(request))
+            status, body = bound.status, _encode_checked(bound, bound.handler(request))
         except Problem as problem:
             # A handler raises before it writes, so this commit has nothing but the stored response.
             if problem.status in _NOT_STORED or problem.status not in operation.responses:
@@ -237,7 +243,7 @@ class PathEndpoint:
             # LUD-06: wallets read the reason from a 200 response; with another status they ignore it.
             body = {"status": "ERROR", "reason": problem.detail}
             self._record(scope, operation, 200, refused=problem.code)
-            constants = [(name.encode(), value.encode()) for name, value in operation.responses[200].constants]
+            constants = [(name.encode(), value.encode()) for name, value in operation.success.constants]
             if IGNORED in scope:
                 constants.append((HEADER, header_value(scope[IGNORED])))
             return await _send(send, 200, orjson.dumps(body), JSON, constants, omit_body=omit_body)

@@ -81,3 +81,8 @@ def random_seed() -> int:
 def random_key() -> str:
     """A random API key: 128 bits from the operating system."""
     return "leyden_" + os.urandom(16).hex()
+
+
+def random_id(prefix: str) -> str:
+    """A random id: the prefix and 64 bits from the operating system."""
+    return prefix + os.urandom(8).hex()

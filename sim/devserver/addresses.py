@@ -14,7 +14,7 @@ from leyden.server.http.projects import check_key
 from leyden.server.system.clock import random_key
 from leyden.server.system.http_server import host_name, local_addresses
 
-_KEY_FILE = "api-key"
+_KEY_FILE, _TOKEN_FILE = "api-key", "admin-token"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -82,11 +82,22 @@ def api_keys(given: list[str], data: str, *, is_local: bool) -> tuple[list[str],
         )
     if given:
         return given, False
-    return [random_key() if data == ":memory:" else _kept_key(Path(data))], True
+    return [random_key() if data == ":memory:" else _kept_key(Path(data), _KEY_FILE)], True
 
 
-def _kept_key(folder: Path) -> str:
-    path = folder / _KEY_FILE
+def admin_token(given: str | None, data: str, *, is_local: bool) -> tuple[str | None, bool]:
+    """The admin token of the server, and whether it was made here.
+
+    On loopback none is needed unless one is given. Where other machines reach the server, a random one is made, and
+    kept in the file `admin-token` of a data directory. Raises `InputError`.
+    """
+    if given is not None or is_local:
+        return given, False
+    return random_key() if data == ":memory:" else _kept_key(Path(data), _TOKEN_FILE), True
+
+
+def _kept_key(folder: Path, name: str) -> str:
+    path, what = folder / name, "API key" if name == _KEY_FILE else "admin token"
     try:
         if path.exists():
             return _checked_key(path)
@@ -95,7 +106,7 @@ def _kept_key(folder: Path) -> str:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(key + "\n")
     except OSError as error:
-        raise InputError(f"{path}: the API key cannot be kept there ({error.strerror}); give --api-key") from None
+        raise InputError(f"{path}: the {what} cannot be kept there ({error.strerror}); give --{name}") from None
     return key
 
 

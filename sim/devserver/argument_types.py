@@ -92,6 +92,15 @@ def _is_url(text: str) -> bool:
     return host is not None and text.startswith(("http://", "https://")) and len(text) <= 1_000
 
 
+def admin_token(text: str) -> str:
+    """A token for the header `Authorization`: 8 to 200 printable ASCII characters without spaces."""
+    if not (8 <= len(text) <= 200 and text.isascii() and text.isprintable() and " " not in text):
+        raise argparse.ArgumentTypeError(
+            "this cannot be an admin token: give 8 to 200 printable ASCII characters without spaces"
+        )
+    return text
+
+
 def webhook_secret(text: str) -> str:
     """A secret of Standard Webhooks: `whsec_` and base64."""
     from leyden.server.callbacks.signing import check_secret  # its library takes long to import

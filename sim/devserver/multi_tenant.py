@@ -13,21 +13,23 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 from starlette.types import Message, Receive, Scope, Send
 
-from leyden.devserver.clock_changes import change_text, note
 from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY, console
+from leyden.devserver.sandboxes.event_runner import EventRunner
+from leyden.devserver.sandboxes.operations import ttl_text
+from leyden.devserver.sandboxes.registry import SandboxRegistry, ServedSandbox
+from leyden.devserver.sandboxes.routing import below_url, route
+from leyden.devserver.sandboxes.server_control import SandboxSettings, ServerControl
 from leyden.server.app import PublicPage
 from leyden.server.contract.types import Operation
-from leyden.server.errors import ContractError, InternalError, LeydenError, ServerStopping, StorageUnavailable
+from leyden.server.errors import ContractError, InternalError, ServerStopping, StorageUnavailable
 from leyden.server.http.hosts import HostPolicy
 from leyden.server.http.pipeline import send_problem
 from leyden.server.http.request_budget import RequestBudget
 from leyden.server.system.work_slices import WorkSlices
-from leyden.world.async_moves import catch_up
 from leyden.world.world import World
 
 log = logging.getLogger("leyden")
 
-_RECHECK_S = 0.5
 _POLL_S = 0.02
 _SYNC_POLL_S = 0.25
 _MAX_IGNORED = 100
@@ -50,6 +52,9 @@ class MultiTenantApp:
     set since the last call; a change is noted in every world whose clock runs. `key_kept` returns whether a key belongs
     to a project that is kept beside these worlds and not served. `lnurl_budget` bounds the requests to LNURL that have
     no valid API key.
+
+    `sandboxes` creates further worlds over HTTP (`leyden.devserver.sandboxes`). The requests below the URL of one go to
+    it. Those with a key that belongs to one that ended, or to another one, get 401.
     """
 
     def __init__(
@@ -61,49 +66,67 @@ class MultiTenantApp:
         clock_change_ms: Callable[[], int] | None = None,
         key_kept: Callable[[str], bool] = lambda _: False,
         lnurl_budget: RequestBudget | None = None,
+        sandboxes: SandboxSettings | None = None,
     ) -> None:
-        self._worlds = {key.encode("latin-1", "replace"): world for key, world in worlds.items()}
-        self._first = next(iter(self._worlds.values()))
+        self._registry = registry = SandboxRegistry(worlds, key_kept)
+        self._first = registry.first
         self._header = self._first.service.pipeline.api_key_header
         self._hosts = HostPolicy(hosts, self._needs_key)
         self._console = (
             None if self._first.config.control is None else PublicPage(self._console_page, self._first.service.pipeline)
         )
-        self._schedule_changed = asyncio.Event()
-        self._next_check_at_s = 0.0  # on the event loop's clock
+        self._events = EventRunner(registry, self.remove_sandbox, clock_change_ms)
+        self._server_control = None if sandboxes is None else ServerControl(sandboxes, registry, self, self._time_s)
+        self._closing: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lnurl_budget = lnurl_budget
         lnurl = [operation for operation in self._first.config.contract.operations.values() if _is_lnurl(operation)]
         self._lnurl_prefixes = tuple({operation.path.partition("{")[0] for operation in lnurl})
-        self._lnurl_headers = [] if not lnurl else [*lnurl[0].responses[200].constants]
+        self._lnurl_headers = [] if not lnurl else [*lnurl[0].success.constants]
         self._sync_clock = sync_clock
-        self._clock_change_ms = clock_change_ms
-        self._key_kept = key_kept
         self._turns: dict[object, asyncio.Lock] = {}
         self._before_events: dict[asyncio.Task[Any] | None, list[Callable[[], None]]] = {}
-        self._errors: dict[World, str] = {}
         self._ignored: set[str] = set()
-        for key, world in worlds.items():
-            if any(
-                other.service.projects.project_for_key(key) is not None
-                for other in worlds.values()
-                if other is not world
-            ):
-                raise LeydenError("a key belongs to another project of this server already: give each project its own")
+        for world in registry:
             world.attach(self)
 
-    def name_taken(self, user: str) -> bool:
-        """Whether any world of this server uses the lightning address."""
-        return any(world.service.static_charges.by_user(user) is not None for world in self._worlds.values())
+    def name_taken(self, user: str, world: World) -> bool:
+        """Whether the lightning address is in use in the world, or in one that shares its names."""
+        return self._registry.name_taken(user, world)
 
     def key_taken(self, key: str) -> bool:
         """Whether the key was ever issued in a world of this server, or in one that is kept beside them."""
-        worlds = self._worlds
-        return (
-            key.encode("latin-1", "replace") in worlds
-            or any(world.service.projects.was_issued(key) for world in worlds.values())
-            or self._key_kept(key)
-        )
+        return self._registry.key_taken(key)
+
+    def key_issued(self, key: str, world: World) -> None:
+        """From now on requests with the key go to the world."""
+        self._registry.key_issued(key, world)
+
+    def responded(self, world: World) -> None:
+        """A response from the network was recorded in the world."""
+        self._events.responded(world)
+
+    def sandbox_of_id(self, sandbox_id: str) -> ServedSandbox | None:
+        """The sandbox that was created over HTTP, or None."""
+        return self._registry.of_id(sandbox_id)
+
+    def add_sandbox(self, sandbox: ServedSandbox) -> None:
+        """Serve a sandbox that was created over HTTP."""
+        sandbox.world.attach(self)
+        self._registry.add(sandbox)
+        self._events.wake()
+
+    def remove_sandbox(self, sandbox: ServedSandbox, why: str = "") -> None:
+        """End a sandbox: nothing happens in it any more, and what waits for it is refused. By default its time to live
+        is over."""
+        self._registry.remove(sandbox, why or ttl_text(sandbox))
+        self._events.forget(sandbox)
+        world = sandbox.world
+        self._turns.pop(world, None)
+        world.end()
+        closing = asyncio.get_running_loop().create_task(world.close_external_transport())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
 
     def report_ignored(self, text: str) -> None:
         """Log the text about an ignored field: at most a hundred different texts, each once."""
@@ -157,8 +180,7 @@ class MultiTenantApp:
 
     def _console_page(self) -> Response:
         # A key that was configured is a secret: the page, which needs no key, must not show it.
-        keys = (world.service.projects.project_for_key(DEFAULT_KEY) for world in self._worlds.values())
-        return console(DEFAULT_KEY if any(keys) else "")
+        return console(DEFAULT_KEY if self._registry.has_valid_key(DEFAULT_KEY.encode()) else "")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -172,14 +194,32 @@ class MultiTenantApp:
             await send_problem(send, InternalError(str(error)), self._first.service.pipeline.next_request_id())
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        registry, control = self._registry, self._server_control
+        scope, sandbox_id = below_url(registry, scope)
         refusal = self._hosts.refusal(scope)
         if refusal is not None:
             return await send_problem(send, refusal, self._first.service.pipeline.next_request_id())
-        if scope["path"].startswith(self._lnurl_prefixes) and (reason := self._over_budget(scope)) is not None:
+        path = scope["path"]
+        if control is not None and sandbox_id is None and control.has_path(path):
+            return await control.app(scope, receive, send)
+        if path.startswith(self._lnurl_prefixes) and (reason := self._over_budget(scope)) is not None:
             return await _respond_lnurl_error(scope, receive, send, reason, self._lnurl_headers)
-        if scope["path"] == CONSOLE_PATH and self._console is not None:
+        if path == CONSOLE_PATH and self._console is not None:
             return await self._console(scope, receive, send)
-        world = self._world_of(scope)
+        world, refusal = route(registry, scope, sandbox_id, self._header)
+        if refusal is not None:
+            return await send_problem(send, refusal, "")
+        sandbox = registry.of_world(world)
+        if sandbox is None:
+            return await self._respond_from(world, scope, receive, send)
+        sandbox.requests_in_progress += 1
+        try:
+            await self._respond_from(world, scope, receive, send)
+        finally:
+            sandbox.requests_in_progress -= 1
+            sandbox.used_at_s = self._time_s()
+
+    async def _respond_from(self, world: World, scope: Scope, receive: Receive, send: Send) -> None:
         ended = False
 
         async def send_after_events(message: Message) -> None:
@@ -188,7 +228,7 @@ class MultiTenantApp:
                 if message["type"] == "http.response.body" and not message.get("more_body"):
                     ended = True
                     self._call_before_events()
-                    await self._run_due_now(world)
+                    await self._events.run_due_now(world)
             finally:
                 await send(message)
 
@@ -196,7 +236,7 @@ class MultiTenantApp:
             await world.app(scope, receive, send_after_events)
             if not ended:  # a service fault lost the response
                 self._call_before_events()
-                await self._run_due_now(world)
+                await self._events.run_due_now(world)
         except asyncio.CancelledError:
             return await _respond_stopping(send)
         finally:
@@ -208,19 +248,6 @@ class MultiTenantApp:
             for call in self._before_events.pop(asyncio.current_task(), ()):
                 call()
 
-    async def _run_due_now(self, world: World) -> None:
-        """Before a response ends: run what its request made due on a paused clock, so that the client's next request
-        comes after it. What a live clock reaches, another task runs."""
-        wait_s = world.wait_after_request()
-        if world.transport.has_pending_responses:
-            wait_s = 0
-        if wait_s == 0 and not world.clock.rate:
-            await self._catch_up(world)
-            wait_s = None
-        # Most requests need no wake-up, because `_run_due_events` checks again before the next event is due.
-        if self._errors or (wait_s is not None and asyncio.get_running_loop().time() + wait_s < self._next_check_at_s):
-            self._schedule_changed.set()
-
     @property
     def lnurl_refused(self) -> int:
         """How many requests to LNURL were refused because of the budget."""
@@ -231,9 +258,7 @@ class MultiTenantApp:
         if budget is None or scope["method"] not in {"GET", "HEAD"}:
             return None
         for name, value in scope["headers"]:
-            if name == self._header and any(
-                world.service.projects.project_for_key(value.decode("latin-1")) for world in self._worlds.values()
-            ):
+            if name == self._header and self._registry.has_valid_key(value):
                 return None
         client = scope.get("client")
         reason = budget.refusal(client[0] if client else "")
@@ -243,6 +268,8 @@ class MultiTenantApp:
 
     def _needs_key(self, path: str) -> bool:
         config = self._first.config
+        if self._server_control is not None and self._server_control.needs_token(path):
+            return True
         contracts = [config.contract] if config.control is None else [config.contract, config.control()]
         return any(
             operation.secured and compile_path(operation.path)[0].match(path)
@@ -250,32 +277,17 @@ class MultiTenantApp:
             for operation in contract.operations.values()
         )
 
-    def _world_of(self, scope: Scope) -> World:
-        if len(self._worlds) == 1:
-            return self._first
-        for name, value in scope["headers"]:
-            if name != self._header:
-                continue
-            if value in self._worlds:
-                return self._worlds[value]
-            key = value.decode("latin-1")  # perhaps a key that was issued later, or replaced: its own world refuses it
-            for world in self._worlds.values():
-                if world.service.projects.was_issued(key):
-                    return world
-        steps = scope["path"].split("/")
-        for world in self._worlds.values():
-            statics = world.service.static_charges
-            if any(statics.static_charges.row(step) is not None or statics.by_user(step) for step in steps):
-                return world
-        return self._first
+    @staticmethod
+    def _time_s() -> float:
+        return asyncio.get_running_loop().time()
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         self._loop = asyncio.get_running_loop()
         # What became due while nothing was served: its first slice before the first request.
-        tasks = [asyncio.create_task(self._catch_up(world)) for world in self._worlds.values()]
+        tasks = [asyncio.create_task(self._events.catch_up(world)) for world in self._registry]
         await asyncio.sleep(0)
-        tasks.append(asyncio.create_task(self._run_due_events()))
+        tasks.append(asyncio.create_task(self._events.run()))
         if self._sync_clock is not None:
             tasks.append(asyncio.create_task(self._sync(self._sync_clock)))
         await send({"type": "lifespan.startup.complete"})
@@ -284,56 +296,16 @@ class MultiTenantApp:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        for world in self._worlds.values():
+        for world in self._registry:
             await world.close_external_transport()
+        await asyncio.gather(*self._closing)
         await send({"type": "lifespan.shutdown.complete"})
-
-    async def _run_due_events(self) -> None:
-        """Run events when they become due. A request may change which event is next, and then wakes this task."""
-        while True:
-            self._schedule_changed.clear()
-            waits = [wait for world in self._worlds.values() if (wait := world.real_seconds_until_due()) is not None]
-            if self._errors:
-                await asyncio.sleep(_RECHECK_S)
-            else:
-                wait_s = min([*waits, _RECHECK_S])
-                self._next_check_at_s = asyncio.get_running_loop().time() + wait_s
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._schedule_changed.wait(), wait_s)
-            self._note_clock_change()
-            for world in self._worlds.values():
-                if world.clock.rate or world.transport.has_pending_responses or world in self._errors:
-                    await self._catch_up(world)
-
-    def _note_clock_change(self) -> None:
-        change_ms = 0 if self._clock_change_ms is None else self._clock_change_ms()
-        worlds = [world for world in self._worlds.values() if world.clock.rate]
-        if change_ms and worlds:
-            text = change_text(change_ms)
-            log.warning("%s", text)
-            for world in worlds:
-                note(world, text)
-
-    async def _catch_up(self, world: World) -> None:
-        """Run the due events of a world. One that fails stays due and is logged once; no other world is affected."""
-        try:
-            await catch_up(world)
-        except StorageUnavailable as refusal:
-            if self._errors.get(world) != refusal.detail:
-                log.error("due events wait for the disk: %s", refusal.detail)
-            self._errors[world] = refusal.detail
-        except Exception as error:
-            if self._errors.get(world) != repr(error):
-                log.exception("a due event failed because of a defect in Leyden, and will be tried again")
-            self._errors[world] = repr(error)
-        else:
-            self._errors.pop(world, None)
 
     async def _sync(self, real_ms: Callable[[], int]) -> None:
         reported = ""
         while True:
             await asyncio.sleep(_SYNC_POLL_S)
-            for world in self._worlds.values():
+            for world in self._registry.configured:
                 try:
                     if await asyncio.to_thread(world.store.maybe_sync, real_ms()):
                         reported = ""

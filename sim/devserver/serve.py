@@ -10,13 +10,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leyden.devserver.addresses import ServerAddresses, api_keys
+from leyden.devserver.addresses import ServerAddresses, admin_token, api_keys
 from leyden.devserver.argument_types import NOW
 from leyden.devserver.clock_changes import note, opened_texts, start_now
 from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY
 from leyden.devserver.control.handlers import control_handlers
 from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.devserver.project_folders import ProjectFolders
+from leyden.devserver.sandboxes.admin_access import AdminAccess
+from leyden.devserver.sandboxes.factory import READABLE_ENTRIES, SandboxDefaults, SandboxFactory
+from leyden.devserver.sandboxes.server_control import SandboxSettings
 from leyden.extras import require
 from leyden.json_files import InputError
 from leyden.rng import derived_seed
@@ -26,7 +29,7 @@ from leyden.server.gc_pause import gc_paused
 from leyden.server.http.projects import check_key
 from leyden.server.http.request_budget import RequestBudget
 from leyden.server.store.store import Store
-from leyden.server.system.clock import ServerClock, random_seed, stopwatch
+from leyden.server.system.clock import ServerClock, random_id, random_key, random_seed, stopwatch
 from leyden.server.system.http_server import open_listener, run_server
 from leyden.server.system.http_transport import HttpTransport
 from leyden.server.timestamps import to_iso
@@ -35,7 +38,6 @@ from leyden.world.time.clock import LAST_MS
 from leyden.world.time.process_clock import FIRST_MS
 from leyden.world.world import World
 
-_READABLE_ENTRIES = 100_000
 # A request leaves no reference cycles, but a dozen objects that stay. By default the garbage collector would run after
 # every sixtieth request; after every thousandth it finds as much, and each request costs 5 % less CPU.
 # The second generation is examined after every third time, not every tenth: a pass then takes a third of the time.
@@ -58,6 +60,7 @@ def serve(options: argparse.Namespace) -> int:
         host, port = listener.getsockname()[:2]
         addresses = ServerAddresses.of(host, port, options.public_url)
         keys, is_new = api_keys(options.api_key or [], options.data, is_local=addresses.is_local)
+        token, is_new_token = admin_token(options.admin_token, options.data, is_local=addresses.is_local)
         egress = Egress(
             options.egress or ("loopback" if addresses.is_local else "public"),
             allow=options.egress_allow,
@@ -75,9 +78,12 @@ def serve(options: argparse.Namespace) -> int:
                 hosts=[*addresses.names, *options.allow_host],
                 clock_change_ms=clock.change_ms,
                 lnurl_budget=RequestBudget(options.lnurl_budget, stopwatch()) if options.lnurl_budget else None,
+                sandboxes=None if options.no_control else _sandboxes(options, clock, addresses, egress, token),
             )
         gc.set_threshold(*_GC_THRESHOLDS)
         shown_key = keys[0] if is_new or (keys == [DEFAULT_KEY] and not options.api_key) else None
+        if is_new_token and not options.no_control:
+            opened = [*opened, f"admin token: {token} (creates sandboxes: POST /sandbox/v1/sandboxes)"]
         run_server(app, listener, ready=lambda: _announce(options, addresses, worlds, shown_key, opened))
         for world in worlds.values():
             # What a live clock has shown since the last commit: it must not show less after a restart.
@@ -100,7 +106,7 @@ def _announce(
     """Print the line that programs wait for on stdout, and what a person needs for a first request on stderr.
 
     `shown_key` is the first project's key if it was not given: a key that was given is a secret, and so is one that
-    replaced it. `opened` are the lines about the projects of a directory.
+    replaced it. `opened` are further lines, about the projects of a directory and the admin token.
     """
     print(f"Leyden listening on {addresses.url}", flush=True)
     world = next(iter(worlds.values()))
@@ -180,7 +186,7 @@ def _open_world(
         rate=rate,
         real_clock=clock.now,
         control=not options.no_control,
-        keep=options.keep or _READABLE_ENTRIES,
+        keep=options.keep or READABLE_ENTRIES,
         keep_ended=options.keep,
         mock_unbound=options.mock_unbound,
         network=chosen_network(saved, options.network),
@@ -224,6 +230,31 @@ def _present(clock: ServerClock) -> int:
             " system clock, or give --start 2030-01-01T00:00:00Z"
         )
     return now_ms
+
+
+def _sandboxes(
+    options: argparse.Namespace, clock: ServerClock, addresses: ServerAddresses, egress: Egress, token: str | None
+) -> SandboxSettings:
+    """How the server creates further sandboxes over HTTP: by default with its own options."""
+    defaults = SandboxDefaults(
+        spec=options.spec,
+        overlays=tuple(options.overlay),
+        start_ms=None if options.start in (None, NOW) else options.start,
+        rate=1.0 if options.rate is None else options.rate,
+        network=options.network or "direct",
+        webhook_secret=options.webhook_secret,
+        keep=options.keep,
+        mock_unbound=options.mock_unbound,
+        callback_timeout_ms=options.callback_timeout,
+    )
+    return SandboxSettings(
+        factory=SandboxFactory(defaults, now=clock.now, random_seed=random_seed, egress=egress),
+        access=AdminAccess(token),
+        new_id=lambda: random_id("sbx_"),
+        new_key=random_key,
+        now_ms=clock.now,
+        server_url=addresses.public_url,
+    )
 
 
 def _store(options: argparse.Namespace, folder: Path | None) -> Store:

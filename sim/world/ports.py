@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Any, Protocol
 
 from leyden.server.ports import CallbackRequest, CallbackResponse
 
@@ -33,11 +33,17 @@ class Undivided:
 class HostServer(Protocol):
     """The server that a world is attached to, with the other worlds on it."""
 
-    def name_taken(self, user: str) -> bool:
-        """Whether any world of the server uses this lightning address."""
+    def name_taken(self, user: str, world: Any) -> bool:
+        """Whether this lightning address is in use for the world: in it, or in one that shares its names."""
 
     def key_taken(self, key: str) -> bool:
         """Whether this API key was ever issued to a world of the server."""
+
+    def key_issued(self, key: str, world: Any) -> None:
+        """The world has issued this API key: requests with it belong to the world."""
+
+    def responded(self, world: Any) -> None:
+        """The world has recorded a response from the network."""
 
     def report_ignored(self, text: str) -> None:
         """Show the text about a request field that was ignored."""

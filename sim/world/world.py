@@ -191,12 +191,17 @@ class World:
     def name_taken(self, user: str) -> bool:
         """Whether a lightning address's user part is in use, in this world or on its server."""
         if self.server is not None:
-            return self.server.name_taken(user)
+            return self.server.name_taken(user, self)
         return self.service.static_charges.user_exists(user)
 
     def key_taken(self, key: str) -> bool:
         """Whether an API key was ever issued on this world's server."""
         return self.server is not None and self.server.key_taken(key)
+
+    def key_issued(self, key: str) -> None:
+        """Let the world's server know that the key belongs to this world."""
+        if self.server is not None:
+            self.server.key_issued(key, self)
 
     def _report_ignored(self, text: str) -> None:
         if self.server is not None:
@@ -323,6 +328,8 @@ class World:
                 yield
             finally:
                 self._responded.notify_all()
+                if self.server is not None and self.server.runs_here():
+                    self.server.responded(self)
 
     def keep_time(self) -> None:
         """Write the clock's instant. Raises `StorageUnavailable` as `move` does."""
@@ -341,6 +348,12 @@ class World:
         """Close the connections to the real network."""
         if self.external_transport is not None:
             await self.external_transport.close()
+
+    def end(self) -> None:
+        """From now on nothing happens here: no event, and no response to a callback is recorded."""
+        with self.lock:
+            self.clock.cancel_all()
+            self.transport.discard()
 
     def reset(self, *, seed: int | None = None, start_ms: int | None = None) -> None:
         """Erase everything and start again, with the same contract, API keys and webhook secret.

@@ -14,6 +14,7 @@ import pytest
 
 from leyden import Sandbox
 from leyden.server.contract.document.keywords import OBJECTS, fields
+from leyden.server.contract.load import default_spec, load_contract
 from leyden.world.loopback import send_request
 
 Json = dict[str, Any]
@@ -23,6 +24,7 @@ DOCUMENTS = {
     "openapi, envelope": ("/openapi.json", ("callback-envelope",)),
     "sandbox": ("/sandbox/v1/openapi.json", ()),
     "merged": ("/sandbox/v1/merged.json", ()),
+    "server": ("", ()),
 }
 # Keywords whose value `false` is a usual way to close an object: every tool reads it.
 CLOSING = {"additionalProperties", "unevaluatedProperties"}
@@ -31,6 +33,8 @@ CLOSING = {"additionalProperties", "unevaluatedProperties"}
 @cache
 def document(name: str) -> Json:
     path, overlays = DOCUMENTS[name]
+    if name == "server":  # no sandbox serves it, but a server of several
+        return dict(load_contract(default_spec("server")).document)
     with Sandbox(seed=5, overlays=list(overlays)) as sandbox:
         answer = send_request(sandbox.app, "GET", path)
     assert answer.status == 200
@@ -119,7 +123,7 @@ def test_every_operation_can_become_a_method_of_a_client(name: str) -> None:
     """Redocly: operation-operationId, operation-summary, operation-4xx-response; Spectral: operation-tag-defined."""
     found = operations(name)
     ids = [operation["operationId"] for _, operation in found]
-    assert len(set(ids)) == len(ids) > 5
+    assert len(set(ids)) == len(ids) >= 5
     assert all(identifier.isidentifier() for identifier in ids)
     tags = {tag["name"] for tag in document(name)["tags"]}
     for where, operation in found:

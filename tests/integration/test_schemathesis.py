@@ -95,7 +95,7 @@ def finds_no_failures(url: str, folder: Path, *options: str, limit: tuple[str, .
     assert "Failures" not in done.stdout
 
 
-@pytest.mark.parametrize("document", ["/openapi.json", "/sandbox/v1/openapi.json"])
+@pytest.mark.parametrize("document", ["/openapi.json", "/sandbox/v1/openapi.json", "/sandbox/v1/server/openapi.json"])
 def test_the_default_command_finds_no_failures(document: str, tmp_path: Path) -> None:
     with served_leyden(*FROZEN) as client:
         # The control plane's run ends with a warning: nothing in its own document creates a charge that could be

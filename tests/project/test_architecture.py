@@ -89,6 +89,7 @@ ALLOWED = {
     ("sim/world/world.py", "threading"),
     ("sim/world/interrupts.py", "threading"),
     ("sim/devserver/multi_tenant.py", "asyncio"),
+    ("sim/devserver/sandboxes/event_runner.py", "asyncio"),
     ("sim/devserver/awaited_delivery.py", "asyncio"),
     ("sim/devserver/listen.py", "asyncio"),
     ("sim/devserver/receiver_check/command.py", "asyncio"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leyden.server.contract.document.yaml_loader import read_yaml
-from leyden.server.contract.load import default_spec, known_overlays
+from leyden.server.contract.load import DOCUMENTS, default_spec, known_overlays
 
 SPECS = Path(__file__).parents[2] / "specs"
 DECISIONS = (SPECS / "DECISIONS.md").read_text()
@@ -18,7 +18,7 @@ SLUGS = re.findall(r"^## (\S+)$", DECISIONS, flags=re.MULTILINE)
 
 
 def documents() -> dict[str, Any]:
-    return {f"{name}.openapi.yaml": read_yaml(default_spec(name).read_bytes(), name) for name in ("charges", "sandbox")}
+    return {f"{name}.openapi.yaml": read_yaml(default_spec(name).read_bytes(), name) for name in DOCUMENTS}
 
 
 def marks(value: Any) -> Iterator[str]:
@@ -41,7 +41,7 @@ def test_no_decision_is_written_twice() -> None:
     assert len(SLUGS) == len(set(SLUGS))
 
 
-@pytest.mark.parametrize("pointer", re.findall(r"`((?:charges|sandbox)\.openapi\.yaml#[^`]+)`", DECISIONS))
+@pytest.mark.parametrize("pointer", re.findall(r"`((?:charges|sandbox|server)\.openapi\.yaml#[^`]+)`", DECISIONS))
 def test_every_pointer_leads_into_the_spec(pointer: str) -> None:
     name, _, path = pointer.partition("#/")
     value = documents()[name]

@@ -122,10 +122,11 @@ def test_the_curl_commands_work() -> None:
                 invoice = charge.get("invoice", {}).get("request", "")
                 answers.append(client.ok("POST", path, json.loads(body.replace("lnbcrt...", invoice))))
             charge = charge or answers[0]["data"]
-    _, payment, paid, deliveries, clock, fault, lost = answers
+    _, payment, paid, deliveries, clock, created, fault, lost = answers
     assert payment["status"] == "succeeded"
     assert paid["data"]["status"] == "completed"
     assert [delivery["status"] for delivery in deliveries["data"]] == ["delivered"]
     assert clock["now"]
+    assert (created["name"], created["seed"]) == ("test_checkout", 7)
     assert fault["kind"] == "changed_body"
     assert (lost["kind"], lost["afterCommit"]) == ("connection_reset", True)

@@ -44,7 +44,7 @@ class Client:
 
     def ok(self, method: str, target: str, body: Any = None, **headers: str) -> Any:
         status, answer = self(method, target, body, **headers)
-        assert status == 200, (method, target, status, answer)
+        assert status in (200, 201), (method, target, status, answer)
         return answer
 
 

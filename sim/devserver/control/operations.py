@@ -219,6 +219,7 @@ class ControlPlane:
             if wanted is not None and self._world.key_taken(wanted):
                 raise ValueError(f"the key {wanted!r} was issued before: choose a new one")
             key = make(projects, wanted)
+            self._world.key_issued(key)
         except ValueError as error:
             raise SemanticConflict(str(error)) from None
         return {"key": key, "keys": projects.keys(call.project)}

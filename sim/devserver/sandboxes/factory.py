@@ -1,0 +1,97 @@
+"""Builds the world of a sandbox that is created over HTTP, with the options of its server as defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from leyden.devserver.control.handlers import control_handlers
+from leyden.server.callbacks.egress import Egress
+from leyden.server.contract.load import load_contract
+from leyden.server.contract.types import Contract
+from leyden.server.store.store import Store
+from leyden.server.system.http_transport import HttpTransport
+from leyden.world.config import world_config
+from leyden.world.world import World
+
+READABLE_ENTRIES = 100_000  # of the event journal, without --keep
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxDefaults:
+    """What a created sandbox has where its request says nothing. `start_ms` is None for the real time.
+
+    A sandbox has no other document than its server; `overlays` of the request replace those of the server.
+    """
+
+    spec: str | Path | None = None
+    overlays: tuple[str, ...] = ()
+    start_ms: int | None = None
+    rate: float = 1.0
+    network: str = "direct"
+    webhook_secret: str | None = None
+    keep: int | None = None
+    mock_unbound: bool = False
+    callback_timeout_ms: int | None = None
+
+
+class SandboxFactory:
+    """Makes worlds in memory. `now` gives real milliseconds, `random_seed` a seed for a sandbox without one."""
+
+    def __init__(
+        self, defaults: SandboxDefaults, *, now: Callable[[], int], random_seed: Callable[[], int], egress: Egress
+    ) -> None:
+        self._defaults = defaults
+        self._now = now
+        self._random_seed = random_seed
+        self._egress = egress
+        # A contract takes a fifth of a second to compile, and never changes.
+        self._contract = lru_cache(maxsize=16)(self._compile)
+
+    def create(self, order: Mapping[str, Any], *, api_key: str, start_ms: int | None, url: str) -> World:
+        """The world of a request (`SandboxCreate`).
+
+        Raises `ContractError` for an overlay that does not fit, and `ValueError` or another `LeydenError` for a network
+        or a secret that cannot be.
+        """
+        defaults, now_ms = self._defaults, self._now()
+        seed = order.get("seed")
+        if start_ms is None:
+            start_ms = now_ms if defaults.start_ms is None else defaults.start_ms
+        overlays: Sequence[str] = order.get("overlays", defaults.overlays)
+        is_packaged = defaults.spec is None and not defaults.mock_unbound
+        config = world_config(
+            seed=self._random_seed() if seed is None else seed,
+            start_ms=start_ms,
+            spec=None if is_packaged else self._contract(tuple(overlays)),
+            overlays=overlays,
+            api_key=api_key,
+            rate=order.get("rate", defaults.rate),
+            real_clock=self._now,
+            keep=defaults.keep or READABLE_ENTRIES,
+            keep_ended=defaults.keep,
+            mock_unbound=defaults.mock_unbound,
+            network=order.get("network", defaults.network),
+            run=now_ms,
+            webhook_secret=order.get("webhookSecret", defaults.webhook_secret),
+            callback_timeout_ms=defaults.callback_timeout_ms,
+        )
+        return World(
+            config,
+            Store.memory(),
+            control_handlers=control_handlers,
+            external_transport=HttpTransport.within(self._egress),
+            public_url=url,
+            label=order.get("name") or "sandbox",
+        )
+
+    def _compile(self, overlays: tuple[str, ...]) -> Contract:
+        return load_contract(
+            self._defaults.spec,
+            overlays=overlays,
+            mock_unbound=self._defaults.mock_unbound,
+            known_as="charges.openapi.yaml",
+        )

@@ -1,0 +1,188 @@
+"""The operations of `specs/server.openapi.yaml`: create, list, read, reset and delete the sandboxes of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from leyden.devserver.control.pages import Page, page
+from leyden.devserver.sandboxes.factory import SandboxFactory
+from leyden.devserver.sandboxes.registry import SandboxRegistry, ServedSandbox
+from leyden.devserver.sandboxes.routing import URL_PREFIX
+from leyden.server.contract.bind import handles
+from leyden.server.errors import Conflict, LeydenError, NotFound, Problem, SemanticConflict
+from leyden.server.http.request import Request
+from leyden.server.timestamps import parse_duration, parse_iso, to_iso
+from leyden.world.time.clock import LAST_MS
+from leyden.world.time.process_clock import FIRST_MS
+from leyden.world.world import World
+
+MAX_SANDBOXES = 10_000
+_MIN_TTL_MS, _MAX_TTL_MS = 1_000, 366 * 86_400_000
+
+
+class SandboxHost(Protocol):
+    """The server that serves the sandboxes."""
+
+    def add_sandbox(self, sandbox: ServedSandbox) -> None:
+        """Serve a new sandbox."""
+
+    def remove_sandbox(self, sandbox: ServedSandbox, why: str) -> None:
+        """End a sandbox, for this reason."""
+
+
+class SandboxOperations:
+    """Handlers for one server.
+
+    `now_ms` is the real time, `loop_time_s` the clock of the event loop. `new_id` and `new_key` return random ids and
+    API keys. `server_url` is the server's public URL.
+    """
+
+    def __init__(
+        self,
+        factory: SandboxFactory,
+        registry: SandboxRegistry,
+        host: SandboxHost,
+        *,
+        new_id: Callable[[], str],
+        new_key: Callable[[], str],
+        server_url: str,
+        now_ms: Callable[[], int],
+        loop_time_s: Callable[[], float],
+    ) -> None:
+        self._factory = factory
+        self._registry = registry
+        self._host = host
+        self._new_id = new_id
+        self._new_key = new_key
+        self._server_url = server_url
+        self._now_ms = now_ms
+        self._loop_time_s = loop_time_s
+
+    @handles(raises=(SemanticConflict, Conflict))
+    def create_sandbox(self, call: Request) -> dict[str, Any]:
+        """A new sandbox with its own API key."""
+        order = {name: value for name, value in call.body.items() if value is not None}
+        self._check_room()
+        ttl_s = _ttl_s(order)
+        sandbox_id, key = self._new_id(), self._new_key()
+        url = self._server_url + URL_PREFIX + sandbox_id
+        try:
+            world = self._factory.create(order, api_key=key, start_ms=_start_ms(order), url=url)
+        except Problem:
+            raise
+        except (LeydenError, ValueError) as error:
+            raise SemanticConflict(str(error)) from None
+        return self._add(sandbox_id, key, url, world, order.get("name"), ttl_s)
+
+    @handles(needs=("query.limit",))
+    def list_sandboxes(self, call: Request) -> Page:
+        """One page of the sandboxes, the newest first."""
+        name = call.query.get("name")
+
+        def read(after: int | None, limit: int) -> list[ServedSandbox]:
+            found: list[ServedSandbox] = []
+            for sandbox in self._registry.newest_first():
+                if (after is None or sandbox.doc_id < after) and (name is None or sandbox.name == name):
+                    found.append(sandbox)
+                    if len(found) == limit:
+                        break
+            return found
+
+        return page(call, read, self._show)
+
+    @handles(raises=(NotFound,), needs=("path.id",))
+    def get_sandbox(self, call: Request) -> dict[str, Any]:
+        """One sandbox."""
+        return self._show(self._find(call))
+
+    @handles(raises=(NotFound,), needs=("path.id",))
+    def reset_sandbox(self, call: Request) -> dict[str, Any]:
+        """Discard the state of a sandbox and start it again, with the same keys and contract."""
+        sandbox = self._find(call)
+        sandbox.world.reset(seed=call.body.get("seed"), start_ms=_start_ms(call.body))
+        sandbox.used_at_s = self._loop_time_s()
+        return self._show(sandbox)
+
+    @handles(raises=(NotFound,), needs=("path.id",))
+    def delete_sandbox(self, call: Request) -> dict[str, Any]:
+        """End a sandbox."""
+        sandbox = self._find(call)
+        shown = self._show(sandbox)
+        self._host.remove_sandbox(sandbox, f"{described(sandbox)} was deleted")
+        return shown
+
+    # Inside
+
+    def _check_room(self) -> None:
+        if len(self._registry) >= MAX_SANDBOXES:
+            raise Conflict(
+                f"this server has {MAX_SANDBOXES:,} sandboxes, and no more: delete some, or create them with a ttl"
+            )
+
+    def _add(
+        self, sandbox_id: str, key: str, url: str, world: World, name: str | None, ttl_s: float | None
+    ) -> dict[str, Any]:
+        sandbox = ServedSandbox(
+            doc_id=self._registry.next_number,
+            id=sandbox_id,
+            name=name,
+            world=world,
+            url=url,
+            created_at_ms=self._now_ms(),
+            ttl_s=ttl_s,
+            used_at_s=self._loop_time_s(),
+        )
+        self._host.add_sandbox(sandbox)
+        return {**self._show(sandbox), "apiKey": key, "webhookSecret": world.webhook_secret}
+
+    def _find(self, call: Request) -> ServedSandbox:
+        sandbox = self._registry.of_id(call.path["id"])
+        if sandbox is None:
+            why = self._registry.ended(call.path["id"])
+            raise NotFound(why or "this server has no sandbox with this id: list the sandboxes")
+        return sandbox
+
+    def _show(self, sandbox: ServedSandbox) -> dict[str, Any]:
+        world = sandbox.world
+        config = world.config
+        return {
+            "id": sandbox.id,
+            "name": sandbox.name,
+            "createdAt": to_iso(sandbox.created_at_ms),
+            "ttl": sandbox.ttl_s,
+            "idle": 0 if sandbox.requests_in_progress else round(self._loop_time_s() - sandbox.used_at_s, 3),
+            "url": sandbox.url,
+            "serverUrl": self._server_url,
+            "seed": config.seed,
+            "start": to_iso(config.start_ms),
+            "now": to_iso(world.clock.now()),
+            "rate": world.clock.rate,
+            "overlays": list(config.contract.overlays),
+            "network": config.network if isinstance(config.network, str) else "map",
+        }
+
+
+def described(sandbox: ServedSandbox) -> str:
+    """The sandbox in a sentence, by its name and id."""
+    return f"the sandbox {sandbox.id}" + ("" if sandbox.name is None else f" ({sandbox.name})")
+
+
+def ttl_text(sandbox: ServedSandbox) -> str:
+    """Why a sandbox ended that had no request during its time to live."""
+    return f"{described(sandbox)} ended, because it had no request for {sandbox.ttl_s:g} s (its ttl)"
+
+
+def _ttl_s(order: Mapping[str, Any]) -> float | None:
+    if "ttl" not in order:
+        return None
+    ttl_ms = parse_duration(order["ttl"])
+    if not _MIN_TTL_MS <= ttl_ms <= _MAX_TTL_MS:
+        raise SemanticConflict('ttl must be from 1 s to 366 days of real time, such as "10m": give another one')
+    return ttl_ms / 1_000
+
+
+def _start_ms(order: Mapping[str, Any]) -> int | None:
+    """The start that a request gives. The schema allows the years 1971 to 2999, with any part of the last second."""
+    start = order.get("start")
+    return None if start is None else min(max(parse_iso(start), FIRST_MS), LAST_MS)

@@ -1,0 +1,97 @@
+"""The server's own control plane: an application beside those of the worlds, with the admin token instead of a key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.types import ASGIApp
+
+from leyden.devserver.sandboxes.admin_access import AdminAccess
+from leyden.devserver.sandboxes.factory import SandboxFactory
+from leyden.devserver.sandboxes.operations import SandboxHost, SandboxOperations
+from leyden.devserver.sandboxes.registry import SandboxRegistry
+from leyden.server.app import ApiMount, build_app
+from leyden.server.contract.bind import bind
+from leyden.server.http.idempotency import Idempotency
+from leyden.server.http.pipeline import PipelineContext
+from leyden.server.store.store import Store
+from leyden.world.config import packaged_contract
+from leyden.world.time.clock import VirtualClock
+
+PATH = "/sandbox/v1/sandboxes"
+DOCUMENT_PATH, DOCS_PATH = "/sandbox/v1/server/openapi.json", "/sandbox/v1/server/docs"
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxSettings:
+    """What a server needs to create sandboxes: `server_url` is its public URL, `now_ms` the real time."""
+
+    factory: SandboxFactory
+    access: AdminAccess
+    new_id: Callable[[], str]
+    new_key: Callable[[], str]
+    now_ms: Callable[[], int]
+    server_url: str
+
+
+class ServerControl:
+    """The operations on the sandboxes of one server. Their requests are in no sandbox's event journal."""
+
+    def __init__(
+        self,
+        settings: SandboxSettings,
+        registry: SandboxRegistry,
+        host: SandboxHost,
+        loop_time_s: Callable[[], float],
+    ) -> None:
+        self._access = settings.access
+        self._operations = SandboxOperations(
+            settings.factory,
+            registry,
+            host,
+            new_id=settings.new_id,
+            new_key=settings.new_key,
+            server_url=settings.server_url,
+            now_ms=settings.now_ms,
+            loop_time_s=loop_time_s,
+        )
+        self._app: ASGIApp | None = None
+
+    @staticmethod
+    def has_path(path: str) -> bool:
+        """Whether requests for the path belong to the server."""
+        return path == PATH or path.startswith((f"{PATH}/", DOCUMENT_PATH, DOCS_PATH))
+
+    @staticmethod
+    def needs_token(path: str) -> bool:
+        """Whether the path is that of an operation. The document and its page are public."""
+        return path == PATH or path.startswith(f"{PATH}/")
+
+    @property
+    def app(self) -> ASGIApp:
+        """The application. It is built for the first request: most servers need none."""
+        if self._app is None:
+            self._app = self._build()
+        return self._app
+
+    def _build(self) -> ASGIApp:
+        contract = packaged_contract("server")
+        pipeline = PipelineContext(
+            transaction=nullcontext,
+            authenticate=self._access.authenticate,
+            idempotency=Idempotency(Store.memory(), VirtualClock(0)),  # no operation has that parameter
+            journal=_NoJournal(),
+            api_key_header=contract.api_key_header.lower().encode(),
+        )
+        handlers = bind(contract, [self._operations], guards={}, effects={})
+        return build_app(ApiMount(contract, handlers, DOCUMENT_PATH, DOCS_PATH), [], pipeline)
+
+
+class _NoJournal:
+    """A server has no event journal of its own."""
+
+    def note(self, kind: str, subject: str, **facts: Any) -> None:
+        """Nothing is kept."""

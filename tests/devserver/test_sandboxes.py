@@ -1,0 +1,419 @@
+"""Sandboxes that a server creates over HTTP: who may, what each has of its own, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import stat
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leyden.devserver.addresses import admin_token
+from leyden.devserver.sandboxes import operations
+from leyden.devserver.sandboxes.admin_access import AdminAccess
+from leyden.server.errors import Unauthorized
+from leyden.world.world import World
+from tests.support.hosted import Hosted, in_server
+from tests.support.served import Client, served_leyden, started_server
+
+BOXES = "/sandbox/v1/sandboxes"
+CHARGE = {"amount": "1000", "description": "tea", "expiresIn": 60, "callbackUrl": "http://shop.inbox.localhost"}
+TIPS = {"minAmount": "1000", "maxAmount": "1000", "description": "Tips", "identifier": "ana@localhost"}
+
+
+async def until(done: Callable[[], bool], seconds: float = 10.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not done():
+            await asyncio.sleep(0.01)
+
+
+def test_a_created_sandbox_is_what_its_request_says() -> None:
+    async def scenario(server: Hosted) -> None:
+        order = {"name": "test_x[1]", "seed": 7, "start": "2031-05-01T10:00:00+02:00", "rate": 0, "ttl": "90s"}
+        answer = await server.ask("POST", BOXES, {**order, "overlays": ["strict"], "network": "direct"})
+        box = answer.body
+        assert answer.status == 201
+        assert box["url"] == f"{box['serverUrl']}/sandboxes/{box['id']}"
+        assert (box["name"], box["seed"], box["start"], box["rate"], box["ttl"]) == (
+            "test_x[1]", 7, "2031-05-01T08:00:00.000Z", 0, 90
+        )  # fmt: skip
+        inside = await server.ok("GET", f"{box['url']}/sandbox/v1", key=box["apiKey"])
+        assert (inside["seed"], inside["overlays"], inside["publicUrl"]) == (7, ["strict"], box["url"])
+        secret = await server.ok("GET", "/sandbox/v1/webhook-secret", key=box["apiKey"])
+        assert [row["secret"] for row in secret["secrets"]] == [box["webhookSecret"]]
+        unknown_field = await server.ask("POST", "/v0/charges", {**CHARGE, "callback_url": "x"}, key=box["apiKey"])
+        assert unknown_field.status == 400
+        shown = await server.ok("GET", f"{BOXES}/{box['id']}")
+        assert {**shown, "idle": 0} == {name: box[name] for name in shown}
+        assert box.keys() - shown.keys() == {"apiKey", "webhookSecret"}
+
+    in_server(scenario)
+
+
+def test_a_sandbox_has_the_defaults_of_its_server() -> None:
+    async def scenario(server: Hosted) -> None:
+        one, two = await server.create(), await server.ask("POST", BOXES)
+        assert (one["start"], one["rate"], one["overlays"], one["ttl"]) == (
+            "2030-01-01T00:00:00.000Z", 5, ["strict"], None
+        )  # fmt: skip
+        assert two.status == 201
+        assert two.body["seed"] != one["seed"]
+        assert one["webhookSecret"] == two.body["webhookSecret"] == "whsec_bGV5ZGVuIGV4YW1wbGUgc2VjcmV0IG9rYXk="
+
+    secret = "whsec_bGV5ZGVuIGV4YW1wbGUgc2VjcmV0IG9rYXk="
+    in_server(scenario, rate=5.0, overlays=("strict",), webhook_secret=secret)
+
+
+@pytest.mark.parametrize(
+    ("order", "status", "words"),
+    [
+        ({"speed": 1}, 400, "speed is not a field"),
+        ({"seed": -1}, 400, "/seed"),
+        ({"overlays": ["../../etc/passwd"]}, 400, "/overlays/0"),
+        ({"overlays": ["stirct"]}, 409, "there are:"),
+        ({"network": "ring:5"}, 409, "is not a network"),
+        ({"webhookSecret": "secret"}, 409, "whsec_"),
+        ({"ttl": "100ms"}, 409, "from 1 s to 366 days"),
+        ({"ttl": 0.5}, 400, "/ttl"),
+        ({"name": "a\nb"}, 400, "/name"),
+    ],
+)
+def test_what_cannot_be_is_refused(order: dict[str, Any], status: int, words: str) -> None:
+    async def scenario(server: Hosted) -> None:
+        answer = await server.ask("POST", BOXES, order)
+        assert (answer.status, words in answer.body["detail"]) == (status, True), answer
+        assert (await server.ok("GET", BOXES))["data"] == []
+
+    in_server(scenario)
+
+
+def test_each_has_its_own_clock_data_journal_inboxes_and_names() -> None:
+    async def scenario(server: Hosted) -> None:
+        one, two = [await server.create(seed=3) for _ in range(2)]
+        charge = (await server.ok("POST", "/v0/charges", CHARGE, key=one["apiKey"]))["data"]
+        before = await server.ok("GET", "/sandbox/v1", key=two["apiKey"])
+        await server.ok("POST", "/sandbox/v1/clock/advance", {"by": "2m"}, key=one["apiKey"])
+        statics = [
+            (await server.ok("POST", "/v0/static-charges", TIPS, key=box["apiKey"]))["data"] for box in (one, two)
+        ]
+        assert (await server.ask("GET", f"/v0/charges/{charge['id']}", key=two["apiKey"])).status == 404
+        after = await server.ok("GET", "/sandbox/v1", key=two["apiKey"])
+        assert (after["now"], after["charges"]) == (before["now"], {})
+        assert (await server.ok("GET", "/sandbox/v1/inboxes", key=two["apiKey"]))["data"] == []
+        assert len((await server.ok("GET", "/sandbox/v1/inboxes", key=one["apiKey"]))["data"]) == 1
+        for box, static in zip((one, two), statics, strict=True):
+            for path in (f"/lnurlp/{static['id']}", "/.well-known/lnurlp/ana"):
+                found = await server.ok("GET", box["url"] + path)
+                assert found["callback"].startswith(box["url"] + "/lnurlp/")
+            paid = await server.ok(
+                "POST", "/sandbox/v1/payments", {"request": static["invoice"]["request"]}, key=box["apiKey"]
+            )
+            assert paid["status"] == "succeeded"
+        assert (await server.ask("GET", "/.well-known/lnurlp/ana")).body["status"] == "ERROR"
+
+    in_server(scenario)
+
+
+def test_the_same_seed_and_requests_give_the_same_journal() -> None:
+    async def scenario(server: Hosted) -> None:
+        hashes = []
+        for _ in range(2):
+            box = await server.create(seed=3)
+            await server.ok("POST", "/v0/charges", CHARGE, key=box["apiKey"])
+            await server.ok("POST", "/sandbox/v1/clock/advance", {"until": "idle"}, key=box["apiKey"])
+            hashes.append((await server.ok("GET", "/sandbox/v1", key=box["apiKey"]))["journalHash"])
+            await server.ok("GET", BOXES)
+        assert hashes[0] == hashes[1]
+
+    in_server(scenario)
+
+
+def test_requests_to_the_server_are_in_no_journal() -> None:
+    async def scenario(server: Hosted) -> None:
+        box = await server.create()
+        for method, path in (("GET", BOXES), ("GET", f"{BOXES}/{box['id']}"), ("GET", f"{BOXES}/x")):
+            await server.ask(method, path)
+        assert len(server.first.journal) == len(server.world(box).journal) == 0
+
+    in_server(scenario)
+
+
+def test_a_key_works_in_its_own_sandbox_only() -> None:
+    async def scenario(server: Hosted) -> None:
+        one, two = await server.create(), await server.create()
+        entries = len(server.world(one).journal)
+        for key in (two["apiKey"], "leyden"):
+            answer = await server.ask("GET", f"{one['url']}/v0/charges", key=key)
+            assert (answer.status, "another sandbox" in answer.body["detail"]) == (401, True)
+        assert len(server.world(one).journal) == entries
+        assert (await server.ask("GET", f"{one['url']}/v0/charges", key="unknown")).status == 401
+        assert (await server.ask("GET", f"{one['url']}/v0/charges")).status == 401
+
+    in_server(scenario)
+
+
+def test_further_keys_lead_to_their_sandbox_and_are_issued_once_on_a_server() -> None:
+    async def scenario(server: Hosted) -> None:
+        one, two = await server.create(), await server.create()
+        await server.ok("POST", "/sandbox/v1/api-keys", {"key": "second"}, key=one["apiKey"])
+        third = await server.ok("POST", "/sandbox/v1/api-keys/rotate", {"replaces": one["apiKey"]}, key=one["apiKey"])
+        taken = await server.ask("POST", "/sandbox/v1/api-keys", {"key": "second"}, key=two["apiKey"])
+        assert (taken.status, "issued before" in taken.body["detail"]) == (409, True)
+        assert (await server.ask("GET", "/v0/charges", key=one["apiKey"])).body["detail"].count("replaced") == 1
+        for key in ("second", third["key"]):
+            await server.ok("POST", "/v0/charges", CHARGE, key=key)
+        assert len(server.world(one).service.charges.charges) == 2
+        await server.ok("DELETE", f"{BOXES}/{one['id']}")
+        assert (await server.ask("POST", "/sandbox/v1/api-keys", {"key": "second"}, key=two["apiKey"])).status == 409
+        assert (await server.ask("GET", "/v0/charges", key="second")).status == 401
+
+    in_server(scenario)
+
+
+def test_the_list_has_pages_and_a_filter() -> None:
+    async def scenario(server: Hosted) -> None:
+        boxes = [await server.create(name="even" if number % 2 == 0 else "odd") for number in range(5)]
+        first = await server.ok("GET", f"{BOXES}?limit=2")
+        await server.ok("DELETE", f"{BOXES}/{boxes[3]['id']}")
+        await server.create(name="later")
+        rest = await server.ok("GET", f"{BOXES}?limit=100&after={first['next']}")
+        assert [row["id"] for row in [*first["data"], *rest["data"]]] == [box["id"] for box in reversed(boxes)]
+        assert rest["next"] is None
+        even = await server.ok("GET", f"{BOXES}?name=even")
+        assert [row["id"] for row in even["data"]] == [boxes[4]["id"], boxes[2]["id"], boxes[0]["id"]]
+
+    in_server(scenario)
+
+
+def test_a_reset_by_the_server_keeps_the_key_and_repeats_a_seed() -> None:
+    async def scenario(server: Hosted) -> None:
+        box = await server.create(seed=3)
+        first = (await server.ok("POST", "/v0/charges", CHARGE, key=box["apiKey"]))["data"]
+        shown = await server.ok("POST", f"{BOXES}/{box['id']}/reset", {"seed": 3, "start": "2030-06-01T00:00:00Z"})
+        assert (shown["seed"], shown["now"]) == (3, "2030-06-01T00:00:00.000Z")
+        assert (await server.ok("GET", "/v0/charges", key=box["apiKey"]))["data"] == []
+        again = (await server.ok("POST", "/v0/charges", CHARGE, key=box["apiKey"]))["data"]
+        assert again["id"] == first["id"]
+        assert (await server.ok("POST", f"{BOXES}/{box['id']}/reset"))["seed"] != 3
+        assert (await server.ask("POST", f"{BOXES}/sbx_nobody/reset")).status == 404
+
+    in_server(scenario)
+
+
+def test_a_deleted_sandbox_answers_401_with_the_reason_and_leaves_the_memory() -> None:
+    async def scenario(server: Hosted) -> None:
+        box = await server.create(name="gone", ttl="1h")
+        await server.ok("POST", "/v0/charges", CHARGE, key=box["apiKey"])
+        world = weakref.ref(server.world(box))
+        assert (await server.ok("DELETE", f"{BOXES}/{box['id']}"))["id"] == box["id"]
+        for method, path in (("GET", "/v0/charges"), ("POST", "/v0/charges"), ("GET", f"{box['url']}/v0/charges")):
+            answer = await server.ask(method, path, key=box["apiKey"])
+            assert answer.status == 401
+            assert f"the sandbox {box['id']} (gone) was deleted" in answer.body["detail"]
+            assert answer.headers["www-authenticate"] == 'ApiKey header="apikey"'
+        again = await server.ask("DELETE", f"{BOXES}/{box['id']}")
+        assert (again.status, "was deleted" in again.body["detail"]) == (404, True)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        gc.collect()
+        assert world() is None
+
+    in_server(scenario)
+
+
+def test_a_sandbox_ends_when_it_had_no_request_during_its_time_to_live() -> None:
+    async def scenario(server: Hosted) -> None:
+        box, other = await server.create(ttl=1), await server.create()
+        found = server.app.sandbox_of_id(box["id"])
+        assert found is not None
+        # It is looked at when it expires first, and then again.
+        found.used_at_s += 0.3
+        await asyncio.sleep(1.1)
+        assert server.app.sandbox_of_id(box["id"]) is not None
+        await until(lambda: server.app.sandbox_of_id(box["id"]) is None)
+        answer = await server.ask("GET", "/v0/charges", key=box["apiKey"])
+        assert (answer.status, "no request for 1 s (its ttl)" in answer.body["detail"]) == (401, True)
+        await server.ok("GET", "/v0/charges", key=other["apiKey"])
+
+    in_server(scenario)
+
+
+def test_a_request_in_progress_keeps_its_sandbox() -> None:
+    async def scenario(server: Hosted) -> None:
+        box = await server.create(ttl=1)
+        found = server.app.sandbox_of_id(box["id"])
+        assert found is not None
+        waiting = asyncio.create_task(
+            server.ask("POST", "/sandbox/v1/deliveries/wait", {"timeout": 1.5}, key=box["apiKey"])
+        )
+        await asyncio.sleep(0)
+        found.used_at_s -= 100
+        assert (await waiting).status == 200
+        assert server.app.sandbox_of_id(box["id"]) is found
+
+    in_server(scenario)
+
+
+def test_a_live_clock_runs_events_without_requests() -> None:
+    async def scenario(server: Hosted) -> None:
+        box = await server.create(rate=1)
+        world = server.world(box)
+        await server.ok("POST", "/v0/charges", CHARGE, key=box["apiKey"])
+        server.now_ms += 59_990
+        world.clock.now()
+        # A request schedules the next event, 10 ms later; then the real clock goes on.
+        await server.ok("GET", "/sandbox/v1/clock", key=box["apiKey"])
+        server.now_ms += 20
+        await until(lambda: world.service.charges.charges.counts("status").get(("expired",)) == 1)
+
+    in_server(scenario)
+
+
+def test_the_event_loop_does_not_look_at_idle_sandboxes(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[World] = []
+    real = World.real_seconds_until_due
+
+    def counted(self: World) -> float | None:
+        looked.append(self)
+        return real(self)
+
+    async def scenario(server: Hosted) -> None:
+        boxes = [await server.create(rate=number % 2) for number in range(20)]
+        for box in boxes:
+            await server.ok("POST", "/v0/charges", {**CHARGE, "expiresIn": 3600}, key=box["apiKey"])
+        await asyncio.sleep(0.05)
+        looked.clear()
+        monkeypatch.setattr(World, "real_seconds_until_due", counted)
+        live = await server.create(rate=1)
+        await asyncio.sleep(0.05)
+        await server.ok("POST", "/v0/charges", CHARGE, key=live["apiKey"])
+        await asyncio.sleep(0.05)
+        assert server.first in looked
+        assert not {server.world(box) for box in boxes} & set(looked)
+
+    in_server(scenario)
+
+
+def test_a_contract_is_compiled_once_for_each_reading() -> None:
+    async def scenario(server: Hosted) -> None:
+        boxes = [await server.create(overlays=overlays) for overlays in ([], ["strict"], ["strict"], [])]
+        contracts = [server.world(box).config.contract for box in boxes]
+        assert contracts[0] is contracts[3] is server.first.config.contract
+        assert contracts[1] is contracts[2] is not contracts[0]
+
+    in_server(scenario)
+
+
+def test_there_is_a_greatest_number_of_sandboxes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "MAX_SANDBOXES", 2)
+
+    async def scenario(server: Hosted) -> None:
+        first = await server.create()
+        await server.create()
+        full = await server.ask("POST", BOXES, {})
+        assert (full.status, "with a ttl" in full.body["detail"]) == (409, True)
+        await server.ok("DELETE", f"{BOXES}/{first['id']}")
+        await server.create()
+
+    in_server(scenario)
+
+
+# Who may
+
+
+def test_a_token_that_was_given_is_needed() -> None:
+    async def scenario(server: Hosted) -> None:
+        for headers, words in (
+            ({}, "the header Authorization is missing"),
+            ({"apikey": "leyden"}, "is not the admin token"),
+            ({"authorization": "Bearer secret-tokem"}, "another one"),
+            ({"authorization": "secret-token"}, "write Bearer"),
+        ):
+            for method, path in (("POST", BOXES), ("GET", BOXES), ("DELETE", f"{BOXES}/x"), ("GET", f"{BOXES}/x")):
+                answer = await server.ask(method, path, headers=headers)
+                assert (answer.status, words in answer.body["detail"]) == (401, True), answer
+                assert answer.headers["www-authenticate"] == "Bearer"
+                assert "secret-token" not in answer.body["detail"]
+        allowed = await server.ask("POST", BOXES, {}, headers={"authorization": "bearer secret-token"})
+        assert allowed.status == 201
+        # The sandbox itself asks for its own key only.
+        await server.ok("POST", "/sandbox/v1/clock/advance", {"by": 1}, key=allowed.body["apiKey"])
+        assert (await server.ask("GET", "/sandbox/v1/server/openapi.json")).status == 200
+
+    in_server(scenario, token="secret-token")
+
+
+def test_pages_of_other_sites_are_refused_without_a_token_too() -> None:
+    async def scenario(server: Hosted) -> None:
+        for headers, status in (
+            ({"host": "evil.example"}, 421),
+            ({"origin": "http://evil.example"}, 403),
+            ({"sec-fetch-site": "cross-site"}, 403),
+        ):
+            for method, path in (("POST", BOXES), ("GET", BOXES), ("DELETE", f"{BOXES}/x")):
+                assert (await server.ask(method, path, headers=headers)).status == status
+        box = await server.create()
+        foreign = {"origin": "http://evil.example"}
+        assert (await server.ask("GET", f"{box['url']}/v0/charges", key=box["apiKey"], headers=foreign)).status == 403
+        statics = await server.ok("POST", "/v0/static-charges", TIPS, key=box["apiKey"])
+        lnurl = await server.ask("GET", f"{box['url']}/lnurlp/{statics['data']['id']}", headers=foreign)
+        assert lnurl.status == 200
+
+    in_server(scenario)
+
+
+def test_beyond_loopback_a_random_token_is_made_and_kept(tmp_path: Path) -> None:
+    assert admin_token(None, ":memory:", is_local=True) == (None, False)
+    assert admin_token("given-token", str(tmp_path), is_local=False) == ("given-token", False)
+    made, is_new = admin_token(None, str(tmp_path / "data"), is_local=False)
+    assert made is not None
+    assert is_new
+    assert len(made) >= 32
+    assert admin_token(None, str(tmp_path / "data"), is_local=False) == (made, True)
+    [file] = (tmp_path / "data").iterdir()
+    assert (file.name, stat.S_IMODE(file.stat().st_mode)) == ("admin-token", 0o600)
+    assert admin_token(None, ":memory:", is_local=False)[0] != made
+
+
+def test_a_server_without_a_token_is_open() -> None:
+    assert AdminAccess(None).authenticate({}, b"") == ""
+    with pytest.raises(Unauthorized, match="missing"):
+        AdminAccess("secret-token").authenticate({}, b"")
+
+
+# Over HTTP
+
+
+def test_sandboxes_end_with_their_server_also_with_data(tmp_path: Path) -> None:
+    options = ("--rate", "0", "--data", str(tmp_path), "--admin-token", "secret-token")
+    admin = {"authorization": "Bearer secret-token"}
+    with started_server(*options) as (client, printed):
+        assert client("POST", BOXES, {})[0] == 401
+        status, box = client("POST", BOXES, {"name": "here"}, **admin)
+        assert status == 201
+        own = Client(client.url, box["apiKey"])
+        charge = own.ok("POST", "/v0/charges", CHARGE)["data"]
+        assert client("GET", f"/v0/charges/{charge['id']}")[0] == 404
+        assert own.ok("GET", f"/sandboxes/{box['id']}/v0/charges/{charge['id']}")["data"]["status"] == "pending"
+    assert "secret-token" not in printed()
+    with served_leyden(*options) as client:
+        assert client("GET", BOXES, **admin)[1] == {"data": [], "next": None}
+        assert Client(client.url, box["apiKey"])("GET", "/v0/charges")[0] == 401
+        assert Client(client.url, "leyden").ok("GET", "/v0/charges")["data"] == []
+
+
+def test_the_start_message_shows_a_random_token_beyond_loopback() -> None:
+    with started_server("--host", "0.0.0.0", "--api-key", "some-key") as (client, printed):
+        assert client("POST", BOXES, {})[0] == 401
+        assert client("GET", "/v0/charges")[0] == 200
+    [line] = [line for line in printed().splitlines() if line.startswith("admin token: leyden_")]
+    assert "POST /sandbox/v1/sandboxes" in line
+
+
+def test_without_a_control_plane_there_are_no_sandboxes() -> None:
+    with served_leyden("--no-control") as client:
+        assert client("POST", BOXES, {})[0] == 404
