@@ -30,7 +30,7 @@ class RowMap(Mapping[int, Row]):
     def __init__(self, rows: Mapping[int, Row] | None = None) -> None:
         """The map keeps the rows themselves."""
         self._cells: dict[int, Row | bytes] = dict(rows or {})
-        self._written: deque[tuple[int, Row]] = deque()  # what was replaced since, oldest first
+        self._written: deque[tuple[int, Row]] | None = None  # what was replaced since, oldest first
         self._oldest: dict[int, Row] = {}  # what is packed next
         self._unpacked: dict[bytes, dict[int, Row]] = {}  # the blocks that were read last
 
@@ -80,8 +80,12 @@ class RowMap(Mapping[int, Row]):
         cells, queue = self._cells, self._written
         for doc_id in replaced:
             if isinstance(cell := cells.get(doc_id), dict):
+                if (
+                    queue is None
+                ):  # most tables of a small store never replace a row, and an empty deque takes 600 bytes
+                    queue = self._written = deque()
                 queue.append((doc_id, cell))
-        while len(queue) > UNPACKED_ROWS:
+        while queue is not None and len(queue) > UNPACKED_ROWS:
             doc_id, row = queue.popleft()
             if cells.get(doc_id) is row:
                 self._oldest[doc_id] = row
