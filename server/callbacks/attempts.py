@@ -7,8 +7,9 @@ The text has one line per attempt, the first attempt first:
 
 `since` is the start, counted from the delivery's creation; `late` is the delay after the instant at which the attempt
 was due; `took` is the duration on the sandbox clock: all in milliseconds. `ahead` is the difference between the signed
-timestamp and the sandbox clock in seconds. `result` is the HTTP status or the error code. `response` is true when the
-response body equals that of the attempt before. Thousands of deliveries can be stored: lists of values instead of a
+timestamp and the sandbox clock in seconds. `result` is the HTTP status or the error code; a stored number that is not
+an HTTP status is read as the error `protocol`. `response` is true when the response body equals that of the attempt
+before. Thousands of deliveries can be stored: lists of values instead of a
 text would take five times the memory, and the garbage collector would visit each value.
 """
 
@@ -24,6 +25,14 @@ from leyden.server.ports import CallbackResponse
 # Limits for a receiver's response body
 READ_CAP_BYTES = 65_536
 KEPT_BYTES = 4_096
+
+# RFC 9110, 15: "Values outside the range 100..599 are invalid."
+_STATUSES = range(100, 600)
+
+
+def invalid_status(status: int) -> str:
+    """Why a number in the status line of a response is not an HTTP status; empty if it is one."""
+    return "" if status in _STATUSES else f"the response has the status {status:03d}: an HTTP status is 100 to 599"
 
 
 class Attempt(NamedTuple):
@@ -98,6 +107,9 @@ class AttemptLog:
 def _with_result(attempt: Attempt, values: list[Any], earlier: list[Attempt]) -> Attempt:
     took, result, latency_ms, note, body = values + [0, "", ""][len(values) - 2 :]
     status, error = (None, result) if isinstance(result, str) else (result, None)
+    invalid = "" if status is None else invalid_status(status)
+    if invalid:
+        status, error, note = None, "protocol", note or invalid
     return attempt._replace(
         ended_at=attempt.at + took,
         status=status,

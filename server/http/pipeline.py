@@ -44,6 +44,8 @@ _DRAIN_LIMIT_BYTES = 8 * 1024 * 1024
 # A response is stored under its Idempotency-Key when the handler has run; requests that did not reach the handler and
 # failures of the service are not stored.
 _NOT_STORED = frozenset({400, 401, 500, 507})
+# Wrong fields of a response that the log names, and characters of each
+_LOGGED_FIELDS, _LOGGED_CHARS = 3, 200
 
 Handler = Callable[[Request], Any]
 Headers = Iterable[tuple[bytes, bytes]]
@@ -172,6 +174,8 @@ class PathEndpoint:
             if pipeline.wait_durable is not None:
                 await _wait_durable(pipeline.wait_durable, operation)
         except Problem as problem:
+            if isinstance(problem, InternalError):
+                log.error("%s failed on %s: %s", operation.operation_id, request_id, _with_fields(problem))
             return await self._respond_problem(operation, problem, request_id, scope, send)
         except Exception as error:
             log.exception("%s failed on %s", operation.operation_id, request_id)
@@ -309,6 +313,13 @@ async def _send(
     all_headers += headers
     await send({"type": "http.response.start", "status": status, "headers": all_headers})
     await send({"type": "http.response.body", "body": b"" if omit_body else body})
+
+
+def _with_fields(problem: Problem) -> str:
+    """The detail of a problem with its first wrong fields, for the log."""
+    fields = [f"{error.pointer or 'body'}: {error.detail}"[:_LOGGED_CHARS] for error in problem.field_errors]
+    more = [f"{len(fields) - _LOGGED_FIELDS} more"] if len(fields) > _LOGGED_FIELDS else []
+    return "; ".join([problem.detail, *fields[:_LOGGED_FIELDS], *more])
 
 
 def _subject(scope: Scope) -> str:

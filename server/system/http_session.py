@@ -16,7 +16,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES
+from leyden.server.callbacks.attempts import KEPT_BYTES, READ_CAP_BYTES, invalid_status
 from leyden.server.callbacks.deliveries import GONE
 from leyden.server.callbacks.egress import UNRESOLVED
 from leyden.server.callbacks.ip_addresses import parse_host_address, unmap
@@ -95,6 +95,9 @@ class Session:
         if target.host_header:
             headers = {**headers, "host": target.host_header}
         async with await self._client.post(request, target.url, headers) as response:
+            invalid = invalid_status(response.status)
+            if invalid:
+                raise ValueError(invalid)
             kept, truncated = await _read_body(response)
             return CallbackResponse(
                 status=response.status,
