@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from leyden.server.errors import FieldError, InvalidRequest
 from leyden.server.http.request import Request
 from leyden.server.timestamps import parse_iso
 
 
-def _instant(text: str | None) -> int | None:
-    return None if text is None else parse_iso(text, clamp=True)
+def _instant(request: Request, name: str) -> int | None:
+    """A time in the query. The validator's `date-time` accepts some texts that are none."""
+    text = request.query.get(name)
+    if text is None:
+        return None
+    try:
+        return parse_iso(text, clamp=True)
+    except ValueError as error:
+        pointer = f"query.{name}"
+        raise InvalidRequest(f"{pointer}: {error}", field_errors=[FieldError(pointer, str(error))]) from None
 
 
 def _cursor(position: int) -> str:
@@ -35,8 +44,8 @@ def page(table: Any, request: Request, show: Callable[[Any], Any], noun: str, **
         filters,
         after=None if after is None else int(after, 16),
         limit=limit + 1,
-        since_ms=_instant(query.get("createdAfter")),
-        until_ms=_instant(query.get("createdBefore")),
+        since_ms=_instant(request, "createdAfter"),
+        until_ms=_instant(request, "createdBefore"),
     )
     more = len(rows) > limit
     rows = rows[:limit]

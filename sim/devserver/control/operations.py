@@ -15,7 +15,7 @@ from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request
 from leyden.lightning.payer.payment_rows import PaymentRow
 from leyden.server.charges.wire_model import charge_resource
 from leyden.server.contract.bind import handles
-from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
+from leyden.server.errors import Conflict, FieldError, InvalidRequest, NotFound, SemanticConflict
 from leyden.server.http.projects import Projects
 from leyden.server.http.request import Request
 from leyden.server.timestamps import parse_duration, parse_iso, to_iso
@@ -98,7 +98,7 @@ class ControlPlane:
             with world.lock:
                 check_not_waiting(world)  # the request may be that of the receiver: it would wait for itself
             if given == "by":
-                span_ms = parse_duration(value)
+                span_ms = _span_ms(value)
                 ran = await advance_to(world, lambda clock: clock.now() + span_ms)
             elif given == "to":
                 instant_ms = parse_iso(value)
@@ -263,6 +263,14 @@ class ControlPlane:
             return _payment(resolve(payment["id"]))
         except PaymentNotHeld as refused:  # over a network the payer learns later that the receiver no longer holds it
             raise Conflict(str(refused)) from None
+
+
+def _span_ms(value: str | float) -> int:
+    # The schema bounds the digits of a text, but not the sum of its parts.
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise InvalidRequest(f"/by: {error}", field_errors=[FieldError("/by", str(error))]) from None
 
 
 def _fired(event: Fired) -> dict[str, Any]:
