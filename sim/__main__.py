@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from leyden.devserver.argument_types import (
     admin_token,
     amount,
+    autopay,
     base_url,
     callback_timeout,
     charge_id,
@@ -193,6 +194,15 @@ def _describe_serve(serve: argparse.ArgumentParser) -> None:
         metavar="WHAT",
         help="how payments are made: direct, or over a simulated network such as scale-free:400, hub:50, line:4 or"
         " star:12 (default: direct, or the network of --data)",
+    )
+    serve.add_argument(
+        "--autopay",
+        action="append",
+        default=[],
+        type=autopay,
+        metavar="RULE",
+        help="a payer that pays each new Charge by itself: after=2s, or outcome=hold,share=0.5,description=*tip*;"
+        " repeatable, the first rule that matches a Charge pays it",
     )
     serve.add_argument(
         "--mock-unbound", action="store_true", help="answer operations that have no handler with their examples"

@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import re
 from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from leyden.server.callbacks.egress import parse_timeout
 from leyden.server.timestamps import parse_iso
 from leyden.world.time.process_clock import checked_start
+
+if TYPE_CHECKING:
+    from leyden.lightning.payer.payer_rules import PayerSpec
 
 NOW = "now"  # as a start: the system clock, also for a sandbox that exists
 
@@ -110,6 +114,16 @@ def webhook_secret(text: str) -> str:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text
+
+
+def autopay(text: str) -> PayerSpec:
+    """The rule of a payer, such as `after=2s`."""
+    from leyden.lightning.payer.payer_rules import payer_spec_of  # only this option needs it
+
+    try:
+        return payer_spec_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def callback_timeout(text: str) -> int:

@@ -196,6 +196,7 @@ def _open_world(
         run=clock.now() if saved is None else saved.get("run", 1),
         webhook_secret=options.webhook_secret,
         callback_timeout_ms=options.callback_timeout,
+        payers=options.autopay,
     )
     if index == 0 and (options.spec is not None or options.overlay):
         # Imported here: the packaged document needs no trial.

@@ -51,6 +51,7 @@ _FACTS: Mapping[str, Mapping[str, Any]] = {
     "call": {"call": {"type": "string", "maxLength": 1000}, "args": _LIST, "named": _OBJECT, "id?": _TEXT},
     "fault": {"method": {"enum": ["add", "clear"]}, "args": _LIST, "named": _OBJECT},
     "service_fault": {"method": {"enum": ["add", "clear"]}, "args": _LIST, "named": _OBJECT},
+    "payer": {"method": {"enum": ["add", "clear"]}, "args": _LIST, "named": _OBJECT},
     "network": {"open": _FLAG},
     "response": {
         "delivery": _TEXT, "attempt": _COUNT, "copy": {"type": ["array", "null"]}, "status": _INTEGER_OR_NULL,

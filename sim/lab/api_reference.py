@@ -23,6 +23,8 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...] = (
         "Resources and wallets",
         (
             ("leyden.sandbox.collections", ("Collection", "FaultList")),
+            ("leyden.sandbox.payer_list", ("PayerList",)),
+            ("leyden.lightning.payer.payer_rules", ("PayerSpec",)),
             ("leyden.sandbox.service_fault_list", ("ServiceFaultList",)),
             ("leyden.service_faults.kinds", ("ServiceFaultSpec",)),
             ("leyden.sandbox.resources", ("Charge", "StaticCharge", "Invoice", "Payment")),

@@ -84,6 +84,7 @@ class _Writer:
             "service_fault": lambda facts: call_text(
                 f"sb.service_faults.{facts['method']}", *facts["args"], **facts["named"]
             ),
+            "payer": self._payer,
             "network": self._network,
             "response": self._response,
             "stop": self._stop,
@@ -228,6 +229,10 @@ class _Writer:
     def _fault(self, facts: dict[str, Any]) -> str:
         named = {name: self._id(value) if name == "charge" else value for name, value in facts["named"].items()}
         return call_text(f"sb.faults.{facts['method']}", *facts["args"], **named)
+
+    def _payer(self, facts: dict[str, Any]) -> str:
+        named = {name: self._id(value) if name == "static_charge" else value for name, value in facts["named"].items()}
+        return call_text(f"sb.payers.{facts['method']}", *facts["args"], **named)
 
     def _network(self, facts: dict[str, Any]) -> str:
         return call_text("sb.set_egress", "recorded" if facts["open"] else "none")

@@ -21,6 +21,7 @@ from leyden.repr_tables import html_table
 from leyden.sandbox.collections import Collection, FaultList, RecordedReceiver, RecordedTraffic, recorded_network
 from leyden.sandbox.http_access import HttpAccess
 from leyden.sandbox.opening import open_session
+from leyden.sandbox.payer_list import PayerList
 from leyden.sandbox.resources import Charge, StaticCharge
 from leyden.sandbox.service_fault_list import ServiceFaultList
 from leyden.sandbox.session import Headers, Session
@@ -66,12 +67,12 @@ class Sandbox(Views, Spelled):
     the process's clock, which freezegun may freeze and move: see `leyden.world.time.process_clock`.
 
     `charges` and `static_charges` are the collections of the service's resources, `faults` the injected faults
-    of callbacks, `service_faults` those of the service itself.
+    of callbacks, `service_faults` those of the service itself, `payers` the payers that pay by themselves.
     `session.respond` is for scripts. An unknown attribute raises `AttributeError` with the nearest name, and any use
     after `close` raises `ClosedError`.
     """
 
-    _fields = frozenset({"_http", "charges", "faults", "service_faults", "session", "static_charges"})
+    _fields = frozenset({"_http", "charges", "faults", "payers", "service_faults", "session", "static_charges"})
 
     def __init__(
         self,
@@ -103,6 +104,7 @@ class Sandbox(Views, Spelled):
         self.charges = Collection(session, Charge, "createCharge", "charges")
         self.static_charges = Collection(session, StaticCharge, "createStaticCharge", "static_charges")
         self.faults = FaultList(session)
+        self.payers = PayerList(session)
         self.service_faults = ServiceFaultList(session)
 
     @classmethod

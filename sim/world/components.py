@@ -18,6 +18,7 @@ from leyden.callbacks.faults import Faults
 from leyden.callbacks.receivers import Receivers
 from leyden.callbacks.transport import ExternalTransport, Observe, TransportRouter
 from leyden.extras import require
+from leyden.lightning.payer.automatic_payments import AutomaticPayments
 from leyden.lightning.payer.payments import Payments
 from leyden.lightning.receiver.node import DirectNode
 from leyden.rng import RandomStreams, uuid4_from
@@ -80,6 +81,7 @@ class Components(NamedTuple):
     engine: Engine | None
     node: DirectNode
     payments: Payments
+    payers: AutomaticPayments
     state: WorldState
     receivers: Receivers
     transport: TransportRouter
@@ -161,6 +163,8 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
 
     # Application
     payments, network = _payments(store, clock, node, streams, journal, engine, shop)
+    fixed = config.contract.document.get("x-payers", ())
+    payers = AutomaticPayments(store, clock, node, payments, journal, streams.stream("payers"), fixed)
     app = _app(config, service, environment.control_handlers)
     retention = None
     if config.keep_ended is not None:
@@ -191,6 +195,7 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
         engine=engine,
         node=node,
         payments=payments,
+        payers=payers,
         state=WorldState(store, config, clock, streams, network),
         receivers=receivers,
         transport=transport,

@@ -14,6 +14,7 @@ from leyden.server.contract.types import Contract
 from leyden.server.errors import StoreError
 
 if TYPE_CHECKING:
+    from leyden.lightning.payer.payer_rules import PayerSpec
     from leyden.lightning.topology.graph import Graph
 
 
@@ -25,7 +26,7 @@ class WorldConfig:
     bounds the readable journal, `keep_ended` the Charges, payments and callbacks that ended (None: all are kept). `run`
     distinguishes the runs of one sandbox: each reset adds 1. `webhook_secret` is the user's; None: one is derived from
     the seed. `callback_timeout_ms` bounds an attempt on the network; None: the timeout of the spec does. `real_clock`
-    gives real milliseconds to a live clock.
+    gives real milliseconds to a live clock. `payers` are the rules that a new run starts with.
     """
 
     contract: Contract
@@ -44,6 +45,7 @@ class WorldConfig:
     network: str | Graph = "direct"
     webhook_secret: str | None = None
     callback_timeout_ms: int | None = None
+    payers: tuple[PayerSpec, ...] = ()
     real_clock: Callable[[], int] | None = field(default=None, compare=False)
 
     def network_json(self) -> Any:
@@ -96,6 +98,7 @@ def world_config(
     network: str | Graph = "direct",
     webhook_secret: str | None = None,
     callback_timeout_ms: int | None = None,
+    payers: Sequence[PayerSpec] = (),
 ) -> WorldConfig:
     """Compile the contract and build the configuration.
 
@@ -125,5 +128,6 @@ def world_config(
         network=network,
         webhook_secret=webhook_secret,
         callback_timeout_ms=callback_timeout_ms,
+        payers=tuple(payers),
         real_clock=real_clock,
     )

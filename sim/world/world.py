@@ -113,6 +113,7 @@ class World:
         self.engine = components.engine
         self.node = components.node
         self.payments = components.payments
+        self.payers = components.payers
         self.receivers = components.receivers
         self.transport = components.transport
         self.faults = components.faults
@@ -138,9 +139,10 @@ class World:
             projects.add(config.project, config.api_key, config.webhook_secret)
             if saved is not None and config.webhook_secret not in (None, self.webhook_secret):
                 projects.rotate_secret(config.project, config.webhook_secret)
+            self.payers.add_missing(config.payers)
         if saved is None:
             return
-        for part in (self.service, self.faults, self.receivers, self.node, self.payments, self.traffic):
+        for part in (self.service, self.faults, self.receivers, self.node, self.payments, self.payers, self.traffic):
             part.resume()
         state.resume_time(saved)
         self.store.pre_commit_hook = self._components.before_commit

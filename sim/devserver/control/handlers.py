@@ -15,6 +15,7 @@ def control_handlers(world: World) -> list[object]:
     from leyden.devserver.control.inboxes import InboxControl
     from leyden.devserver.control.network import NetworkControl
     from leyden.devserver.control.operations import ControlPlane
+    from leyden.devserver.control.payers import PayerControl
     from leyden.devserver.control.service_faults import ServiceFaultControl
 
     return [
@@ -23,4 +24,5 @@ def control_handlers(world: World) -> list[object]:
         InboxControl(world),
         NetworkControl(world),
         ServiceFaultControl(world),
+        PayerControl(world),
     ]

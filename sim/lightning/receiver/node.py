@@ -40,6 +40,7 @@ class DirectNode:
         self._random_stream = streams.stream("preimages")
         self._funds = store.table("node", key="id")
         self._failed: list[Callable[[FailedInvoice], None]] = []
+        self._issued: list[Callable[[str], None]] = []
         self.invoices.on_settled(self._receive)
 
     @cached_property
@@ -87,6 +88,8 @@ class DirectNode:
         )
         name = payment_hash.hex()
         self.invoices.open(order, name, preimage.hex(), secret.hex(), request)
+        for listener in self._issued:
+            listener(name)
         return Invoice(name, request)
 
     def cancel(self, payment_hash: str) -> None:
@@ -116,6 +119,10 @@ class DirectNode:
     def on_settled(self, listener: Callable[[SettledInvoice], None]) -> None:
         """Register a listener for settlements; each is reported exactly once, when it happens."""
         self.invoices.on_settled(listener)
+
+    def on_issued(self, listener: Callable[[str], None]) -> None:
+        """Register a listener for the payment hash of each new invoice; its Charge is stored in the same commit."""
+        self._issued.append(listener)
 
     def on_failed(self, listener: Callable[[FailedInvoice], None]) -> None:
         """Register a listener for invoices that the node failed."""

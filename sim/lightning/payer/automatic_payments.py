@@ -1,0 +1,151 @@
+"""Automatic payments: payers that pay each new Charge that matches their rule, by events of the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict, cast
+
+from leyden.lightning.payer.payer_rules import (
+    NEVER,
+    TWICE,
+    PayerRow,
+    PayerSpec,
+    due_at,
+    matches,
+    payer_spec,
+)
+from leyden.lightning.payer.payments import Payments
+from leyden.lightning.receiver.node import DirectNode
+from leyden.rng import uuid4_from
+from leyden.server.charges.rows import ChargeRow
+from leyden.server.ports import USER, Clock, EventJournal, RandomSource
+from leyden.server.store.store import Store
+from leyden.server.store.typed_table import TypedTable
+
+TIMER = "payer"
+
+_SECOND_PAYMENT_MS = 1_000
+_COUNTED = ("id", "matches", "hits", "created_at")  # what two rows of one rule may differ in
+
+
+class NewInvoiceRow(TypedDict):
+    """Table `payer_invoices`: an invoice whose payer is chosen when its event runs; `id` is its payment hash."""
+
+    id: str
+
+
+class AutomaticPayments:
+    """The rules in the store, and those of the spec (`x-payers`), which come first and are not counted.
+
+    An invoice that is issued while there is a rule gets an event at once; in it the oldest rule that matches its Charge
+    schedules the payment. Everything is rows and timers. `rng` is a stream of the rules' own.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        node: DirectNode,
+        payments: Payments,
+        journal: EventJournal,
+        rng: RandomSource,
+        fixed: Iterable[Mapping[str, Any]] = (),
+    ) -> None:
+        self._clock = clock
+        self._payments = payments
+        self._journal = journal
+        self._rng = rng
+        self._fixed = [payer_spec(fields).row(f"spec-{number}", 0) for number, fields in enumerate(fixed, 1)]
+        self._rules = cast(TypedTable[PayerRow], store.table("payers"))
+        self._new = cast(TypedTable[NewInvoiceRow], store.table("payer_invoices"))
+        self._charges = cast(TypedTable[ChargeRow], store.table("charges", key="id", indexes=("payment_hash",)))
+        clock.on(TIMER, self._choose)
+        node.on_issued(self._issued)
+
+    def add(self, spec: PayerSpec) -> PayerRow:
+        """Store a rule and return its row. Raises `ValueError` for one that is not possible."""
+        row = spec.row(uuid4_from(self._rng), self._clock.now())
+        self._rules.put(row)
+        self._journal.note("payer_added", row["id"], outcome=spec.outcome)
+        return row
+
+    def add_missing(self, specs: Iterable[PayerSpec]) -> None:
+        """Store the rules of which there is no row yet."""
+        stored = [_rule(row) for row in self._rules]
+        for spec in specs:
+            if _rule(spec.row("", 0)) not in stored:
+                self.add(spec)
+
+    @property
+    def rows(self) -> list[PayerRow]:
+        """Every rule that was added and not cleared, the oldest first."""
+        return list(self._rules)
+
+    def page(self, after: int | None, limit: int) -> list[Any]:
+        """At most `limit` rules after the document id `after`, the oldest first."""
+        return self._rules.page_up(after=after, limit=limit)
+
+    def row(self, rule_id: str) -> PayerRow | None:
+        """One rule, or None."""
+        return self._rules.row(rule_id)
+
+    def clear(self, rule_id: str | None = None) -> int:
+        """Delete this rule, or all; returns how many. Payments that are scheduled stay so."""
+        ids = [row["id"] for row in self._rules] if rule_id is None else [rule_id]
+        cleared = sum(self._rules.delete(one) for one in ids)
+        if cleared:
+            self._journal.note("payers_cleared", rule_id or "", count=cleared)
+        return cleared
+
+    def resume(self) -> None:
+        """Set the timers again after a store was opened."""
+        for row in self._new:
+            self._clock.call_at(self._clock.now(), USER, TIMER, row["id"])
+
+    # Events
+
+    def _issued(self, payment_hash: str) -> None:
+        if self._fixed or len(self._rules):
+            self._new.put({"id": payment_hash})
+            self._clock.call_at(self._clock.now(), USER, TIMER, payment_hash)
+
+    def _choose(self, payment_hash: str) -> None:
+        self._new.delete(payment_hash)
+        charge = self._charges.first("payment_hash", payment_hash)
+        if charge is None:
+            return
+        for rule in [*self._fixed, *self._rules]:
+            if matches(rule, charge) and self._takes(rule):
+                self._start(rule, charge)
+                return
+
+    def _takes(self, rule: PayerRow) -> bool:
+        taken = rule["share"] >= 1 or self._rng.uniform() < rule["share"]
+        if rule not in self._fixed:
+            self._rules.put({**rule, "matches": rule["matches"] + 1, "hits": rule["hits"] + taken})
+        return taken
+
+    def _start(self, rule: PayerRow, charge: ChargeRow) -> None:
+        self._journal.note("payer_matched", rule["id"], charge=charge["id"], outcome=rule["outcome"])
+        if rule["outcome"] == NEVER:
+            return
+        now = self._clock.now()
+        delay_ms = due_at(rule, charge, now) - now
+        outcome = "settle" if rule["outcome"] == TWICE else rule["outcome"]
+        self._pay(rule, charge, rule["payer"], outcome, delay_ms)
+        if rule["outcome"] == TWICE:
+            self._pay(rule, charge, f"{rule['payer']} 2", outcome, delay_ms + _SECOND_PAYMENT_MS)
+
+    def _pay(self, rule: PayerRow, charge: ChargeRow, payer: str, outcome: str, delay_ms: int) -> None:
+        self._payments.pay(
+            charge["request"],
+            payer=payer,
+            outcome=outcome,
+            failure=rule["failure"],
+            delay_ms=delay_ms,
+            scheduled=True,
+        )
+
+
+def _rule(row: PayerRow) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in _COUNTED}

@@ -1,0 +1,208 @@
+"""Rules of payers that pay by themselves: which Charges they match, when they pay, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, TypedDict
+
+from leyden.errors import PaymentError
+from leyden.lightning.payer.payment_scripts import FAILURES, OUTCOMES
+from leyden.server.charges.rows import ChargeRow
+from leyden.server.money import parse_msat
+from leyden.server.timestamps import parse_duration, to_iso
+
+NEVER, TWICE = "never", "twice"
+RULE_OUTCOMES = (*OUTCOMES, TWICE, NEVER)
+_LONGEST_MS = 31_622_400_000  # a leap year
+_LONGEST_TEXT = 255
+
+
+class PayerRow(TypedDict):
+    """Table `payers`. A condition that is None matches every Charge; `count` is None for a rule without an end.
+
+    At most one of `delay_ms`, `before_expiry_ms` and `after_expiry_ms` is given. `matches` counts the Charges that
+    matched, `hits` those that were paid, or left unpaid, by the rule.
+    """
+
+    id: str
+    amount_msat: int | None
+    description: str | None
+    internal_id: str | None
+    static_charge: str | None
+    outcome: str
+    failure: str
+    delay_ms: int | None
+    before_expiry_ms: int | None
+    after_expiry_ms: int | None
+    share: float
+    count: int | None
+    payer: str
+    matches: int
+    hits: int
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class PayerSpec:
+    """A payer for every Charge that is created from now on and matches all of
+
+    `amount` (msat), `description` and `internal_id` (`*` is any text) and `static_charge` (an id).
+
+    The payer pays `delay` after the creation (at once without one), or at a time `before_expiry` or `after_expiry`.
+    `outcome` is that of `leyden.lightning.payer.payments.Payments.pay`, with `failure` for `fail`; or `twice` (a second
+    wallet pays the same invoice one second later) or `never`. The rule takes the `share` of the matching Charges, drawn
+    from the seed, and ends after `count` of them (None: never). `payer` is the name of the wallet. A duration is a text
+    such as "90s" or a number of seconds.
+    """
+
+    amount: str | int | None = None
+    description: str | None = None
+    internal_id: str | None = None
+    static_charge: str | None = None
+    outcome: str = "settle"
+    failure: str = "NO_ROUTE"
+    delay: str | float | None = None
+    before_expiry: str | float | None = None
+    after_expiry: str | float | None = None
+    share: float = 1
+    count: int | None = None
+    payer: str = "autopay"
+
+    def row(self, rule_id: str, now: int) -> PayerRow:
+        """The row of the rule. Raises `ValueError`, with what to do instead, for a rule that is not possible."""
+        if self.outcome not in RULE_OUTCOMES:
+            raise PaymentError(f"outcome is one of {', '.join(RULE_OUTCOMES)}, not {str(self.outcome)[:60]!r}")
+        if self.failure not in FAILURES:
+            raise PaymentError(f"failure is one of {', '.join(FAILURES)}, not {str(self.failure)[:60]!r}")
+        times = {"delay": self.delay, "before_expiry": self.before_expiry, "after_expiry": self.after_expiry}
+        given = [name for name, value in times.items() if value is not None]
+        if len(given) > 1:
+            raise PaymentError(f"{' and '.join(given)} contradict each other: give one of them")
+        if given and self.outcome == NEVER:
+            raise PaymentError(f"a payer that never pays takes no {given[0]}: leave it out")
+        if type(self.share) not in (int, float) or not 0 < self.share <= 1:
+            raise PaymentError(f"share is {self.share!r}: give a number above 0, 1 at most")
+        if self.count is not None and (type(self.count) is not int or self.count < 1):
+            raise PaymentError(f"count is {self.count!r}: give a whole number from 1, or None for every one")
+        if not isinstance(self.payer, str) or not 1 <= len(self.payer.strip()) <= _LONGEST_TEXT:
+            raise PaymentError(f"{self.payer!r:.80} is not the name of a payer: give a text")
+        return {
+            "id": rule_id,
+            "amount_msat": None if self.amount is None else parse_msat(str(self.amount)),
+            "description": self.description,
+            "internal_id": self.internal_id,
+            "static_charge": self.static_charge,
+            "outcome": self.outcome,
+            "failure": self.failure,
+            "delay_ms": _span_ms("delay", self.delay),
+            "before_expiry_ms": _span_ms("before_expiry", self.before_expiry),
+            "after_expiry_ms": _span_ms("after_expiry", self.after_expiry),
+            "share": self.share,
+            "count": self.count,
+            "payer": self.payer,
+            "matches": 0,
+            "hits": 0,
+            "created_at": now,
+        }
+
+
+# The names of the API and of `x-payers`, where they differ from the spec's fields.
+_FIELDS = {
+    "internalId": "internal_id",
+    "staticChargeId": "static_charge",
+    "beforeExpiry": "before_expiry",
+    "afterExpiry": "after_expiry",
+}
+# The names that the text of the option --autopay has besides those of the API.
+_SHORT_NAMES = {"after": "delay"}
+
+
+def payer_spec(fields: Mapping[str, Any]) -> PayerSpec:
+    """A rule from the fields of the API."""
+    return PayerSpec(**{_FIELDS.get(name, name): value for name, value in fields.items()})
+
+
+def payer_spec_of(text: str) -> PayerSpec:
+    """A rule from a text such as `after=2s,share=0.5,outcome=hold`. Raises `ValueError`."""
+    fields: dict[str, Any] = {}
+    names = [*_SHORT_NAMES, *(name for name in PayerSpec.__slots__ if name not in _FIELDS.values()), *_FIELDS]
+    for part in text.split(","):
+        name, equals, value = part.strip().partition("=")
+        if not equals or name not in names:
+            raise PaymentError(f"{part.strip()[:60]!r} is no part of a payer's rule: write NAME=VALUE, with one of"
+                               f" {', '.join(names)}")  # fmt: skip
+        name = _SHORT_NAMES.get(name, name)
+        if name in fields:
+            raise PaymentError(f"{name} is given twice: give it once")
+        fields[name] = value
+    try:
+        if "share" in fields:
+            fields["share"] = float(fields["share"])
+        if "count" in fields:
+            fields["count"] = int(fields["count"])
+    except ValueError:
+        raise PaymentError(f"{text[:80]!r} has a share or a count that is no number") from None
+    spec = payer_spec(fields)
+    spec.row("", 0)
+    return spec
+
+
+def matches(row: PayerRow, charge: ChargeRow) -> bool:
+    """Whether the conditions hold for a Charge."""
+    return (
+        row["amount_msat"] in (None, charge["amount_msat"])
+        and _fits(row["description"], charge["description"])
+        and _fits(row["internal_id"], charge["internal_id"])
+        and row["static_charge"] in (None, charge["static_charge_id"])
+        and (row["count"] is None or row["hits"] < row["count"])
+    )
+
+
+def due_at(row: PayerRow, charge: ChargeRow, now: int) -> int:
+    """The instant of the payment."""
+    if row["before_expiry_ms"] is not None:
+        return max(now, charge["expires_at"] - row["before_expiry_ms"])
+    if row["after_expiry_ms"] is not None:
+        return charge["expires_at"] + row["after_expiry_ms"]
+    return max(now, charge["created_at"] + (row["delay_ms"] or 0))
+
+
+def payer_resource(row: PayerRow) -> dict[str, Any]:
+    """A rule as the control plane shows it; durations are in seconds."""
+    return {
+        "id": row["id"],
+        "amount": None if row["amount_msat"] is None else str(row["amount_msat"]),
+        "description": row["description"],
+        "internalId": row["internal_id"],
+        "staticChargeId": row["static_charge"],
+        "outcome": row["outcome"],
+        "failure": row["failure"],
+        "delay": _seconds(row["delay_ms"]),
+        "beforeExpiry": _seconds(row["before_expiry_ms"]),
+        "afterExpiry": _seconds(row["after_expiry_ms"]),
+        "share": row["share"],
+        "count": row["count"],
+        "payer": row["payer"],
+        "matches": row["matches"],
+        "hits": row["hits"],
+        "createdAt": to_iso(row["created_at"]),
+    }
+
+
+def _fits(pattern: str | None, text: str | None) -> bool:
+    return pattern is None or fnmatchcase(text or "", pattern)
+
+
+def _seconds(span_ms: int | None) -> float | None:
+    return None if span_ms is None else span_ms / 1_000
+
+
+def _span_ms(name: str, value: str | float | None) -> int | None:
+    if value is None:
+        return None
+    span_ms = parse_duration(value)
+    if not 0 <= span_ms <= _LONGEST_MS:
+        raise PaymentError(f"{name}={value!r} is out of bounds: give 0 to 366 days")
+    return span_ms

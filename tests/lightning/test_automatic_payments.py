@@ -1,0 +1,344 @@
+"""Payers that pay by themselves: which Charges they take, when and how, and the magic amounts."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentTypeError
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leyden import Sandbox
+from leyden.devserver.argument_types import autopay
+from leyden.errors import ApiError
+from leyden.lightning.payer.payer_rules import PayerSpec, payer_spec_of
+from leyden.sandbox.resources import Charge
+from leyden.server.contract.load import load_contract
+from leyden.server.timestamps import to_iso
+from tests.support.lists import listed
+from tests.support.served import served_leyden
+
+START = "2030-01-01T09:00:00.000Z"
+
+
+def create(sandbox: Sandbox, **fields: Any) -> Charge:
+    charge: Charge = sandbox.charges.create(**{"amount": "21000", "description": "tea", "expiresIn": 60, **fields})
+    return charge
+
+
+def paid(sandbox: Sandbox) -> list[bool]:
+    return [charge.status == "completed" for charge in sandbox.charges]
+
+
+def test_every_charge_is_paid_after_the_delay_by_an_event_of_the_clock(sandbox: Sandbox) -> None:
+    early = create(sandbox)
+    payer = sandbox.payers.add(delay="2s")
+    charge = create(sandbox)
+    sandbox.advance("1.999s")
+    assert charge.status == "pending"
+    sandbox.advance("1ms")
+    assert charge.data["confirmedAt"] == "2030-01-01T09:00:02.000Z"
+    assert early.status == "pending"
+    [matched] = sandbox.world.journal.entries(kind="payer_matched")
+    assert (matched.subject, matched.facts) == (payer["id"], {"charge": charge.id, "outcome": "settle"})
+    [payment] = sandbox.world.payments.rows
+    assert (payment["payer"], payment["status"]) == ("autopay", "succeeded")
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ({"amount": 30000}, [False, True, False]),
+        ({"amount": "30000"}, [False, True, False]),
+        ({"description": "two*"}, [False, True, True]),
+        ({"description": "Two*"}, [False, False, False]),
+        ({"internal_id": "order-*"}, [True, False, False]),
+        ({"internal_id": "*"}, [True, True, True]),
+        ({"count": 2}, [True, True, False]),
+        ({"amount": 30000, "internal_id": "order-1"}, [False, False, False]),
+    ],
+    ids=str,
+)
+def test_every_condition_must_match(sandbox: Sandbox, rule: dict[str, Any], expected: list[bool]) -> None:
+    sandbox.payers.add(**rule)
+    create(sandbox, description="one", internalId="order-1")
+    create(sandbox, description="two", amount="30000")
+    create(sandbox, description="two and a half")
+    sandbox.advance("1s")
+    assert paid(sandbox) == expected
+
+
+def test_a_payer_takes_the_charges_of_one_static_charge(sandbox: Sandbox) -> None:
+    tips = {"description": "tips", "minAmount": "1000", "maxAmount": "9000"}
+    one, other = (sandbox.static_charges.create(**tips) for _ in range(2))
+    sandbox.payers.add(static_charge=one)
+    create(sandbox)
+    for static in (one, other):
+        assert sandbox.request("GET", _callback(sandbox, static.id)).status == 200
+    sandbox.advance("1s")
+    assert {charge.data["staticChargeId"]: charge.status for charge in sandbox.charges} == {
+        None: "pending",
+        one.id: "completed",
+        other.id: "pending",
+    }
+
+
+def _callback(sandbox: Sandbox, static_id: str) -> str:
+    """The target at which a wallet asks for an invoice over 2,000 msat."""
+    path = sandbox.path("requestInvoice").replace("{id}", static_id)
+    return f"{path}?amount=2000"
+
+
+def test_the_oldest_payer_that_matches_takes_the_charge(sandbox: Sandbox) -> None:
+    sandbox.payers.add(description="never*", outcome="never")
+    sandbox.payers.add(delay="1s")
+    sandbox.payers.add(delay="2s", outcome="fail")
+    for description in ("never this", "this"):
+        create(sandbox, description=description)
+    sandbox.run()
+    assert paid(sandbox) == [False, True]
+    assert [payer["hits"] for payer in sandbox.payers] == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("rule", "at", "status"),
+    [
+        ({}, "09:00:00.000", "completed"),
+        ({"delay": "59.999s"}, "09:00:59.999", "completed"),
+        ({"delay": "60s"}, "09:01:00.000", "expired"),
+        ({"before_expiry": "1s"}, "09:00:59.000", "completed"),
+        ({"before_expiry": "1ms"}, "09:00:59.999", "completed"),
+        ({"before_expiry": "2m"}, "09:00:00.000", "completed"),
+        ({"before_expiry": 0}, "09:01:00.000", "expired"),
+        ({"after_expiry": "1s"}, "09:01:01.000", "expired"),
+    ],
+    ids=str,
+)
+def test_the_time_of_the_payment(sandbox: Sandbox, rule: dict[str, Any], at: str, status: str) -> None:
+    sandbox.payers.add(**rule)
+    charge = create(sandbox)
+    sandbox.run()
+    assert charge.status == status
+    [attempt] = next(iter(sandbox.world.payments.rows))["attempts"]
+    assert sandbox.ask("GET", "/sandbox/v1/payments")["data"][0]["createdAt"] == START
+    assert f"2030-01-01T{at}Z" == to_iso(attempt["at"])
+
+
+def test_a_share_is_drawn_from_the_seed() -> None:
+    def run(seed: int) -> list[bool]:
+        with Sandbox(seed=seed) as sandbox:
+            sandbox.payers.add(share=0.5)
+            for _ in range(40):
+                create(sandbox)
+            sandbox.advance("1s")
+            assert next(iter(sandbox.payers))["matches"] == 40
+            return paid(sandbox)
+
+    assert run(1) == run(1) != run(2)
+    assert 8 <= sum(run(1)) <= 32
+
+
+def test_a_sandbox_without_a_payer_is_the_same_as_before(sandbox: Sandbox) -> None:
+    """No event, no row, no random number."""
+    create(sandbox)
+    assert len(sandbox.world.clock) == 1  # the expiry
+    assert len(sandbox.world.store.table("payer_invoices")) == 0
+    assert "payers" not in sandbox.world.streams.snapshot()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "part"),
+    [
+        ({"outcome": "pay"}, "settle"),
+        ({"outcome": "fail", "failure": "BROKE"}, "INSUFFICIENT_BALANCE"),
+        ({"delay": "1s", "after_expiry": "1s"}, "give one of them"),
+        ({"outcome": "never", "delay": "1s"}, "leave it out"),
+        ({"share": 0}, "above 0"),
+        ({"count": 0}, "from 1"),
+        ({"delay": "-1s"}, "out of bounds"),
+        ({"amount": "01"}, "amount"),
+        ({"payer": " "}, "name of a payer"),
+        ({"static_charge": "nosuch"}, "Static Charge"),
+    ],
+    ids=str,
+)
+def test_a_payer_that_is_not_possible_is_refused(sandbox: Sandbox, wrong: dict[str, Any], part: str) -> None:
+    with pytest.raises(ValueError, match=part):
+        sandbox.payers.add(**wrong)
+    assert len(sandbox.payers) == 0
+
+
+def test_an_unknown_field_of_a_payer_is_named(sandbox: Sandbox) -> None:
+    with pytest.raises(TypeError, match="no field dealy"):
+        sandbox.payers.add(dealy="1s")
+
+
+def test_payers_and_scheduled_payments_survive_a_restart_and_end_with_a_reset(tmp_path: Path) -> None:
+    with Sandbox(seed=7, data=tmp_path) as sandbox:
+        sandbox.payers.add(delay="2s")
+        create(sandbox)  # its payer is not chosen yet
+        sandbox.advance("0s")
+        create(sandbox)
+    with Sandbox(data=tmp_path) as sandbox:
+        sandbox.advance("2s")
+        assert paid(sandbox) == [True, True]
+        assert next(iter(sandbox.payers))["hits"] == 2
+        sandbox.ask("POST", "/sandbox/v1/reset")
+        assert len(sandbox.payers) == 0
+
+
+def test_a_fork_and_a_snapshot_have_the_payers(sandbox: Sandbox) -> None:
+    sandbox.payers.add(delay="2s")
+    create(sandbox)
+    fork, again = sandbox.fork(), Sandbox.from_snapshot(sandbox.snapshot())
+    for one in (sandbox, fork, again):
+        create(one)
+        one.advance("2s")
+        assert paid(one) == [True, True]
+    assert sandbox.world.journal.hash == fork.world.journal.hash == again.world.journal.hash
+
+
+def test_a_script_repeats_the_payers(sandbox: Sandbox) -> None:
+    static = sandbox.static_charges.create(description="tips", minAmount="1000", maxAmount="9000")
+    sandbox.payers.add(static_charge=static, outcome="hold")
+    sandbox.payers.add(delay="2s", share=0.5, internal_id="a*")
+    for _ in range(4):
+        create(sandbox, internalId="a1")
+    sandbox.run()
+    sandbox.payers.clear(next(iter(sandbox.payers))["id"])
+    names: dict[str, Any] = {}
+    exec(sandbox.script(), names)  # the program that the sandbox writes
+    assert "static_charge=code1.id" in sandbox.script()
+    assert names["sb"].world.journal.hash == sandbox.world.journal.hash
+
+
+def test_payers_have_a_repr_and_a_resource(sandbox: Sandbox) -> None:
+    assert "add one" in repr(sandbox.payers)
+    shown = sandbox.payers.add(delay="90s")
+    assert shown == next(iter(sandbox.payers))
+    assert shown["delay"] == 90.0
+    assert "settle: 0 Charges" in repr(sandbox.payers)
+    assert sandbox.payers.clear() == 1
+
+
+def test_the_control_plane_adds_lists_and_clears(sandbox: Sandbox) -> None:
+    static = sandbox.static_charges.create(description="tips", minAmount="1000", maxAmount="9000")
+    bodies: list[dict[str, Any]] = [{}, {"delay": "2s"}, {"staticChargeId": static.id, "outcome": "never"}]
+    payers = [sandbox.ask("POST", "/sandbox/v1/payers", body) for body in bodies]
+    assert [payer["delay"] for payer in payers] == [None, 2.0, None]
+    assert listed(sandbox.ask, "/sandbox/v1/payers?limit=1") == payers
+    one = f"/sandbox/v1/payers/{payers[0]['id']}"
+    assert sandbox.ask("DELETE", one) == {"cleared": 1}
+    with pytest.raises(ApiError, match="404"):
+        sandbox.ask("DELETE", one)
+    with pytest.raises(ApiError, match=r"409 .*contradict"):
+        sandbox.ask("POST", "/sandbox/v1/payers", {"delay": 1, "beforeExpiry": 1})
+    with pytest.raises(ApiError, match=r"409 .*Static Charge"):
+        sandbox.ask("POST", "/sandbox/v1/payers", {"staticChargeId": create(sandbox).id})
+    assert sandbox.ask("DELETE", "/sandbox/v1/payers") == {"cleared": 2}
+
+
+# The option of the server
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("after=2s", PayerSpec(delay="2s")),
+        ("delay=2s, share=0.5", PayerSpec(delay="2s", share=0.5)),
+        ("outcome=never,amount=404000", PayerSpec(outcome="never", amount="404000")),
+        ("internalId=a*,afterExpiry=1s,count=3", PayerSpec(internal_id="a*", after_expiry="1s", count=3)),
+    ],
+)
+def test_the_option_autopay_is_a_rule(text: str, spec: PayerSpec) -> None:
+    assert payer_spec_of(text) == autopay(text) == spec
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("2s", "NAME=VALUE"),
+        ("afer=2s", "after"),
+        ("after=2", "90s"),
+        ("after=1s,delay=2s", "twice"),
+        ("share=many", "no number"),
+        ("share=2", "1 at most"),
+        ("after=1s,beforeExpiry=1s", "give one of them"),
+    ],
+)
+def test_a_wrong_option_autopay_is_refused(text: str, part: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=part):
+        autopay(text)
+
+
+def test_a_server_pays_by_itself_also_after_a_reset() -> None:
+    with served_leyden("--rate", "0", "--autopay", "amount=30000,outcome=never", "--autopay", "after=2s") as client:
+        for _ in range(2):
+            assert len(client.ok("GET", "/sandbox/v1/payers")["data"]) == 2
+            for amount in ("21000", "30000"):
+                client.ok("POST", "/v0/charges", {"amount": amount, "description": "tea"})
+            client.ok("POST", "/sandbox/v1/clock/advance", {"by": "2s"})
+            assert [charge["status"] for charge in client.ok("GET", "/v0/charges")["data"]] == ["pending", "completed"]
+            client.ok("POST", "/sandbox/v1/reset")
+
+
+# Magic amounts
+
+MAGIC = {
+    # amount: the status after 2 s, after 59 s and at the end, and the outcomes of the payments
+    "200000": ("completed", "completed", "completed", ["SUCCEEDED"]),
+    "202000": ("pending", "pending", "expired", ["INCORRECT_PAYMENT_DETAILS"]),
+    "206000": ("pending", "pending", "expired", ["INCORRECT_PAYMENT_DETAILS"]),
+    "207000": ("completed", "completed", "completed", ["SUCCEEDED"]),
+    "208000": ("completed", "completed", "completed", ["SUCCEEDED", "INCORRECT_PAYMENT_DETAILS"]),
+    "402000": ("pending", "pending", "expired", ["INSUFFICIENT_BALANCE"]),
+    "404000": ("pending", "pending", "expired", []),
+    "408000": ("pending", "pending", "expired", ["INCORRECT_PAYMENT_DETAILS"]),
+    "425000": ("pending", "completed", "completed", ["SUCCEEDED"]),
+    "503000": ("pending", "pending", "expired", ["NO_ROUTE"]),
+    "21000": ("pending", "pending", "expired", []),
+}
+
+
+@pytest.mark.parametrize("amount", MAGIC)
+def test_a_magic_amount_says_what_the_payer_does(amount: str) -> None:
+    with Sandbox(seed=7, overlays=["magic-amounts"]) as sandbox:
+        charge = create(sandbox, amount=amount)
+        found = []
+        for span in ("2s", "57s"):
+            sandbox.advance(span)
+            found.append(charge.status)
+        sandbox.run()
+        outcomes = [payment["outcome"] for payment in sandbox.world.payments.rows]
+        assert (*found, charge.status, outcomes) == MAGIC[amount]
+        assert len(sandbox.payers) == 0
+
+
+def test_a_held_magic_amount_can_be_settled() -> None:
+    with Sandbox(seed=7, overlays=["magic-amounts"]) as sandbox:
+        charge = create(sandbox, amount="202000")
+        sandbox.advance("2s")
+        [payment] = sandbox.world.payments.rows
+        sandbox.ask("POST", f"/sandbox/v1/payments/{payment['id']}/settle")
+        assert charge.status == "completed"
+
+
+def test_the_documents_name_every_magic_amount() -> None:
+    document = load_contract(overlays=["magic-amounts"]).document
+    magic = {rule["amount"] for rule in document["x-payers"]}
+    described = document["components"]["schemas"]["RequestedAmount"]["description"]
+    readme = (Path(__file__).parents[2] / "sim/devserver/README.md").read_text()
+    assert magic == MAGIC.keys() - {"21000"}
+    assert set(re.findall(r"- `(\d+)`:", described)) == magic
+    assert set(re.findall(r"^\| `(\d+)` \|", readme, re.MULTILINE)) == magic
+
+
+def test_a_wrong_payer_in_a_document_is_refused() -> None:
+    overlay = {
+        "overlay": "1.0.0",
+        "info": {"title": "wrong", "version": "1"},
+        "actions": [{"target": "$", "update": {"x-payers": [{"amount": "5"}]}}],
+    }
+    with pytest.raises(Exception, match="x-payers"):
+        load_contract(overlays=[overlay])
