@@ -24,6 +24,7 @@ from leyden.devserver.argument_types import (
     timeout_s,
     webhook_secret,
 )
+from leyden.devserver.client_check.command import describe as describe_client_check
 from leyden.errors import MissingExtra
 from leyden.harness.options import COMMANDS as HARNESS
 from leyden.harness.options import seed
@@ -385,6 +386,7 @@ COMMANDS: dict[str, tuple[str, _Describe]] = {
         "make 47 checks on your endpoint with difficult callbacks and grade its responses",
         _describe_check,
     ),
+    "client-check": ("run your client once for each fault of the service and grade it", describe_client_check),
     "listen": ("forward what the inboxes of a served sandbox receive to a program on this machine", _describe_listen),
     "table": ("print the routes, lifecycles and callbacks of the spec", _describe_table),
     **HARNESS,

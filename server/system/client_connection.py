@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _LINGER = struct.pack("ii", 1, 0)
 
 
+_RECHECK_S = 0.1
+
+
 class ClientConnection:
     """The connection of one of uvicorn's protocols."""
 
@@ -31,8 +34,11 @@ class ClientConnection:
         self._protocol = protocol
 
     async def wait(self, seconds: float) -> None:
-        """Let real time pass."""
-        await asyncio.sleep(seconds)
+        """Let real time pass, while the client is there."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + seconds
+        while (left_s := end_s - loop.time()) > 0 and not self._protocol.transport.is_closing():
+            await asyncio.sleep(min(left_s, _RECHECK_S))
 
     def reset(self) -> None:
         """Reset the connection at once; the request needs no response."""

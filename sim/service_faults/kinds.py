@@ -30,7 +30,7 @@ UNCOVERS = {
 }
 KINDS = tuple(UNCOVERS)
 
-STATUSES = (401, 403, 404, 409, 429, 500, 502, 503)
+STATUSES = (400, 401, 403, 404, 409, 429, 500, 502, 503)
 BODIES = ("problem", "html", "empty")
 # The kinds that take a delay, with the delay that they have otherwise, in ms.
 DELAYS = {"slow_first_byte": 10_000, "slow_body": 10_000, "past_date": 600_000, "future_date": 600_000}

@@ -12,6 +12,7 @@ import orjson
 from leyden.server.errors import (
     Conflict,
     InternalError,
+    InvalidRequest,
     NotFound,
     Problem,
     TooManyRequests,
@@ -48,7 +49,8 @@ class BadGateway(Problem):
 _PROBLEMS: Mapping[int, type[Problem]] = {
     problem.status: problem
     for problem in (
-        Unauthorized, Forbidden, NotFound, Conflict, TooManyRequests, InternalError, BadGateway, Unavailable,
+        InvalidRequest, Unauthorized, Forbidden, NotFound, Conflict, TooManyRequests, InternalError, BadGateway,
+        Unavailable,
     )
 }  # fmt: skip
 
