@@ -75,6 +75,7 @@ LONGEST = (
     "world/test_snapshots.py",
     "lab/test_lab_command.py",
     "devserver/test_console.py",
+    "devserver/test_client_check.py",
     "devserver/test_receiver_check.py",
     "lab/test_sweep.py",
     "project/test_documentation.py",
