@@ -85,6 +85,15 @@ def checked_text(name: str, value: Any) -> str:
     return value
 
 
+def checked_list(name: str, value: Any) -> tuple[Any, ...]:
+    """The items of a list. Raises `TypeError` for a text, and for what has no items."""
+    if isinstance(value, str):
+        raise TypeError(f"{name}={value!r} is one text: write {name}=[{value!r}]")
+    if not isinstance(value, Iterable):
+        raise TypeError(f"{name}={value!r:.60} is no list: write for example {name}=[...], or leave it out")
+    return tuple(value)
+
+
 def checked_seed(value: Any) -> int:
     """A seed: a whole number from 0 to 9007199254740991. Raises `ValueError` for anything else."""
     try:

@@ -51,6 +51,12 @@ _PRIVATE = tuple(
 )
 
 
+def _network(given: str | Network) -> Network:
+    if not isinstance(given, (str, IPv4Network, IPv6Network)):  # ip_network(5) is an address
+        raise ValueError(f"{given!r:.60} is not a network: give a text such as 10.0.0.0/8")
+    return ip_network(given)
+
+
 class Egress:
     """The egress policy of one server.
 
@@ -74,7 +80,7 @@ class Egress:
             raise ValueError(f"{mode!r} is not an egress mode: choose {', '.join(MODES)}")
         self.mode = mode
         self._in_python = in_python
-        self._allowed = tuple(ip_network(network) for network in allow)
+        self._allowed = tuple(_network(network) for network in allow)
         self._own_names: set[tuple[str, int]] = set()
         self._own_addresses: set[tuple[IPv4Address | IPv6Address, int]] = set()
         self._own_local_ports: set[int] = set()

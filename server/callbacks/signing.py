@@ -23,7 +23,7 @@ class SecretRow(TypedDict):
 
 def check_secret(text: str) -> None:
     """Raise `ValueError` unless the text is a secret of Standard Webhooks: `whsec_` and 24 to 64 bytes in base64."""
-    if not _SECRET.fullmatch(text):
+    if not isinstance(text, str) or not _SECRET.fullmatch(text):
         raise ValueError("that is not a webhook secret: give whsec_ and 24 to 64 bytes in base64")
 
 

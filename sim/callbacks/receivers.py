@@ -37,6 +37,7 @@ from leyden.callbacks.replies import (
     word_of,
 )
 from leyden.errors import ClosedError
+from leyden.server.callbacks.signing import check_secret
 from leyden.server.contract.types import CallbackRule
 from leyden.server.ports import CALLBACK, CallbackRequest, CallbackResponse, Clock, EventJournal
 from leyden.server.store.store import Store
@@ -79,7 +80,8 @@ class Receiver:
         """Set the responses to the next callbacks, one after another; then the default of `always` applies.
         Replaces the former script.
 
-        An element is a status, an error word (`TIMEOUT`, `RESET`, ...) or a `Reply`; `ValueError` for anything else.
+        An element is a status, a `Reply`, or an error word in small or capital letters: one of the constants in
+        `leyden.callbacks.replies`, such as `TIMEOUT`, or its text, `"timeout"`. `ValueError` for anything else.
         """
         if isinstance(script, (str, Reply)) or not isinstance(script, Iterable):
             raise ValueError(f"{script!r} is not a list of replies: write answers([{script!r}])")
@@ -136,7 +138,15 @@ class Receiver:
         return self._changed(script=[], rules=[])
 
     def use_secret(self, secret: str | None) -> Receiver:
-        """Verify signatures with this `whsec_` secret only; None: with those that are valid in the sandbox."""
+        """Verify signatures with this `whsec_` secret only; None: with those that are valid in the sandbox.
+
+        Raises `ValueError` for what is no secret: `whsec_` and 24 to 64 bytes in base64.
+        """
+        if secret is not None:
+            try:
+                check_secret(secret)
+            except ValueError as error:
+                raise ValueError(f"secret: {error}, or None") from None
         return self._changed(secret=secret)
 
     @property

@@ -106,7 +106,7 @@ def stored_reply(spec: ReplySpec) -> ReplyRow:
     """The reply as JSON values. Raises `ValueError`, with what to do instead, when it is not valid."""
     reply = spec
     if isinstance(reply, str):
-        reply = Reply(error=reply)
+        reply = Reply(error=reply.lower() if reply.lower() in WORDS else reply)
     elif not isinstance(reply, Reply):
         reply = Reply(status=reply)
     if reply.error is not None and reply.error not in WORDS:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leyden.arguments import check_milliseconds, checked_path, checked_seed, checked_text
+from leyden.arguments import check_milliseconds, checked_list, checked_path, checked_seed, checked_text
 from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import StoreError
 from leyden.lab.action_log import ActionLog
@@ -42,9 +42,7 @@ def open_session(
     callback_timeout: Span | None,
 ) -> Session:
     """The session for the arguments of `Sandbox`. Raises what `Sandbox` raises; the store is then closed."""
-    for name, given_list in (("overlays", overlays), ("egress_allow", egress_allow)):
-        if isinstance(given_list, str):
-            raise TypeError(f"{name}={given_list!r} is one text: write {name}=[{given_list!r}]")
+    overlays, egress_allow = checked_list("overlays", overlays), checked_list("egress_allow", egress_allow)
     if network is not None and not isinstance(network, str) and not hasattr(network, "dump"):
         raise TypeError(f'network={network!r:.60} is no network: give a text, such as "line:4", or a Graph')
     checked_text("label", label)

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from leyden.arguments import checked_list
 from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.transport import RecordedNetwork
 from leyden.errors import ApiError, ClosedError, Problem, ResponseLost, StorageUnavailable
@@ -90,7 +91,9 @@ class Session:
 
     def set_egress(self, egress: str | None, allow: Sequence[str] = ()) -> None:
         """Replace the egress policy; None keeps the mode. Raises `ValueError` as the constructor."""
-        self._egress, self._egress_allow = egress or self._egress, tuple(allow)
+        allowed = checked_list("egress_allow", allow)
+        Egress("none" if egress in (None, RECORDED) else egress, allow=allowed)  # raises before anything is changed
+        self._egress, self._egress_allow = egress or self._egress, allowed
         self.connect_network(self._egress or ("loopback" if self._own else "none"), *self._own)
 
     def serve_network(self, url: str) -> None:

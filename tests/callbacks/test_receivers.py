@@ -466,3 +466,15 @@ def test_an_answer_of_a_built_in_receiver_to_a_port_says_who_answered(
     [attempt] = delivery["attempts"]
     assert re.search(said, attempt["note"])
     assert bool(said) == bool(attempt["note"])
+
+
+def test_an_error_word_may_be_written_in_capitals_as_the_constants_are() -> None:
+    sandbox = Sandbox()
+    receiver = sandbox.receiver("shop").answers(["TIMEOUT", "Reset", "timeout", Reply(error=TIMEOUT)])
+    assert [each["error"] for each in receiver.script] == ["timeout", "reset", "timeout", "timeout"]
+    assert receiver.always("COMMIT_THEN_500").usual["error"] == "commit_then_500"
+    with pytest.raises(ValueError, match="'TIME_OUT'"):
+        receiver.always("TIME_OUT")
+    program: dict[str, Any] = {}
+    exec(sandbox.script(), program)
+    assert program["sb"].receiver("shop").script == receiver.script

@@ -161,6 +161,66 @@ def test_an_invalid_interceptor_is_refused(sandbox, kind, more):
         sandbox.network.intercept(kind, **more)
 
 
+# BOLT 4: a final node MUST NOT send the first, and only a final node sends the second.
+OF_FORWARDERS = ("temporary_channel_failure", "permanent_channel_failure", "unknown_next_peer", "amount_below_minimum",
+                 "fee_insufficient", "incorrect_cltv_expiry", "expiry_too_soon", "channel_disabled",
+                 "expiry_too_far")  # fmt: skip
+OF_THE_RECEIVER = ("incorrect_or_unknown_payment_details", "final_incorrect_cltv_expiry", "final_incorrect_htlc_amount",
+                   "mpp_timeout")  # fmt: skip
+OF_ANY_NODE = ("temporary_node_failure", "permanent_node_failure")
+
+
+@pytest.mark.parametrize("place", [{"hop": -1}, {"hop": 20}, {"node": "shop"}])
+@pytest.mark.parametrize("code", OF_FORWARDERS)
+def test_a_code_of_forwarding_nodes_is_refused_at_the_receiver(sandbox, code, place):
+    with pytest.raises(InterceptError, match=f"is the receiver, and only a node before it sends {code}"):
+        sandbox.network.intercept("fail", code=code, **place)
+
+
+@pytest.mark.parametrize("place", [{"hop": 0}, {"hop": -2}, {"hop": -20}, {"node": "n1"}, {"channel": 0}])
+@pytest.mark.parametrize("code", OF_THE_RECEIVER)
+def test_a_code_of_the_receiver_is_refused_before_it(sandbox, code, place):
+    with pytest.raises(InterceptError, match=f"before the receiver, and only the receiver sends {code}"):
+        sandbox.network.intercept("fail", code=code, **place)
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        ("drop", {"hop": -1, "channel": 1}),
+        ("drop", {"node": "shop", "channel": 1}),
+        ("drop", {"node": "shop", "hop": -2}),
+        ("drop", {"node": "n1", "hop": -1}),
+        ("offline", {"node": "n1", "hop": -1}),
+        ("drop", {"node": "n3", "channel": 0}),
+        ("offline", {"node": "n3", "channel": 0}),
+    ],
+)
+def test_conditions_that_no_htlc_meets_are_refused(sandbox, kind, place):
+    with pytest.raises(InterceptError, match=r"before it|joins"):
+        sandbox.network.intercept(kind, **place)
+
+
+def test_every_code_acts_where_it_is_accepted(sandbox):
+    """The places of the route ana > n1 > shop, one after the other."""
+    places = [
+        (hop, code)
+        for hops, codes in (
+            ((0, 1, -2, -3), OF_FORWARDERS),
+            ((2, -1), OF_THE_RECEIVER),
+            ((0, 1, 2, -1, -2), OF_ANY_NODE),
+        )
+        for hop in hops
+        for code in codes
+    ]
+    for hop, code in places:
+        with sandbox.fork() as fork:
+            fork.world.engine.conditions.always_up, fork.world.engine.conditions.stuck = True, frozenset()
+            interceptor = fork.network.intercept("fail", code=code, hop=hop, times=1)
+            _, payment = pay(fork)
+            assert (interceptor.acted, payment.row["attempts"][0]["name"]) == (1, code), (hop, code)
+
+
 # Liquidity
 
 

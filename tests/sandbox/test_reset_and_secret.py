@@ -205,3 +205,23 @@ def test_a_callback_timeout_has_bounds(wrong: str | int) -> None:
         Sandbox(callback_timeout=wrong)
     done = run_command("serve", "--callback-timeout", f"{wrong}s" if wrong == 0 else str(wrong))
     assert done.returncode == 2
+
+
+# The secret of a receiver
+
+
+@pytest.mark.parametrize("secret", [5, "", "abc", "whsec_!!!", "whsec_abcd", OTHER[6:], OTHER.encode(), f"{OTHER}="])
+def test_a_receiver_takes_only_what_is_a_secret(secret: Any) -> None:
+    sandbox = Sandbox(seed=7)
+    with pytest.raises(ValueError, match=r"secret: .* whsec_ and 24 to 64 bytes"):
+        sandbox.receiver("shop").use_secret(secret)
+    run(sandbox, "http://shop.localhost/paid")
+    assert sandbox.receiver("shop").objections == 0
+
+
+def test_a_receiver_verifies_with_the_secret_that_it_was_given() -> None:
+    sandbox = Sandbox(seed=7)
+    assert sandbox.receiver("shop").use_secret(OTHER).use_secret(None).objections == 0
+    sandbox.receiver("shop").use_secret(OTHER)
+    run(sandbox, "http://shop.localhost/paid")
+    assert sandbox.receiver("shop").objections == 1

@@ -32,6 +32,15 @@ SLIPS: list[tuple[Callable[[Sandbox, Any], object], str]] = [
     (lambda sb, c: Sandbox(clock="x"), "clock"),
     (lambda sb, c: Sandbox(egress="x"), "x"),
     (lambda sb, c: Sandbox(egress_allow=["x"]), "x"),
+    (lambda sb, c: Sandbox(egress_allow=[5]), "5 is not a network"),  # type: ignore[list-item]
+    (lambda sb, c: Sandbox(egress_allow=5), "egress_allow=5"),  # type: ignore[arg-type]
+    (lambda sb, c: Sandbox(egress_allow="10.0.0.0/8"), "egress_allow=\\['10"),
+    (lambda sb, c: Sandbox(overlays=None), "overlays=None"),  # type: ignore[arg-type]
+    (lambda sb, c: sb.set_egress(egress_allow=[5]), "5 is not a network"),
+    (lambda sb, c: sb.set_egress(egress_allow=[True]), "True is not a network"),
+    (lambda sb, c: sb.set_egress(egress_allow=None), "egress_allow=None"),
+    (lambda sb, c: sb.set_egress(egress_allow="10.0.0.0/8"), "egress_allow=\\['10"),
+    (lambda sb, c: sb.set_egress("x"), "x"),
     (lambda sb, c: Sandbox(webhook_secret="x"), "secret"),
     (lambda sb, c: Sandbox(webhook_secret=5), "webhook_secret"),  # type: ignore[arg-type]
     (lambda sb, c: Sandbox(callback_timeout=-1), "-1"),
@@ -117,6 +126,17 @@ def test_what_is_no_payment_request_is_refused_by_pay_and_scan_alike(sandbox: Sa
         for method in (sandbox.wallet("a").pay, sandbox.wallet("a").scan):
             with pytest.raises(PayerError):
                 method(text)
+
+
+def test_an_egress_policy_that_is_refused_changes_nothing() -> None:
+    sb = Sandbox(egress="loopback")
+    for egress, allow in (("x", ()), ("public", ["x"]), ("none", [5])):
+        with pytest.raises(ValueError, match=r"network|mode"):
+            sb.set_egress(egress, allow)  # type: ignore[arg-type]
+    charge = sb.charges.create(**BODY, callbackUrl="http://127.0.0.1:9/")
+    assert "blocked" not in repr(charge)
+    sb.set_egress("none")
+    assert "blocked" in repr(charge)
 
 
 def test_everything_of_a_closed_sandbox_has_a_repr() -> None:

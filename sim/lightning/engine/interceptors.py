@@ -43,16 +43,18 @@ class InterceptorRow(TypedDict):
 
 class Interceptors:
     """The interceptors of one network, in the store's `interceptors` table, oldest first: the first that matches acts.
+    `receiver` is the number of the node that all payments go to.
 
     Each HTLC is matched once at each node: at hop 0, the payer, before it is offered; at the last hop, the receiver,
     before its invoice is checked.
     """
 
-    def __init__(self, store: Store, clock: Clock, journal: EventJournal, engine: Engine) -> None:
+    def __init__(self, store: Store, clock: Clock, journal: EventJournal, engine: Engine, receiver: int) -> None:
         self.rows = cast(TypedTable[InterceptorRow], store.table("interceptors", key="id"))
         self._clock = clock
         self._journal = journal
         self._engine = engine
+        self._receiver = receiver
         engine.intercept = self.apply
 
     def add(
@@ -96,6 +98,7 @@ class Interceptors:
             raise InterceptError(f"there is no node {node}")
         if channel is not None and not 0 <= channel < engine.graph.channels:
             raise InterceptError(f"there is no channel {channel}: each node lists its channels")
+        self._check_can_act(kind, hop, node, channel, code)
         if times is not None and times < 1:
             raise InterceptError("times is 1 or more, or left out for always")
         if from_ms is not None and until_ms is not None and until_ms <= from_ms:
@@ -155,6 +158,45 @@ class Interceptors:
         if row["kind"] == "drop" and hop == 0:
             return False
         return row["code"] is None or row["code"] not in (FINAL_NODE_CODES if hop < hops else FORWARDING_NODE_CODES)
+
+    def _check_can_act(
+        self, kind: str, hop: int | None, node: int | None, channel: int | None, code: int | None
+    ) -> None:
+        """Raise `InterceptError` for conditions that no HTLC meets: two different places, or a code that the node there
+        never sends."""
+        names, policies = self._engine.graph.names, self._engine.policies
+        if node is not None and channel is not None:
+            ends = [policies.source[2 * channel], policies.target[2 * channel]]
+            if node not in ends:
+                joined = " and ".join(names[end] for end in ends)
+                raise InterceptError(
+                    f"channel {channel} joins {joined}, not {names[node]}: give one of them, or no node"
+                )
+        places = {}  # what was given, and whether it is the receiver
+        if hop in (-1, MAX_HOPS):
+            places[f"hop {hop}"] = True
+        elif hop is not None and hop < 1:
+            places[f"hop {hop}"] = False
+        if kind == "offline":
+            places["the node that notices an offline one"] = False
+        elif node is not None:
+            places[f"node {names[node]}"] = node == self._receiver
+        if channel is not None:
+            places[f"the node before channel {channel}"] = False
+        receiver = next((place for place, is_receiver in places.items() if is_receiver), None)
+        earlier = next((place for place, is_receiver in places.items() if not is_receiver), None)
+        if receiver is not None and earlier is not None:
+            raise InterceptError(f"{receiver} is the receiver, and {earlier} is before it: leave one of them out")
+        if receiver is not None and code in FORWARDING_NODE_CODES:
+            raise InterceptError(
+                f"{receiver} is the receiver, and only a node before it sends {FAILURE_NAMES[code]} (BOLT 4): give "
+                "such a node or its hop, or a code of the receiver"
+            )
+        if earlier is not None and code in FINAL_NODE_CODES:
+            raise InterceptError(
+                f"{earlier} is before the receiver, and only the receiver sends {FAILURE_NAMES[code]} (BOLT 4): give "
+                "hop=-1, or another code"
+            )
 
     def _action(self, row: InterceptorRow, shard: Shard, hop: int) -> tuple[str, int, str]:
         names, policies, edges = self._engine.graph.names, self._engine.policies, shard.edges

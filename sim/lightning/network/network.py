@@ -61,7 +61,8 @@ class Network:
         `kind` is `delay` (by `delay`), `fail` (with a BOLT 4 `code`, as a number or a name), `drop` or `offline`.
         `payment` is a payment or its id; `hop` 0 is the payer, -1 the receiver; `channel` the next channel. It acts
         `after` a time, for the time `lasting` (default: until removed), at most so many `times`.
-        Raises `InterceptError`, also for a time below 0 or above 1,000 years and for a `lasting` of 0.
+        Raises `InterceptError`, also for conditions that no HTLC meets: a code that the node at this place never sends
+        (BOLT 4), or two places; and for a time below 0 or above 1,000 years and for a `lasting` of 0.
         """
         delay_ms, after_ms, lasting_ms = interceptor_times(delay, after, lasting)
         place = {"payment": getattr(payment, "id", payment), "hop": hop, "node": node, "channel": channel}

@@ -59,7 +59,7 @@ class RoutedPayments(Payments):
         self._sessions.on_attempt = self._record_attempt
         self._sessions.on_attempt_end = self._record_attempt_end
         self._sessions.on_end = self._session_ended
-        self.interceptors = Interceptors(store, clock, journal, engine)
+        self.interceptors = Interceptors(store, clock, journal, engine, shop)
         clock.on(NETWORK_TIMER, self._run_due_events)
 
     def has_node(self, node: str) -> bool:
