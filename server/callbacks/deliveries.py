@@ -40,6 +40,18 @@ class ResultKinds(NamedTuple):
     not_sent: str
 
 
+# The headers of a callback; the connection adds host and content-length.
+HEADER_NAMES = (
+    "content-type",
+    "user-agent",
+    "webhook-id",
+    "webhook-timestamp",
+    "webhook-signature",
+    "leyden-event",
+    "leyden-attempt",
+    "leyden-time",
+)
+
 ATTEMPT_KINDS = ResultKinds("callback_answered", "callback_failed", "callback_not_sent")
 
 

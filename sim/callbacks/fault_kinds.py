@@ -8,8 +8,11 @@ from datetime import timedelta
 from typing import Any, NotRequired, TypedDict
 
 from leyden.arguments import check_count
-from leyden.callbacks.mutations import CONTENT_KINDS
+from leyden.callbacks.inspection import is_json_type
+from leyden.callbacks.mutations import CONTENT_KINDS, UNKNOWN_STATUS, WRONG_CONTENT_TYPE
+from leyden.server.callbacks.deliveries import HEADER_NAMES
 from leyden.server.callbacks.delivery_row import DeliveryRow
+from leyden.server.spelling import closest
 from leyden.server.timestamps import parse_duration, to_iso
 
 HOLDING_KINDS = ("delay", "reorder", "burst")  # the attempt starts later
@@ -29,6 +32,9 @@ DELAYS = {
     "future_timestamp": 600_000,
     RATE_LIMIT: 30_000,
 }
+# The shortest delay, in ms, of the kinds that change nothing with less: timestamps are whole seconds.
+_SHORTEST_MS = {"delay": 1, "reorder": 1, "burst": 1, "stale_timestamp": 1_000, "future_timestamp": 1_000}
+CONNECTION_HEADERS = ("host", "content-length", "connection", "transfer-encoding")
 _VALUES = ("wrong_content_type", "unknown_field", "unknown_status")
 _LONGEST_MS = 31_622_400_000  # a leap year
 _LONGEST_VALUE = 100
@@ -76,9 +82,9 @@ class FaultSpec:
 
     def row(self, fault_id: str, now: int, known: Mapping[str, Collection[str]]) -> FaultRow:
         """The row of the fault. `known` lists the spec's `callbacks`, `events` and `operations`, the names of all
-        `fields` of a message, and the events of each callback by its name.
+        `fields` of a message, every `statuses` value of a message, and the events of each callback by its name.
 
-        Raises `ValueError`, with what to do instead, for a fault that could never apply.
+        Raises `ValueError`, with what to do instead, for a fault that could never apply or that would change nothing.
         """
         kind, headers, value = self.kind, self.headers, self.value
         if kind not in KINDS:
@@ -92,8 +98,11 @@ class FaultSpec:
             raise ValueError("rate_limit refuses requests, not callbacks: address it by operation alone")
         check_count("attempt", self.attempt)
         check_count("count", self.count)
-        if headers is not None and (kind != "missing_headers" or isinstance(headers, str) or not headers):
-            raise ValueError("headers is a list of names for missing_headers: leave it out otherwise")
+        if headers is not None:
+            if kind != "missing_headers" or isinstance(headers, str) or not headers:
+                raise ValueError("headers is a list of names for missing_headers: leave it out otherwise")
+            for name in headers:
+                _check_header(name)
         if value is not None and (kind not in _VALUES or not _is_header_text(value)):
             raise ValueError(
                 f"value is a text of 1 to {_LONGEST_VALUE} printable ASCII characters for {', '.join(_VALUES)}: leave"
@@ -101,6 +110,15 @@ class FaultSpec:
             )
         if kind == "unknown_field" and value in known["fields"]:
             raise ValueError(f"a message may have the field {value!r}: choose a name that no message has")
+        if kind == "unknown_status" and (value or UNKNOWN_STATUS) in known["statuses"]:
+            raise ValueError(
+                f"a message may have the status {value or UNKNOWN_STATUS!r}: give a value that is none of"
+                f" {', '.join(known['statuses'])}"
+            )
+        if kind == "wrong_content_type" and value is not None and is_json_type(value):
+            raise ValueError(
+                f"{value!r} is the content type of a correct message: give another one, such as {WRONG_CONTENT_TYPE}"
+            )
         return {
             "id": fault_id,
             "kind": kind,
@@ -158,6 +176,8 @@ def _delay_ms(kind: str, delay: str | float | None) -> int | None:
     if not isinstance(delay, str | float | int | timedelta):
         raise ValueError(f'{delay!r} is no delay: give a number of seconds or a text such as "90s"')
     delay_ms = parse_duration(delay)
+    if 0 <= delay_ms < (shortest_ms := _SHORTEST_MS.get(kind, 0)):
+        raise ValueError(f"{kind} changes nothing with a delay of {delay!r}: give at least {shortest_ms / 1_000:g} s")
     if not 0 <= delay_ms <= _LONGEST_MS:
         raise ValueError(f"a delay of {delay!r} is out of bounds: give 0 to 366 days")
     return delay_ms
@@ -167,6 +187,21 @@ def _one_of(what: str, name: str | None, known: Collection[str]) -> None:
     if name is not None and name not in known:
         raise ValueError(
             f"there is no {what} {name[:60]!r} that this fault could apply to: choose one of {', '.join(known)}"
+        )
+
+
+def _check_header(name: str) -> None:
+    lower = name.lower() if isinstance(name, str) else ""
+    if lower in CONNECTION_HEADERS:
+        raise ValueError(
+            f"the connection adds the header {lower}, and a request without it is not sent: choose from"
+            f" {', '.join(HEADER_NAMES)}"
+        )
+    if lower not in HEADER_NAMES:
+        near = closest(lower, HEADER_NAMES)
+        raise ValueError(
+            f"a callback has no header {str(name)[:60]!r}"
+            f"{f', did you mean {near!r}?' if near else ''}: choose from {', '.join(HEADER_NAMES)}"
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypedDict, cast
 
@@ -116,6 +116,7 @@ class Faults:
         self._known = {
             **{rule.name: tuple(dict.fromkeys(rule.delivery.events.values())) for rule in rules},
             "fields": tuple(name for rule in rules for name in properties(rule.rule.schema)),
+            "statuses": tuple(dict.fromkeys(status for rule in rules for status in _statuses(rule.rule.schema))),
             "operations": tuple(contract.operations),
             "callbacks": tuple(dict.fromkeys(rule.name for rule in rules)),
             "events": tuple(dict.fromkeys(event for rule in rules for event in rule.delivery.events.values())),
@@ -136,12 +137,17 @@ class Faults:
     # Control operations
 
     def add(self, spec: FaultSpec) -> FaultRow:
-        """Store a fault and return its row. Raises `ValueError` for one that could never apply."""
+        """Store a fault and return its row. Raises `ValueError` for one that could never apply or change anything."""
         charge = None if spec.charge is None else self._charges.row(spec.charge)
         if charge is not None and charge["callback_url"] is None:
             raise ValueError(
                 "this Charge has no callbackUrl, so no callback of it is sent: create it with a callbackUrl, or"
                 " inject the fault without a Charge"
+            )
+        if spec.kind == "old_secret" and not any(self._earlier_secret(row["id"]) for row in self._projects.projects):
+            raise ValueError(
+                "there is no earlier secret that could sign: rotate the webhook secret first (POST"
+                " /sandbox/v1/webhook-secret/rotate)"
             )
         row = spec.row(uuid4_from(self._rng), self._clock.now(), self._known)
         self._faults.put(row)
@@ -217,11 +223,12 @@ class Faults:
     def post(self, post: CallbackRequest, answered: Callable[[CallbackRequest, CallbackResponse], None]) -> None:
         """Send the callback, or what a fault sends instead."""
         delivery = self._outbox.delivery(post.delivery_id) if len(self._faults) else None
-        fault = None if delivery is None else self._fitting(_SENDING, delivery, post.attempt)
+        fault, changed = (None, post) if delivery is None else self._applying(delivery, post)
         if delivery is None or fault is None:
             self._transport.post(post, self.on_response)
         elif fault["kind"] in CONTENT_KINDS:
-            self._send_mutated(post, fault, self._secrets(delivery))
+            self._count_hit(fault, post.delivery_id, post.attempt, changed)
+            self._transport.post(changed, self.on_response)
         else:
             self._send_variant(post, self._count_hit(fault, post.delivery_id, post.attempt), self._secrets(delivery))
         if len(self._held) and (fault is None or fault["kind"] != "drop"):  # a dropped callback overtakes nothing
@@ -263,6 +270,18 @@ class Faults:
                 return fault
         return None
 
+    def _applying(self, delivery: DeliveryRow, post: CallbackRequest) -> tuple[FaultRow | None, CallbackRequest]:
+        """The fault that applies to an attempt that is sent, and the changed message. A fault of the message that
+        would leave this one as it is does not apply."""
+        for fault in self._faults:
+            if fault["kind"] in _SENDING and not is_spent(fault) and fits(fault, delivery, post.attempt):
+                if fault["kind"] not in CONTENT_KINDS:
+                    return fault, post
+                changed = mutated(fault, post, *self._secrets(delivery), self._rng)
+                if changed != post:
+                    return fault, changed
+        return None, post
+
     def _count_hit(self, fault: FaultRow, delivery_id: str, number: int, *sent: CallbackRequest) -> FaultRow:
         updated: FaultRow = {**fault, "hits": fault["hits"] + 1}
         self._faults.put(updated)
@@ -278,14 +297,13 @@ class Faults:
 
     def _secrets(self, delivery: DeliveryRow) -> tuple[list[str], str | None]:
         """The secrets that sign now, and the one from before the last rotation, if there was one."""
-        projects, project = self._projects, delivery["project"]
-        replaced = [secret["secret"] for secret in projects.secrets(project)[:-1]]
-        return projects.signing_secrets(project, self._clock.now()), replaced[-1] if replaced else None
+        project = delivery["project"]
+        return self._projects.signing_secrets(project, self._clock.now()), self._earlier_secret(project)
 
-    def _send_mutated(self, post: CallbackRequest, fault: FaultRow, secrets: tuple[list[str], str | None]) -> None:
-        bad = mutated(fault, post, *secrets, self._rng)
-        self._count_hit(fault, post.delivery_id, post.attempt, bad)
-        self._transport.post(bad, self.on_response)
+    def _earlier_secret(self, project: str) -> str | None:
+        """The newest secret of the project that is not the current one."""
+        texts = [secret["secret"] for secret in self._projects.secrets(project)]
+        return next((text for text in reversed(texts) if text != texts[-1]), None)
 
     def _send_variant(self, post: CallbackRequest, fault: FaultRow, secrets: tuple[list[str], str | None]) -> None:
         now = self._clock.now()
@@ -336,6 +354,13 @@ class Faults:
     def _release(self, held: Sequence[HeldRow]) -> None:
         for row in held:
             self._outbox.reschedule(row["id"], self._clock.now())
+
+
+def _statuses(schema: Mapping[str, Any]) -> Iterator[str]:
+    """The statuses that a message can have: in its body, or in the `data` of an envelope."""
+    for body in (schema, *properties(schema).get("data", ())):
+        for status in properties(body).get("status", ()):
+            yield from status.get("enum", (status["const"],) if "const" in status else ())
 
 
 def _attempt_id(delivery_id: str, number: int) -> str:

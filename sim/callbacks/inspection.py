@@ -36,11 +36,16 @@ def signature_faults(secrets: Sequence[str], headers: Mapping[str, str], body: s
     return faults
 
 
+def is_json_type(content_type: str) -> bool:
+    """Whether the header names JSON, with or without parameters."""
+    return content_type.partition(";")[0].strip().lower() == "application/json"
+
+
 def body_faults(rules: Mapping[str, CallbackRule], headers: Mapping[str, str], body: bytes) -> list[str]:
     """The violations of the contract in a body: not JSON, an unknown event, or a shape that the spec does not allow."""
     faults = []
     kind = headers.get("content-type", "")
-    if kind.partition(";")[0].strip().lower() != "application/json":
+    if not is_json_type(kind):
         faults.append(f"content-type is {kind!r}, not application/json")
     try:
         value = orjson.loads(body)

@@ -13,6 +13,7 @@ from leyden.server.ports import CallbackRequest, RandomSource
 
 ID, STAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
 SIGNED_HEADERS = (ID, STAMP, SIGNATURE)
+WRONG_CONTENT_TYPE, UNKNOWN_STATUS = "text/plain", "refunded"  # without a `value`
 OFF_MS = 600_000  # twice the clock tolerance of Standard Webhooks
 
 CONTENT_KINDS = (
@@ -34,10 +35,11 @@ CONTENT_KINDS = (
 def mutated(
     fault: Mapping[str, Any], post: CallbackRequest, secrets: Sequence[str], old: str | None, rng: RandomSource
 ) -> CallbackRequest:
-    """The request, changed as the fault's kind (one of `CONTENT_KINDS`) says.
+    """The request, changed as the fault's kind (one of `CONTENT_KINDS`) says; it is equal to `post` when this message
+    has nothing that the fault could change.
 
-    `secrets` are those that sign now; `old` is the one that `old_secret` signs with (None: a random
-    one). The fault's `delay_ms` is how far a timestamp is off (default ten minutes), its `headers` are those that go
+    `secrets` are those that sign now; `old` is the one that `old_secret` signs with, or None without an earlier secret.
+    The fault's `delay_ms` is how far a timestamp is off (default ten minutes), its `headers` are those that go
     missing (default: the three of the signature), its `value` is the content type, the extra field's name or the
     status. Raises `ValueError` for any other kind.
     """
@@ -48,15 +50,16 @@ def mutated(
         case "truncated_body":
             return post._replace(body=post.body[: len(post.body) // 2])
         case "wrong_content_type":
-            return _with(post, "content-type", value or "text/plain")
+            return _with(post, "content-type", value or WRONG_CONTENT_TYPE)
         case "unknown_field":
             return restamped(_with_field(post, "", value or "surprise", "sent on request"), secrets, stamp_s)
         case "unknown_status":
-            return restamped(_with_field(post, "status", "status", value or "refunded"), secrets, stamp_s)
+            return restamped(_with_field(post, "status", "status", value or UNKNOWN_STATUS), secrets, stamp_s)
         case "bad_signature":
             return _with(post, SIGNATURE, "v1," + base64.b64encode(rng.bytes(32)).decode())
         case "changed_body":
-            return _with_field(post, "amount", "amount", "999000")
+            changed = _with_field(post, "amount", "amount", "999000")
+            return _with_field(post, "amount", "amount", "998000") if changed == post else changed
         case "missing_headers":
             missing = {name.lower() for name in (SIGNED_HEADERS if headers is None else headers)}
             kept = {name: text for name, text in post.headers.items() if name.lower() not in missing}
@@ -66,7 +69,7 @@ def mutated(
         case "future_timestamp":
             return restamped(post, secrets, stamp_s + off_s)
         case "old_secret":
-            return restamped(post, [old or invented_secret(rng)], stamp_s)
+            return post if old is None else restamped(post, [old], stamp_s)
         case "two_signatures":
             return restamped(post, [invented_secret(rng), *secrets], stamp_s)
         case "unknown_version":

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from leyden import Sandbox
-from leyden.callbacks.fault_kinds import DELAYS, KINDS, RATE_LIMIT
+from leyden.callbacks.fault_kinds import CONNECTION_HEADERS, DELAYS, KINDS, RATE_LIMIT
 from leyden.callbacks.inboxes import Received
 from leyden.callbacks.mutations import CONTENT_KINDS
 from leyden.callbacks.replies import Reply
 from leyden.sandbox.resources import Charge
+from leyden.server.callbacks.deliveries import HEADER_NAMES
 from leyden.server.timestamps import parse_iso, to_iso
 from tests.support.lists import listed
 
@@ -34,6 +35,12 @@ def expiring(sandbox: Sandbox, after_s: int = 60, **fields: Any) -> Charge:
 
 def inbox(sandbox: Sandbox) -> list[Received]:
     return list(sandbox.receiver("shop").inbox)
+
+
+def rotate(sandbox: Sandbox) -> str:
+    """Change the webhook secret; returns the new one."""
+    with sandbox.world.exclusive():
+        return sandbox.world.service.projects.rotate_secret("default")
 
 
 def secret_of(sandbox: Sandbox) -> str:
@@ -118,6 +125,19 @@ def test_a_fault_that_could_never_apply_is_refused_and_the_error_names_the_corre
         ({"kind": "unknown_field", "value": "amount"}, "a message may have the field 'amount': choose a name"),
         ({"kind": "drop", "operation": "chargePaid", "event": "charge.expired"}, "choose one of charge.completed"),
         ({"kind": "unknown_field", "value": "a\nb"}, "printable"),
+        ({"kind": "missing_headers", "headers": ["Webhok-Signature"]}, "did you mean 'webhook-signature'"),
+        ({"kind": "missing_headers", "headers": ["webhook-id", "x"]}, "no header 'x': choose from content-type, "),
+        ({"kind": "missing_headers", "headers": ["Host"]}, "the connection adds the header host"),
+        ({"kind": "missing_headers", "headers": ["content-length"]}, "the connection adds the header content-length"),
+        ({"kind": "unknown_status", "value": "completed"}, "none of completed, expired, error"),
+        ({"kind": "wrong_content_type", "value": "application/json"}, "give another one, such as text/plain"),
+        ({"kind": "wrong_content_type", "value": "Application/JSON; charset=utf-8"}, "give another one"),
+        ({"kind": "old_secret"}, "rotate the webhook secret first"),
+        ({"kind": "stale_timestamp", "delay": "0.9s"}, "at least 1 s"),
+        ({"kind": "future_timestamp", "delay": 0}, "at least 1 s"),
+        ({"kind": "delay", "delay": 0}, "changes nothing with a delay of 0: give at least 0.001 s"),
+        ({"kind": "reorder", "delay": 0}, "changes nothing"),
+        ({"kind": "burst", "delay": 0}, "changes nothing"),
     ):
         with pytest.raises(ValueError, match=correction):
             sandbox.faults.add(**wrong)
@@ -153,7 +173,7 @@ def test_a_delivery_whose_attempts_are_all_dropped_is_exhausted(sandbox: Sandbox
     assert inbox(sandbox) == []
 
 
-@pytest.mark.parametrize(("delay", "later"), [(None, HOUR), ("90s", 90_000), (0, 0)])
+@pytest.mark.parametrize(("delay", "later"), [(None, HOUR), ("90s", 90_000), (0.001, 1)])
 def test_a_delayed_callback_is_sent_later_with_a_new_signature(sandbox: Sandbox, delay: Any, later: int) -> None:
     expiring(sandbox)
     sandbox.faults.add("delay", delay=delay)
@@ -285,6 +305,9 @@ def test_all_callbacks_of_a_burst_arrive_at_the_same_time(
 
 def bad(sandbox: Sandbox, kind: str, **options: Any) -> Received:
     """The first request for a charge that expires while this fault is active; the journal has the bytes sent."""
+    if kind == "old_secret":
+        rotate(sandbox)
+        sandbox.advance("24h")  # until then the old secret signs validly
     expiring(sandbox)
     sandbox.faults.add(kind, **options)
     sandbox.run()
@@ -336,9 +359,8 @@ def test_the_age_of_a_stale_timestamp_can_be_set(sandbox: Sandbox, by: str, fine
 
 
 def test_the_old_secret_alone_is_invalid_after_the_rotation(sandbox: Sandbox) -> None:
-    projects = sandbox.world.service.projects
     old = secret_of(sandbox)
-    new = projects.rotate_secret("default")
+    new = rotate(sandbox)
     sandbox.faults.add("old_secret", count=None)
     expiring(sandbox)
     sandbox.advance("24h")
@@ -350,6 +372,93 @@ def test_the_old_secret_alone_is_invalid_after_the_rotation(sandbox: Sandbox) ->
     assert not verified(during, new)
     assert during.verdict == []
     assert after.verdict == ["no signature matches a valid secret"]
+
+
+def test_the_old_secret_is_another_one_than_the_current_secret(sandbox: Sandbox) -> None:
+    projects, first = sandbox.world.service.projects, secret_of(sandbox)
+    with sandbox.world.exclusive():
+        projects.rotate_secret("default", first)
+    with pytest.raises(ValueError, match="rotate the webhook secret first"):
+        sandbox.faults.add("old_secret")
+    second = rotate(sandbox)
+    with sandbox.world.exclusive():
+        projects.rotate_secret("default", second)
+    sandbox.faults.add("old_secret")
+    expiring(sandbox)
+    sandbox.run()
+    assert verified(inbox(sandbox)[0], first)
+    assert not verified(inbox(sandbox)[0], second)
+
+
+_NAMES = st.one_of(
+    st.sampled_from([*HEADER_NAMES, *CONNECTION_HEADERS, "Webhook-Id", "LEYDEN-TIME", "x-nobody"]),
+    st.text(max_size=8),
+)
+_TEXTS = st.one_of(
+    st.sampled_from(["completed", "expired", "unpaid", "refunded", "application/json", "application/json;x=y", "a/b"]),
+    st.sampled_from(["status", "id", "amount", "type", "data", "surprise"]),
+    st.text(max_size=8),
+)
+_OPTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "headers": st.lists(_NAMES, max_size=3),
+        "value": _TEXTS,
+        "delay": st.sampled_from([0, 0.5, 1, 1.9, 3_600, 31_622_400]),
+    },
+)
+
+
+@pytest.mark.parametrize("kind", CONTENT_KINDS)
+@given(
+    options=_OPTIONS,
+    amount=st.sampled_from(["1000", "999000", "998000"]),
+    rotations=st.integers(0, 2),
+    overlays=st.sampled_from([[], ["callback-envelope"]]),
+    start=st.sampled_from(["2030-01-01T00:00:00Z", "1971-01-01T00:00:00Z"]),
+)
+def test_a_content_fault_changes_the_message_or_does_not_apply(
+    kind: str, options: dict[str, Any], amount: str, rotations: int, overlays: list[str], start: str
+) -> None:
+    with Sandbox(seed=7, overlays=overlays, start=start) as sandbox:
+        for _ in range(rotations):
+            rotate(sandbox)
+        try:
+            sandbox.faults.add(kind, **options)
+        except ValueError:
+            assert options or (kind == "old_secret" and not rotations), "the defaults of a kind are never refused"
+            return
+        sandbox.wallet("ana").pay(expiring(sandbox, amount=amount))
+        sandbox.run()
+        [delivery] = listed(sandbox.ask, "/sandbox/v1/deliveries")
+        attempt, got = delivery["attempts"][0], inbox(sandbox)[0]
+        plain = {"headers": attempt["headers"], "body": delivery["body"]}
+        received = {"headers": dict(got.headers), "body": got.body}
+        hits = [hit.facts["sent"] for hit in sandbox.faults.hits]
+        assert hits == ([] if received == plain else [[received]])
+        assert attempt["sent"] == (None if received == plain else [received])
+        assert attempt["fault"] == (None if received == plain else kind)
+        assert next(iter(sandbox.faults))["hits"] == len(hits)
+        assert hits, "a fault that was accepted applies"
+
+
+def test_a_content_fault_that_does_not_apply_leaves_the_attempt_to_the_next_fault(sandbox: Sandbox) -> None:
+    rotate(sandbox)
+    sandbox.faults.add("old_secret")
+    sandbox.faults.add("truncated_body")
+    with sandbox.world.exclusive():
+        projects = sandbox.world.service.projects
+        projects.add("other", "other-key")
+    body = {"amount": "1000", "description": "tea", "callbackUrl": HOOK, "expiresIn": 60}
+    sandbox.http.post("/v0/charges", json=body, headers={"apikey": "other-key"})
+    sandbox.run()
+    assert [(fault["kind"], fault["hits"]) for fault in sandbox.faults] == [("old_secret", 0), ("truncated_body", 1)]
+
+
+def test_the_headers_of_a_message_are_those_that_missing_headers_knows(sandbox: Sandbox) -> None:
+    expiring(sandbox)
+    sandbox.run()
+    assert tuple(inbox(sandbox)[0].headers) == HEADER_NAMES
 
 
 def test_unknown_status_changes_the_status_inside_an_envelope() -> None:
@@ -392,6 +501,7 @@ def test_a_rate_limit_does_not_affect_the_control_plane_or_unauthenticated_reque
 @pytest.mark.parametrize("kind", SENDING_KINDS)
 def test_every_kind_applies_once_and_the_delivery_still_succeeds(sandbox: Sandbox, kind: str) -> None:
     one, other = expiring(sandbox, 60), expiring(sandbox, 61)
+    rotate(sandbox)
     sandbox.faults.add(kind, charge=one)
     sandbox.run()
     assert len(sandbox.faults.hits) == 1
@@ -405,6 +515,7 @@ def test_every_kind_applies_once_and_the_delivery_still_succeeds(sandbox: Sandbo
 def test_faults_change_no_other_random_stream(kind: str) -> None:
     def run(with_fault: bool) -> tuple[list[str], dict[str, int]]:
         with Sandbox(seed=9) as sandbox:
+            rotate(sandbox)
             if with_fault:
                 sandbox.faults.add(kind)
             charges = [expiring(sandbox, 60 + index) for index in range(3)]
@@ -425,6 +536,7 @@ def test_faults_change_no_other_random_stream(kind: str) -> None:
 def test_the_same_faults_give_the_same_run(seed: int, faults: list[tuple[str, int | None, int | None]]) -> None:
     def run() -> tuple[str, list[str]]:
         with Sandbox(seed=seed) as sandbox:
+            rotate(sandbox)
             sandbox.receiver("shop").answers([500, "reset", 200, "timeout"])
             for kind, attempt, count in faults:
                 sandbox.faults.add(kind, attempt=attempt, count=count)

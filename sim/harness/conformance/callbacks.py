@@ -128,7 +128,9 @@ def callback_scenarios() -> Scenarios:
         advance(WEEK_MS),
     ]
     for kind in FAULTS:
-        steps = [Step({"do": "fault", "kind": kind, "attempt": 1}), charge("c1"), receiver(answers=[200, 500])]
+        rotation: list[Step] = [{"do": "rotate"}] if kind == "old_secret" else []  # else there is no old secret
+        steps = [*rotation, Step({"do": "fault", "kind": kind, "attempt": 1}), charge("c1")]
+        steps += [receiver(answers=[200, 500])]
         steps += [pay("c1"), advance(1_000), advance(15_000), advance(3_600_000), advance(2 * DAY_MS)]
         found[f"fault {kind}"] = steps
     found |= _fault_scenarios()

@@ -130,6 +130,10 @@ def fault(session: Session, step: Step) -> None:
         fields.update({name: step[name] for name in ("event", "attempt") if name in step})
         if kind in HOLDING:
             fields["attempt"] = 1  # a later attempt held cannot be distinguished from a longer backoff
+        if kind == "old_secret" and not any(map(session.model.has_earlier_secret, session.model.secrets)):
+            response = session.control("POST", "/faults", fields)
+            checks.problem(response, 409, "not_possible", "faults", "old_secret before a rotation")
+            return
         found = Fault(kind, count, step.get("event"), step.get("charge"), fields.get("attempt"))
         session.model.outbox.faults.injected.append(found)
     session.control_ok("POST", "/faults", {name: value for name, value in fields.items() if value is not None})

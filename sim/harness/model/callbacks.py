@@ -73,6 +73,7 @@ class Outbox:
         observe_due_time: DueTimeObserver,
         changed: Callable[[Charge], None],
         signing_secrets: Callable[[str], list[str]],
+        has_earlier_secret: Callable[[str], bool],
     ) -> None:
         self._timeline = timeline
         self._interpretation = interpretation
@@ -82,7 +83,7 @@ class Outbox:
         self.backoff_ms = BACKOFF_MS[:1] if interpretation.no_retries else BACKOFF_MS
         self.deliveries: list[Delivery] = []
         self.receivers: dict[str, Receiver] = {}
-        self.faults = Faults()
+        self.faults = Faults(has_earlier_secret)
         self.receivers_reached: dict[str, None] = {}
         self.reached: list[tuple[str, ...]] = []
         self._in_flight = 0

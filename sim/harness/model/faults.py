@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from leyden.harness.model.records import Delivery
@@ -62,15 +63,21 @@ class Fault:
 
 
 class Faults:
-    """The injected faults, oldest first, and the deliveries that they hold."""
+    """The injected faults, oldest first, and the deliveries that they hold.
 
-    def __init__(self) -> None:
+    `has_earlier_secret` tells whether a project's webhook secret was rotated: `old_secret` applies only then.
+    """
+
+    def __init__(self, has_earlier_secret: Callable[[str], bool]) -> None:
+        self._has_earlier_secret = has_earlier_secret
         self.injected: list[Fault] = []
         self.held: dict[Delivery, Fault] = {}
 
     def next_match(self, kinds: tuple[str, ...], delivery: Delivery, number: int) -> Fault | None:
         """The oldest fault of these kinds that applies to the attempt; it is counted as applied."""
         for fault in self.injected:
+            if fault.kind == "old_secret" and not self._has_earlier_secret(delivery.charge.project):
+                continue
             if fault.kind in kinds and fault.matches(delivery, number):
                 fault.left -= 1
                 return fault

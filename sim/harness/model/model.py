@@ -55,7 +55,14 @@ class Model:
         self.interpretation = interpretation
         self.timeline = Timeline(start_ms)
         self.changed: dict[Charge | StaticCharge, None] = {}
-        self.outbox = Outbox(self.timeline, interpretation, observe_due_time, self._mark_changed, self.signing_secrets)
+        self.outbox = Outbox(
+            self.timeline,
+            interpretation,
+            observe_due_time,
+            self._mark_changed,
+            self.signing_secrets,
+            self.has_earlier_secret,
+        )
         self.ledger = ModelLedger(self.timeline, interpretation, self.outbox, self._mark_changed)
         self.secrets: dict[str, list[tuple[str, int | None]]] = {}
         self.limits: list[tuple[str | None, int]] = []
@@ -250,6 +257,10 @@ class Model:
         """The secrets that sign the project's callbacks now, newest first [callback-signature]."""
         newest = self.secrets.get(project, [])[:MAX_SIGNING]
         return [secret for secret, until in newest if until is None or self.now < until]
+
+    def has_earlier_secret(self, project: str) -> bool:
+        """Whether the webhook secret of the project was rotated."""
+        return len(self.secrets.get(project, [])) > 1
 
     def retention_ends(self) -> list[int]:
         """The times at which the retention of responses and of rotated secrets ends."""
