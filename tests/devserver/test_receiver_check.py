@@ -679,8 +679,11 @@ def test_every_check_has_its_own_id_and_a_correction() -> None:
         (("http://127.0.0.1:9000/", "--amount", "1"), 2, "amount"),
         (("http://127.0.0.1:9000/", "--timeout", "60"), 2, "timeout"),
         (("http://127.0.0.1:9000/", "--charge-id", "7"), 2, "Charge"),
-        (("http://127.0.0.1:9000/", "--only", "nonsense"), 1, "nonsense"),
-        (("http://127.0.0.1:9000/#there",), 1, "fragment"),
+        (("http://127.0.0.1:9000/", "--only", "nonsense"), 2, "nonsense"),
+        (("http://127.0.0.1:9000/#there",), 2, "fragment"),
+        (("http://user:secret@127.0.0.1:9000/",), 2, "callbackUrl"),
+        (("http://127.0.0.1:9000/", "--internal-id", "i" * 256), 2, "internalId"),
+        (("http://127.0.0.1:9000/", "--overlay", "nonsense"), 2, "nonsense"),
     ],
 )
 def test_a_bad_option_is_one_clear_line(
@@ -692,6 +695,24 @@ def test_a_bad_option_is_one_clear_line(
         given_status = int(ended.code or 0)
     assert given_status == status
     assert word in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("error", ["reset", "timeout", "protocol", "empty", "refused", "tls"])
+@pytest.mark.parametrize("only", [None, ["completed"], ["completed", "duplicate"]])
+def test_a_check_that_was_sent_and_failed_is_not_among_those_not_checked(error: str, only: list[str] | None) -> None:
+    report = checked(CallbackResponse(error=error), only=only)
+    assert failing(report) >= {"completed"}
+    assert set(report.not_checked) == {finding.case.name for finding in report.findings if not finding.exchanges}
+
+
+@given(replies=st.lists(st.sampled_from([200, 400, "timeout", "reset", "blocked", "unresolved"]), min_size=1))
+def test_a_check_is_not_checked_if_it_was_not_sent_or_its_effect_is_unknown(replies: list[int | str]) -> None:
+    answers = cycle(CallbackResponse(error=one) if isinstance(one, str) else one for one in replies)
+    report = checked(lambda post: next(answers), only=["completed", "expired", *REPEATS, "bad-signature"])
+    unjudged = {
+        finding.case.name for finding in report.findings if finding.verdict == "skipped" or finding.lacks_effect
+    }
+    assert set(report.not_checked) == unjudged - failing(report)
 
 
 def test_it_sends_only_to_this_machine_by_default(tmp_path: Path) -> None:

@@ -201,15 +201,13 @@ def _first_names(names: Sequence[str]) -> str:
 
 def _not_checked(findings: Sequence[Finding]) -> tuple[list[str], str, str]:
     """The checks without a complete judgement, the reason in a clause, and what the receiver can do about it."""
-    skipped = [finding.case.name for finding in findings if finding.verdict == SKIPPED]
-    if skipped or not any(finding.is_answered for finding in findings):
-        return [finding.case.name for finding in findings if not finding.is_answered], "", ""
+    skipped = [finding for finding in findings if finding.verdict == SKIPPED]
     silent = [finding for finding in findings if finding.lacks_effect and finding.verdict != FAIL]
     indistinct = [finding for finding in findings if finding.is_indistinct and finding.verdict != FAIL]
-    unjudged = [finding for finding in findings if finding in silent or finding in indistinct]
-    if not unjudged:
-        return [], "", ""
+    unjudged = [finding for finding in findings if finding in skipped or finding in silent or finding in indistinct]
     names = [finding.case.name for finding in unjudged]
+    if skipped or not unjudged:
+        return names, "", ""
     what = "duplicates" if any(finding.case.group == REPEATED for finding in unjudged) else ", ".join(names)
     if silent:
         reason = f"its answers have no header {EFFECT}"

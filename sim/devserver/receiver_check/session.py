@@ -33,6 +33,8 @@ _MESSAGES_SPAN_MS = 6 * 3_600_000  # the messages are about the last hours, neve
 class CheckRefused(LeydenError):
     """The check cannot run with these arguments; the text says what to change."""
 
+    exit_status = 2
+
 
 @dataclass(frozen=True, slots=True)
 class KnownIds:
