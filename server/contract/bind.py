@@ -21,17 +21,21 @@ Functions = Mapping[str, Any]
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def handles(*, raises: tuple[type[Problem], ...] = (), needs: tuple[str, ...] = ()) -> Callable[[_F], _F]:
+def handles(
+    *, raises: tuple[type[Problem], ...] = (), needs: tuple[str, ...] = (), recorded: bool = True
+) -> Callable[[_F], _F]:
     """Mark a method as the handler of an operation. Its name is the operationId in snake_case.
 
     `raises` are the problems that it may raise; the operation must declare a response for the status of each. `needs`
     are the values that it always reads, such as `path.id`, `query.limit`, `body.amount`, and `key` for the API key's
-    project; the operation must declare each as required or with a default.
+    project; the operation must declare each as required or with a default. The event journal gets no entry of a
+    successful request unless it is `recorded`.
     """
 
     def mark(handler: _F) -> _F:
         handler.raises = raises  # type: ignore[attr-defined]
         handler.needs = needs  # type: ignore[attr-defined]
+        handler.recorded = recorded  # type: ignore[attr-defined]
         return handler
 
     return mark

@@ -131,7 +131,7 @@ class BodyLimitMiddleware:
 class BoundOperation:
     """An operation with its handler and parser, and the headers of all its responses."""
 
-    __slots__ = ("handler", "headers", "is_async", "operation", "parser", "response_rule", "status")
+    __slots__ = ("handler", "headers", "is_async", "is_recorded", "operation", "parser", "response_rule", "status")
 
     def __init__(self, operation: Operation, handler: Handler, depth_limit: int) -> None:
         self.operation = operation
@@ -140,6 +140,7 @@ class BoundOperation:
         self.status = operation.success.status
         self.response_rule = operation.success.rule
         self.is_async = iscoroutinefunction(handler)
+        self.is_recorded = getattr(handler, "recorded", True)
         self.headers = [(name.encode(), value.encode()) for name, value in operation.success.constants]
         if getattr(handler, "mock", False):
             self.headers.append((b"x-leyden-mock", b"example"))
@@ -181,7 +182,8 @@ class PathEndpoint:
             log.exception("%s failed on %s", operation.operation_id, request_id)
             defect = InternalError(f"{operation.operation_id} failed: a defect of Leyden, {type(error).__name__}")
             return await self._respond_problem(operation, defect, request_id, scope, send)
-        self._record(scope, operation, status)
+        if bound.is_recorded:
+            self._record(scope, operation, status)
         if IGNORED in scope:
             headers.append((HEADER, header_value(scope[IGNORED])))
         media = JSON if status == bound.status else PROBLEM

@@ -37,8 +37,8 @@ class HashedEventJournal:
 
     Facts are kept as they were given, packed a thousand entries at a time, and hashed only when the hash is asked for:
     whoever notes a list or a dict must not change it afterwards.
-    `keep` bounds the memory: at least that many of the latest entries stay readable, the older go into the hash and
-    are dropped. None keeps everything.
+    `keep` is how many of the latest entries can be read; None is all. The older ones go into the hash, and their memory
+    is freed a thousand at a time.
     """
 
     def __init__(self, clock: Clock, *, keep: int | None = None) -> None:
@@ -63,7 +63,7 @@ class HashedEventJournal:
     @property
     def dropped(self) -> int:
         """How many of the oldest entries can no longer be read."""
-        return self._dropped
+        return self._dropped if self._keep is None else max(self._dropped, len(self) - self._keep)
 
     def __repr__(self) -> str:
         return f"<Journal of {len(self)} entries, hash {self.hash[:12]}>"
@@ -108,7 +108,7 @@ class HashedEventJournal:
         found: list[Entry] = []
         if limit is not None and limit <= 0:
             return found
-        for entry in self._since(after):
+        for entry in self._since(max(after, self.dropped)):
             if (kind is None or entry.kind == kind) and (subject is None or entry.subject == subject):
                 found.append(entry)
                 if len(found) == limit:
@@ -175,7 +175,7 @@ class HashedEventJournal:
         self._digest, self._hashed = bytes.fromhex(snapshot["hash"]), snapshot["length"]
 
     def _since(self, after: int) -> Iterator[Entry]:
-        """The readable entries with a sequence above `after`, oldest first."""
+        """The entries in memory with a sequence above `after`, oldest first."""
         sequence = min(max(after, self._dropped), len(self))
         first, skip = divmod(sequence - self._dropped, _CHUNK)
         for chunk in (*self._full_chunks[first:], self._open):

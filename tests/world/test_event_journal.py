@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leyden.errors import JournalError
+from leyden import Sandbox
+from leyden.errors import ApiError, JournalError
 from leyden.world.event_journal import Entry, HashedEventJournal
 from leyden.world.time.clock import VirtualClock
 
@@ -96,13 +97,50 @@ def test_entries_can_be_read_from_any_position(count):
 @pytest.mark.parametrize("keep", [0, 1, 1024, 2000])
 def test_a_bounded_journal_discards_old_entries_and_keeps_their_hash(keep):
     bounded, whole = many(5_000, keep=keep), many(5_000)
-    kept = bounded.entries()
-    assert min(keep, 5_000) <= len(kept) <= keep + 2 * 1024
-    assert kept == whole.entries()[-len(kept) :]
-    assert bounded.entries(after=4_990) == whole.entries(after=4_990)
+    assert bounded.entries() == whole.entries(after=5_000 - keep)
+    assert bounded.dropped == 5_000 - keep
+    assert bounded.entries(after=4_990) == whole.entries(after=max(4_990, 5_000 - keep))
+    assert bounded.fork(VirtualClock(0)).entries() == bounded.entries()
     assert bounded.hash == whole.hash
     assert len(bounded) == 5_000
     assert bounded.snapshot()["length"] == 5_000
+
+
+@given(keep=st.integers(0, 2_100), counts=st.lists(st.integers(0, 1_100), max_size=5), undone=st.integers(0, 1_100))
+def test_exactly_the_last_entries_of_a_bounded_journal_can_be_read(keep, counts, undone):
+    journal, length = HashedEventJournal(VirtualClock(0), keep=keep), 0
+    for count in counts:
+        journal.begin()
+        for n in range(count):
+            journal.note("tick", "0", n=n)
+        journal.commit()
+        journal.begin()
+        for n in range(undone):
+            journal.note("tock", "0", n=n)
+        journal.rollback(ValueError())
+        length += count
+        assert [entry.sequence for entry in journal.entries()] == list(range(max(0, length - keep) + 1, length + 1))
+        assert journal.dropped == max(0, length - keep)
+        assert {entry.kind for entry in journal.entries()} <= {"tick"}
+
+
+@pytest.mark.parametrize("limit", [1, 7, 1_000])
+def test_a_reader_of_the_journal_reads_each_entry_once_and_comes_to_an_end(limit):
+    with Sandbox(seed=7) as sandbox:
+        for _ in range(5):
+            sandbox.ask("POST", "/v0/charges", {"amount": "1000", "description": "tea"})
+        length, digest = len(sandbox.world.journal), sandbox.journal_hash
+        read: list[int] = []
+        for _ in range(length + 1):
+            page = sandbox.ask("GET", f"/sandbox/v1/journal?limit={limit}&after={read[-1] if read else 0}")
+            read += [entry["sequence"] for entry in page]
+            if not page:
+                break
+        assert (page, read) == ([], list(range(1, length + 1)))
+        assert sandbox.journal_hash == digest
+        with pytest.raises(ApiError):
+            sandbox.ask("GET", "/sandbox/v1/journal?limit=x")
+        assert len(sandbox.world.journal) == length + 1, "a refused read is an event"
 
 
 def test_the_bound_of_a_journal_is_not_negative():
@@ -188,6 +226,6 @@ def test_dropping_entries_hashes_those_entries_and_no_others():
     journal.note("later", "x", value={1, 2})
     for n in range(600):
         journal.note("tick", "0", n=n)
-    assert journal.entries(limit=1)[0].sequence == 1_025
+    assert journal.entries(limit=1)[0].sequence == 1_102
     with pytest.raises(JournalError, match="entry 1501 "):
         _ = journal.hash

@@ -57,14 +57,15 @@ def test_what_ended_beyond_the_bound_is_removed_and_the_answers_say_so() -> None
     paid = [kept.paid() for _ in range(8)]
     for charge_id in paid[:-KEEP]:
         kept.ask("GET", f"/v0/charges/{charge_id}", status=404)
-    assert kept.headers["leyden-removed"] == "charges=5, payments=5, deliveries=5"
+    journal = kept.world.journal
+    assert kept.headers["leyden-removed"].startswith("charges=5, payments=5, deliveries=5, journalEntries=")
     for charge_id in (pending, *paid[-KEEP:]):
         assert kept.ask("GET", f"/v0/charges/{charge_id}")["data"]["id"] == charge_id
     assert [kept.rows(name) for name in ("charges", "invoices", "payments", "deliveries")] == [4, 4, 3, 3]
     sandbox = kept.ask("GET", "/sandbox/v1")
     assert sandbox["keep"] == KEEP
-    counts = {"charges": 5, "staticCharges": 0, "payments": 5, "deliveries": 5, "journalEntries": 0}
-    assert sandbox["removed"] == counts
+    counts = {"charges": 5, "staticCharges": 0, "payments": 5, "deliveries": 5}
+    assert sandbox["removed"] == {**counts, "journalEntries": len(journal) - 1 - KEEP}, "one is this request's own"
     assert sandbox["charges"] == {"completed": 3, "pending": 1}
 
 
@@ -134,6 +135,16 @@ def test_what_else_grows_with_every_request_is_bounded_too() -> None:
     kept.ask("GET", f"/v0/static-charges/{tips[0]}", status=404)
     assert kept.ask("GET", "/sandbox/v1")["removed"]["staticCharges"] == 8 - KEEP
     assert [post["number"] for post in kept.ask("GET", "/sandbox/v1/inboxes/shop")["posts"]] == [6, 7, 8]
+
+
+def test_the_journal_shows_its_last_entries_and_the_others_are_counted() -> None:
+    kept = Kept(Store.memory())
+    kept.paid()
+    length = len(kept.world.journal)
+    entries = kept.ask("GET", "/sandbox/v1/journal?limit=1000")
+    assert [entry["sequence"] for entry in entries] == [length - 2, length - 1, length]
+    assert kept.headers["leyden-removed"] == f"journalEntries={length - KEEP}"
+    assert [entry["sequence"] for entry in kept.ask("GET", f"/sandbox/v1/journal?after={length - 1}")] == [length]
 
 
 def test_without_a_bound_nothing_is_removed_and_no_answer_speaks_of_it() -> None:
