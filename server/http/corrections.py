@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
-from urllib.parse import urlsplit
 
 from leyden.server.errors import NotFound
+from leyden.server.http.url_corrections import url_correction
 from leyden.server.spelling import closest
 from leyden.server.timestamps import parse_duration
 
@@ -68,7 +68,7 @@ def correction(value: Any, schema: Mapping[str, Any], accepts: Accepts) -> str:
     expect = str(schema.get("x-expect", ""))
     if isinstance(value, str):
         if "URL" in expect:
-            return _url_correction(value, accepts)
+            return url_correction(value, accepts, shown)
         near = closest(value, [one for one in schema.get("enum", ()) if isinstance(one, str)])
         if near is not None:
             return f"did you mean {shown(near)}?"
@@ -129,28 +129,3 @@ def _candidates(value: Any, schema: Mapping[str, Any], in_msat: bool, in_seconds
 
 def _in_satoshis(count: int) -> str:
     return f"amounts are in millisatoshis; if you mean {count} satoshis, write {{}}"
-
-
-def _url_correction(url: str, accepts: Accepts) -> str:
-    scheme, separator, rest = url.partition("://")
-    if not separator:
-        local = url.startswith(("localhost", "127.", "[::1]"))
-        candidate = f"{'http' if local else 'https'}://{url}"
-        return f"write {shown(candidate)}" if accepts(candidate) else "begin it with https:// or http://"
-    if scheme.lower() not in {"http", "https"}:
-        return f"the scheme is {shown(scheme)}, and only http and https are allowed"
-    if not rest.isascii() or not rest.isprintable() or " " in rest:
-        return "percent-encode spaces and all characters outside ASCII"
-    if "@" in re.split("[/?#]", rest)[0]:
-        return "leave out the user name and the password"
-    if "#" in rest:
-        return "leave out the fragment, which begins with #"
-    try:
-        port = urlsplit(url).port
-    except ValueError:
-        port = 0
-    if port == 0:
-        return "the port must be from 1 to 65535"
-    if len(url) > 2048:
-        return "make it shorter"
-    return "" if re.split("[/?#]", rest)[0] else "the host is missing"

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from leyden import Sandbox
+from leyden.server.http.corrections import correction
+from leyden.world.config import packaged_contract
 
 JSON = "application/json"
 GOOD: dict[str, Any] = {"amount": "250000", "description": "tea"}
@@ -67,6 +72,25 @@ FIELDS = [
     ("callbackUrl", "https://shop.example/#paid", "#paid", "leave out the fragment"),
     ("callbackUrl", "https://shop.example/a b", "a b", "percent-encode spaces"),
     ("callbackUrl", "https://", '"https://"', "the host is missing"),
+    ("callbackUrl", "http://b\u00fccher.example/h", "cher.example", '(IDNA), "xn--bcher-kva.example"'),
+    ("callbackUrl", "http://b%C3%BCcher.example/h", "b%C3%BCcher", '(IDNA), "xn--bcher-kva.example"'),
+    ("callbackUrl", "http://stra\u00dfe.example/h", "e.example", "(IDNA), whose parts begin with xn--"),
+    ("callbackUrl", "http://b%C3%BCcher.example/\u00e4", "b%C3%BCcher", '"xn--bcher-kva.example"'),
+    ("callbackUrl", "http://shop%2Eexample/h", "shop%2Eexample", 'write "shop.example"'),
+    ("callbackUrl", "http://my shop.example/h", "my shop", 'the host "my shop.example" is not a name'),
+    ("callbackUrl", "http://shop..example/h", "shop..example", "single dots"),
+    ("callbackUrl", "http://-shop.example/h", "-shop", "is not a name"),
+    ("callbackUrl", "http://[::1/x", "[::1/x", "the bracket of the IPv6 address is not closed: add ]"),
+    ("callbackUrl", "http://[::g]/x", "[::g]", '"::g" is not an IPv6 address'),
+    ("callbackUrl", "http://[fe80::1%25eth0]/x", "fe80::1%25eth0", "leave out the zone"),
+    ("callbackUrl", "http://[::1]x/", "[::1]x", "only a port may follow the bracket"),
+    ("callbackUrl", "http://[::1]:0/", "[::1]:0", "the port must be from 1 to 65535"),
+    ("callbackUrl", "http://::1/x", "::1", 'in brackets, "[::1]"'),
+    ("callbackUrl", "http://shop.example:/x", "shop.example:", "or left out with its colon"),
+    ("callbackUrl", "http://:80/x", ":80", "the host is missing"),
+    ("callbackUrl", "http://shop.example/\u00e4", "shop.example", "percent-encode spaces and all characters outside"),
+    ("callbackUrl", "http://shop.example/{id}", "{id}", 'percent-encode "{"'),
+    ("callbackUrl", "http://shop.example/a%", "a%", "write %25 for a percent sign"),
     ("callbackUrl", "https://shop.example/" + "x" * 2_048, "a text of 2069 characters", "make it shorter"),
     ("description", "x" * 640, "a text of 640 characters", "at most 639"),
     ("description", 7, "the number 7", 'write it as a text, "7"'),
@@ -91,6 +115,28 @@ def test_a_wrong_field_of_a_charge(sandbox: Sandbox, field: str, value: Any, rec
     assert mend in detail
     assert document["detail"] == f"/{field}: {detail}"
     assert "secret" not in detail
+
+
+_HOSTS = ["shop.example", "b\u00fccher.example", "b%C3%BC", "[::1]", "[::1", "::1", "[::g]", "a b", "a..b", "%41", "x_"]
+_PIECES = st.tuples(
+    st.sampled_from(["http://", "HTTPS://", "https:/", "ftp://", ""]),
+    st.sampled_from(["", "me:pw@"]),
+    st.one_of(st.sampled_from(_HOSTS), st.text(max_size=6)),
+    st.sampled_from(["", ":", ":0", ":80", ":99999", ":x", "x"]),
+    st.one_of(st.sampled_from(["", "/", "/a b", "/%zz", "/{id}", "/a?b=c|d", "/\u00e4", "?x#y"]), st.text(max_size=6)),
+)
+
+
+@given(_PIECES.map("".join))
+def test_every_url_that_is_refused_has_a_correction(url: str) -> None:
+    schema = packaged_contract("charges").document["components"]["schemas"]["CallbackUrl"]
+    fits = re.compile(schema["pattern"]).fullmatch
+    if fits(url) is None:
+        hint = correction(url, schema, lambda text: fits(text) is not None)
+        assert hint
+        host = re.search(r'\(IDNA\), "([^"]*)"|brackets, "([^"]*)"|no percent-encoding: write "([^"]*)"', hint)
+        if host is not None:
+            assert fits(f"http://{next(filter(None, host.groups()))}/"), hint
 
 
 # Everything else: method, path, headers, body -> status, parts of the text

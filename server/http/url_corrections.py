@@ -1,0 +1,110 @@
+"""Corrections of URLs: what is wrong with a text that the spec does not accept as a URL, from left to right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from ipaddress import IPv6Address
+from urllib.parse import unquote
+
+_MAX_LENGTH = 2048
+_LABEL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?")
+_ALLOWED = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*")  # in paths and queries (RFC 3986)
+# IDNA 2003, which Python has, and IDNA 2008 disagree about these: no form is proposed for them.
+_DEVIATIONS = re.compile("[\u00df\u03c2\u200c\u200d]")
+
+
+def url_correction(url: str, accepts: Callable[[str], bool], shown: Callable[[str], str]) -> str:
+    """What to change in a URL first; empty without a guess. `accepts` tests a candidate, `shown` quotes a text."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        local = url.startswith(("localhost", "127.", "[::1]"))
+        candidate = f"{'http' if local else 'https'}://{url}"
+        return f"write {shown(candidate)}" if accepts(candidate) else "begin it with https:// or http://"
+    if scheme.lower() not in {"http", "https"}:
+        return f"the scheme is {shown(scheme)}, and only http and https are allowed"
+    authority = re.split("[/?#]", rest)[0]
+    if "@" in authority:
+        return "leave out the user name and the password"
+    return _authority_correction(authority, shown) or _tail_correction(url, rest[len(authority) :], shown)
+
+
+def _authority_correction(authority: str, shown: Callable[[str], str]) -> str:
+    """What is wrong with the host and the port."""
+    if authority.startswith("["):
+        address, closed, port = authority[1:].partition("]")
+        if not closed:
+            return "the bracket of the IPv6 address is not closed: add ]"
+        if "%" in address:
+            return "leave out the zone of the IPv6 address, which begins with %"
+        if not _is_ipv6(address):
+            return f"{shown(address)} is not an IPv6 address"
+        return "" if not port else _port_correction(port)
+    if authority.count(":") > 1 and _is_ipv6(authority):
+        return f"write the IPv6 address in brackets, {shown(f'[{authority}]')}"
+    host, colon, port = authority.partition(":")
+    if not host:
+        return "the host is missing"
+    return _host_correction(host, shown) or (_port_correction(colon + port) if colon else "")
+
+
+def _host_correction(host: str, shown: Callable[[str], str]) -> str:
+    decoded = unquote(host)
+    if not decoded.isascii():
+        ascii_form = _idna(decoded)
+        return "write the host in its ASCII form (IDNA)" + (
+            f", {shown(ascii_form)}" if ascii_form else ", whose parts begin with xn--"
+        )
+    if decoded != host and _is_name(decoded):
+        return f"a host has no percent-encoding: write {shown(decoded)}"
+    if not _is_name(host):
+        return f"the host {shown(host)} is not a name: it has letters, digits, hyphens and single dots"
+    return ""
+
+
+def _port_correction(port: str) -> str:
+    """`port` begins with its colon, or is what follows the bracket of an address."""
+    if not port.startswith(":"):
+        return "only a port may follow the bracket of the IPv6 address"
+    digits = port[1:]
+    if re.fullmatch("[1-9][0-9]{0,4}", digits) and int(digits) <= 65_535:
+        return ""
+    return "the port must be from 1 to 65535" + (", or left out with its colon" if not digits else "")
+
+
+def _tail_correction(url: str, tail: str, shown: Callable[[str], str]) -> str:
+    """What is wrong with the path and the query."""
+    address = tail.partition("#")[0]
+    if not address.isascii() or not address.isprintable() or " " in address:
+        return "percent-encode spaces and all characters outside ASCII"
+    wrong = address[_prefix_length(address) :]
+    if wrong:
+        return "write %25 for a percent sign" if wrong[0] == "%" else f"percent-encode {shown(wrong[0])}"
+    if "#" in tail:
+        return "leave out the fragment, which begins with #"
+    return "make it shorter" if len(url) > _MAX_LENGTH else ""
+
+
+def _prefix_length(address: str) -> int:
+    allowed = _ALLOWED.match(address)
+    return 0 if allowed is None else allowed.end()
+
+
+def _is_ipv6(text: str) -> bool:
+    with suppress(ValueError):
+        return IPv6Address(text).scope_id is None
+    return False
+
+
+def _is_name(host: str) -> bool:
+    return all(_LABEL.fullmatch(label) for label in host.removesuffix(".").split("."))
+
+
+def _idna(host: str) -> str:
+    if _DEVIATIONS.search(host):
+        return ""
+    with suppress(UnicodeError):
+        ascii_form = host.encode("idna").decode()
+        return ascii_form if _is_name(ascii_form) else ""
+    return ""
