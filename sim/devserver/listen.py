@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,7 @@ import orjson
 
 from leyden.devserver.awaited_delivery import deliver
 from leyden.devserver.receiver_check.session import signature_of
-from leyden.server.callbacks.egress import Egress
+from leyden.server.callbacks.egress import OWN_LISTENER, Egress
 from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.errors import LeydenError
 from leyden.server.ports import CallbackRequest, CallbackResponse
@@ -95,31 +95,60 @@ class ControlClient:
 def listen(options: argparse.Namespace) -> int:
     """Forward until interrupted.
 
-    Raises `LeydenError` if no server answers at first, if it rejects the key, or if the egress policy forbids the URL.
+    Raises `LeydenError` if no server answers at first, if it rejects the key, if the egress policy forbids the URL, or
+    if the URL is one of the server itself.
     """
-    egress = Egress(options.egress, allow=options.egress_allow)
-    forbidden = _forbidden(egress, options.url)
-    if forbidden is not None:
-        raise LeydenError(forbidden)
-    asyncio.run(_until_interrupted(options, egress))
+    _check_target(Egress(options.egress, allow=options.egress_allow), options.url)
+    asyncio.run(_until_interrupted(options))
     return 0
 
 
-def _forbidden(egress: Egress, url: str) -> str | None:
-    """Why nothing can ever be sent to the URL, or None. A name can be judged only when its address is looked up."""
-    parts = urlsplit(url)
-    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+def _check_target(egress: Egress, url: str, addresses: Iterable[str] = ()) -> None:
+    """Raise `LeydenError` if nothing can ever be sent to the URL, or if one of its `addresses` is the server's own.
+    Whether the policy allows the other addresses of a name is checked at each request."""
+    host, port = _host_and_port(url)
     address = parse_host_address(host)
     if address is None:
-        rule = egress.check_host(host, port)
+        own = (OWN_LISTENER for one in addresses if egress.check_address(host, one, port) == OWN_LISTENER)
+        rule = egress.check_host(host, port) or next(own, None)
     else:
         rule = egress.check_address(host, str(address), port)
-    return None if rule is None else egress.explain(rule, host, port)
+    if rule is not None:
+        raise LeydenError(egress.explain(rule, host, port))
 
 
-async def _until_interrupted(options: argparse.Namespace, egress: Egress) -> None:
+def _host_and_port(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+
+async def _addresses(url: str) -> list[str]:
+    """The IP addresses of a URL's host; none if its name has no address."""
+    host, port = _host_and_port(url)
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port)
+    except (OSError, UnicodeError):
+        return []
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+async def _egress_beside(options: argparse.Namespace, client: ControlClient) -> Egress:
+    """The egress policy, with the addresses of the server as its own: what is forwarded there would come back.
+
+    Raises `LeydenError` if the URL leads to the server.
+    """
+    bases = (options.server, (await client.ask("GET", ""))["publicUrl"])
+    own = [
+        (host, _host_and_port(base)[1]) for base in bases for host in (_host_and_port(base)[0], *await _addresses(base))
+    ]
+    egress = Egress(options.egress, allow=options.egress_allow, own=own)
+    _check_target(egress, options.url, await _addresses(options.url))
+    return egress
+
+
+async def _until_interrupted(options: argparse.Namespace) -> None:
     """Forward until SIGINT. Another SIGINT does not disturb the closing of the connections."""
-    listening = asyncio.create_task(_listen(options, egress))
+    listening = asyncio.create_task(_listen(options))
     interrupted = asyncio.Event()
     with suppress(NotImplementedError):  # on Windows asyncio cancels this task instead
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, interrupted.set)
@@ -133,10 +162,11 @@ async def _until_interrupted(options: argparse.Namespace, egress: Egress) -> Non
             await listening
 
 
-async def _listen(options: argparse.Namespace, egress: Egress) -> None:
+async def _listen(options: argparse.Namespace) -> None:
     client = ControlClient(options.server, options.api_key)
-    transport = HttpTransport.within(egress)
+    transport: HttpTransport | None = None
     try:
+        transport = HttpTransport.within(await _egress_beside(options, client))
         cursor = Cursor()
         for inbox in await _inboxes(client):
             cursor.follow(inbox["run"])
@@ -158,7 +188,8 @@ async def _listen(options: argparse.Namespace, egress: Egress) -> None:
                 await asyncio.sleep(_RETRY_S)
     finally:
         try:
-            await transport.close()
+            if transport is not None:
+                await transport.close()
         finally:
             await client.close()
 

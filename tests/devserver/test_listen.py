@@ -201,6 +201,18 @@ def test_a_url_that_egress_forbids_is_refused_at_the_start(url: str, capsys: pyt
     assert "loopback-only: " in words or "port: " in words
 
 
+@pytest.mark.parametrize("server", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"])
+@pytest.mark.parametrize("target", ["127.0.0.1", "localhost", "LocalHost", "2130706433", "pay.example"])
+def test_the_url_of_the_server_itself_is_refused_at_the_start(
+    server: str, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served_leyden("--rate", "0", "--public-url", "http://pay.example:8080") as client:
+        port = client.url.rpartition(":")[2]
+        url = f"http://{target}:{8080 if target == 'pay.example' else port}/hook"
+        assert main(["listen", url, "--server", f"http://{server}:{port}"]) == 1
+        assert "is this server itself: give the address of your receiver" in capsys.readouterr().err
+
+
 def test_it_reconnects_after_a_restart_of_the_server() -> None:
     with serving_receiver(CarefulReceiver, EXAMPLE_SECRET) as (url, _), ExitStack() as listener:
         with served_leyden("--rate", "0") as client:
