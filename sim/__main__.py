@@ -225,8 +225,8 @@ def _describe_check(check: argparse.ArgumentParser) -> None:
     check.add_argument(
         "--require-complete",
         action="store_true",
-        help="exit status 3 when the grade is good enough and something could not be checked, such as duplicates (a worse"
-        " grade is 1 in any case)",
+        help="exit status 3 when the grade is good enough and something could not be checked, such as duplicates; a"
+        " worse grade is 1 in any case",
     )
     check.add_argument("--internal-id", metavar="TEXT", help="an internalId that the endpoint knows")
     check.add_argument(
