@@ -10,12 +10,13 @@ import asyncio
 import logging
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
 
 import httptools
 import orjson
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from leyden.server.errors import InvalidHttp, Problem, RequestHeadTooLarge, RequestTimeout, ServerBusy, UriTooLong
 from leyden.server.ports import CONNECTION
@@ -36,7 +37,7 @@ BODY_TIMEOUT_S = 30.0
 MAX_CONNECTIONS = 2048
 # Files, connections to receivers and whatever else the process opens.
 _RESERVED_FILES = 96
-# Bytes given to the parser at a time. A head is refused when it is longer than its bound by at most this much.
+# Bytes given to the parser at a time. A head that has not ended is refused at most twice this much beyond its bound.
 _SLICE_BYTES = 4 * 1024
 # After a refusal, what the client still sends is read up to these bounds: a connection that is closed with unread bytes
 # is reset, and the client may not see the response.
@@ -67,12 +68,18 @@ class ConnectionTable:
             log.warning("a request was refused with %s: %s (more are counted)", problem.status, problem.detail)
 
 
+def _head_too_long() -> Problem:
+    return RequestHeadTooLarge(
+        f"the headers, or the trailers, are longer than {MAX_HEAD_BYTES} bytes: send fewer or shorter ones"
+    )
+
+
 class LimitedProtocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol with the bounds of this module. Trailers are read and ignored (RFC 9110, 6.5.1).
 
-    A request beyond a bound gets a problem document with 400, 408, 414 or 431, and its connection is closed. When the
-    table is full, a new connection closes the one that has been silent for longest; if every other connection has a
-    request in progress, the new one gets 503.
+    A request beyond a bound gets a problem document with 400, 408, 414 or 431, and its connection is closed; complete
+    requests before it on the connection are answered first. When the table is full, a new connection closes the one
+    that has been silent for longest; if every other connection has a request in progress, the new one gets 503.
     """
 
     def __init__(self, *arguments: Any, table: ConnectionTable, **options: Any) -> None:
@@ -84,6 +91,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_message = False
         self._deadline: asyncio.TimerHandle | None = None
         self._refusal: Problem | None = None
+        self._running: RequestResponseCycle | None = None  # uvicorn's `cycle` is the latest one that was parsed
         self._extensions: dict[str, Any] = {CONNECTION: ClientConnection(self)}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -96,8 +104,12 @@ class LimitedProtocol(HttpToolsProtocol):
         return self._set_deadline(FIRST_BYTE_TIMEOUT_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the deadline."""
+        """Cancel the deadline, and end the request in progress. uvicorn ends only the latest pipelined one."""
         self._clear_deadline()
+        if self._running is not None:
+            self._running.disconnected = True
+            self._running.message_event.set()
+        self.pipeline.clear()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -138,10 +150,14 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """The end of the head. The parser reports trailers as headers, too: a new list keeps them from the request."""
+        may_be_too_long = self._uncounted_bytes + _SLICE_BYTES > MAX_HEAD_BYTES
         self._in_head = False
         self._uncounted_bytes = 0
         if len(self.headers) > MAX_HEADERS:
             self._refusal = RequestHeadTooLarge(f"the request has more than {MAX_HEADERS} headers: send fewer")
+            raise ValueError(self._refusal.detail)
+        if may_be_too_long and self._head_bytes() > MAX_HEAD_BYTES:
+            self._refusal = _head_too_long()
             raise ValueError(self._refusal.detail)
         super().on_headers_complete()
         self.headers = []
@@ -156,6 +172,13 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_message = False
         super().on_message_complete()
 
+    def on_response_complete(self) -> None:
+        """The last byte of a response. The next pipelined request follows, or the refusal that waits for its turn."""
+        super().on_response_complete()
+        if self._refusal is not None and not self._has_request_in_progress:
+            self._unset_keepalive_if_required()
+            self._send_refusal(self._refusal)
+
     def shutdown(self) -> None:
         """The server stops: an incomplete request is not waited for."""
         if self._has_request_in_progress:
@@ -166,8 +189,30 @@ class LimitedProtocol(HttpToolsProtocol):
     @property
     def _has_request_in_progress(self) -> bool:
         """Whether a request arrived whole and has no complete response yet."""
-        cycle = self.cycle
+        cycle = self._running
         return cycle is not None and not cycle.response_complete and not cycle.more_body
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, partial(self._respond, app, cycle))
+
+    async def _respond(self, app: Any, cycle: RequestResponseCycle, scope: Any, receive: Any, send: Any) -> None:
+        """Run the application. What it sends on a connection that the client has left is dropped."""
+        try:
+            await app(scope, receive, partial(self._send_if_open, cycle, send))
+        finally:
+            cycle.disconnected = cycle.disconnected or self.transport.is_closing()
+
+    async def _send_if_open(self, cycle: RequestResponseCycle, send: Any, message: Any) -> None:
+        # uvloop raises an error when bytes are written to a closed transport.
+        if self.transport.is_closing():
+            cycle.disconnected = True
+        await send(message)
+
+    def _head_bytes(self) -> int:
+        """The length of the head, with each header written as `name: value`."""
+        line = len(self.parser.get_method()) + len(self.url) + len("  HTTP/1.1\r\n")
+        return line + sum([len(name) + len(value) + len(": \r\n") for name, value in self.headers]) + len("\r\n")
 
     def _note_activity(self) -> None:
         self._table.activity += 1
@@ -183,20 +228,27 @@ class LimitedProtocol(HttpToolsProtocol):
             return self._refusal or InvalidHttp("this is not an HTTP/1.1 request")
         if self._uncounted_bytes <= MAX_HEAD_BYTES:
             return None
-        return RequestHeadTooLarge(
-            f"the headers, or the trailers, are longer than {MAX_HEAD_BYTES} bytes: send fewer or shorter ones"
-        )
+        return _head_too_long()
 
     def _refuse(self, problem: Problem) -> None:
-        """Answer with the problem, if a response can be understood now, and close the connection."""
+        """Answer with the problem after the complete requests before it, and close the connection."""
         self._refusal = problem
         self._table.record(problem)
+        self._uncounted_bytes = 0
+        self._clear_deadline()
         cycle = self.cycle
-        # A response that has begun, or is owed to an earlier request, would be mixed with this one.
-        readable = cycle is None or cycle.response_complete or (cycle.more_body and not cycle.response_started)
-        if cycle is not None and not cycle.response_complete:
+        if cycle is not None and cycle.more_body and not cycle.response_complete:
             cycle.disconnected = True
             cycle.message_event.set()
+            if self.pipeline and self.pipeline[0][0] is cycle:
+                self.pipeline.popleft()
+        if not self._has_request_in_progress:
+            self._send_refusal(problem)
+
+    def _send_refusal(self, problem: Problem) -> None:
+        """Send the problem, unless the response to the refused request has begun, and end the connection."""
+        cycle = self._running
+        readable = cycle is None or cycle.response_complete or not cycle.response_started
         if not readable or self.transport.is_closing():
             self.transport.close()
             return

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import resource
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
@@ -64,6 +65,11 @@ def response(connection: socket.socket) -> tuple[int, dict[str, object]]:
     return int(head.split()[1]), json.loads(body[:length])
 
 
+def statuses(received: bytes) -> list[int]:
+    """The statuses of the responses in these bytes."""
+    return [int(status) for status in re.findall(rb"HTTP/1\.1 ([0-9]{3}) ", received)]
+
+
 def answer(dial: Dial, sent: bytes) -> tuple[int, dict[str, object]]:
     with closing(dial()) as connection:
         connection.sendall(sent)
@@ -74,6 +80,20 @@ def test_a_request_within_the_bounds_is_answered(dial: Dial) -> None:
     padding = b"".join(b"x-%d: %s\r\n" % (number, b"v" * 200) for number in range(MAX_HEADERS - 2))
     status, _ = answer(dial, GET + KEY + padding + b"\r\n")
     assert status == 200
+
+
+@pytest.mark.parametrize("before", [b"", GET + KEY + b"\r\n"], ids=["first", "pipelined"])
+@pytest.mark.parametrize(("excess", "status"), [(0, 200), (1, 431)])
+def test_the_bound_of_a_head_is_exact(dial: Dial, before: bytes, excess: int, status: int) -> None:
+    head = GET + KEY + b"x: \r\n\r\n"
+    head = head.replace(b"x: ", b"x: " + b"v" * (MAX_HEAD_BYTES - len(head) + excess))
+    assert len(head) == MAX_HEAD_BYTES + excess
+    with closing(dial()) as connection:
+        connection.sendall(before + head)
+        received = b""
+        while received.count(b"HTTP/1.1 ") < 1 + bool(before):
+            received += connection.recv(65536)
+    assert b"HTTP/1.1 %d" % status in received[received.rindex(b"HTTP/1.1 ") :]
 
 
 @pytest.mark.parametrize("head_is_complete", [True, False])
@@ -139,6 +159,56 @@ def test_pipelined_requests_are_answered_in_order(dial: Dial) -> None:
     statuses = [int(part.split(b" ")[1]) for part in received.split(b"HTTP/1.1")[1:] if part]
     assert [b"HTTP/1.1 200" in received, received.count(b"HTTP/1.1 ")] == [True, 4]
     assert b"HTTP/1.1 401" in received[received.rindex(b"HTTP/1.1") :], statuses
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(
+    ("rest", "status"),
+    [
+        (b"JUNK\r\n\r\n", 400),
+        (b"}", 400),
+        (GET + KEY + b"x: 1\r\n" * MAX_HEADERS + b"\r\n", 431),
+        (b"GET /v0/charges?" + b"a" * MAX_URL_BYTES + b" HTTP/1.1\r\nhost: localhost\r\n\r\n", 414),
+        (CREATE + KEY + b"transfer-encoding: chunked\r\n\r\nzz\r\n", 400),
+    ],
+    ids=["no request", "a byte too many", "headers", "url", "chunk"],
+)
+def test_complete_requests_are_answered_before_a_later_one_is_refused(
+    dial: Dial, count: int, rest: bytes, status: int
+) -> None:
+    create = CREATE + KEY + b"content-length: %d\r\n\r\n" % len(BODY) + BODY
+    with closing(dial()) as connection:
+        connection.sendall(create * count + rest)
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert statuses(received) == [200] * count + [status]
+
+
+def test_a_request_that_waits_is_answered_before_a_later_one_is_refused(dial: Dial) -> None:
+    wait = b'{"count": 1000, "timeout": 0.3}'
+    head = b"POST /sandbox/v1/deliveries/wait HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n" + KEY
+    with closing(dial()) as connection:
+        connection.sendall(head + b"content-length: %d\r\n\r\n" % len(wait) + wait + b"JUNK\r\n\r\n")
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert statuses(received) == [200, 400]
+
+
+def test_clients_that_pipeline_and_leave_write_nothing_to_the_log(tmp_path: Path) -> None:
+    printed = tmp_path / "stderr"
+    with printed.open("w") as log, process("--rate", "0", log=log) as (served, url):
+        leaving = [dial_url(url) for _ in range(5)]
+        for connection in leaving:
+            connection.setblocking(False)
+            with suppress(BlockingIOError):
+                connection.send(b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n" * 1000)
+        for _ in range(200):  # the server goes on with the other connections until their buffers are full
+            assert answer(lambda: dial_url(url), GET + KEY + b"\r\n")[0] == 200
+        for connection in leaving:
+            connection.close()
+        assert answer(lambda: dial_url(url), GET + KEY + b"\r\n")[0] == 200
+        served.send_signal(signal.SIGTERM)
+        assert served.wait(20) == 0
+    assert "Traceback" not in printed.read_text()
+    assert "ERROR" not in printed.read_text()
 
 
 def test_a_body_arrives_in_any_pieces(dial: Dial) -> None:
