@@ -188,6 +188,14 @@ def _describe_serve(serve: argparse.ArgumentParser) -> None:
         " default none is needed on loopback, and a random one when other machines reach the server",
     )
     serve.add_argument(
+        "--ready-file",
+        metavar="FILE",
+        help="write the URL to this file when requests are accepted, and remove the file at the end",
+    )
+    serve.add_argument(
+        "--pid-file", metavar="FILE", help="write the process id to this file, and remove the file at the end"
+    )
+    serve.add_argument(
         "--no-control", action="store_true", help="do not serve the control plane (/sandbox/v1) and the console"
     )
     serve.add_argument(

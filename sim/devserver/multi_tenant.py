@@ -14,6 +14,8 @@ from starlette.routing import compile_path
 from starlette.types import Message, Receive, Scope, Send
 
 from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY, console
+from leyden.devserver.health import PATHS as HEALTH_PATHS
+from leyden.devserver.health import health_response
 from leyden.devserver.sandboxes.event_runner import EventRunner
 from leyden.devserver.sandboxes.operations import ttl_text
 from leyden.devserver.sandboxes.registry import SandboxRegistry, ServedSandbox
@@ -54,7 +56,8 @@ class MultiTenantApp:
     no valid API key.
 
     `sandboxes` creates further worlds over HTTP (`leyden.devserver.sandboxes`). The requests below the URL of one go to
-    it. Those with a key that belongs to one that ended, or to another one, get 401.
+    it. Those with a key that belongs to one that ended, or to another one, get 401. `/healthz` and `/readyz` need no
+    key, and are answered for every host.
     """
 
     def __init__(
@@ -84,6 +87,8 @@ class MultiTenantApp:
         self._lnurl_prefixes = tuple({operation.path.partition("{")[0] for operation in lnurl})
         self._lnurl_headers = [] if not lnurl else [*lnurl[0].success.constants]
         self._sync_clock = sync_clock
+        self._health_paths = HEALTH_PATHS - self._first.config.contract.by_path().keys()
+        self._starting: set[asyncio.Task[None]] = set()
         self._turns: dict[object, asyncio.Lock] = {}
         self._before_events: dict[asyncio.Task[Any] | None, list[Callable[[], None]]] = {}
         self._ignored: set[str] = set()
@@ -195,6 +200,8 @@ class MultiTenantApp:
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         registry, control = self._registry, self._server_control
+        if scope["path"] in self._health_paths:  # before the hosts: a probe may send any, and the response names none
+            return await health_response(scope["path"], scope["method"], self._not_ready)(scope, receive, send)
         scope, sandbox_id = below_url(registry, scope)
         refusal = self._hosts.refusal(scope)
         if refusal is not None:
@@ -277,6 +284,13 @@ class MultiTenantApp:
             for operation in contract.operations.values()
         )
 
+    def _not_ready(self) -> str | None:
+        """Why the server does not do its work, or None."""
+        self._starting = {task for task in self._starting if not task.done()}
+        if self._starting:
+            return "what became due before the start is running"
+        return None if self._events.all_run else "due events fail: the log of the server says why"
+
     @staticmethod
     def _time_s() -> float:
         return asyncio.get_running_loop().time()
@@ -286,6 +300,7 @@ class MultiTenantApp:
         self._loop = asyncio.get_running_loop()
         # What became due while nothing was served: its first slice before the first request.
         tasks = [asyncio.create_task(self._events.catch_up(world)) for world in self._registry]
+        self._starting.update(tasks)
         await asyncio.sleep(0)
         tasks.append(asyncio.create_task(self._events.run()))
         if self._sync_clock is not None:

@@ -20,6 +20,7 @@ from leyden.devserver.project_folders import ProjectFolders
 from leyden.devserver.sandboxes.admin_access import AdminAccess
 from leyden.devserver.sandboxes.factory import READABLE_ENTRIES, SandboxDefaults, SandboxFactory
 from leyden.devserver.sandboxes.server_control import SandboxSettings
+from leyden.devserver.state_files import state_files
 from leyden.extras import require
 from leyden.json_files import InputError
 from leyden.rng import derived_seed
@@ -84,7 +85,14 @@ def serve(options: argparse.Namespace) -> int:
         shown_key = keys[0] if is_new or (keys == [DEFAULT_KEY] and not options.api_key) else None
         if is_new_token and not options.no_control:
             opened = [*opened, f"admin token: {token} (creates sandboxes: POST /sandbox/v1/sandboxes)"]
-        run_server(app, listener, ready=lambda: _announce(options, addresses, worlds, shown_key, opened))
+
+        def ready() -> None:
+            _announce(options, addresses, worlds, shown_key, opened)
+            if ready_file is not None:
+                ready_file.write(addresses.url)
+
+        with state_files(options.pid_file, options.ready_file) as ready_file:
+            run_server(app, listener, ready)
         for world in worlds.values():
             # What a live clock has shown since the last commit: it must not show less after a restart.
             with contextlib.suppress(StorageUnavailable):

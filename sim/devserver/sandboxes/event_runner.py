@@ -75,13 +75,18 @@ class EventRunner:
         self._due_at_s.pop(sandbox.id, None)
         self._errors.pop(sandbox.world, None)
 
+    @property
+    def all_run(self) -> bool:
+        """Whether the due events of all configured worlds run."""
+        return not any(world in self._errors for world in self._registry.configured)
+
     async def run(self) -> None:
         """Run events when they become due. A request may change which event is next, and then wakes this task."""
         loop, registry = asyncio.get_running_loop(), self._registry
         while True:
             self._changed.clear()
             waits = [wait for world in registry.configured if (wait := world.real_seconds_until_due()) is not None]
-            if any(world in self._errors for world in registry.configured):
+            if not self.all_run:
                 await asyncio.sleep(_RECHECK_S)
             else:
                 now_s = loop.time()

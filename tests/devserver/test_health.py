@@ -1,0 +1,104 @@
+"""Probes and files that tell other programs that a server runs: /healthz, /readyz, --ready-file, --pid-file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from leyden.devserver.state_files import StateFile, state_files
+from leyden.json_files import InputError
+from leyden.server.errors import StorageUnavailable
+from tests.support.hosted import Hosted, in_server
+from tests.support.served import run_command, started_server
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "probe.example", ""])
+def test_probes_need_no_key_and_name_no_host(host: str) -> None:
+    async def scenario(server: Hosted) -> None:
+        await asyncio.sleep(0.01)
+        for path, word in (("/healthz", "ok"), ("/readyz", "ready")):
+            answer = await server.ask("GET", path, headers={"host": host})
+            assert (answer.status, answer.body) == (200, {"status": word})
+            assert answer.headers["cache-control"] == "no-store"
+            assert (await server.ask("HEAD", path, headers={"host": host})).status == 200
+            assert (await server.ask("POST", path, {}, headers={"host": host})).headers["allow"] == "GET, HEAD"
+        assert len(server.first.journal) == 0
+
+    in_server(scenario)
+
+
+def test_a_server_whose_events_fail_is_healthy_and_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(_: object) -> None:
+        raise StorageUnavailable("the disk is full")
+
+    async def scenario(server: Hosted) -> None:
+        await asyncio.sleep(0.01)
+        events = server.app._events
+        with monkeypatch.context() as patched:
+            patched.setattr("leyden.devserver.sandboxes.event_runner.catch_up", refuse)
+            await events.catch_up(server.first)
+            answer = await server.ask("GET", "/readyz")
+            assert (answer.status, "due events fail" in answer.body["detail"]) == (503, True)
+            assert "disk" not in json.dumps(answer.body)
+            assert (await server.ask("GET", "/healthz")).status == 200
+        await events.catch_up(server.first)
+        assert (await server.ask("GET", "/readyz")).status == 200
+
+    in_server(scenario)
+
+
+def test_a_server_is_not_ready_while_it_runs_what_became_due_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    released = asyncio.Event()
+
+    async def wait(_: object) -> None:
+        await released.wait()
+
+    async def scenario(server: Hosted) -> None:
+        assert (await server.ask("GET", "/readyz")).body["detail"].startswith("what became due")
+        released.set()
+        await asyncio.sleep(0.01)
+        assert (await server.ask("GET", "/readyz")).status == 200
+
+    monkeypatch.setattr("leyden.devserver.sandboxes.event_runner.catch_up", wait)
+    in_server(scenario)
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+def test_the_files_are_there_as_long_as_the_server(tmp_path: Path, stop: signal.Signals) -> None:
+    ready, pid = tmp_path / "ready", tmp_path / "pid"
+    ready.write_text("http://127.0.0.1:1\n")  # an earlier process was killed
+    pid.write_text("1\n")
+    with started_server("--ready-file", str(ready), "--pid-file", str(pid)) as (client, _):
+        # The file comes after the line on stdout.
+        until = time.monotonic() + 10
+        while not ready.exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        assert ready.read_text() == f"{client.url}\n"
+        assert client.ok("GET", "/readyz") == {"status": "ready"}
+        os.kill(int(pid.read_text()), stop)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_one_line_at_the_start(tmp_path: Path) -> None:
+    for option in ("--ready-file", "--pid-file"):
+        done = run_command("serve", "--port", "0", option, str(tmp_path / "nowhere" / "file"))
+        assert done.returncode == 2
+        assert len(done.stderr.splitlines()) == 1
+        assert option in done.stderr
+
+
+def test_the_file_of_another_server_is_not_removed(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    with state_files(str(path), None) as ready:
+        assert (path.read_text(), ready) == (f"{os.getpid()}\n", None)
+        path.write_text("12345\n")
+    assert path.read_text() == "12345\n"
+    with pytest.raises(InputError, match="--pid-file"):
+        StateFile(tmp_path, "--pid-file").write("1")
+    assert [file.name for file in tmp_path.iterdir()] == ["pid"]
