@@ -13,7 +13,18 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from leyden.server.docs.tables import MarkerError
-from tests.benchmarks import callbacks, crowds, invoices, lifecycles, network, over_http, reopening, starting, stores
+from tests.benchmarks import (
+    callbacks,
+    crowds,
+    invoices,
+    lifecycles,
+    network,
+    over_http,
+    reopening,
+    sandboxes,
+    starting,
+    stores,
+)  # fmt: skip
 from tests.benchmarks.bench import Bench
 from tests.benchmarks.measuring import BenchmarkError, Row, Scale
 from tests.benchmarks.readme_table import refreshed
@@ -23,7 +34,7 @@ Part = Callable[[Bench], Iterable[Row]]
 
 PARTS: dict[str, Part] = {
     module.PART: module.rows
-    for module in (over_http, stores, invoices, lifecycles, starting, callbacks, crowds, reopening, network)
+    for module in (over_http, stores, invoices, lifecycles, starting, callbacks, crowds, reopening, network, sandboxes)
 }
 
 
