@@ -8,35 +8,23 @@ import sys
 from collections.abc import Callable, Sequence
 
 from leyden.devserver.argument_types import (
-    admin_token,
     amount,
-    autopay,
     base_url,
-    callback_timeout,
     charge_id,
-    count,
     endpoint,
     ip_range,
-    port,
-    rate,
-    request_count,
-    start_instant,
     timeout_s,
     webhook_secret,
 )
 from leyden.devserver.client_check.command import describe as describe_client_check
+from leyden.devserver.serve_options import OVERLAY, describe_serve
 from leyden.errors import MissingExtra
 from leyden.harness.options import COMMANDS as HARNESS
-from leyden.harness.options import seed
-from leyden.server.callbacks.egress import MODES
 from leyden.server.errors import LeydenError
-from leyden.server.gc_pause import gc_paused
 from leyden.server.version import VERSION
 
 # The default secret of `receiver-check`. It is public, and has no other use.
 EXAMPLE_SECRET = "whsec_YSBzZWNyZXQgZm9yIHJlY2VpdmVyLWNoZWNrIG9ubHk="
-
-_OVERLAY = "an overlay for the spec: strict, lenient, ... (an unknown name lists them all), or a file; repeatable"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,143 +70,6 @@ def _parser(chosen: str = "") -> argparse.ArgumentParser:
     return parser
 
 
-def _describe_serve(serve: argparse.ArgumentParser) -> None:
-    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    serve.add_argument(
-        "--port", default=8402, type=port, help="port to listen on; 0 picks a free one (default: %(default)s)"
-    )
-    serve.add_argument(
-        "--data",
-        default=":memory:",
-        metavar="DIR",
-        help="directory to store all data in (default: %(default)s, which is lost at the end)",
-    )
-    serve.add_argument(
-        "--durability",
-        choices=("os", "interval", "always"),
-        default="os",
-        help="what a response waits for, with --data: os, the data is with the operating system (it survives the end of"
-        " this process, not a power failure); interval, the same, and it is on the disk within about a second; always,"
-        " it is on the disk (default: %(default)s)",
-    )
-    serve.add_argument(
-        "--api-key",
-        action="append",
-        metavar="KEY",
-        help="the API key of a project; repeat for more projects; with --data, a key that was issued there opens its"
-        " project (default: leyden, or a random one when other machines reach the server)",
-    )
-    serve.add_argument(
-        "--start",
-        type=start_instant,
-        metavar="TIME",
-        help="the instant at which the clock starts (default: real time); now sets the clock of an existing --data to"
-        " the system clock",
-    )
-    serve.add_argument(
-        "--rate",
-        type=rate,
-        help="sandbox seconds per real second; 0 pauses the clock (default: 1, or the rate at which --data was left)",
-    )
-    serve.add_argument("--seed", type=seed, help="seed of all random choices (default: random)")
-    serve.add_argument(
-        "--keep",
-        type=count,
-        metavar="N",
-        help="of the Charges, Static Charges, payments and callbacks that ended, and of journal entries, posts of an"
-        " inbox and idempotency keys, keep the last N each, to bound the memory (default: remove only journal entries"
-        " before the last 100,000, and posts before the last 10,000)",
-    )
-    serve.add_argument("--spec", metavar="FILE", help="serve this document instead of the packaged one")
-    serve.add_argument("--overlay", action="append", default=[], metavar="NAME", help=_OVERLAY)
-    serve.add_argument(
-        "--egress",
-        choices=MODES,
-        help="addresses to which callbacks are sent: loopback, this machine; public, public addresses; none, they are"
-        " only recorded (default: loopback when listening on loopback, public otherwise)",
-    )
-    serve.add_argument(
-        "--egress-allow",
-        action="append",
-        default=[],
-        type=ip_range,
-        metavar="CIDR",
-        help="additional network to which callbacks are sent; repeatable",
-    )
-    serve.add_argument(
-        "--callback-timeout",
-        type=callback_timeout,
-        metavar="SPAN",
-        help="the longest wait for the response of a receiver on the network, in real time: 100ms to 60s (default: that"
-        " of the specification, 15s)",
-    )
-    serve.add_argument(
-        "--webhook-secret",
-        type=webhook_secret,
-        metavar="whsec_...",
-        help="the secret that signs callbacks (default: derived from the seed and the API key)",
-    )
-    serve.add_argument(
-        "--public-url",
-        type=base_url,
-        metavar="URL",
-        help="base URL of the LNURLs for wallets (default: the address of this server)",
-    )
-    serve.add_argument(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="additional name for which requests are answered, besides localhost, IP addresses and the name of"
-        " --public-url; repeatable",
-    )
-    serve.add_argument(
-        "--lnurl-budget",
-        type=request_count,
-        default=3_000,
-        metavar="N",
-        help="requests to LNURL without an API key that one address may send in a minute of real time, and all"
-        " addresses five times as many; 0: any number (default: %(default)s)",
-    )
-    serve.add_argument(
-        "--admin-token",
-        type=admin_token,
-        metavar="TOKEN",
-        help="the token with which sandboxes are created, listed, reset and deleted (POST /sandbox/v1/sandboxes); by"
-        " default none is needed on loopback, and a random one when other machines reach the server",
-    )
-    serve.add_argument(
-        "--ready-file",
-        metavar="FILE",
-        help="write the URL to this file when requests are accepted, and remove the file at the end",
-    )
-    serve.add_argument(
-        "--pid-file", metavar="FILE", help="write the process id to this file, and remove the file at the end"
-    )
-    serve.add_argument(
-        "--no-control", action="store_true", help="do not serve the control plane (/sandbox/v1) and the console"
-    )
-    serve.add_argument(
-        "--network",
-        metavar="WHAT",
-        help="how payments are made: direct, or over a simulated network such as scale-free:400, hub:50, line:4 or"
-        " star:12 (default: direct, or the network of --data)",
-    )
-    serve.add_argument(
-        "--autopay",
-        action="append",
-        default=[],
-        type=autopay,
-        metavar="RULE",
-        help="a payer that pays each new Charge by itself: after=2s, or outcome=hold,share=0.5,description=*tip*;"
-        " repeatable, the first rule that matches a Charge pays it",
-    )
-    serve.add_argument(
-        "--mock-unbound", action="store_true", help="answer operations that have no handler with their examples"
-    )
-    serve.set_defaults(run=_serve)
-
-
 def _describe_check(check: argparse.ArgumentParser) -> None:
     check.add_argument("url", type=endpoint, metavar="URL", help="the endpoint to check")
     check.add_argument(
@@ -256,7 +107,7 @@ def _describe_check(check: argparse.ArgumentParser) -> None:
     )
     check.add_argument("--html", metavar="FILE", help="write the report as an HTML page; - prints it")
     check.add_argument("--json", metavar="FILE", help="write the report as JSON; - prints it")
-    check.add_argument("--overlay", action="append", default=[], metavar="NAME", help=_OVERLAY)
+    check.add_argument("--overlay", action="append", default=[], metavar="NAME", help=OVERLAY)
     _add_egress(check)
     check.set_defaults(run=_receiver_check)
 
@@ -281,7 +132,7 @@ def _describe_listen(listen: argparse.ArgumentParser) -> None:
 
 def _describe_table(table: argparse.ArgumentParser) -> None:
     table.add_argument("--spec", metavar="FILE", help="read this document instead of the packaged one")
-    table.add_argument("--overlay", action="append", default=[], metavar="NAME", help=_OVERLAY)
+    table.add_argument("--overlay", action="append", default=[], metavar="NAME", help=OVERLAY)
     table.add_argument("--into", metavar="FILE", help="write the tables between their markers in this Markdown file")
     table.set_defaults(run=_table)
 
@@ -319,14 +170,6 @@ def _add_egress(command: argparse.ArgumentParser) -> None:
         metavar="CIDR",
         help="additional network; repeatable",
     )
-
-
-def _serve(options: argparse.Namespace) -> int:
-    # The collector would take a third of the start (`serve` pauses it again while it builds the worlds).
-    with gc_paused(freeze=True):
-        from leyden.devserver.serve import serve
-
-    return serve(options)
 
 
 def _receiver_check(options: argparse.Namespace) -> int:
@@ -390,7 +233,7 @@ def _version(options: argparse.Namespace) -> int:
 _Describe = Callable[[argparse.ArgumentParser], None]
 # Each command: its summary, and the function that adds its options.
 COMMANDS: dict[str, tuple[str, _Describe]] = {
-    "serve": ("serve the charge service, its Lightning node and its control plane over HTTP", _describe_serve),
+    "serve": ("serve the charge service, its Lightning node and its control plane over HTTP", describe_serve),
     "receiver-check": (
         "make 47 checks on your endpoint with difficult callbacks and grade its responses",
         _describe_check,

@@ -8,6 +8,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from leyden.arguments import seed_from_text
 from leyden.server.callbacks.egress import parse_timeout
 from leyden.server.timestamps import parse_iso
 from leyden.world.time.process_clock import checked_start
@@ -41,6 +42,14 @@ def count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 1 <= int(text) < 2**53):
         raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a number of things to keep: give a whole number from 1")
     return int(text)
+
+
+def seed(text: str) -> int:
+    """A random seed. Raises `argparse.ArgumentTypeError` for a text that is none."""
+    try:
+        return seed_from_text(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def instant(text: str) -> int:

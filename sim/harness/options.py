@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-from leyden.arguments import seed_from_text
+from leyden.devserver.argument_types import seed
 from leyden.harness.constants import (
     API_KEY,
     DEFAULT_ENGINES,
@@ -107,14 +107,6 @@ def _add_target(command: argparse.ArgumentParser) -> None:
 def _run(name: str) -> Callable[[argparse.Namespace], int]:
     """A function of `leyden.harness.command`, which is imported when the command runs."""
     return lambda options: int(getattr(import_module("leyden.harness.command"), name)(options))
-
-
-def seed(text: str) -> int:
-    """A random seed. Raises `argparse.ArgumentTypeError` for a text that is none."""
-    try:
-        return seed_from_text(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _positive(text: str) -> float:

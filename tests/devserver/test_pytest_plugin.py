@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 import orjson
 import pytest
 
-from leyden.harness.options import seed as seed_option
+from leyden.devserver.argument_types import seed as seed_option
 from leyden.pytest_plugin import LiveServer
 
 pytest_plugins = ["pytester"]
