@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from numbers import Integral, Real
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
@@ -74,6 +75,8 @@ def _span_ms(value: str | float | timedelta) -> float:
         if value != value or value in (float("inf"), float("-inf")):
             raise ValueError("a duration must be finite")
         return value * 1_000
+    if isinstance(value, Real):  # of numpy, for example
+        return _span_ms(int(value) if isinstance(value, Integral) else float(value))
     if not isinstance(value, str):
         raise TypeError(f'{value!r} is not a duration: give a text such as "5m", a number of seconds or a timedelta')
     text = value.strip()

@@ -17,6 +17,7 @@ _HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-
 ALL_MSAT = 21_000_000 * 100_000_000 * 1_000  # all bitcoin that there will be: no amount is larger
 MAX_COUNT = 2**53 - 1  # the largest number that every reader of JSON reads exactly
 MAX_SPAN_MS = 365_250 * 86_400_000  # 1,000 years: added to any instant of the clock, it ends before the year 10000
+_MAX_LABEL, _MAX_HOST = 63, 253
 _SECONDS = range(10**9, 10**10)  # from 2001 to 2286 as seconds, the first four months of 1970 as milliseconds
 
 
@@ -131,18 +132,25 @@ def payer_name(value: Any) -> str:
 
 def receiver_name(value: Any) -> str:
     """The name of a receiver, a host below `.localhost`. Raises `ValueError` for a text that no host can have."""
+    mend = ""
     if isinstance(value, str):
         host = value.lower().rstrip(".").removesuffix(".localhost")
-        if _HOST.fullmatch(host):
+        if _is_host(host):
             return host
         label = re.sub(r"^[a-z]+://|[/:?#].*$", "", value.lower().strip(), flags=re.DOTALL)
-        mend = re.sub(r"[^a-z0-9_.-]+", "-", label.removesuffix(".localhost")).strip("-.")
-    else:
-        mend = ""
+        labels = re.sub(r"[^a-z0-9_.-]+", "-", label.removesuffix(".localhost")).split(".")
+        mend = ".".join(each[:_MAX_LABEL].strip("-") for each in labels if each.strip("-"))
     raise ValueError(
-        f"{value!r} is not the name of a receiver: give the host without .localhost, such as "
-        f'receiver("{mend or "shop"}")'
+        f"{value!r:.80} is not the name of a receiver: give the host without .localhost, in parts of 1 to {_MAX_LABEL} "
+        f'letters, digits, - and _, such as receiver("{mend if _is_host(mend) else "shop"}")'
     )
+
+
+def _is_host(name: str) -> bool:
+    """Whether `<name>.localhost` can be the host of a URL (RFC 1035: labels of 63 characters, names of 253)."""
+    labels = name.split(".")
+    is_short = all(len(label) <= _MAX_LABEL for label in labels) and len(name) <= _MAX_HOST - len(".localhost")
+    return is_short and _HOST.fullmatch(name) is not None
 
 
 def span_ms(value: str | float | timedelta) -> int:
@@ -171,6 +179,14 @@ def check_milliseconds(value: object, now_ms: int) -> None:
     """Raise `ValueError` for an instant that was given in seconds since the epoch."""
     if isinstance(value, int) and value in _SECONDS and now_ms > _SECONDS[-1]:
         raise ValueError(f"{value} is an instant in January to April 1970: give milliseconds, {value}000")
+
+
+def refuse_copy(value: object, _protocol: object = None) -> Any:
+    """The `__reduce_ex__` of what belongs to a sandbox, which `copy` and `pickle` call. Raises `TypeError`."""
+    raise TypeError(
+        f"the {type(value).__name__.lower()} of a sandbox cannot be copied or pickled: copy the sandbox with fork(), "
+        "or keep it with save(path)"
+    )
 
 
 class Spelled:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Set
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
-from leyden.arguments import Spelled, checked_share
+from leyden.arguments import Spelled, checked_share, span_from, whole_number
 from leyden.extras import require
 from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, PAYMENT_SETTLED, states_entered
 from leyden.lightning.payer.payment_rows import PaymentRow
@@ -15,7 +15,7 @@ from leyden.server.callbacks.deliveries import DELIVERED, PENDING
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.charges.rows import ChargeRow
 from leyden.server.contract.types import LifecycleTable
-from leyden.server.timestamps import parse_duration, to_iso
+from leyden.server.timestamps import MAX_INSTANT_MS, to_iso
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -29,6 +29,9 @@ FIGURES = (
     "settle_p50_s", "settle_p95_s", "payments", "paid_share", "attempts", "fees_msat",
     "callbacks", "delivered_share", "callback_attempts", "refused",
 )  # fmt: skip
+
+
+_MAX_WINDOWS = 100_000
 
 
 class Kpi(Spelled):
@@ -173,24 +176,23 @@ class Kpi(Spelled):
         }
 
     def between(self, since_ms: int | None, until_ms: int | None) -> Kpi:
-        """The figures of the Charges created from one instant (ms, included) to another (excluded)."""
+        """The figures of the Charges created from one instant (ms, included) to another (excluded). Raises `ValueError`
+        for what is no instant in ms."""
+        for name, instant in (("since_ms", since_ms), ("until_ms", until_ms)):
+            if instant is not None:
+                whole_number(name, instant, 0, MAX_INSTANT_MS)
         return Kpi(self._world, since_ms=since_ms, until_ms=until_ms)
 
     def windows(self, span: str | float | timedelta) -> Iterator[tuple[int, Kpi]]:
         """One Kpi per window of time from the first Charge to the last, with the start of the window (ms).
 
         Windows start at multiples of the span since the epoch: at full hours for `1h`. Raises `ValueError` for a span
-        that is not positive.
+        that is not positive, and for one that needs more than 100,000 windows.
         """
-        span_ms = parse_duration(span)
-        if span_ms <= 0:
-            raise ValueError(f"a window of {span!r} is empty: give a span of more than 0")
-        created = [row["created_at"] for row in self._charges()]
-        if not created:
-            return
-        for start in range(min(created) // span_ms * span_ms, max(created) + 1, span_ms):
+        starts = _window_starts(span, self._charges())
+        for start in starts:
             since = start if self._since_ms is None else max(start, self._since_ms)
-            until = start + span_ms if self._until_ms is None else min(start + span_ms, self._until_ms)
+            until = start + starts.step if self._until_ms is None else min(start + starts.step, self._until_ms)
             yield start, self.between(since, until)
 
     def by(self, span: str | float | timedelta) -> pd.DataFrame:
@@ -198,9 +200,11 @@ class Kpi(Spelled):
         require("kpi.by()", "pandas", "lab")
         import pandas as pd
 
-        rows = list(self.windows(span))
-        index = pd.DatetimeIndex([pd.Timestamp(start, unit="ms", tz="UTC") for start, _ in rows], tz="UTC", name="from")
-        figures = [{name: value for name, value in kpi.row().items() if name != "refused"} for _, kpi in rows]
+        starts = _window_starts(span, self._charges())
+        grouped = self._grouped(starts)
+        empty = _WindowKpi(self._world).row()
+        figures = [grouped[start].row() if start in grouped else empty for start in starts]
+        index = pd.DatetimeIndex(pd.to_datetime(list(starts), unit="ms", utc=True), name="from")
         return pd.DataFrame(figures, index=index, columns=[name for name in FIGURES if name != "refused"])
 
     def __repr__(self) -> str:
@@ -210,6 +214,26 @@ class Kpi(Spelled):
         return "\n".join([f"Kpi of the charges created from {since} until {until}", *lines])
 
     # Private
+
+    def _grouped(self, starts: range) -> dict[int, _WindowKpi]:
+        """The windows that have Charges, by their start, in one pass over all rows."""
+        windows: dict[int, _WindowKpi] = {}
+        by_hash: dict[str, _WindowKpi] = {}
+        by_id: dict[str, _WindowKpi] = {}
+        for charge in self._charges():
+            start = charge["created_at"] // starts.step * starts.step
+            window = windows.get(start)
+            if window is None:
+                window = windows[start] = _WindowKpi(self._world)
+            window.charge_rows.append(charge)
+            by_hash[charge["payment_hash"]] = by_id[charge["id"]] = window
+        for payment in self._payments():
+            if (window := by_hash.get(payment["payment_hash"] or "")) is not None:
+                window.payment_rows.append(payment)
+        for delivery in self._deliveries():
+            if (window := by_id.get(delivery["resource_id"])) is not None:
+                window.delivery_rows.append(delivery)
+        return windows
 
     def _charges(self) -> list[ChargeRow]:
         since, until = self._since_ms, self._until_ms
@@ -243,6 +267,39 @@ class Kpi(Spelled):
             return deliveries
         ours = {charge["id"] for charge in self._charges()}
         return [row for row in deliveries if row["resource_id"] in ours]
+
+
+class _WindowKpi(Kpi):
+    """The figures of rows that were selected before."""
+
+    _fields = Kpi._fields | {"charge_rows", "delivery_rows", "payment_rows"}
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.charge_rows: list[ChargeRow] = []
+        self.payment_rows: list[PaymentRow] = []
+        self.delivery_rows: list[DeliveryRow] = []
+
+    def _charges(self) -> list[ChargeRow]:
+        return self.charge_rows
+
+    def _payments(self) -> Iterator[PaymentRow]:
+        return iter(self.payment_rows)
+
+    def _deliveries(self) -> list[DeliveryRow]:
+        return self.delivery_rows
+
+
+def _window_starts(span: str | float | timedelta, charges: list[ChargeRow]) -> range:
+    """The starts of the windows from the first of the Charges to the last, a span apart. Raises `ValueError`."""
+    span_ms = span_from("span", span, least_ms=1)
+    created = [row["created_at"] for row in charges]
+    starts = range(min(created) // span_ms * span_ms, max(created) + 1, span_ms) if created else range(0, 0, span_ms)
+    if len(starts) > _MAX_WINDOWS:
+        raise ValueError(
+            f"span={span!r} makes {len(starts)} windows, and at most {_MAX_WINDOWS} fit: give a longer one"
+        )
+    return starts
 
 
 def quantile(values: list[float], q: float) -> float:

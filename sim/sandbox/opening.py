@@ -59,7 +59,7 @@ def open_session(
         "none" if egress in (None, RECORDED) else egress, allow=egress_allow
     )  # raises for what is not valid, before a store is opened
     check_milliseconds(start, LAST_MS)
-    start_ms = None if start is None else checked_start(instant_ms(start), start)
+    start_ms = None if start is None else checked_start(instant_ms(start, clamp=True), start)
     real_clock = process_clock(clock, start)
     store = Store.memory() if data is None else Store.open(Path(data))
     try:

@@ -69,7 +69,7 @@ class Sandbox(Views, Spelled):
     `charges` and `static_charges` are the collections of the service's resources, `faults` the injected faults
     of callbacks, `service_faults` those of the service itself, `payers` the payers that pay by themselves.
     `session.respond` is for scripts. An unknown attribute raises `AttributeError` with the nearest name, and any use
-    after `close` raises `ClosedError`.
+    after `close` raises `ClosedError`. A sandbox is copied by `fork` and kept by `save`, not by `copy` or `pickle`.
     """
 
     _fields = frozenset({"_http", "charges", "faults", "payers", "service_faults", "session", "static_charges"})
@@ -116,6 +116,7 @@ class Sandbox(Views, Spelled):
     @property
     def action_log(self) -> ActionLog:
         """The actions on this sandbox, which `script` writes as Python."""
+        _ = self.world  # raises for a closed sandbox
         return self.session.action_log
 
     @property
@@ -127,6 +128,7 @@ class Sandbox(Views, Spelled):
 
     def wallet(self, name: str) -> Wallet:
         """The wallet of the payer with this name. Raises `ValueError` for a name that is blank or no text."""
+        _ = self.world
         return Wallet(self.session, name)
 
     def traffic(self, rate: str = "30/min", **options: Any) -> Traffic:
@@ -140,7 +142,7 @@ class Sandbox(Views, Spelled):
 
     def receiver(self, name: str) -> Receiver:
         """The built-in callback receiver at `http://<name>.localhost/...`. Raises `ValueError` for a name that no host
-        can have."""
+        can have: its parts between dots are 1 to 63 letters, digits, `-` and `_`."""
         return RecordedReceiver(self.session, name)
 
     @property
@@ -189,6 +191,7 @@ class Sandbox(Views, Spelled):
     @property
     def app(self) -> ASGIApp:
         """The ASGI application, for test tools that take one."""
+        _ = self.world
         return self._http.app
 
     @property
@@ -205,7 +208,8 @@ class Sandbox(Views, Spelled):
         return self._http.serve(host, port)
 
     def close(self) -> None:
-        """Stop the server, cancel callbacks in flight and close the store. Any later use raises `ClosedError`.
+        """Stop the server, cancel callbacks in flight and close the store. Any later use raises `ClosedError`, except
+        `close` and the repr. A `Kpi` that was taken before keeps the last figures.
 
         The server of the fixture `leyden_server` goes on for the next test; until then it answers 503.
         """
@@ -213,6 +217,7 @@ class Sandbox(Views, Spelled):
         self.session.close()
 
     def __enter__(self) -> Self:
+        _ = self.world
         return self
 
     def __exit__(self, *raised: object) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from leyden.arguments import checked_list
+from leyden.arguments import checked_list, refuse_copy
 from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.transport import RecordedNetwork
 from leyden.errors import ApiError, ClosedError, Problem, ResponseLost, StorageUnavailable
@@ -46,6 +46,7 @@ class Session:
     __slots__ = ("_egress", "_egress_allow", "_network", "_own", "_world", "action_log")
 
     action_log: ActionLog
+    __reduce_ex__ = refuse_copy
 
     def __init__(
         self, world: World, action_log: ActionLog, egress: str | None = None, egress_allow: Sequence[str] = ()

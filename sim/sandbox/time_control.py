@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from numbers import Integral
 
 from leyden.arguments import check_milliseconds, shortened, span_ms, whole_number
 from leyden.sandbox.session import Session
@@ -13,19 +14,22 @@ Span = str | float | timedelta
 Instant = str | int | datetime
 
 
-def instant_ms(when: Instant) -> int:
-    """An instant in milliseconds since the epoch. Raises `TypeError` or `ValueError` for anything else."""
-    if isinstance(when, bool) or not isinstance(when, (str, int, datetime)):
+def instant_ms(when: Instant, *, clamp: bool = False) -> int:
+    """An instant in milliseconds since the epoch. Raises `TypeError` or `ValueError` for anything else; with `clamp` an
+    instant outside the years 1970 to 9999 is the nearest of these years instead."""
+    if isinstance(when, bool) or not isinstance(when, (str, Integral, datetime)):
         raise TypeError(
             f"{when!r} is not an instant: give an ISO 8601 text, a datetime with a zone, or epoch milliseconds"
         )
     if isinstance(when, datetime):
-        return parse_iso(when.isoformat())
+        return parse_iso(when.isoformat(), clamp=clamp)
     if isinstance(when, str):
-        return parse_iso(when)
-    if not 0 <= when <= MAX_INSTANT_MS:
-        raise ValueError(f"{shortened(when)} ms lies outside the years 1970 to 9999")
-    return when
+        return parse_iso(when, clamp=clamp)
+    instant = int(when)
+    nearest = min(max(0, instant), MAX_INSTANT_MS)
+    if nearest != instant and not clamp:
+        raise ValueError(f"{shortened(instant)} ms lies outside the years 1970 to 9999")
+    return nearest
 
 
 class FiredEvents(list[Fired]):

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from leyden.arguments import refuse_copy
 from leyden.callbacks.transport import ExternalTransport
 from leyden.errors import ClockError
 from leyden.rng import derived_seed
@@ -52,6 +53,7 @@ class World:
     """
 
     config: WorldConfig
+    __reduce_ex__ = refuse_copy
 
     def __init__(
         self,

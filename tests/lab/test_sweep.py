@@ -543,3 +543,23 @@ def test_pandas_is_imported_with_the_first_table() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"executor": 5}, "executor=5"),
+        ({"scenarios": 5}, "scenarios=5"),
+        ({"scenarios": "abc"}, "scenarios='abc'"),
+        ({"scenarios": [5]}, "5 is no scenario"),
+        ({"store": 5}, "store=5"),
+        ({"version": 5}, "version=5"),
+        ({"workers": 0}, "workers=0"),
+    ],
+)
+def test_a_wrong_argument_of_a_sweep_is_refused_before_a_run(arguments: dict[str, Any], words: str) -> None:
+    ran = []
+    given = {"scenarios": grid(a=[1]), "progress": False, **arguments}
+    with pytest.raises((SweepError, TypeError, ValueError), match=words):
+        sweep(lambda _: ran.append(1) or {}, **given)  # type: ignore[func-returns-value]
+    assert not ran

@@ -134,3 +134,22 @@ def test_what_is_unknown_in_an_object_is_named_as_its_attribute(tmp_path: Path) 
 
     with pytest.raises(SweepError, match=r"identified: held in [^ ]*run\.lock \(lock\) has no fixed form"):
         sweep(run, grid(x=[1]), store=tmp_path / "runs.jsonl", progress=False)
+
+
+METACLASS = """
+class M(type):
+    def fee(cls): return {fee}
+class K(metaclass=M): pass
+def f(s): return {{"x": K.fee()}}
+"""
+
+
+def test_a_changed_metaclass_is_seen() -> None:
+    texts = []
+    for fee in (1, 1, 100):
+        program: dict[str, Any] = {"__name__": "program"}
+        exec(METACLASS.format(fee=fee), program)
+        identity = Identity(program["f"])
+        assert not identity.unknown
+        texts.append(identity.text)
+    assert texts[0] == texts[1] != texts[2]

@@ -454,6 +454,47 @@ def test_windows_partition_the_charges(sandbox: Sandbox) -> None:
         kpi.by("0s")
 
 
+@pytest.mark.parametrize("span", ["1ms", "7s", "1m", "10m", "1h", 30.5])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_table_of_windows_has_the_figures_of_each_window(seed: int, span: Any) -> None:
+    with Sandbox(seed=seed) as sandbox:
+        habits = "choice(pays:5, late:1, never:1, twice:1, underpays:1, holds:1, fails:1)"
+        last = "2s" if span == "1ms" else "20m"
+        gap = "every(300ms)" if span == "1ms" else "every(45s)"
+        busy(sandbox, gap, behaviours=habits, amount="lognorm(9000)", callbackUrl=HOOK, count=None, duration=last)
+        sandbox.receiver("shop").answers([500, 500, 200])
+        sandbox.advance("17m")
+        rows = list(sandbox.world.service.charges.charges)
+        since = rows[len(rows) // 2]["created_at"]
+        for kpi in (sandbox.kpi, sandbox.kpis(since=since), sandbox.kpis(since=since, until=since + 90_000)):
+            windows = list(kpi.windows(span))
+            expected = [{name: value for name, value in one.row().items() if name != "refused"} for _, one in windows]
+            table = kpi.by(span)
+            assert [int(each.timestamp() * 1_000) for each in table.index] == [start for start, _ in windows]
+            assert repr(table.to_dict("records")) == repr(expected) or not windows
+
+
+def test_a_table_of_windows_reads_the_charges_a_fixed_number_of_times(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy(sandbox, "every(10s)", count=60)
+    sandbox.run()
+    readings = []
+    read_all = Kpi._charges
+    monkeypatch.setattr(Kpi, "_charges", lambda kpi: readings.append(1) or read_all(kpi))  # type: ignore[func-returns-value]
+    few, many = (readings.clear() or (len(sandbox.kpi.by(span)) and len(readings)) for span in ("10m", "1s"))
+    assert few == many
+
+
+@pytest.mark.parametrize("span", ["1ms", "10ms"])
+def test_a_table_of_too_many_windows_is_refused(sandbox: Sandbox, span: str) -> None:
+    busy(sandbox, "every(10m)", count=3)
+    sandbox.run()
+    for method in (sandbox.kpi.by, lambda each: next(iter(sandbox.kpi.windows(each)))):
+        with pytest.raises(ValueError, match=f"span='{span}' makes [0-9]+ windows"):
+            method(span)  # type: ignore[operator]
+
+
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=30), st.floats(0, 1))
 def test_a_quantile_is_between_its_values(values: list[float], q: float) -> None:
     assert min(values) <= quantile(values, q) <= max(values) + 1e-6

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,7 +39,7 @@ REFUSED: dict[str, Case] = {
         f"receiver {name!r}": (
             lambda sb, _, name=name: sb.receiver(name),
             ValueError,
-            repr(name),
+            repr(name)[:60],
             f'receiver("{mend}")',
         )
         for name, mend in (
@@ -48,6 +50,11 @@ REFUSED: dict[str, Case] = {
             ("shop/paid", "shop"),
             ("http://shop.localhost", "shop"),
             ("http://shop.localhost/p", "shop"),
+            ("a" * 64, "a" * 63),
+            ("a..b", "a.b"),
+            ("-.-", "shop"),
+            ("a-.b", "a.b"),
+            (".".join(["a" * 63] * 4), "shop"),
         )
     },
     **{
@@ -148,6 +155,15 @@ def test_a_closed_sandbox_says_so(kept: bool, tmp_path: Path) -> None:
         lambda: sandbox.kpi,
         lambda: charge.status,
         lambda: sandbox.receiver("shop"),
+        lambda: sandbox.wallet("ana"),
+        lambda: sandbox.action_log,
+        lambda: sandbox.app,
+        lambda: sandbox.__enter__(),
+        lambda: sandbox.label,
+        lambda: sandbox.serve(),
+        lambda: sandbox.set_egress("none"),
+        lambda: sandbox.snapshot(),
+        lambda: sandbox.save(tmp_path / "saved.json"),
         lambda: sandbox.http.get("/v0/charges"),
         lambda: sandbox.fork(),
     ]
@@ -155,3 +171,51 @@ def test_a_closed_sandbox_says_so(kept: bool, tmp_path: Path) -> None:
         with pytest.raises(ClosedError, match="closed"):
             use()
     assert repr(sandbox) == "Sandbox(closed)"
+
+
+def test_every_receiver_name_is_a_host_that_a_charge_can_call(sandbox: Sandbox) -> None:
+    for name in ("a", "a_b", "a" * 63, ".".join(["a" * 60] * 4)[:243].rstrip(".")):
+        receiver = sandbox.receiver(name)
+        charge = sandbox.charges.create(
+            amount="1000", description="tea", callbackUrl=f"http://{receiver.name}.localhost/paid"
+        )
+        sandbox.wallet("ana").pay(charge)
+        sandbox.run("1m")
+        assert len(receiver.inbox) == 1
+
+
+def test_numbers_of_numpy_are_numbers(sandbox: Sandbox) -> None:
+    start = sandbox.world.clock.now()
+    for span in (np.int64(60), np.float64(60), np.float32(60), np.uint8(60)):
+        sandbox.advance(span)
+    assert sandbox.world.clock.now() == start + 240_000
+    sandbox.advance_to(np.int64(start + 300_000))
+    assert sandbox.world.clock.now() == start + 300_000
+    assert sandbox.run(events=np.int64(0)) == []
+
+
+@pytest.mark.parametrize("start", ["1960-01-01T00:00:00Z", "1970-06-01T00:00:00Z", "3000-01-01T00:00:00Z", -1, 2**80])
+def test_a_start_outside_the_years_of_the_clock_names_these_years(start: Any) -> None:
+    with pytest.raises(ValueError, match="from 1971 to the end of 2999"):
+        Sandbox(start=start)
+
+
+@pytest.mark.parametrize(("value", "mend"), [("\ud800", "surrogate"), (10**30, "64 bits"), (object(), "not JSON")])
+def test_a_field_without_json_form_says_why(sandbox: Sandbox, value: Any, mend: str) -> None:
+    with pytest.raises(TypeError, match=f"description=.*{mend}"):
+        sandbox.charges.create(amount="1000", description=value)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickle.dumps])
+def test_what_belongs_to_a_sandbox_says_how_it_is_copied(sandbox: Sandbox, copied: Callable[[Any], Any]) -> None:
+    charge = sandbox.charges.create(amount="1000", description="tea")
+    for each in (
+        sandbox,
+        charge,
+        sandbox.charges,
+        sandbox.kpi,
+        sandbox.wallet("ana"),
+        sandbox.wallet("ana").pay(charge),
+    ):
+        with pytest.raises(TypeError, match=r"fork\(\), or keep it with save"):
+            copied(each)

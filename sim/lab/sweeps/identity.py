@@ -2,8 +2,8 @@
 
 The text has the compiled code of the function and of everything of the user's that it reaches: helpers, classes,
 modules, the values of globals, closures and defaults. What is installed (a package, the standard library, Leyden) is
-named with its version. What is reached by a computed name (`getattr`, `importlib`), read from a file or kept by another
-program is not seen.
+named with its version. What is reached by a computed name (`getattr`, `importlib`), read from a file or from an
+environment variable, or kept by another program is not seen.
 """
 
 from __future__ import annotations
@@ -176,7 +176,8 @@ class Identity:
             for each, value in sorted(vars(kind).items())
             if each not in _NOT_PART_OF_A_CLASS and not isinstance(value, _SLOTS)
         ]
-        return ["class", kind.__qualname__, self._of(kind.__bases__, name), members]
+        metaclass = [] if type(kind) is type else [self._of(type(kind), f"the metaclass of {name}")]
+        return ["class", kind.__qualname__, self._of(kind.__bases__, name), members, *metaclass]
 
     def _member(self, value: Any, member: str, kind: str) -> Any:
         if member == "__dataclass_fields__":

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leyden.arguments import checked_path, checked_text
 from leyden.errors import SweepError
 from leyden.extras import require
 from leyden.lab.sweeps.identity import Identity
@@ -68,9 +69,9 @@ def sweep(
     `store` names a file that gets each row at once, as a line of JSON. A sweep with an existing file continues: runs
     are read from it, unless they failed, if the parameters, the seed, `version` and all that `fn` reaches are equal:
     its code, your helpers, classes and modules, the values of globals, closures and defaults, and the versions of
-    Python, of Leyden and of the packages that it uses. Files that `fn` reads, and what it finds by a computed name, are
-    not seen: give another `version` when they change. A value that has no fixed form, such as a sandbox or an open
-    file, raises `SweepError`, unless `version` stands for it.
+    Python, of Leyden and of the packages that it uses. Files and environment variables that `fn` reads, and what it
+    finds by a computed name, are not seen: give another `version` when they change. A value that has no fixed form,
+    such as a sandbox or an open file, raises `SweepError`, unless `version` stands for it.
 
     `progress` shows a bar; None shows it at a terminal and in a notebook.
 
@@ -80,10 +81,13 @@ def sweep(
     """
     for package in ("pandas", "loky", "tqdm"):
         require("sweep()", package, "lab")
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise SweepError(f"executor={executor!r:.60} takes no runs: give a concurrent.futures.Executor, or None")
+    path = None if store is None else checked_path("store", store)
     runs = _runs(fn, scenarios, replications, seed, version)
-    if store is not None and not version:
+    if path is not None and not version:
         _check_identity(fn, runs)
-    file = SweepStore(Path(store)) if store is not None else None
+    file = SweepStore(path) if path is not None else None
     with file if file is not None else nullcontext():
         rows: dict[int, SweepRow] = {}
         known = {} if file is None else file.rows
@@ -155,8 +159,13 @@ def _runs(
     if not callable(fn):
         raise SweepError(f"{fn!r} cannot be called: give a function of one scenario that returns a dict of metrics")
     text = function_key(fn)
+    checked_text("version", version)
+    if isinstance(scenarios, (str, Mapping)) or not isinstance(scenarios, Iterable):
+        raise SweepError(f"scenarios={scenarios!r:.60} is no list: write for example grid(expiresIn=[60, 300])")
     runs = []
     for number, scenario in enumerate(scenarios):
+        if not isinstance(scenario, Mapping) and not hasattr(scenario, "__dict__"):
+            raise SweepError(f"{scenario!r:.60} is no scenario: give mappings, or write grid(expiresIn=[60, 300])")
         params = dict(scenario) if isinstance(scenario, Mapping) else dict(vars(scenario))
         _check_names(params)
         kept = {name: as_json(value) for name, value in params.items()}
