@@ -160,7 +160,7 @@ def _add_egress(command: argparse.ArgumentParser) -> None:
         "--egress",
         choices=("loopback", "public"),
         default="loopback",
-        help="addresses to which requests are sent: this machine, or public addresses (default: %(default)s)",
+        help="addresses to which requests are sent: loopback or public addresses (default: %(default)s)",
     )
     command.add_argument(
         "--egress-allow",

@@ -60,9 +60,9 @@ def _network(given: str | Network) -> Network:
 class Egress:
     """The egress policy of one server.
 
-    The mode `loopback` allows only this machine, `public` only public addresses, `none` nothing. `allow` lists networks
-    that are allowed in every mode. `own` lists the hosts and ports of this server: they are always forbidden. The
-    allowed ports are 80, 443 and 1024 to 65535. `in_python` is whether `explain` names the arguments of `Sandbox`
+    The mode `loopback` allows only loopback addresses, `public` only public addresses, `none` nothing. `allow` lists
+    networks that are allowed in every mode. `own` lists the hosts and ports of this server: they are always forbidden.
+    The allowed ports are 80, 443 and 1024 to 65535. `in_python` is whether `explain` names the arguments of `Sandbox`
     instead of the options of the command line.
 
     Raises `ValueError` for an unknown mode or an invalid network.
@@ -132,7 +132,7 @@ class Egress:
         if rule == UNRESOLVED:
             if self.mode != "loopback" or _normalise(host) == "localhost":
                 return ""
-            return f"the mode loopback reaches this machine only: for another host, {self._mend(None, host)}"
+            return f"the mode loopback reaches loopback addresses only: for another host, {self._mend(None, host)}"
         if rule == PORT:
             return f"{PORT}: {port} is not an allowed port: give the receiver port 80, 443 or one from 1024 to 65535"
         if rule == OWN_LISTENER:
@@ -141,7 +141,7 @@ class Egress:
         if rule == EGRESS_NONE:
             return f"{EGRESS_NONE}: nothing may be sent to {host}: {self._mend(target, host)}"
         place = host if target is None or str(target) == host else f"{host} ({target})"
-        kind = "an address of this machine" if rule == LOOPBACK_ONLY else "a public address"
+        kind = "a loopback address" if rule == LOOPBACK_ONLY else "a public address"
         return f"{rule}: {place} is not {kind}: {self._mend(target, host)}"
 
     def _mend(self, target: IPv4Address | IPv6Address | None, host: str) -> str:

@@ -92,6 +92,7 @@ class MultiTenantApp:
         self._turns: dict[object, asyncio.Lock] = {}
         self._before_events: dict[asyncio.Task[Any] | None, list[Callable[[], None]]] = {}
         self._ignored: set[str] = set()
+        self._contract_errors: set[str] = set()  # those that were logged
         for world in registry:
             world.attach(self)
 
@@ -196,6 +197,9 @@ class MultiTenantApp:
         try:
             await self._respond(scope, receive, send)
         except ContractError as error:  # the control plane's document is compiled on its first use
+            if str(error) not in self._contract_errors:
+                self._contract_errors.add(str(error))
+                log.error("requests to the control plane get 500: %s", error)
             await send_problem(send, InternalError(str(error)), self._first.service.pipeline.next_request_id())
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -77,8 +77,8 @@ def describe_serve(serve: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--egress",
         choices=MODES,
-        help="addresses to which callbacks are sent: loopback, this machine; public, public addresses; none, they are"
-        " only recorded (default: loopback when listening on loopback, public otherwise)",
+        help="addresses to which callbacks are sent: loopback, 127.0.0.0/8 and ::1; public, public addresses; none,"
+        " they are only recorded (default: loopback when listening on loopback, public otherwise)",
     )
     serve.add_argument(
         "--egress-allow",

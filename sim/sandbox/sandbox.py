@@ -58,10 +58,11 @@ class Sandbox(Views, Spelled):
     is the depth of the Lightning network: `direct` (the default) puts every payer one hop from the node;
     `scale-free:400`, `hub:50`, `line:4`, `star:12` or a `leyden.lightning.topology.graph.Graph` route every payment
     over channels, and need the extra `network`. `egress` says where callbacks may go besides the built-in receivers at
-    `<name>.localhost`: `none` (the default) nowhere, `loopback` to this machine (the default of a served sandbox),
-    `public` to public addresses; `egress_allow` lists networks, such as `10.0.0.0/8`, that are allowed besides. An
-    attempt that is not allowed ends as `blocked`; an allowed one is a real POST, and time waits for its response: for
-    `callback_timeout` at most, `"100ms"` to `"60s"` of real time (default: the 15 s of the specification).
+    `<name>.localhost`: `none` (the default) nowhere, `loopback` to 127.0.0.0/8 and ::1 (the default of a served
+    sandbox), `public` to public addresses; `egress_allow` lists networks, such as `10.0.0.0/8`, that are allowed
+    besides. An attempt that is not allowed ends as `blocked`; an allowed one is a real POST, and time waits for its
+    response: for `callback_timeout` at most, `"100ms"` to `"60s"` of real time (default: the 15 s of the
+    specification).
     `webhook_secret` signs the callbacks: `whsec_` and 24 to 64 bytes in base64, by default derived from the seed.
     `label` is the column `world` of every table. `clock="process"` follows
     the process's clock, which freezegun may freeze and move: see `leyden.world.time.process_clock`.

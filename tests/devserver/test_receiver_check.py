@@ -718,7 +718,7 @@ def test_a_check_is_not_checked_if_it_was_not_sent_or_its_effect_is_unknown(repl
 def test_it_sends_only_to_this_machine_by_default(tmp_path: Path) -> None:
     status, report = command("http://192.0.2.1/hook", out=tmp_path / "report.json")
     assert (status, report["grade"], report["counts"]["skipped"]) == (3, None, len(CASES))
-    assert report["checks"][0]["exchanges"][0]["note"].startswith("loopback-only: 192.0.2.1 is not an address of this")
+    assert report["checks"][0]["exchanges"][0]["note"].startswith("loopback-only: 192.0.2.1 is not a loopback")
 
 
 def test_a_sandbox_that_is_not_served_refuses_the_check(sandbox: Sandbox) -> None:

@@ -253,10 +253,10 @@ def test_the_note_of_a_blocked_attempt_begins_with_its_rule(options: tuple[str, 
 @pytest.mark.parametrize(
     ("mode", "host", "expected", "mend", "in_python"),
     [
-        ("loopback", "10.1.2.3", "not an address of this machine", "--egress-allow 10.0.0.0/8", '"10.0.0.0/8"'),
-        ("loopback", "172.31.9.9", "not an address of this machine", "--egress-allow 172.16.0.0/12", '"172.16.0.0/12"'),
-        ("loopback", "192.0.2.1", "not an address of this machine", "--egress-allow 192.0.2.1/32", '"192.0.2.1/32"'),
-        ("loopback", "8.8.8.8", "not an address of this machine", "--egress public", 'egress="public"'),
+        ("loopback", "10.1.2.3", "not a loopback address", "--egress-allow 10.0.0.0/8", '"10.0.0.0/8"'),
+        ("loopback", "172.31.9.9", "not a loopback address", "--egress-allow 172.16.0.0/12", '"172.16.0.0/12"'),
+        ("loopback", "192.0.2.1", "not a loopback address", "--egress-allow 192.0.2.1/32", '"192.0.2.1/32"'),
+        ("loopback", "8.8.8.8", "not a loopback address", "--egress public", 'egress="public"'),
         ("none", "127.0.0.1", "nothing may be sent", "--egress loopback", 'egress="loopback"'),
         ("none", "localhost", "nothing may be sent", "--egress loopback", 'egress="loopback"'),
         ("none", "0x7f.1", "nothing may be sent", "--egress loopback", 'egress="loopback"'),
@@ -306,7 +306,7 @@ def test_a_name_without_an_address_says_whether_the_mode_reaches_it(egress: Egre
     answer = asyncio.run(scenario())
     assert answer.error == "unresolved"
     assert answer.note.startswith(f"the name {host} has no address")
-    expected = f"the mode loopback reaches this machine only: for another host, {addition}" if addition else ""
+    expected = f"the mode loopback reaches loopback addresses only: for another host, {addition}" if addition else ""
     assert answer.note.partition("; ")[2] == expected
 
 
