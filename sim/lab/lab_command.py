@@ -11,11 +11,15 @@ from typing import Any
 
 from leyden.errors import LabError
 from leyden.extras import require
+from leyden.json_files import InputError
 from leyden.lab.packaged_notebooks import notebook_files
 
 
 def lab(options: argparse.Namespace) -> int:
-    """Copy the notebooks, trust them and open JupyterLab; return its exit status. Raises `LabError`."""
+    """Copy the notebooks, trust them and open JupyterLab; return its exit status.
+
+    Raises `LabError`, and `InputError` for a directory that cannot be used.
+    """
     require("leyden lab", "nbformat", "lab")
     folder = Path(options.folder)
     notebooks, changed = copy_notebooks(folder)
@@ -43,7 +47,7 @@ def lab(options: argparse.Namespace) -> int:
 def copy_notebooks(folder: Path) -> tuple[list[Path], list[Path]]:
     """Copy the notebooks into a directory. Return the unchanged copies and those with changes, which are kept.
 
-    Raises `LabError` when the directory cannot be written.
+    Raises `InputError` when the directory cannot be written.
     """
     unchanged: list[Path] = []
     changed: list[Path] = []
@@ -58,7 +62,7 @@ def copy_notebooks(folder: Path) -> tuple[list[Path], list[Path]]:
                 target.write_bytes(text)
             unchanged.append(target)
     except OSError as error:
-        raise LabError(f"{error.filename or folder}: {error.strerror}; choose another directory") from None
+        raise InputError(f"{error.filename or folder}: {error.strerror}; choose another directory") from None
     if not unchanged and not changed:
         raise LabError("this installation of Leyden has no notebooks: install it again")
     return unchanged, changed

@@ -67,7 +67,7 @@ def test_the_copies_are_trusted_so_that_their_drawings_show(tmp_path: Path) -> N
 
 def test_a_path_that_is_not_a_directory_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
-    assert main(["lab", str(tmp_path / "file")]) == 1
+    assert main(["lab", str(tmp_path / "file")]) == 2
     assert "choose another directory" in capsys.readouterr().err
 
 
