@@ -247,10 +247,14 @@ def next_arrival(arrivals: Distribution, rng: RandomStream, after: float, arrive
         return after + (0.0 if arrived % arrivals[1] else float(arrivals[2]))
     # "daily": the rate changes by the hour (UTC), and one unit of exponential work is done at that rate.
     starts, rates = arrivals[1], arrivals[2]
+    ends = [*starts[1:], DAY_MS]
+    work_of_a_day: float = sum(rate * (end - start) for start, end, rate in zip(starts, ends, rates, strict=True))
+    days, work = divmod(work, work_of_a_day)
+    after += days * DAY_MS
     while after <= LAST_MS:
         day_ms = after % DAY_MS
         place = bisect_right(starts, day_ms) - 1
-        until = starts[place + 1] if place + 1 < len(starts) else DAY_MS
+        until = ends[place]
         done = rates[place] * (until - day_ms)
         if work < done:
             return after + work / float(rates[place])

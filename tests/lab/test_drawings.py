@@ -174,7 +174,7 @@ WORLDS: dict[str, Callable[[], tuple[Sandbox, str]]] = {
     "line:20": lambda: travelled("line:20", "ana"),
     "star:12": lambda: travelled("star:12", "ana", HOSTILE),
     "hub:50": lambda: travelled("hub:50", "ana", "bob"),
-    "scale-free:400": lambda: travelled("scale-free:400", "ana", "bob", "cy"),
+    "scale-free:400": lambda: travelled("scale-free:400", *(f"payer-{number}" for number in range(20))),
 }
 
 

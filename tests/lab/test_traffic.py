@@ -23,6 +23,7 @@ from leyden.lab.traffic import Traffic, arrival_process, traffic
 from leyden.rng import RandomStream
 from leyden.server.errors import InternalError
 from leyden.world.traffic import BEHAVIOURS, DAY_MS, next_arrival, sample
+from tests.support.bounded_calls import bounded_calls
 
 HOOK = "http://shop.localhost/paid"
 DAY = 1_893_456_000_000  # 2030-01-01T00:00:00Z
@@ -69,6 +70,12 @@ def test_poisson_arrivals_keep_their_rate_in_the_long_run() -> None:
     for number in range(4_000):
         at = next_arrival(distribution, stream, at, number)
     assert at / 4_000 == pytest.approx(2_000, rel=0.05)
+
+
+def test_a_daily_profile_with_one_customer_in_centuries_costs_a_few_calls() -> None:
+    arrivals = ["daily", [0, DAY_MS // 3], [0.0, 1e-30]]
+    with bounded_calls(100):
+        assert next_arrival(arrivals, RandomStream("rare", b"seed"), 0.0, 0) > 1e25
 
 
 def test_a_daily_profile_follows_its_weights_and_keeps_its_average() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -13,6 +14,14 @@ from leyden.lightning.topology.graph import Flags
 from leyden.rng import RandomStream
 
 FIRST_HEIGHT = 800_000
+# Bitcoin adjusts the difficulty every 2,016 blocks, so that these take two weeks.
+PERIOD_BLOCKS = 2_016
+_KEPT_PERIODS = 4
+
+# Outages are drawn by windows with four of them on average: no outage in this many windows has a probability of e**-80.
+_LOOK_BACK = 20
+_DRAWS_PER_WINDOW = 1_024  # eight are needed on average
+_FOREVER = 2**63
 
 # Latencies and stuck HTLCs are drawn in advance: an index below this picks one. Sixteen indices share a latency, so
 # that the table stays in the processor's cache.
@@ -34,7 +43,9 @@ class NetworkConditions:
     """The parameters of the network's conditions. Times are milliseconds, shares are between 0 and 1.
 
     The latency of a hop is log-normal, `slow_factor` times longer to a slow node; an HTLC gets stuck at a hop with
-    probability `stuck_share`; nodes are up and down for exponentially distributed times; so is the time between blocks.
+    probability `stuck_share`; nodes are up and down for exponentially distributed times. Each period of
+    `PERIOD_BLOCKS * mean_block_ms` has `PERIOD_BLOCKS` blocks, at uniformly distributed times: the time between two
+    is close to exponential.
     """
 
     hop_median_ms: float = 120.0
@@ -56,6 +67,8 @@ class SampledConditions:
 
     `secret(name)` gives the 32 bytes of a named random stream; `start_ms` is the first instant. For the `index` of
     a message, `latencies_ms[node][index // 16]` is its latency to a node, and the HTLC gets stuck if `index in stuck`.
+    Blocks and outages are drawn for the period that is asked for: the cost of an answer does not depend on how far its
+    instant is from the first.
     """
 
     def __init__(
@@ -84,63 +97,99 @@ class SampledConditions:
         self.stuck: frozenset[int] = frozenset(
             np.flatnonzero(table.random(TABLE_SIZE) < parameters.stuck_share).tolist()
         )
-        self._blocks: list[int] = [start_ms]
-        self._mining = RandomStream("blocks", secret("blocks"))
-        self._transitions: dict[int, tuple[RandomStream, list[int]]] = {}
-        # The last answer of `is_up` for each node, and from when until when it holds.
-        self._up: list[bool] = [True] * nodes
-        self._from: list[int] = [0] * nodes
-        self._until: list[int] = [0] * nodes
+        self._period_ms = max(1, int(PERIOD_BLOCKS * parameters.mean_block_ms))
+        self._first_height = FIRST_HEIGHT if before is None else before.height(start_ms)
+        self._blocks_of = lru_cache(_KEPT_PERIODS)(self._draw_blocks)
+        down_share = 1.0 - parameters.up_share
+        self._mean_up_ms = parameters.mean_down_ms * parameters.up_share / down_share if down_share > 0.0 else 0.0
+        self._window_ms = max(1, int(4 * self._mean_up_ms))
+        # The last answer of `is_up` for each node: from when until when it holds, and the answer.
+        self._answers: list[tuple[int, int, bool]] = [(0, 0, True)] * nodes
 
     def reseeded(self, now_ms: int, secret: Callable[[str], bytes]) -> SampledConditions:
-        """The same past until now, and another seed from then on."""
-        other = SampledConditions(self._nodes, now_ms, secret, self.parameters, before=self)
-        self.height(now_ms)
-        other._blocks = self._blocks[: bisect_right(self._blocks, now_ms)]
-        return other
+        """The same past until now, and another seed from then on. An outage in progress ends when it would have."""
+        return SampledConditions(self._nodes, now_ms, secret, self.parameters, before=self)
+
+    # Outages
 
     def is_up(self, node: int, at_ms: int) -> bool:
         """Whether a node is reachable at an instant."""
-        if self._from[node] <= at_ms < self._until[node] or self.always_up:
-            return self._up[node]
-        times = self._transitions_of(node, at_ms)
-        passed = bisect_right(times, at_ms)
-        self._from[node], self._until[node] = times[passed - 1] if passed else at_ms, times[passed]
-        self._up[node] = passed % 2 == 0
-        return self._up[node]
+        if self.always_up:
+            return True
+        since, until, up = self._answers[node]
+        if not since <= at_ms < until:
+            since, until, up = self._answers[node] = self._answer(node, at_ms)
+        return up
 
-    def _transitions_of(self, node: int, at_ms: int) -> list[int]:
-        """The times at which a node goes offline and comes back, to beyond `at_ms`. It starts up, at a time before the
-        first instant, so that some nodes are offline at the first instant."""
-        parameters = self.parameters
-        found = self._transitions.get(node)
-        if found is None:
-            past: list[int] = []
-            if self._before is not None:
-                past = [time for time in self._before._transitions_of(node, self._since) if time <= self._since]
-            found = self._transitions[node] = (RandomStream("offline", self._secret(f"offline {node}")), past)
-        stream, times = found
-        while not times or times[-1] <= at_ms:
-            mean_up = parameters.mean_down_ms * parameters.up_share / (1.0 - parameters.up_share)
-            before = times[-1] if times else self._since - 20 * int(parameters.mean_down_ms)
-            if self._before is not None:
-                before = max(before, self._since)  # an exponential time to the next transition has no memory
-            mean = mean_up if len(times) % 2 == 0 else parameters.mean_down_ms
-            times.append(before + 1 + int(stream.exponential(mean)))
-        return times
+    def _answer(self, node: int, at_ms: int) -> tuple[int, int, bool]:
+        """Whether a node is up at an instant, with an interval around it in which that does not change."""
+        drawn, until = self, _FOREVER
+        while at_ms < drawn._since and drawn._before is not None:
+            until, drawn = drawn._since, drawn._before
+        number = drawn._window(at_ms)
+        later = (start for start, _ in drawn._outages(node, number) if start > at_ms)
+        until = min(until, drawn._window_start(number + 1), *later)
+        # The last outage decides: one that starts during another replaces its end. An exponential time has no memory,
+        # so that the times down stay exponential.
+        last, latest = drawn._last_outage(node, at_ms), at_ms
+        while last is None and drawn._before is not None:
+            latest, drawn = drawn._since - 1, drawn._before
+            last = drawn._last_outage(node, latest)
+        if last is None:
+            return at_ms, until, True
+        start, end = last
+        return (end, until, True) if end <= at_ms else (start, min(until, end), False)
+
+    def _last_outage(self, node: int, at_ms: int) -> tuple[int, int] | None:
+        """The start and the end of the latest outage that started by an instant; None without one."""
+        number = self._window(at_ms)
+        # Some nodes are offline at the first instant, because windows before it have outages, too.
+        earliest = 0 if self._before is None else _LOOK_BACK
+        for window in range(number, max(number - _LOOK_BACK, earliest - 1), -1):
+            started = [outage for outage in self._outages(node, window) if outage[0] <= at_ms]
+            if started:
+                return started[-1]
+        return None
+
+    def _outages(self, node: int, number: int) -> list[tuple[int, int]]:
+        """The outages of a node that start in a window, in order."""
+        positions = {"offline": number * _DRAWS_PER_WINDOW}
+        stream = RandomStream("offline", self._secret(f"offline {node}"), positions)
+        at_ms, until = self._window_start(number), self._window_start(number + 1)
+        found: list[tuple[int, int]] = []
+        while (at_ms := at_ms + 1 + int(stream.exponential(self._mean_up_ms))) < until:
+            found.append((at_ms, at_ms + 1 + int(stream.exponential(self.parameters.mean_down_ms))))
+        return found
+
+    def _window(self, at_ms: int) -> int:
+        """The number of the window with an instant; number `_LOOK_BACK` starts at the first instant."""
+        return max(0, (at_ms - self._since) // self._window_ms + _LOOK_BACK)
+
+    def _window_start(self, number: int) -> int:
+        return self._since + (number - _LOOK_BACK) * self._window_ms
+
+    # Blocks
 
     def height(self, at_ms: int) -> int:
         """The height of the latest block at an instant."""
-        while self._blocks[-1] <= at_ms:
-            self._mine()
-        return FIRST_HEIGHT + bisect_right(self._blocks, at_ms) - 1
+        drawn = self
+        while at_ms < drawn._since and drawn._before is not None:
+            drawn = drawn._before
+        number = max(0, at_ms - drawn._since) // drawn._period_ms
+        return drawn._first_height + number * PERIOD_BLOCKS + bisect_right(drawn._blocks_of(number), at_ms)
 
     def block_time(self, height: int) -> int:
         """The time of the block at this height."""
-        while len(self._blocks) <= height - FIRST_HEIGHT:
-            self._mine()
-        return self._blocks[max(0, height - FIRST_HEIGHT)]
+        drawn = self
+        while height <= drawn._first_height and drawn._before is not None:
+            drawn = drawn._before
+        number, place = divmod(height - drawn._first_height - 1, PERIOD_BLOCKS)
+        return drawn._blocks_of(number)[place] if number >= 0 else drawn._since
 
-    def _mine(self) -> None:
-        before = max(self._blocks[-1], self._since)
-        self._blocks.append(before + 1 + int(self._mining.exponential(self.parameters.mean_block_ms)))
+    def _draw_blocks(self, number: int) -> list[int]:
+        """The times of the blocks of a period, in order: after its start, and at most at its end."""
+        rng = np.random.default_rng(int.from_bytes(self._secret(f"blocks {number}"), "big"))
+        start_ms = self._since + number * self._period_ms + 1
+        offsets = (rng.random(PERIOD_BLOCKS) * self._period_ms).astype(np.int64)
+        times: list[int] = (start_ms + np.sort(offsets)).tolist()
+        return times
