@@ -68,9 +68,12 @@ PLACES: tuple[tuple[str, str, Any], ...] = (
     ("put", "/sandbox/v1/inboxes/{name}/script", {"answers": [DELAYED]}),
     ("put", "/sandbox/v1/inboxes/{name}/script", {"always": DELAYED}),
     ("post", "/sandbox/v1/faults", {"kind": "delay", "delay": TEXT}),
-    ("post", "/sandbox/v1/service-faults", {"kind": "slow_first_byte", "operation": "*", "until": TEXT}),
+    ("post", "/sandbox/v1/service-faults", {"kind": "slow_first_byte", "until": TEXT}),
     ("post", "/sandbox/v1/service-faults", {"kind": "slow_first_byte", "delay": TEXT}),
-    ("post", "/sandbox/v1/service-faults", {"kind": "error", "retryAfter": TEXT}),
+    ("post", "/sandbox/v1/service-faults", {"kind": "error", "operation": "getWallet", "retryAfter": TEXT}),
+    ("post", "/sandbox/v1/payers", {"delay": TEXT}),
+    ("post", "/sandbox/v1/payers", {"beforeExpiry": TEXT}),
+    ("post", "/sandbox/v1/payers", {"afterExpiry": TEXT}),
 )
 
 
