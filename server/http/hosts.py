@@ -6,13 +6,19 @@ origin for the browser, but their `Host` header still has that name. An address 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
-from urllib.parse import urlsplit
 
 from starlette.types import Scope
 
 from leyden.server.callbacks.ip_addresses import parse_host_address
 from leyden.server.errors import ForeignOrigin, MisdirectedRequest, Problem
+
+# A host with an optional port, as in `Host` (RFC 9110, 7.2), of the characters of names and addresses; and an origin
+# (RFC 6454, 6.2). Other characters are refused, because a program that reads them otherwise would find another host.
+_HOST = r"(?P<host>\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)(?::[0-9]*)?"
+_AUTHORITY = re.compile(_HOST)
+_ORIGIN = re.compile("[A-Za-z][A-Za-z0-9+.-]*://" + _HOST)
 
 _SHOWN = 100
 _REMEMBERED = 256
@@ -44,49 +50,47 @@ class HostPolicy:
 
     def allows(self, host: str) -> bool:
         """Whether requests for a host are answered. `host` has no port; an IPv6 address may have brackets."""
-        host = host.lower().rstrip(".")
-        if host == "localhost" or host.endswith(".localhost") or host in self._names:
+        host = host.lower().removesuffix(".")
+        if host in self._names:
             return True
+        *below, top = host.split(".")
+        if top == "localhost":
+            return all(below)
         try:
             return parse_host_address(host.removeprefix("[").removesuffix("]")) is not None
         except ValueError:
             return False
 
     def _allow(self, value: bytes) -> bool:
-        allowed = self.allows(_without_port(value.decode("latin-1")))
+        allowed = self._allows_match(_AUTHORITY.fullmatch(value.decode("latin-1")))
         if allowed and len(self._allowed) < _REMEMBERED:
             self._allowed.add(value)
         return allowed
 
+    def _allows_match(self, match: re.Match[str] | None) -> bool:
+        return match is not None and self.allows(match["host"])
+
     def _foreign(self, scope: Scope) -> Problem | None:
         headers = dict(scope["headers"])
-        origin = headers.get(b"origin", b"").decode("latin-1")
-        cross_site = headers.get(b"sec-fetch-site") == b"cross-site"
         if scope["method"] in {"GET", "HEAD"} and headers.get(b"sec-fetch-mode") == b"navigate":
             return None
-        foreign = cross_site or (bool(origin) and not self._allows_origin(origin))
-        if not foreign or not self._is_protected(scope["path"]):
+        origins = [value.decode("latin-1") for name, value in scope["headers"] if name == b"origin" and value]
+        foreign = next((text for text in origins if not self._allows_match(_ORIGIN.fullmatch(text))), None)
+        cross_site = headers.get(b"sec-fetch-site") == b"cross-site"
+        if (foreign is None and not cross_site) or not self._is_protected(scope["path"]):
             return None
+        origin = foreign or next(iter(origins), None)
+        page = "another site" if origin is None else f"{origin[:_SHOWN]!r}"
         return ForeignOrigin(
-            f"a page of {origin[:_SHOWN]!r} sent this request, and pages of other sites may not use the sandbox: send"
-            " it from your server, which has the API key, not from a page"
+            f"a page of {page} sent this request, and pages of other sites may not use the sandbox: send it from your"
+            " server, which has the API key, not from a page"
         )
 
-    def _allows_origin(self, origin: str) -> bool:
-        try:
-            host = urlsplit(origin).hostname
-        except ValueError:
-            return False
-        return host is not None and self.allows(host)
-
     def _misdirected(self, value: bytes) -> Problem:
-        host = _without_port(value.decode("latin-1"))[:_SHOWN]
+        text = value.decode("latin-1")
+        match = _AUTHORITY.fullmatch(text)
+        host = (text if match is None else match["host"])[:_SHOWN]
         return MisdirectedRequest(
             f"this server does not answer requests for the host {host!r}: use localhost or its IP address, or start"
             " Leyden with --allow-host and that name"
         )
-
-
-def _without_port(host: str) -> str:
-    name, colon, port = host.rpartition(":")
-    return name if colon and port.isdigit() and "]" not in port else host

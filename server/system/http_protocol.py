@@ -159,6 +159,8 @@ class LimitedProtocol(HttpToolsProtocol):
         if may_be_too_long and self._head_bytes() > MAX_HEAD_BYTES:
             self._refusal = _head_too_long()
             raise ValueError(self._refusal.detail)
+        if not self.url.startswith(b"/"):
+            self._use_authority()
         super().on_headers_complete()
         self.headers = []
 
@@ -208,6 +210,16 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             cycle.disconnected = True
         await send(message)
+
+    def _use_authority(self) -> None:
+        """A URL with a scheme and a host: the host replaces that of the header `Host` (RFC 9112, 3.2.2)."""
+        url = httptools.parse_url(self.url)
+        if url.host is None:
+            return
+        host = b"[%b]" % url.host if b":" in url.host else url.host
+        authority = host if url.port is None else b"%b:%d" % (host, url.port)
+        self.headers[:] = [(b"host", authority), *(header for header in self.headers if header[0] != b"host")]
+        self.url = (url.path or b"/") + (b"" if url.query is None else b"?" + url.query)
 
     def _head_bytes(self) -> int:
         """The length of the head, with each header written as `name: value`."""

@@ -47,7 +47,26 @@ def test_localhost_and_addresses_are_answered(served: tuple[Sandbox, str], host:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8402", "localhost.evil.example", "127.0.0.1.nip.io", "", "[", "a" * 5000]
+    "host",
+    [
+        "evil.example",
+        "evil.example:8402",
+        "localhost.evil.example",
+        "127.0.0.1.nip.io",
+        "",
+        "[",
+        "a" * 5000,
+        *(f"evil.example{mark}.localhost" for mark in ("?", "#", "/", "\\", "@", " ", ":1", ",", "%2f")),
+        "a..localhost",
+        ".localhost",
+        "localhost..",
+        "user@localhost",
+        "localhost, evil.example",
+        "localhost:80:80",
+        "localhost:\xb2",
+        "[::1",
+        "::1]",
+    ],
 )
 @pytest.mark.parametrize(
     "path", ["/v0/charges", "/sandbox/v1/webhook-secret", "/console", "/docs", "/openapi.json", "/nothing"]
@@ -57,6 +76,29 @@ def test_another_host_gets_421_and_the_way_out(served: tuple[Sandbox, str], host
     assert (status, problem["code"]) == (421, "misdirected_request")
     assert "--allow-host" in problem["detail"]
     assert len(problem["detail"]) < 300
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        ("http://evil.example/v0/charges", "localhost", 421),
+        ("http://localhost@evil.example/v0/charges", "localhost", 421),
+        ("http://evil.example:80/v0/charges?limit=1", "localhost", 421),
+        ("http://localhost/v0/charges?limit=1", "evil.example", 200),
+        ("http://[::1]:8402/v0/charges", "evil.example", 200),
+        ("http://localhost", "localhost", 307),
+        ("http:///v0/charges", "localhost", 400),
+    ],
+)
+def test_the_host_of_an_absolute_url_counts(served: tuple[Sandbox, str], target: str, host: str, status: int) -> None:
+    assert call(served[1], "GET", target, apikey="leyden", host=host)[0] == status
+
+
+def test_a_page_that_does_not_name_itself_is_called_another_site(served: tuple[Sandbox, str]) -> None:
+    _, problem = call(served[1], "GET", "/v0/charges", apikey="leyden", sec_fetch_site="cross-site")
+    assert problem["detail"].startswith("a page of another site sent this request, and pages of other sites")
+    _, problem = call(served[1], "GET", "/v0/charges", apikey="leyden", origin="http://evil.example")
+    assert problem["detail"].startswith("a page of 'http://evil.example' sent this request")
 
 
 def test_names_can_be_allowed() -> None:
@@ -75,6 +117,12 @@ def test_names_can_be_allowed() -> None:
         {"origin": "http://evil.example"},
         {"origin": "null"},
         {"origin": "http://[broken"},
+        {"origin": "http://localhost:8402 http://evil.example"},
+        {"origin": "http://evil.example?.localhost"},
+        {"origin": "http://evil.example\\.localhost"},
+        {"origin": "http://evil@localhost"},
+        {"origin": "http://localhost/evil.example"},
+        {"origin": "localhost"},
         {"sec_fetch_site": "cross-site"},
         {"origin": "https://evil.example", "sec_fetch_site": "cross-site", "sec_fetch_mode": "cors"},
     ],
