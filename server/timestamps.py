@@ -70,10 +70,10 @@ def _span_ms(value: str | float | timedelta) -> float:
     if isinstance(value, timedelta):
         return value // timedelta(milliseconds=1)
     if isinstance(value, bool):
-        raise ValueError('a duration is a number of seconds or a text such as "5m", not a boolean')
+        raise ValueError(f'{value} is not a duration: give a number of seconds or a text such as "5m", not a boolean')
     if isinstance(value, (int, float)):
         if value != value or value in (float("inf"), float("-inf")):
-            raise ValueError("a duration must be finite")
+            raise ValueError(f"{value} is not a duration: it must be finite")
         return value * 1_000
     if isinstance(value, Real):  # of numpy, for example
         return _span_ms(int(value) if isinstance(value, Integral) else float(value))

@@ -54,7 +54,10 @@ _PRIVATE = tuple(
 def _network(given: str | Network) -> Network:
     if not isinstance(given, (str, IPv4Network, IPv6Network)):  # ip_network(5) is an address
         raise ValueError(f"{given!r:.60} is not a network: give a text such as 10.0.0.0/8")
-    return ip_network(given)
+    try:
+        return ip_network(given)
+    except ValueError as error:
+        raise ValueError(f"{given!r} is not a network ({error}): give one such as 10.0.0.0/8") from None
 
 
 class Egress:

@@ -184,9 +184,9 @@ def _delay_ms(kind: str, delay: str | float | None) -> int | None:
 
 
 def _one_of(what: str, name: str | None, known: Collection[str]) -> None:
-    if name is not None and name not in known:
+    if name is not None and (not isinstance(name, str) or name not in known):
         raise ValueError(
-            f"there is no {what} {name[:60]!r} that this fault could apply to: choose one of {', '.join(known)}"
+            f"there is no {what} {name!r:.60} that this fault could apply to: choose one of {', '.join(known)}"
         )
 
 

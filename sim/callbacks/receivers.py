@@ -242,7 +242,7 @@ class Receivers:
     def check_event(self, event: str | None) -> None:
         """Raise `ValueError` for an event that no callback of the contract has."""
         known = {name for rule in (self._rules or {}).values() for name in rule.delivery.events.values()}
-        if event is not None and known and event not in known:
+        if event is not None and (not isinstance(event, str) or (known and event not in known)):
             raise ValueError(f"event={event!r} is not an event of the spec: {hint(event, sorted(known))}")
 
     def inbox(self, name: str) -> Inbox:

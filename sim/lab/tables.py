@@ -30,7 +30,7 @@ from leyden.world.world import World
 
 def frame(world: World, name: str) -> pd.DataFrame:
     """The table of this name. Raises `ValueError` when there is none."""
-    if name not in TABLES:
+    if not isinstance(name, str) or name not in TABLES:
         raise ValueError(f"there is no table {name!r}: choose one of {', '.join(TABLES)}")
     table = TABLES[name]
     rows = table.rows(world)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields as fields_of
+from datetime import timedelta
 from functools import wraps
+from numbers import Real
+from types import NoneType
 from typing import TYPE_CHECKING, Any, cast
 
-from leyden.arguments import hint, receiver_name
+from leyden.arguments import checked_text, hint, receiver_name
 from leyden.callbacks.faults import FaultSpec, fault_resource
 from leyden.callbacks.inboxes import Inbox
 from leyden.callbacks.receivers import Receiver
@@ -63,7 +66,7 @@ class Collection:
         if isinstance(key, list):
             found = self.table
             for name in key:
-                if name not in found.columns:
+                if not isinstance(name, str) or name not in found.columns:
                     raise ValueError(f"{name!r} is no column of sb.{self._name}.table: {hint(name, found.columns)}")
             return found[key]
         if not isinstance(key, str):
@@ -121,6 +124,9 @@ class FaultList:
             raise TypeError(f"a fault has no field {unknown[0]}: its fields are {', '.join(_FAULT_FIELDS)}")
         world = self._session.world
         charge_id = _charge_id(world, charge)
+        for name, value in where.items():
+            if not isinstance(value, (str, Real, timedelta, Sequence, NoneType)):
+                raise TypeError(f"{name}={value!r:.60} is no text, number or list: give one, or leave it out")
         named = as_json({**where, **({} if charge_id is None else {"charge": charge_id})})
         with self._session.record("fault", method="add", args=[kind], named=named), world.exclusive():
             return fault_resource(world.faults.add(FaultSpec(kind, charge=charge_id, **where)))
@@ -128,7 +134,7 @@ class FaultList:
     def clear(self, fault_id: str | None = None) -> int:
         """Remove the fault with this id, or all faults; return the number of removed faults."""
         world = self._session.world
-        args = [] if fault_id is None else [fault_id]
+        args = [] if fault_id is None else [checked_text("fault_id", fault_id)]
         with self._session.record("fault", method="clear", args=args, named={}), world.exclusive():
             return world.faults.clear(fault_id)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from starlette.types import ASGIApp
 
-from leyden.arguments import Spelled, checked_path, checked_seed, checked_text
+from leyden.arguments import Spelled, checked_path, checked_seed, checked_text, whole_number
 from leyden.callbacks.receivers import Receiver
 from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import ForkError, NotebookError
@@ -206,7 +206,8 @@ class Sandbox(Views, Spelled):
         A sandbox that is served already keeps its URL, and that is returned. From now on callbacks also go to the
         receivers of this machine, unless `egress` was given. Raises `ListenError` when the port is in use.
         """
-        return self._http.serve(host, port)
+        checked_text("host", host)
+        return self._http.serve(host, whole_number("port", port, 0, 65_535))
 
     def close(self) -> None:
         """Stop the server, cancel callbacks in flight and close the store. Any later use raises `ClosedError`, except

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from leyden.arguments import checked_list, refuse_copy
+from leyden.arguments import checked_list, checked_text, refuse_copy
 from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.transport import RecordedNetwork
 from leyden.errors import ApiError, ClosedError, Problem, ResponseLost, StorageUnavailable
@@ -220,6 +220,7 @@ class Session:
     def path(self, operation_id: str) -> str:
         """The path template of an operation, as the specification in use has it. Raises `ContractError` when it has no
         such operation."""
+        checked_text("operation_id", operation_id)
         return self.world.config.contract.operation(operation_id).path
 
     def ask(self, method: str, target: str, body: Mapping[str, Any] | None = None) -> Any:
@@ -241,11 +242,12 @@ class Session:
         self, method: str, target: str, body: Mapping[str, Any] | bytes | None, headers: Headers | None = None
     ) -> LoopbackResponse:
         """Send one request and record it: see `Sandbox.request`."""
+        checked_text("method", method)
+        checked_text("target", target)
         raw = b"" if body is None else body if isinstance(body, bytes) else _json_bytes(body)
         sent: tuple[Header, ...]
         if headers is not None:
-            pairs = headers.items() if isinstance(headers, Mapping) else headers
-            sent = tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs)
+            sent = _header_bytes(headers)
         else:
             sent = ((self.world.service.pipeline.api_key_header, self.api_key.encode("latin-1")),)
             if body is not None:
@@ -324,12 +326,23 @@ class Session:
         raise refused
 
 
+def _header_bytes(headers: Headers) -> tuple[Header, ...]:
+    """Headers as they are sent. Raises `TypeError` for what is no pair of texts."""
+    pairs = list(headers.items()) if isinstance(headers, Mapping) else checked_list("headers", headers)
+    for pair in pairs:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+            raise TypeError(f"headers: {pair!r:.60} is no header: give a name and a value, both texts")
+        if not all(text.isprintable() and ord(max(text, default=" ")) < 256 for text in pair):
+            raise ValueError(f"headers: {pair!r:.60} has characters that no header has: give those of Latin-1")
+    return tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in pairs)
+
+
 def _json_bytes(fields: Mapping[str, Any]) -> bytes:
     """Fields as JSON. Raises `TypeError` with the name of the first field that has no JSON form."""
     try:
         return orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY)
     except TypeError:
-        for name, value in fields.items():
+        for name, value in fields.items() if isinstance(fields, Mapping) else [("body", fields)]:
             try:
                 orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
             except TypeError:

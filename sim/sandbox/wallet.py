@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from leyden.arguments import payer_name, span_from, whole_msat
+from leyden.arguments import checked_text, payer_name, span_from, whole_msat
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind, strip_scheme
+from leyden.lightning.payer.payment_scripts import check_outcome
 from leyden.sandbox.resources import Charge, Payment, StaticCharge
 from leyden.sandbox.session import Session
 from leyden.sandbox.time_control import Span
@@ -59,6 +60,7 @@ class Wallet:
         may be left out if minimum and maximum are equal. Raises `PayerError` with the service's reason when it issues
         no invoice, `ValueError` as `pay`.
         """
+        checked_text("comment", comment)
         lnurl, resource_id = _payment_request(what), _resource_id(what)
         return self._schedule("scan", lnurl, amount, outcome, delay, comment=comment, static=resource_id)
 
@@ -69,6 +71,7 @@ class Wallet:
         world = self._session.world
         amount_msat = None if amount is None else whole_msat("amount", amount)
         delay_ms = span_from("delay", delay)
+        check_outcome(outcome)  # before a scan requests an invoice
         named = {"payer": self.name, "request": request, "amount": amount_msat, "outcome": outcome}
         with self._session.record(kind, **named, delay_ms=delay_ms, **more) as facts:
             if kind == "scan":

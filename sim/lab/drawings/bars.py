@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, NamedTuple
 
+from leyden.arguments import checked_text
 from leyden.errors import DrawingError
 from leyden.lab.drawings.drawing import Drawing
 from leyden.lab.drawings.svg import BAD, GOOD, MARGIN, OPEN, OTHER, WAIT, line, rect, svg_root, text_at
@@ -48,8 +49,9 @@ def bars(
     the same shape, and draw from where to where each figure may lie. A figure that is NaN has no bar.
     Raises `DrawingError` for a table that cannot be drawn.
     """
+    checked_text("title", title)
     for name, frame in (("table", table), ("low", low), ("high", high)):
-        if not (frame is None and name != "table") and not hasattr(frame, "to_numpy"):
+        if not (frame is None and name != "table") and not hasattr(frame, "columns"):
             raise DrawingError(f"{name}={frame!r:.60} is no table: give a DataFrame")
     rows, columns = [str(row) for row in table.index], [str(column) for column in table.columns]
     if not rows or not 1 <= len(columns) <= len(_TONES) or len(rows) > _MOST_ROWS:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leyden.arguments import checked_path
 from leyden.errors import DrawingError
 from leyden.server.html import Html, tag
 
@@ -34,9 +35,10 @@ class Drawing:
     def save(self, path: str | Path) -> Path:
         """Write an `.svg` (with a background) or an `.mmd` (Mermaid source) file, and return its path.
 
-        Raises `DrawingError` for any other suffix, and for `.mmd` when there is no Mermaid form.
+        Raises `DrawingError` for any other suffix, for `.mmd` when there is no Mermaid form, and for a file that cannot
+        be written.
         """
-        target = Path(path)
+        target = checked_path("path", path)
         if target.suffix == ".svg":
             written = self.svg_with_background
         elif target.suffix == ".mmd" and self.mermaid is not None:
@@ -45,7 +47,10 @@ class Drawing:
             raise DrawingError(f"{target.name}: this drawing has no Mermaid form: save it as .svg")
         else:
             raise DrawingError(f"{target.name}: a drawing is written as .svg or as .mmd (Mermaid source)")
-        target.write_text(written + "\n", encoding="utf-8", newline="\n")
+        try:
+            target.write_text(written + "\n", encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise DrawingError(f"{target} cannot be written: {error.strerror}; choose another path") from None
         return target
 
     def __repr__(self) -> str:

@@ -31,7 +31,7 @@ def lifecycle(world: World, resource: str, resource_id: str | None = None) -> Dr
     Raises `DrawingError` for a resource without a lifecycle, and for an unknown id.
     """
     lifecycles = world.service.contract.lifecycles
-    if resource not in lifecycles:
+    if not isinstance(resource, str) or resource not in lifecycles:
         raise DrawingError(f"{resource!r} has no lifecycle: the specification has one for {' and '.join(lifecycles)}")
     rows = world.service.charges.charges if resource == "Charge" else world.service.static_charges.static_charges
     table = lifecycles[resource]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import groupby
 
+from leyden.arguments import checked_text
 from leyden.errors import DrawingError
 from leyden.extras import require
 from leyden.lab.drawings.drawing import Drawing
@@ -26,6 +27,7 @@ def qr(text: str) -> Drawing:
     require("qr()", "segno", "lab")
     import segno
 
+    checked_text("text", text)
     if not text:
         raise DrawingError("there is nothing to draw: give a payment request, a link or any other text")
     written = text.upper() if text in (text.lower(), text.upper()) and _REQUEST.fullmatch(text.lower()) else text

@@ -86,6 +86,8 @@ class Network:
 
     def remove(self, interceptor_id: str) -> None:
         """Remove an interceptor. Raises `InterceptError`."""
+        if not isinstance(interceptor_id, str):
+            raise InterceptError(f"interceptor_id={interceptor_id!r:.60} is no id: give a text such as intercept-1")
         with self.record_action(".remove", [interceptor_id], {}):
             self.operations.payments.interceptors.remove(interceptor_id)
 

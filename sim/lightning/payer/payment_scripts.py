@@ -44,10 +44,15 @@ def build_script(
     }
 
 
+def check_outcome(outcome: str) -> None:
+    """Raise `PaymentError` for what is no script of a payer."""
+    if outcome not in OUTCOMES:
+        raise PaymentError(f"outcome is one of {', '.join(OUTCOMES)}, not {outcome!r:.60}")
+
+
 def amount_to_send(outcome: str, invoice_msat: int | None, given_msat: int | None) -> int:
     """The amount (msat) that the script `outcome` sends for an invoice of `invoice_msat` (None: any amount)."""
-    if outcome not in OUTCOMES:
-        raise PaymentError(f"outcome is one of {', '.join(OUTCOMES)}, not {outcome!r}")
+    check_outcome(outcome)
     if given_msat is None and invoice_msat is None:
         raise PaymentError("this invoice names no amount: say how much to pay with amount_msat")
     if given_msat is None:
