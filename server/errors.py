@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from leyden.server.printable import printable
+
 
 class LeydenError(Exception):
     """The base class of all errors of Leyden. A command that it ends returns `exit_status`: 1, or 2 for its input."""
@@ -18,9 +20,13 @@ class LeydenError(Exception):
 
 
 class ContractError(LeydenError):
-    """The spec cannot be served. The text is `place in the spec: what is wrong; how to correct it`."""
+    """The spec cannot be served. The text is `place in the spec: what is wrong; how to correct it`, in one line: names
+    of the document may have any characters, and those that are not printable are escaped."""
 
     exit_status = 2
+
+    def __init__(self, text: str) -> None:
+        super().__init__(printable(text))
 
 
 class StoreError(LeydenError):

@@ -21,6 +21,7 @@ from leyden.devserver.serve_options import OVERLAY, describe_serve
 from leyden.errors import MissingExtra
 from leyden.harness.options import COMMANDS as HARNESS
 from leyden.server.errors import LeydenError
+from leyden.server.printable import printable_lines
 from leyden.server.version import VERSION
 
 # The default secret of `receiver-check`. It is public, and has no other use.
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     except LeydenError as error:
-        print(f"leyden {options.command}: {error}", file=sys.stderr)
+        print(f"leyden {options.command}: {printable_lines(str(error))}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
         return 0

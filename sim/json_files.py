@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 from jsonschema_rs import Draft202012Validator
 
 from leyden.server.errors import LeydenError
+from leyden.server.printable import printable
 from leyden.server.version import VERSION
 
 MAX_DEPTH = 100  # of brackets; a document of ours has at most about 30
@@ -145,13 +146,6 @@ def warn_of_version(version: object, what: str) -> None:
             VersionWarning,
             stacklevel=3,
         )
-
-
-def printable(text: str) -> str:
-    """The text in one line: every character that is not printable is escaped."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def _is_too_deep(text: str) -> bool:

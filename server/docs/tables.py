@@ -12,6 +12,7 @@ from typing import Any
 
 from leyden.server.contract.types import CallbackRule, Contract, LifecycleRow, LifecycleTable
 from leyden.server.errors import LeydenError
+from leyden.server.printable import printable
 
 ROUTE_COLUMNS = ("Method", "Path", "Operation", "Key", "Basis")
 TRANSITION_COLUMNS = ("State", "Trigger", "Condition", "Next state", "Also happens", "Basis")
@@ -136,11 +137,11 @@ def lifecycle_tables(contract: Contract) -> str:
     """Two tables for each resource with a lifecycle: transitions and refusals. Empty when there is none."""
     parts: list[str] = []
     for table in contract.lifecycles.values():
-        parts.append(f"**{table.resource}** {lifecycle_sentence(table)}.")
+        parts.append(f"**{_cell(table.resource)}** {_cell(lifecycle_sentence(table))}.")
         parts.append(markdown(TRANSITION_COLUMNS, (line.cells for line in transition_lines(table))))
         refusals = refusal_lines(table)
         if refusals:
-            parts.append(f"{table.resource} refuses:")
+            parts.append(f"{_cell(table.resource)} refuses:")
             parts.append(markdown(REFUSAL_COLUMNS, (line.cells for line in refusals)))
     return "\n\n".join(parts)
 
@@ -209,7 +210,7 @@ def _conditions(table: LifecycleTable) -> list[str]:
 
 def _cell(text: str) -> str:
     """A text without characters that could end its cell, its row or the markers around its table."""
-    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+    return printable(" ".join(text.split())).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
 
 
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -32,6 +32,7 @@ from leyden.server.http.request import Request
 from leyden.server.http.request_parsing import JSON, RequestParser, headers_by_name
 from leyden.server.http.validation import find_errors
 from leyden.server.ports import EventJournal
+from leyden.server.printable import printable
 
 log = logging.getLogger("leyden")
 
@@ -321,7 +322,7 @@ def _with_fields(problem: Problem) -> str:
     """The detail of a problem with its first wrong fields, for the log."""
     fields = [f"{error.pointer or 'body'}: {error.detail}"[:_LOGGED_CHARS] for error in problem.field_errors]
     more = [f"{len(fields) - _LOGGED_FIELDS} more"] if len(fields) > _LOGGED_FIELDS else []
-    return "; ".join([problem.detail, *fields[:_LOGGED_FIELDS], *more])
+    return printable("; ".join([problem.detail, *fields[:_LOGGED_FIELDS], *more]))
 
 
 def _subject(scope: Scope) -> str:

@@ -25,9 +25,10 @@ from leyden.harness.runs.cases import Case, read_case, replay
 from leyden.harness.runs.specification import document_hash
 from leyden.harness.targets.served import ExternalService, ServedLeyden
 from leyden.harness.targets.target import SERVED, InProcess, Target
-from leyden.json_files import InputError, VersionWarning, printable, read_text
+from leyden.json_files import InputError, VersionWarning, read_text
 from leyden.server.docs.tables import replace_between_markers
 from leyden.server.errors import LeydenError
+from leyden.server.printable import printable
 from leyden.server.system.clock import system_time_ms
 
 
@@ -217,10 +218,10 @@ def _print_report(config: CampaignConfig, report: CampaignReport, options: argpa
         print(f"\nFound by {found.engine}.\n{found.case.describe(replay_command)}")
     missing = report.coverage.missing()
     for what in report.coverage.unchecked:
-        print(f"not checked: {what}")
+        print(f"not checked: {printable(what)}")
     if missing and (set(config.engines) == {"conformance"} or options.require_full_coverage):
         print(f"\nDeclared coverage items that were not reached: {len(missing)}")
-        print(*(f"  {TITLES[item[0]]}: {item_name(item)}" for item in missing), sep="\n")
+        print(*(f"  {TITLES[item[0]]}: {printable(item_name(item))}" for item in missing), sep="\n")
     if not report.violations:
         print(f"{sum(report.coverage.runs.values())} runs, {_totals(report)}")
     return 1 if report.violations or (options.require_full_coverage and missing) else 0

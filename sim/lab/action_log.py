@@ -8,10 +8,11 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 from leyden.errors import ActionLogError
-from leyden.json_files import WRONG_DATA, printable
+from leyden.json_files import WRONG_DATA
 from leyden.lab.action_schema import SAVED_ACTION_LOG
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse
+from leyden.server.printable import printable
 from leyden.server.timestamps import parse_duration
 from leyden.world.interrupts import interrupts
 from leyden.world.time.clock import Fired

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from leyden.json_files import printable
+from leyden.server.printable import printable
 
 
 class Expression(str):

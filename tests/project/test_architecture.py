@@ -33,6 +33,7 @@ LAYERS: list[tuple[str, ...]] = [
         "server.version",
         "server.ports",
         "server.html",
+        "server.printable",
         "server.spelling",
     ),
     ("server.http.strict_json", "server.callbacks.ip_addresses", "server.callbacks.signing"),

@@ -20,9 +20,10 @@ from leyden.harness.session.session import Request
 from leyden.harness.steps import Step
 from leyden.harness.targets.served import ExternalService
 from leyden.harness.targets.target import IN_PROCESS, SERVED, InProcess, Response, Target
-from leyden.json_files import WRONG_DATA, DocumentKind, printable, shown, warn_of_version
+from leyden.json_files import WRONG_DATA, DocumentKind, shown, warn_of_version
 from leyden.server.contract.types import Contract
 from leyden.server.errors import ContractError, LeydenError
+from leyden.server.printable import printable
 from leyden.server.version import VERSION
 
 FORMAT = 3

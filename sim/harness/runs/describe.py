@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from leyden.harness.checks.violations import CHECKS, one_line
 from leyden.harness.steps import Step
-from leyden.json_files import printable
 from leyden.server.contract.load import default_spec
+from leyden.server.printable import printable
 
 _SENTENCES = {
     "create_charge": "create the Charge {as}{who}: {body}",
