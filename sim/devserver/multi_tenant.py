@@ -120,14 +120,25 @@ class MultiTenantApp:
         """Serve a sandbox that was created over HTTP."""
         sandbox.world.attach(self)
         self._registry.add(sandbox)
-        self._events.wake()
+        self._events.watch(sandbox)
 
     def remove_sandbox(self, sandbox: ServedSandbox, why: str = "") -> None:
         """End a sandbox: nothing happens in it any more, and what waits for it is refused. By default its time to live
         is over."""
         self._registry.remove(sandbox, why or ttl_text(sandbox))
         self._events.forget(sandbox)
-        world = sandbox.world
+        self._end(sandbox.world)
+
+    def replace_world(self, sandbox: ServedSandbox, world: World) -> None:
+        """From now on the sandbox is the given world; nothing happens in its former one any more."""
+        former = sandbox.world
+        self._events.forget(sandbox)
+        world.attach(self)
+        self._registry.replace_world(sandbox, world)
+        self._events.watch(sandbox)
+        self._end(former)
+
+    def _end(self, world: World) -> None:
         self._turns.pop(world, None)
         world.end()
         closing = asyncio.get_running_loop().create_task(world.close_external_transport())

@@ -78,6 +78,7 @@ def test_a_sandbox_has_the_defaults_of_its_server() -> None:
         ({"network": "ring:5"}, 409, "is not a network"),
         ({"webhookSecret": "secret"}, 409, "whsec_"),
         ({"ttl": "100ms"}, 409, "from 1 s to 366 days"),
+        ({"ttl": "999999999w"}, 409, "from 1 s to 366 days"),
         ({"ttl": 0.5}, 400, "/ttl"),
         ({"name": "a\nb"}, 400, "/name"),
     ],

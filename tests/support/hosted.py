@@ -36,10 +36,12 @@ class Answer(NamedTuple):
 class Hosted:
     """The server. `now_ms` is its real time, which the test sets; ids, keys and seeds are counted.
 
-    `egress` says where callbacks may go.
+    `egress` says where callbacks may go, and `keys` how API keys begin.
     """
 
-    def __init__(self, *, token: str | None = None, egress: str = "none", **defaults: Any) -> None:
+    def __init__(
+        self, *, token: str | None = None, egress: str = "none", keys: str = "leyden", **defaults: Any
+    ) -> None:
         self.now_ms = START_MS
         numbers = count(1)
         self.factory = SandboxFactory(
@@ -52,7 +54,7 @@ class Hosted:
             factory=self.factory,
             access=AdminAccess(token),
             new_id=lambda: f"sbx_{next(numbers):016x}",
-            new_key=lambda: f"leyden_{next(numbers):032x}",
+            new_key=lambda: f"{keys}_{next(numbers):032x}",
             now_ms=lambda: self.now_ms,
             server_url=URL,
         )

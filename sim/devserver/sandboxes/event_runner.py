@@ -66,9 +66,10 @@ class EventRunner:
         if sandbox is not None and (world.clock.rate or world.transport.has_pending_responses):
             self._schedule(sandbox, asyncio.get_running_loop().time())
 
-    def wake(self) -> None:
-        """Look at everything again: a sandbox was added."""
-        self._changed.set()
+    def watch(self, sandbox: ServedSandbox) -> None:
+        """The sandbox is new, or has another world: run its events when they become due."""
+        self._schedule_next(sandbox)
+        self._changed.set()  # it may be the first that expires
 
     def forget(self, sandbox: ServedSandbox) -> None:
         """The sandbox was removed."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ from leyden.devserver.control.handlers import control_handlers
 from leyden.server.callbacks.egress import Egress
 from leyden.server.contract.load import load_contract
 from leyden.server.contract.types import Contract
+from leyden.server.http.projects import KeyRow
 from leyden.server.store.store import Store
 from leyden.server.system.http_transport import HttpTransport
-from leyden.world.config import world_config
+from leyden.world.config import WorldConfig, world_config
 from leyden.world.world import World
 
 READABLE_ENTRIES = 100_000  # of the event journal, without --keep
@@ -87,6 +88,53 @@ class SandboxFactory:
             public_url=url,
             label=order.get("name") or "sandbox",
         )
+
+    def copy(
+        self,
+        state: Mapping[str, Any],
+        *,
+        keys: Iterable[KeyRow] | None,
+        api_key: str,
+        rate: float,
+        url: str,
+        label: str | None,
+    ) -> World:
+        """A world in the state that `dump_world` wrote. It has these keys, by default `api_key` alone, and none of the
+        state.
+
+        Raises `ForkError` for what is no such state.
+        """
+
+        # Imported here: most servers copy no sandbox.
+        from leyden.world.snapshots.snapshots import restore_world
+
+        def adapt(config: WorldConfig) -> WorldConfig:
+            return replace(
+                config,
+                api_key=api_key,
+                real_clock=self._now,
+                run=self._now(),
+                keep=self._defaults.keep or READABLE_ENTRIES,
+                keep_ended=self._defaults.keep,
+                callback_timeout_ms=self._defaults.callback_timeout_ms,
+            )
+
+        world = restore_world(
+            state,
+            control_handlers=control_handlers,
+            label=label or "sandbox",
+            where="the body",
+            adapt=adapt,
+            external_transport=HttpTransport.within(self._egress),
+            public_url=url,
+        )
+        now_ms = world.clock.now()
+        with world.exclusive():
+            own: KeyRow = {"id": api_key, "project": world.config.project, "created_at": now_ms}
+            world.service.projects.import_keys([own] if keys is None else keys)
+        if rate:
+            world.move(lambda clock: clock.set_rate(rate))
+        return world
 
     def _compile(self, overlays: tuple[str, ...]) -> Contract:
         return load_contract(

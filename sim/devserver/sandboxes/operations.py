@@ -30,6 +30,9 @@ class SandboxHost(Protocol):
     def remove_sandbox(self, sandbox: ServedSandbox, why: str) -> None:
         """End a sandbox, for this reason."""
 
+    def replace_world(self, sandbox: ServedSandbox, world: World) -> None:
+        """Serve another world as this sandbox, and end the former one."""
+
 
 class SandboxOperations:
     """Handlers for one server.
@@ -63,17 +66,8 @@ class SandboxOperations:
     def create_sandbox(self, call: Request) -> dict[str, Any]:
         """A new sandbox with its own API key."""
         order = {name: value for name, value in call.body.items() if value is not None}
-        self._check_room()
-        ttl_s = _ttl_s(order)
-        sandbox_id, key = self._new_id(), self._new_key()
-        url = self._server_url + URL_PREFIX + sandbox_id
-        try:
-            world = self._factory.create(order, api_key=key, start_ms=_start_ms(order), url=url)
-        except Problem:
-            raise
-        except (LeydenError, ValueError) as error:
-            raise SemanticConflict(str(error)) from None
-        return self._add(sandbox_id, key, url, world, order.get("name"), ttl_s)
+        start_ms = _start_ms(order)
+        return self.add(order, lambda key, url: self._factory.create(order, api_key=key, start_ms=start_ms, url=url))
 
     @handles(needs=("query.limit",))
     def list_sandboxes(self, call: Request) -> Page:
@@ -89,44 +83,51 @@ class SandboxOperations:
                         break
             return found
 
-        return page(call, read, self._show)
+        return page(call, read, self.show)
 
     @handles(raises=(NotFound,), needs=("path.id",))
     def get_sandbox(self, call: Request) -> dict[str, Any]:
         """One sandbox."""
-        return self._show(self._find(call))
+        return self.show(self.find(call))
 
     @handles(raises=(NotFound,), needs=("path.id",))
     def reset_sandbox(self, call: Request) -> dict[str, Any]:
         """Discard the state of a sandbox and start it again, with the same keys and contract."""
-        sandbox = self._find(call)
+        sandbox = self.find(call)
         sandbox.world.reset(seed=call.body.get("seed"), start_ms=_start_ms(call.body))
         sandbox.used_at_s = self._loop_time_s()
-        return self._show(sandbox)
+        return self.show(sandbox)
 
     @handles(raises=(NotFound,), needs=("path.id",))
     def delete_sandbox(self, call: Request) -> dict[str, Any]:
         """End a sandbox."""
-        sandbox = self._find(call)
-        shown = self._show(sandbox)
+        sandbox = self.find(call)
+        shown = self.show(sandbox)
         self._host.remove_sandbox(sandbox, f"{described(sandbox)} was deleted")
         return shown
 
-    # Inside
+    # Used by the copies
 
-    def _check_room(self) -> None:
+    def add(self, order: Mapping[str, Any], make: Callable[[str, str], World]) -> dict[str, Any]:
+        """Serve the world that `make(key, url)` returns, with the name and the time to live of the order. Returns the
+        resource with its secrets."""
         if len(self._registry) >= MAX_SANDBOXES:
             raise Conflict(
                 f"this server has {MAX_SANDBOXES:,} sandboxes, and no more: delete some, or create them with a ttl"
             )
-
-    def _add(
-        self, sandbox_id: str, key: str, url: str, world: World, name: str | None, ttl_s: float | None
-    ) -> dict[str, Any]:
+        ttl_s = _ttl_s(order)
+        sandbox_id, key = self._new_id(), self._new_key()
+        url = self._server_url + URL_PREFIX + sandbox_id
+        try:
+            world = make(key, url)
+        except Problem:
+            raise
+        except (LeydenError, ValueError) as error:
+            raise SemanticConflict(str(error)) from None
         sandbox = ServedSandbox(
             doc_id=self._registry.next_number,
             id=sandbox_id,
-            name=name,
+            name=order.get("name"),
             world=world,
             url=url,
             created_at_ms=self._now_ms(),
@@ -134,16 +135,27 @@ class SandboxOperations:
             used_at_s=self._loop_time_s(),
         )
         self._host.add_sandbox(sandbox)
-        return {**self._show(sandbox), "apiKey": key, "webhookSecret": world.webhook_secret}
+        return {**self.show(sandbox), "apiKey": key, "webhookSecret": world.webhook_secret}
 
-    def _find(self, call: Request) -> ServedSandbox:
+    def replace_world(self, sandbox: ServedSandbox, world: World) -> None:
+        """Serve another world as this sandbox. The former one has ended."""
+        self._host.replace_world(sandbox, world)
+        sandbox.used_at_s = self._loop_time_s()
+
+    def find(self, call: Request) -> ServedSandbox:
+        """The sandbox with the id in the path. Raises `NotFound`."""
         sandbox = self._registry.of_id(call.path["id"])
         if sandbox is None:
             why = self._registry.ended(call.path["id"])
             raise NotFound(why or "this server has no sandbox with this id: list the sandboxes")
         return sandbox
 
-    def _show(self, sandbox: ServedSandbox) -> dict[str, Any]:
+    def of_id(self, sandbox_id: str) -> ServedSandbox | None:
+        """The sandbox with this id, or None."""
+        return self._registry.of_id(sandbox_id)
+
+    def show(self, sandbox: ServedSandbox) -> dict[str, Any]:
+        """The resource."""
         world = sandbox.world
         config = world.config
         return {
@@ -176,7 +188,10 @@ def ttl_text(sandbox: ServedSandbox) -> str:
 def _ttl_s(order: Mapping[str, Any]) -> float | None:
     if "ttl" not in order:
         return None
-    ttl_ms = parse_duration(order["ttl"])
+    try:
+        ttl_ms = parse_duration(order["ttl"])
+    except ValueError:  # longer than any instant
+        ttl_ms = _MAX_TTL_MS + 1
     if not _MIN_TTL_MS <= ttl_ms <= _MAX_TTL_MS:
         raise SemanticConflict('ttl must be from 1 s to 366 days of real time, such as "10m": give another one')
     return ttl_ms / 1_000

@@ -48,6 +48,7 @@ class ServerControl:
         loop_time_s: Callable[[], float],
     ) -> None:
         self._access = settings.access
+        self._factory = settings.factory
         self._operations = SandboxOperations(
             settings.factory,
             registry,
@@ -86,7 +87,10 @@ class ServerControl:
             journal=_NoJournal(),
             api_key_header=contract.api_key_header.lower().encode(),
         )
-        handlers = bind(contract, [self._operations], guards={}, effects={})
+        # Imported here: most servers copy no sandbox.
+        from leyden.devserver.sandboxes.copies import CopyOperations
+
+        handlers = bind(contract, [self._operations, CopyOperations(self._operations, self._factory)], {}, {})
         return build_app(ApiMount(contract, handlers, DOCUMENT_PATH, DOCS_PATH), [], pipeline)
 
 

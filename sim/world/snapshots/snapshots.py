@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from leyden.callbacks.transport import RecordedNetwork
+from leyden.callbacks.transport import ExternalTransport, RecordedNetwork
 from leyden.errors import ClockError, ForkError
 from leyden.json_files import WRONG_DATA, warn_of_version
 from leyden.server.contract.load import known_overlays, load_contract
@@ -24,7 +24,7 @@ from leyden.server.system.background_transport import BackgroundTransport
 from leyden.world.config import WorldConfig, chosen_network, packaged_contract
 from leyden.world.persistence.former_formats import upgraded_snapshot
 from leyden.world.snapshots.snapshot_schema import SAVED_SANDBOX
-from leyden.world.world import World
+from leyden.world.world import LOCAL_URL, World
 
 if TYPE_CHECKING:
     from leyden.lightning.payer.routed_payments import RoutedPayments
@@ -75,12 +75,17 @@ def fork_world(world: World, label: str, *, reseed: int | None = None) -> World:
         if world.engine is not None:
             _routed(fork).restore(_routed(world).snapshot(), fork.streams.secret)
     if reseed is not None:
-        fork.streams.reseed(reseed)
-        if fork.engine is not None:
-            # The past of the network stays as it was observed.
-            fork.engine.now = max(fork.engine.now, fork.clock.now())
-            fork.engine.reseed(reseed, fork.streams.secret)
+        reseed_world(fork, reseed)
     return fork
+
+
+def reseed_world(world: World, reseed: int) -> None:
+    """From now on every random stream continues differently."""
+    world.streams.reseed(reseed)
+    if world.engine is not None:
+        # The past of the network stays as it was observed.
+        world.engine.now = max(world.engine.now, world.clock.now())
+        world.engine.reseed(reseed, world.streams.secret)
 
 
 def dump_world(world: World) -> dict[str, Any]:
@@ -116,8 +121,13 @@ def restore_world(
     control_handlers: Callable[[World], Iterable[object]] | None = None,
     label: str | None = None,
     where: str = "the snapshot",
+    adapt: Callable[[WorldConfig], WorldConfig] = lambda config: config,
+    external_transport: ExternalTransport | None = None,
+    public_url: str = LOCAL_URL,
 ) -> World:
     """A world in the state that `dump_world` wrote; it continues in memory and in this process.
+
+    `adapt` changes the configuration, for example for a server; the rate of its clock has to be 0 at first.
 
     Warns with `VersionWarning` about a snapshot of another version of Leyden. Raises `ForkError` for what is no
     snapshot, and for one of an unknown format: one line that begins with `where`.
@@ -134,32 +144,29 @@ def restore_world(
             snapshot = upgraded_snapshot(snapshot)
         SAVED_SANDBOX.check(snapshot, where)
         warn_of_version(snapshot.get("leyden") or None, where)
-        return _restored(snapshot, control_handlers, label)
+        config = adapt(_load_config(snapshot["config"]))
+        tables = {
+            name: TableSnapshot(RowMap(dict(table["rows"])), table["next_id"], table["exists"], None, {}, {})
+            for name, table in snapshot["tables"].items()
+        }
+        world = World(
+            config,
+            Store.from_snapshot(tables),
+            control_handlers=control_handlers,
+            external_transport=external_transport,
+            public_url=public_url,
+            label=snapshot["label"] if label is None else label,
+        )
+        world.journal.restore(snapshot["journal"])
+        _restore_state(world, snapshot)
+        if snapshot.get("network") is not None:
+            _routed(world).restore(snapshot["network"], world.streams.secret)
+        return world
     except LeydenError as error:
         raise error if isinstance(error, ForkError) else SAVED_SANDBOX.refusal(where, str(error)) from None
     except WRONG_DATA as error:
         why = f"its parts do not fit together ({type(error).__name__}: {str(error)[:100]})"
         raise SAVED_SANDBOX.refusal(where, why) from error
-
-
-def _restored(
-    snapshot: Mapping[str, Any], control_handlers: Callable[[World], Iterable[object]] | None, label: str | None
-) -> World:
-    tables = {
-        name: TableSnapshot(RowMap(dict(table["rows"])), table["next_id"], table["exists"], None, {}, {})
-        for name, table in snapshot["tables"].items()
-    }
-    world = World(
-        _load_config(snapshot["config"]),
-        Store.from_snapshot(tables),
-        control_handlers=control_handlers,
-        label=snapshot["label"] if label is None else label,
-    )
-    world.journal.restore(snapshot["journal"])
-    _restore_state(world, snapshot)
-    if snapshot.get("network") is not None:
-        _routed(world).restore(snapshot["network"], world.streams.secret)
-    return world
 
 
 def _state(world: World) -> dict[str, Any]:

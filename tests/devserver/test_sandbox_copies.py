@@ -1,0 +1,232 @@
+"""Snapshots, restores, forks and files of the sandboxes that a server creates."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leyden import Sandbox
+from leyden.devserver.sandboxes import copies
+from tests.support.hosted import Hosted, in_server
+from tests.support.served import Client, listening_receiver, served_leyden
+
+BOXES = "/sandbox/v1/sandboxes"
+CHARGE = {"amount": "7000", "description": "tea", "expiresIn": 600, "callbackUrl": "http://shop.inbox.localhost"}
+
+
+async def filled(server: Hosted, **order: Any) -> Any:
+    box = await server.create(**{"seed": 3, **order})
+    charge = (await server.ok("POST", "/v0/charges", CHARGE, key=box["apiKey"]))["data"]
+    await server.ok("POST", "/v0/charges", CHARGE, key=box["apiKey"])
+    await server.ok("POST", "/sandbox/v1/payments", {"request": charge["invoice"]["request"]}, key=box["apiKey"])
+    await server.ok("POST", "/sandbox/v1/clock/advance", {"by": "1m"}, key=box["apiKey"])
+    return box
+
+
+async def go_on(server: Hosted, key: str) -> tuple[str, str]:
+    """The same actions from here on: the id of a new Charge, and the hash of the journal."""
+    charge = (await server.ok("POST", "/v0/charges", CHARGE, key=key))["data"]
+    await server.ok("POST", "/sandbox/v1/clock/advance", {"until": "idle"}, key=key)
+    return charge["id"], (await server.ok("GET", "/sandbox/v1", key=key))["journalHash"]
+
+
+def test_a_restore_returns_to_the_snapshot_and_repeats_what_follows() -> None:
+    async def scenario(server: Hosted) -> None:
+        box = await filled(server)
+        path = f"{BOXES}/{box['id']}"
+        taken = await server.ask("POST", f"{path}/snapshots", {"name": "paid"})
+        assert (taken.status, taken.body["name"], taken.body["now"]) == (201, "paid", "2030-01-01T00:01:00.000Z")
+        after = await go_on(server, box["apiKey"])
+        await server.ok("POST", "/sandbox/v1/api-keys", {"key": "later"}, key=box["apiKey"])
+        for _ in range(2):
+            shown = await server.ok("POST", f"{path}/restore", {"snapshot": taken.body["id"]})
+            assert shown["now"] == taken.body["now"]
+            again = await server.ok("GET", "/v0/charges", key="later")
+            assert [row["status"] for row in again["data"]] == ["pending", "completed"]
+            await server.ok("POST", f"{path}/restore", {"snapshot": taken.body["id"]})
+            assert server.world(box).journal.hash == taken.body["journalHash"]
+            assert await go_on(server, box["apiKey"]) == after
+        assert (await server.ask("POST", f"{path}/restore", {"snapshot": "snapshot-9"})).status == 409
+
+    in_server(scenario)
+
+
+def test_a_fork_has_the_past_and_a_key_of_its_own() -> None:
+    async def scenario(server: Hosted) -> None:
+        box = await filled(server, name="first")
+        path = f"{BOXES}/{box['id']}"
+        snapshot = await server.ok("POST", f"{path}/snapshots")
+        fork = await server.ok("POST", f"{path}/fork", {"name": "second", "ttl": "1h"})
+        assert (fork["name"], fork["ttl"], fork["webhookSecret"]) == ("second", 3600, box["webhookSecret"])
+        assert fork["apiKey"] != box["apiKey"]
+        assert (await server.ask("GET", f"{fork['url']}/v0/charges", key=box["apiKey"])).status == 401
+        reseeded = await server.ok("POST", f"{path}/fork", {"reseed": 8})
+        after = await go_on(server, fork["apiKey"])
+        assert after[0] != (await go_on(server, reseeded["apiKey"]))[0]
+        assert server.world(box).clock.now() < server.world(fork).clock.now()
+        assert len((await server.ok("GET", "/v0/charges", key=box["apiKey"]))["data"]) == 2
+        earlier = await server.ok("POST", f"{path}/fork", {"snapshot": snapshot["id"]})
+        assert server.world(earlier).journal.hash == snapshot["journalHash"]
+        await server.ok("DELETE", path)
+        assert len((await server.ok("GET", "/v0/charges", key=earlier["apiKey"]))["data"]) == 2
+
+    in_server(scenario)
+
+
+def test_a_file_has_the_same_hash_in_python_and_on_a_second_server(tmp_path: Path) -> None:
+    states: list[Any] = []
+    after: list[tuple[str, str]] = []
+
+    async def first(server: Hosted) -> None:
+        box = await filled(server, network="line:3")
+        states.append(await server.ok("GET", f"{BOXES}/{box['id']}/export"))
+        after.append(await go_on(server, box["apiKey"]))
+
+    async def second(server: Hosted) -> None:
+        imported = await server.ask("POST", f"{BOXES}/import?name=case&ttl=1h", states[0])
+        box = imported.body
+        assert (imported.status, box["name"], box["ttl"], box["rate"]) == (201, "case", 3600, 0)
+        assert box["apiKey"] not in json.dumps(states[0])
+        assert (await server.ask("GET", "/v0/charges", key=states[0]["config"]["api_key"])).status == 401
+        assert (await server.ok("GET", f"{BOXES}/{box['id']}/export"))["journal"]["hash"] == states[0]["journal"][
+            "hash"
+        ]
+        after.append(await go_on(server, box["apiKey"]))
+
+    in_server(first)
+    in_server(second, keys="other")
+    file = tmp_path / "case.json"
+    file.write_text(json.dumps(states[0]))
+    with Sandbox.load(file) as sandbox:
+        assert sandbox.world.journal.hash == states[0]["journal"]["hash"]
+        created = sandbox.ask("POST", "/v0/charges", CHARGE)["data"]["id"]
+        sandbox.ask("POST", "/sandbox/v1/clock/advance", {"until": "idle"})
+        after.append((created, sandbox.ask("GET", "/sandbox/v1")["journalHash"]))
+    assert after[0] == after[1] == after[2]
+
+
+def test_a_file_that_python_saved_is_imported(tmp_path: Path) -> None:
+    with Sandbox(seed=5, start="2030-01-01T00:00Z") as sandbox:
+        sandbox.charges.create(amount="1000", description="tea")
+        state = json.loads(sandbox.save(tmp_path / "case.json").read_text())
+        found = sandbox.world.journal.hash
+
+    async def scenario(server: Hosted) -> None:
+        box = await server.ok("POST", f"{BOXES}/import", state)
+        assert server.world(box).journal.hash == found
+        [charge] = (await server.ok("GET", "/v0/charges", key=box["apiKey"]))["data"]
+        assert charge["description"] == "tea"
+
+    in_server(scenario)
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "words"),
+    [
+        ({}, 400, "format"),
+        ({"format": 7}, 409, "has format 7"),
+        ({"format": 2}, 409, "the body"),
+        ({"format": 2, "more": 1}, 400, "more"),
+    ],
+)
+def test_what_is_no_file_is_refused(state: Any, status: int, words: str) -> None:
+    async def scenario(server: Hosted) -> None:
+        answer = await server.ask("POST", f"{BOXES}/import", state)
+        assert (answer.status, words in answer.body["detail"]) == (status, True), answer
+        assert (await server.ok("GET", BOXES))["data"] == []
+
+    in_server(scenario)
+
+
+def test_snapshots_are_listed_deleted_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "MAX_SNAPSHOTS", 3)
+
+    async def scenario(server: Hosted) -> None:
+        box = await filled(server)
+        path = f"{BOXES}/{box['id']}/snapshots"
+        ids = [(await server.ok("POST", path))["id"] for _ in range(3)]
+        assert (await server.ask("POST", path)).status == 409
+        await server.ok("POST", "/sandbox/v1/reset", {}, key=box["apiKey"])
+        page = await server.ok("GET", f"{path}?limit=2")
+        rest = await server.ok("GET", f"{path}?after={page['next']}")
+        assert [row["id"] for row in [*page["data"], *rest["data"]]] == ids[::-1]
+        await server.ok("DELETE", f"{path}/{ids[1]}")
+        assert (await server.ask("DELETE", f"{path}/{ids[1]}")).status == 404
+        assert (await server.ok("POST", path))["id"] == "snapshot-4"
+
+    in_server(scenario)
+
+
+def test_a_live_clock_runs_on_after_a_restore() -> None:
+    async def scenario(server: Hosted) -> None:
+        box = await server.create(rate=1)
+        await server.ok("POST", "/v0/charges", {**CHARGE, "expiresIn": 60}, key=box["apiKey"])
+        path = f"{BOXES}/{box['id']}"
+        snapshot = await server.ok("POST", f"{path}/snapshots")
+        server.now_ms += 3_600_000
+        assert (await server.ok("GET", "/v0/charges", key=box["apiKey"]))["data"][0]["status"] == "expired"
+        shown = await server.ok("POST", f"{path}/restore", {"snapshot": snapshot["id"]})
+        assert (shown["now"], shown["rate"]) == (snapshot["now"], 1)
+        assert (await server.ok("GET", "/v0/charges", key=box["apiKey"]))["data"][0]["status"] == "pending"
+        server.now_ms += 61_000
+        await asyncio.sleep(0.6)
+        assert (await server.ok("GET", "/v0/charges", key=box["apiKey"]))["data"][0]["status"] == "expired"
+
+    in_server(scenario)
+
+
+def test_copies_over_http_and_while_a_callback_is_in_flight() -> None:
+    with served_leyden("--rate", "0") as client, listening_receiver() as (hook, inbox):
+        box = client.ok("POST", BOXES, {"seed": 3})
+        own = Client(client.url, box["apiKey"])
+        own.ok("POST", "/v0/charges", {**CHARGE, "expiresIn": 60, "callbackUrl": f"{hook}/hook"})
+        own.ok("POST", "/sandbox/v1/clock/advance", {"by": "2m"})
+        assert inbox.get(timeout=10)[1]["status"] == "expired"
+        state = client.ok("GET", f"{BOXES}/{box['id']}/export")
+        assert client.ok("POST", f"{BOXES}/import", state)["id"] != box["id"]
+        assert client("POST", f"{BOXES}/{box['id']}/fork", {})[0] == 201
+
+
+def test_a_sandbox_with_a_callback_in_flight_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(server: Hosted) -> None:
+        box = await filled(server)
+        with monkeypatch.context() as patched:
+            patched.setattr("leyden.callbacks.transport.TransportRouter.is_waiting", True)
+            for method, path in (("POST", "snapshots"), ("POST", "fork"), ("GET", "export")):
+                answer = await server.ask(method, f"{BOXES}/{box['id']}/{path}")
+                assert (answer.status, "between two states" in answer.body["detail"]) == (409, True)
+        assert (await server.ask("POST", f"{BOXES}/{box['id']}/fork")).status == 201
+
+    in_server(scenario)
+
+
+def test_what_changed_since_a_snapshot_and_in_another_sandbox_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(server: Hosted) -> None:
+        box = await filled(server)
+        path = f"{BOXES}/{box['id']}"
+        tips = {"minAmount": "1000", "maxAmount": "1000", "description": "Tips"}
+        await server.ok("POST", "/v0/static-charges", tips, key=box["apiKey"])
+        snapshot = await server.ok("POST", f"{path}/snapshots")
+        fork = await server.ok("POST", f"{path}/fork")
+        against = ({"snapshot": snapshot["id"]}, {"sandbox": fork["id"]})
+        for other in against:
+            assert await server.ok("POST", f"{path}/diff", other) == {"count": 0, "differences": []}
+        [pending, _] = (await server.ok("GET", "/v0/charges", key=box["apiKey"]))["data"]
+        await server.ok("POST", f"/sandbox/v1/charges/{pending['id']}/fail", {}, key=box["apiKey"])
+        for other in against:
+            found = await server.ok("POST", f"{path}/diff", other)
+            row = {"table": "charges", "id": pending["id"], "field": "status", "here": "error", "there": "pending"}
+            assert row in found["differences"]
+            assert found["count"] == len(found["differences"]) > 1
+        monkeypatch.setattr(copies, "MAX_DIFFERENCES", 1)
+        cut = await server.ok("POST", f"{path}/diff", against[0])
+        assert (cut["count"], len(cut["differences"])) == (found["count"], 1)
+        assert (await server.ask("POST", f"{path}/diff", {})).status == 400
+        assert (await server.ask("POST", f"{path}/diff", {"sandbox": "sbx_nobody"})).status == 409
+        await server.ok("GET", "/v0/charges", key=box["apiKey"])
+
+    in_server(scenario)
