@@ -61,3 +61,10 @@ def test_a_reset_starts_within_the_range(start: str, begins: str | None) -> None
         answer = sandbox.http.post("/sandbox/v1/reset", json={"start": start})
         assert answer.status_code == (400 if begins is None else 200), answer.text
         assert begins is None or answer.json()["start"] == begins
+
+
+@pytest.mark.parametrize("span", ["999999999w", "2932897d", "999999999w999999999w", 31_536_000_000])
+def test_an_advance_by_a_span_beyond_the_end_of_time_stops_there(span: str | float) -> None:
+    with Sandbox(seed=1) as sandbox:
+        sandbox.ask("POST", "/sandbox/v1/clock/advance", {"by": span})
+        assert sandbox.ask("GET", "/sandbox/v1/clock")["now"] == "2999-12-31T23:59:59.000Z"
