@@ -207,7 +207,7 @@ class Sandbox(Views, Spelled):
         receivers of this machine, unless `egress` was given. Raises `ListenError` when the port is in use.
         """
         checked_text("host", host)
-        return self._http.serve(host, whole_number("port", port, 0, 65_535))
+        return self._http.serve(host, whole_number("port", port))
 
     def close(self) -> None:
         """Stop the server, cancel callbacks in flight and close the store. Any later use raises `ClosedError`, except

@@ -103,7 +103,7 @@ SLIPS: list[tuple[Callable[[Sandbox, Any], object], str]] = [
     (lambda sb, c: bars(None, title="x"), "table=None"),
     (lambda sb, c: bars(sb.kpi.by("1h")["created"], title="x"), "table="),
     (lambda sb, c: sb.serve(port="8402"), "port='8402'"),  # type: ignore[arg-type]
-    (lambda sb, c: sb.serve(port=65536), "port=65536"),
+    (lambda sb, c: sb.serve(port=65536), "65536"),
     (lambda sb, c: sb.serve(host=5), "host=5"),  # type: ignore[arg-type]
     (lambda sb, c: sb.schedule().save("/nonexistent/x.svg"), "/nonexistent/x.svg"),
     (lambda sb, c: sb.request("GET", "/v0/charges", headers={"apikey": 5}), "apikey"),  # type: ignore[dict-item]
