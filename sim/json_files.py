@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from jsonschema_rs import Draft202012Validator
+from jsonschema_rs import Draft4Validator, Draft202012Validator
 
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
@@ -43,7 +43,7 @@ class DocumentKind(NamedTuple):
     name: str
     error: type[LeydenError]
     mend: str
-    validator: Draft202012Validator
+    validator: Draft4Validator | Draft202012Validator
     max_bytes: int
 
     def read(self, path: str | Path) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from leyden.server.callbacks.delivery_row import Endpoint
 
 # Snapshots of earlier versions have these names.
-_FORMER_KEYS = {"due": "queue", "flying": "attempts", "closed": "disabled"}
+FORMER_KEYS = {"due": "queue", "flying": "attempts", "closed": "disabled"}
 
 
 class InFlight:
@@ -98,7 +98,7 @@ class InFlight:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over the state that `snapshot` returned, in this version or in an earlier one."""
-        state = {_FORMER_KEYS.get(key, key): value for key, value in state.items()}
+        state = {FORMER_KEYS.get(key, key): value for key, value in state.items()}
         self.queue = deque(state["queue"])
         self.attempts = dict(state["attempts"])
         self.disabled = {(resource_id, url) for resource_id, url in state["disabled"]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import random
 import stat
 import warnings
 from copy import deepcopy
@@ -17,7 +18,7 @@ from leyden import Sandbox
 from leyden.errors import ForkError
 from leyden.json_files import VersionWarning
 from leyden.server.version import VERSION
-from tests.support.mutations import mutated, places, refusal
+from tests.support.mutations import HOSTILE, mutated, places, refusal
 
 ATTACK = "touch('PWNED')"
 TEXTS = [
@@ -152,6 +153,94 @@ def test_a_mutated_file_is_loaded_or_refused_in_one_line_with_its_name(network: 
         for sandbox in loaded:
             refusal(sandbox.script)
     assert 100 < refused < 360
+
+
+def rich() -> dict[str, Any]:
+    """A saved sandbox in the middle of payments and callbacks."""
+    sandbox = Sandbox(seed=3, network="line:4")
+    charge = sandbox.charges.create(amount="250000", description="x", callbackUrl="http://shop.localhost/a")
+    other = sandbox.charges.create(amount="250000", description="y", callbackUrl="http://shop.localhost/a")
+    tips = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips")
+    sandbox.receiver("shop").answers([500, "timeout", 200]).when(503, charge=charge.id)
+    sandbox.faults.add("duplicate_new_id", attempt=2, count=None)
+    sandbox.wallet("ana").pay(charge, delay="3s")
+    sandbox.wallet("bob").pay(other)
+    sandbox.wallet("ana").scan(tips, amount=2000)
+    sandbox.traffic("6/min", duration="10m")
+    sandbox.advance("2s")
+    return json.loads(json.dumps(sandbox.snapshot()))  # type: ignore[no-any-return]
+
+
+def use(sandbox: Sandbox) -> None:
+    sandbox.ask("GET", "/v0/charges")
+    sandbox.advance("10s")
+    sandbox.run("1h")
+    for name in ("payments", "attempts", "deliveries", "callbacks", "journal"):
+        sandbox.table(name)
+
+
+ROWS = rich()
+CHANGES: dict[str, Any] = {
+    "payments.amount_msat": ..., "receivers.script": [{"status": 200}], "projects.webhook_secrets": None,
+    "invoices.payable_until_ms": ..., "charges.expires_at": "x", "charges.created_at": 5e-324,
+    "charges.confirmed_at": 1.0, "charges.status": "paid", "deliveries.attempts": "[1,2", "deliveries.rule": "none",
+    "deliveries.due_at": True, "invoices.state": "PAID", "payments.attempts": [{}], "payments.script": {},
+    "traffic.settings": {}, "traffic.due": "soon", "node.received_msat": 0.5, "received.headers": [],
+    "keys.project": None, "static_charges.extra": [], "wallets.balance_msat": 2**70,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", CHANGES)
+def test_a_row_that_no_sandbox_writes_is_refused_when_it_is_loaded(place: str) -> None:
+    table, _, field = place.partition(".")
+    snapshot = deepcopy(SAVED["direct"] if not ROWS["tables"][table]["rows"] else ROWS)
+    if CHANGES[place] is ...:
+        del snapshot["tables"][table]["rows"][0][1][field]
+    else:
+        snapshot["tables"][table]["rows"][0][1][field] = CHANGES[place]
+    with pytest.raises(ForkError, match="is no saved sandbox") as refused:
+        Sandbox.from_snapshot(snapshot)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("part", "changed"),
+    [
+        ("clock", {"timers": [[1_893_488_402_000, 1, 1, "payments", "x"]]}),
+        ("clock", {"timers": [[1_893_488_402_000, 1, 1, "charge_expiry", "x"]]}),
+        ("streams", {"ids": -0.0}),
+        ("outbox", {"queue": [[]]}),
+        ("network", {"balance": [1]}),
+        ("network", {"sessions": [{}]}),
+        ("network", {"mission_control": [[9, 0, []]]}),
+    ],
+)
+def test_a_part_that_no_sandbox_writes_is_refused_when_it_is_loaded(part: str, changed: dict[str, Any]) -> None:
+    with pytest.raises(ForkError, match="is no saved sandbox"):
+        Sandbox.from_snapshot({**ROWS, part: {**ROWS[part], **changed}})
+
+
+@pytest.mark.filterwarnings("ignore::leyden.json_files.VersionWarning")
+def test_a_sandbox_that_is_loaded_from_changed_rows_can_be_used() -> None:
+    """Of texts that name nothing a request may say so, with an error that callers catch."""
+    rng = random.Random(5)
+    used = 0
+    for _ in range(80):
+        snapshot = {**ROWS, "tables": deepcopy(ROWS["tables"])}
+        container, key = rng.choice(places(snapshot["tables"]))
+        match rng.randrange(3):
+            case 0:
+                del container[key]
+            case 1:
+                container[key] = rng.choice([one for one in HOSTILE if one != "\ud800"])
+            case _ if isinstance(container[key], int):
+                container[key] = rng.choice([container[key] + 1, float(container[key]), -container[key], 10**18])
+        loaded: list[Sandbox] = []
+        refusal(lambda: loaded.append(Sandbox.from_snapshot(snapshot)))  # noqa: B023
+        for sandbox in loaded:
+            refusal(lambda: use(sandbox))  # noqa: B023
+            used += 1
+    assert used > 20
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:

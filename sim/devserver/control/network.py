@@ -15,7 +15,7 @@ from leyden.server.timestamps import to_iso
 from leyden.world.world import World
 
 if TYPE_CHECKING:
-    from leyden.lightning.engine.interceptors import InterceptorRow
+    from leyden.lightning.engine.interceptor_row import InterceptorRow
     from leyden.lightning.network.control_operations import NetworkOperations
     from leyden.lightning.payer.payment_rows import AttemptRow
 

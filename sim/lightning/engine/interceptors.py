@@ -8,11 +8,12 @@
 
 from __future__ import annotations
 
-from typing import TypedDict, cast
+from typing import cast
 
 from leyden.arguments import MAX_COUNT
 from leyden.errors import InterceptError
 from leyden.lightning.engine.engine import Engine
+from leyden.lightning.engine.interceptor_row import InterceptorRow
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import FAILURE_NAMES, FINAL_NODE_CODES, FORWARDING_NODE_CODES, FailureCode
 from leyden.lightning.routing.shortest_path_trees import MAX_HOPS
@@ -22,23 +23,6 @@ from leyden.server.store.typed_table import TypedTable
 
 KINDS = ("delay", "fail", "drop", "offline")
 _MAX_DELAY_MS = 14 * 86_400_000
-
-
-class InterceptorRow(TypedDict):
-    """An interceptor as it is stored; None: any, or without bound. `hop` -1 is the receiver, `acted` counts."""
-
-    id: str
-    kind: str
-    payment: str | None
-    hop: int | None
-    node: int | None
-    channel: int | None
-    code: int | None
-    delay_ms: int | None
-    from_ms: int | None
-    until_ms: int | None
-    times: int | None
-    acted: int
 
 
 class Interceptors:

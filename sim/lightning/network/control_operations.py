@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 from leyden.arguments import span_from
 from leyden.errors import GraphError, InterceptError
 from leyden.lightning.engine.channel_operations import close_channel, open_channel, rebalance
-from leyden.lightning.engine.interceptors import InterceptorRow
+from leyden.lightning.engine.interceptor_row import InterceptorRow
 from leyden.lightning.payer.routed_payments import RoutedPayments
 
 Span = str | float | timedelta

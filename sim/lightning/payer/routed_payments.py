@@ -11,6 +11,7 @@ from leyden.lightning.engine.htlc import FAILED, HELD, SETTLED, HtlcResolution
 from leyden.lightning.engine.interceptors import Interceptors
 from leyden.lightning.engine.shard import Shard
 from leyden.lightning.failure_codes import FAILURE_NAMES
+from leyden.lightning.payer.network_rows import NETWORK_TIMER
 from leyden.lightning.payer.network_snapshot import dump_network, restore_network
 from leyden.lightning.payer.payment_rows import AttemptResult, PaymentRow
 from leyden.lightning.payer.payment_scripts import FAILURES, part_amount, scripted_reason
@@ -20,8 +21,6 @@ from leyden.lightning.receiver.node import DirectNode
 from leyden.lightning.routing.mission_control import GOOD, FailureInterpretation, MissionControl
 from leyden.server.ports import SETTLEMENT, Clock, EventJournal, RandomSource
 from leyden.server.store.store import Store
-
-NETWORK_TIMER = "network"
 
 # Wallets run on nodes that can pay: with at least a million sat in their channels, if there are such nodes.
 _WALLET_MSAT = 1_000_000_000

@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, cast
 
 from leyden.lightning.receiver.invoices import Invoices, NodePolicy
 from leyden.rng import RandomStreams
 from leyden.server.ports import Clock, EventJournal, FailedInvoice, Invoice, InvoiceParams, SettledInvoice
 from leyden.server.store.store import Store
+from leyden.server.store.typed_table import TypedTable
 from leyden.server.timestamps import to_iso
 
 if TYPE_CHECKING:
     from leyden.lightning.bolt11.codec import InvoiceSigner
+
+
+class FundsRow(TypedDict):
+    """The row `funds` of the table `node`: all that the node received."""
+
+    id: str
+    received_msat: int
 
 
 class DirectNode:
@@ -38,7 +46,7 @@ class DirectNode:
         self.invoices = Invoices(store, clock, journal, policy or NodePolicy(), height or (lambda: 0))
         self._clock = clock
         self._random_stream = streams.stream("preimages")
-        self._funds = store.table("node", key="id")
+        self._funds = cast(TypedTable[FundsRow], store.table("node", key="id"))
         self._failed: list[Callable[[FailedInvoice], None]] = []
         self._issued: list[Callable[[str], None]] = []
         self.invoices.on_settled(self._receive)
@@ -59,7 +67,7 @@ class DirectNode:
     def balance_msat(self) -> int:
         """All that this node received."""
         funds = self._funds.row("funds")
-        return 0 if funds is None else int(funds["received_msat"])
+        return 0 if funds is None else funds["received_msat"]
 
     def issue(self, order: InvoiceParams) -> Invoice:
         """Sign an invoice and open it. Raises `Bolt11Error` for what BOLT 11 cannot express."""

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jsonschema_rs import Draft202012Validator
+from jsonschema_rs import Draft4Validator
 
 from leyden.errors import ForkError
 from leyden.json_files import DocumentKind
+from leyden.lightning.payer.network_rows import NetworkRow
+from leyden.server.callbacks.in_flight import FORMER_KEYS
+from leyden.world.snapshots.row_schemas import INSTANT, row_schemas, schema_of
 
 _TEXT = {"type": "string"}
 _FLAG = {"type": "boolean"}
 _COUNT = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
 _SEED = {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}
-# An instant of the years 1970 to 9999, in ms.
-INSTANT = {"type": "integer", "minimum": 0, "maximum": 253_402_300_799_999}
 
 
 def _object(members: Mapping[str, Any], *, optional: tuple[str, ...] = ()) -> dict[str, Any]:
-    return {"type": "object", "properties": members, "required": [name for name in members if name not in optional]}
+    required = [name for name in members if name not in optional]
+    # Draft 4 permits no empty list of required names.
+    return {"type": "object", "properties": members} | ({"required": required} if required else {})
 
 
 def _list(item: Any) -> dict[str, Any]:
@@ -27,7 +30,11 @@ def _list(item: Any) -> dict[str, Any]:
 
 
 def _tuple(*items: Any) -> dict[str, Any]:
-    return {"type": "array", "prefixItems": list(items), "minItems": len(items), "maxItems": len(items)}
+    return {"type": "array", "items": list(items), "minItems": len(items), "maxItems": len(items)}
+
+
+def _table(row: Mapping[str, Any]) -> dict[str, Any]:
+    return _object({"exists": _FLAG, "next_id": _or_null(_COUNT), "rows": _list(_tuple(_COUNT, row))})
 
 
 def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,25 +54,35 @@ _CONFIG = {
     "overlays": _list(_TEXT),
     "spec": {"type": ["object", "null"]},
 }
-_TABLE = {"exists": _FLAG, "next_id": _or_null(_COUNT), "rows": _list(_tuple(_COUNT, {"type": "object"}))}
+_IN_FLIGHT = {
+    "queue": _list(_TEXT),
+    "attempts": {"type": "object", "additionalProperties": _COUNT},
+    "disabled": _list(_tuple(_TEXT, _TEXT)),
+}
+_OUTBOX = _IN_FLIGHT | {former: _IN_FLIGHT[name] for former, name in FORMER_KEYS.items()}
 _ENTRY = _tuple(_COUNT, INSTANT, _TEXT, _TEXT, {"type": "object"})
 
+# In Draft 4 of JSON Schema 1.0 is no integer.
 SNAPSHOT_SCHEMA = _object(
     {
         "leyden": _or_null(_TEXT),
         "label": _TEXT,
         "config": _object(_CONFIG),
-        "tables": {"type": "object", "additionalProperties": _object(_TABLE)},
+        "tables": {
+            "type": "object",
+            "properties": {name: _table(row) for name, row in row_schemas().items()},
+            "additionalProperties": _table({"type": "object"}),
+        },
         "journal": _object(
             {"length": _COUNT, "hash": {"type": "string", "pattern": "^[0-9a-f]*$"}, "entries": _list(_ENTRY)}
         ),
-        "network": {"type": ["object", "null"]},
+        "network": _or_null(schema_of(NetworkRow)),
         "clock": _object(
             {"now": INSTANT, "sequence": _COUNT, "timers": _list(_tuple(INSTANT, _COUNT, _COUNT, _TEXT, _TEXT))}
         ),
         "reseeds": _list(_SEED),
         "streams": {"type": "object", "additionalProperties": _COUNT},
-        "outbox": {"type": "object"},
+        "outbox": _object(_OUTBOX, optional=tuple(_OUTBOX)),
         "requests": _COUNT,
     },
     optional=("leyden", "network"),
@@ -75,6 +92,6 @@ SAVED_SANDBOX = DocumentKind(
     "saved sandbox",
     ForkError,
     "give what `snapshot()` returned, or a file that `save()` wrote",
-    Draft202012Validator(SNAPSHOT_SCHEMA),
+    Draft4Validator(SNAPSHOT_SCHEMA),
     1_000_000_000,
 )

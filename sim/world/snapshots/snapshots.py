@@ -23,6 +23,7 @@ from leyden.server.store.tables.table_snapshot import TableSnapshot
 from leyden.server.system.background_transport import BackgroundTransport
 from leyden.world.config import WorldConfig, chosen_network, packaged_contract
 from leyden.world.persistence.former_formats import upgraded_snapshot
+from leyden.world.snapshots.row_checks import check_rows
 from leyden.world.snapshots.snapshot_schema import SAVED_SANDBOX
 from leyden.world.world import LOCAL_URL, World
 
@@ -157,6 +158,7 @@ def restore_world(
             public_url=public_url,
             label=snapshot["label"] if label is None else label,
         )
+        check_rows(world, snapshot)
         world.journal.restore(snapshot["journal"])
         _restore_state(world, snapshot)
         if snapshot.get("network") is not None:

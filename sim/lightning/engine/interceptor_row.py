@@ -1,0 +1,22 @@
+"""The row of an interceptor."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class InterceptorRow(TypedDict):
+    """An interceptor as it is stored; None: any, or without bound. `hop` -1 is the receiver, `acted` counts."""
+
+    id: str
+    kind: str
+    payment: str | None
+    hop: int | None
+    node: int | None
+    channel: int | None
+    code: int | None
+    delay_ms: int | None
+    from_ms: int | None
+    until_ms: int | None
+    times: int | None
+    acted: int

@@ -1,0 +1,144 @@
+"""JSON Schemas of the rows of a world's tables, derived from the row types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+from leyden.callbacks.callback_rows import LateReplyRow, PostRow, ReceiverRow
+from leyden.callbacks.fault_kinds import FaultRow
+from leyden.callbacks.faults import HeldRow, HitRow, WaitingRow
+from leyden.lightning.engine.interceptor_row import InterceptorRow
+from leyden.lightning.payer.automatic_payments import NewInvoiceRow
+from leyden.lightning.payer.payer_rules import PayerRow
+from leyden.lightning.payer.payment_rows import PaymentRow
+from leyden.lightning.receiver.invoice_row import InvoiceRow
+from leyden.lightning.receiver.node import FundsRow
+from leyden.server.callbacks.delivery_row import DeliveryRow
+from leyden.server.charges.rows import ChargeRow, StaticChargeRow, WalletRow
+from leyden.server.http.idempotency import IdempotencyRow
+from leyden.server.http.projects import KeyRow, ProjectRow
+from leyden.server.timestamps import MAX_INSTANT_MS
+from leyden.service_faults.kinds import ServiceFaultRow
+from leyden.service_faults.service_faults import AnswerRow
+from leyden.world.traffic import BEHAVIOURS, TrafficRow
+
+_INTEGER = {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}
+# An instant of the years 1970 to 9999, in ms.
+INSTANT = {"type": "integer", "minimum": 0, "maximum": MAX_INSTANT_MS}
+_INSTANTS = frozenset({"at", "until", "from_ms", "until_ms", "payable_until_ms"})  # and what ends with `_at`
+_PLAIN: Mapping[Any, Mapping[str, Any]] = {
+    bool: {"type": "boolean"}, int: _INTEGER, float: {"type": "number"}, str: {"type": "string"},
+    NoneType: {"type": "null"}, Any: {},
+}  # fmt: skip
+
+_NUMBER = {"type": "number", "minimum": -(2**63), "maximum": 2**63}
+_NUMBERS = {"type": "array", "items": _NUMBER, "minItems": 1, "maxItems": 24}
+_WEIGHT = {"type": "number", "minimum": 0}
+_GAP_MS = {"type": "number", "minimum": 1e-9, "maximum": MAX_INSTANT_MS}
+
+
+def _form(names: Sequence[str], *items: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "array", "items": [{"enum": list(names)}, *items], "minItems": 1 + len(items),
+        "maxItems": 1 + len(items),
+    }  # fmt: skip
+
+
+def _choices(value: Mapping[str, Any]) -> list[dict[str, Any]]:
+    pair = {"type": "array", "items": [value, _WEIGHT], "minItems": 2, "maxItems": 2}
+    return [_form(("const",), value), _form(("choice",), {"type": "array", "items": pair, "minItems": 1})]
+
+
+_NUMERIC: dict[str, Any] = {
+    "anyOf": [_form(("exp",), _NUMBER), _form(("uniform", "lognorm", "normal"), _NUMBER, _NUMBER), *_choices(_NUMBER)]
+}
+_SECRET = {"type": "string", "pattern": "^whsec_[A-Za-z0-9+/]{32,}={0,2}$"}
+# Fields whose values have a form that their type does not give.
+_FIELDS: Mapping[tuple[str, str], dict[str, Any]] = {
+    ("TrafficSettings", "arrivals"): {
+        "anyOf": [
+            _form(("poisson", "every"), _GAP_MS),
+            _form(("burst",), {"type": "integer", "minimum": 1}, _GAP_MS),
+            _form(("daily",), _NUMBERS, _NUMBERS),
+        ]
+    },
+    ("TrafficSettings", "amount"): _NUMERIC,
+    ("TrafficSettings", "think_time"): _NUMERIC,
+    ("TrafficSettings", "expiresIn"): _NUMERIC,
+    ("TrafficSettings", "patience"): {"anyOf": [_NUMERIC, {"type": "null"}]},
+    ("TrafficSettings", "behaviour"): {"anyOf": _choices({"enum": list(BEHAVIOURS)})},
+    ("TrafficSettings", "payer"): {
+        "anyOf": [*_choices({"type": "string"}), _form(("people",), {"type": "integer", "minimum": 1})]
+    },
+    ("InvoiceRow", "state"): {"enum": ["OPEN", "ACCEPTED", "SETTLED", "CANCELED"]},
+    ("PartRow", "state"): {"enum": ["held", "settled", "failed"]},
+    ("SecretRow", "secret"): _SECRET,
+    ("ReceiverRow", "secret"): {"anyOf": [_SECRET, {"type": "null"}]},
+}
+
+
+@cache
+def row_schemas() -> Mapping[str, dict[str, Any]]:
+    """The schema of a row, by table. They are for JSON Schema Draft 4, in which 1.0 is no integer."""
+    return {
+        "charges": schema_of(ChargeRow),
+        "static_charges": schema_of(StaticChargeRow),
+        "wallets": schema_of(WalletRow),
+        "deliveries": schema_of(DeliveryRow),
+        "idempotency": schema_of(IdempotencyRow),
+        "projects": schema_of(ProjectRow),
+        "keys": schema_of(KeyRow),
+        "invoices": schema_of(InvoiceRow),
+        "node": schema_of(FundsRow),
+        "interceptors": schema_of(InterceptorRow),
+        "payments": schema_of(PaymentRow),
+        "payers": schema_of(PayerRow),
+        "payer_invoices": schema_of(NewInvoiceRow),
+        "receivers": schema_of(ReceiverRow),
+        "late_answers": schema_of(LateReplyRow),
+        "received": schema_of(PostRow),
+        "faults": schema_of(FaultRow),
+        "held_back": schema_of(HeldRow),
+        "fault_posts": schema_of(WaitingRow),
+        "fault_hits": schema_of(HitRow),
+        "service_faults": schema_of(ServiceFaultRow),
+        "service_fault_answers": schema_of(AnswerRow),
+        "traffic": schema_of(TrafficRow),
+    }
+
+
+def schema_of(hint: Any, name: str = "") -> dict[str, Any]:
+    """The schema of the JSON values of a type: a `TypedDict`, or what its field `name` may be.
+
+    Raises `TypeError` for a type that has none.
+    """
+    if is_typeddict(hint):
+        fields = get_type_hints(hint, include_extras=True)
+        return {
+            "type": "object",
+            "properties": {
+                name: _FIELDS.get((hint.__name__, name)) or schema_of(field, name) for name, field in fields.items()
+            },
+            # A module whose annotations are texts has `NotRequired` in the text.
+            "required": sorted(name for name in hint.__required_keys__ if get_origin(fields[name]) is not NotRequired),
+        }
+    if hint is int and (name in _INSTANTS or name.endswith("_at")):
+        return INSTANT
+    if hint in _PLAIN:
+        return dict(_PLAIN[hint])
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is NotRequired:
+        return schema_of(arguments[0], name)
+    if origin in (UnionType, Union):
+        return {"anyOf": [schema_of(each, name) for each in arguments]}
+    if origin is tuple:
+        items = [schema_of(each) for each in arguments]
+        return {"type": "array", "items": items, "minItems": len(items), "maxItems": len(items)}
+    if origin is list:
+        return {"type": "array", "items": schema_of(arguments[0])}
+    if origin is dict and arguments[0] is str:
+        return {"type": "object", "additionalProperties": schema_of(arguments[1])}
+    raise TypeError(f"{hint} has no schema: add it to `schema_of`")
