@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 from typing import Any
 from unittest import SkipTest
 
@@ -10,6 +11,7 @@ import httpx2
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import FlakyStrategyDefinition
 from openapi_spec_validator import validate
 
 from leyden.harness.conformance.conformance import conformance_cases
@@ -202,6 +204,16 @@ def test_schemathesis_tests_another_implementation_and_reports_what_it_could_not
     assert any("callbacks" in what for what in report.coverage.unchecked)
     assert any("isolation" in what for what in report.coverage.unchecked)
     assert spec_hash(()) == document, "Schemathesis changed the shared document"
+
+
+def test_an_example_that_draws_other_data_when_it_is_repeated_is_no_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def inconsistent(*_: object) -> None:
+        raise FlakyStrategyDefinition("other choices than before")
+
+    monkeypatch.setattr(schemathesis_engine, "_fuzz", inconsistent)
+    monkeypatch.setattr(schemathesis_engine, "_follow_links", inconsistent)
+    parts = list(islice(schemathesis_engine.run_schemathesis(CampaignConfig(examples=1), InProcess()), 3))
+    assert [part.violation for part in parts] == [None] * 3
 
 
 @pytest.mark.parametrize("first", [None, 10])
