@@ -8,6 +8,7 @@ from typing import Any
 from unittest import SkipTest
 
 import httpx2
+
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
