@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 from leyden.errors import ActionLogError
-from leyden.json_files import WRONG_DATA
+from leyden.json_files import MAX_DEPTH, WRONG_DATA
 from leyden.lab.action_schema import SAVED_ACTION_LOG
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse
@@ -247,8 +247,11 @@ class ActionRecorder:
             interrupts.leave()
 
 
-def as_json(value: Any) -> Any:
-    """A value as JSON values, durations in seconds. Raises `TypeError` for what has no JSON form."""
+def as_json(value: Any, depth: int = 0) -> Any:
+    """A value as JSON values, durations in seconds. Raises `TypeError` for what has no JSON form,
+    and for what nests deeper than a file that is read may."""
+    if depth > MAX_DEPTH:
+        raise TypeError(f"{value!r:.40} ... nests deeper than {MAX_DEPTH} levels: give a flat value")
     if isinstance(value, timedelta):
         return parse_duration(value) / 1_000
     if type(value) in _SCALARS:
@@ -258,7 +261,7 @@ def as_json(value: Any) -> Any:
     if isinstance(value, Real):
         return float(value)
     if isinstance(value, Mapping):
-        return {str(key): as_json(item) for key, item in value.items()}
+        return {str(key): as_json(item, depth + 1) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [as_json(item) for item in value]
+        return [as_json(item, depth + 1) for item in value]
     raise TypeError(f"{value!r} has no JSON form: give plain numbers, texts, lists and mappings")

@@ -104,6 +104,8 @@ def traffic(
     world.config.contract.operation("createCharge")  # raises when the document leaves it out
     limit = None if count is None else _checked(whole_number, "count", count, 1)
     span_ms = None if duration is None else _checked(span_from, "duration", duration, least_ms=1)
+    if not isinstance(description, str):
+        raise DistributionError(f"description: {description!r} is not a text: give the description of the Charges")
     _check_fields(world, callbackUrl=callbackUrl, description=description)
     settings: TrafficSettings = {
         "arrivals": arrival_process(rate),

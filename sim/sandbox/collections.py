@@ -18,6 +18,7 @@ from leyden.callbacks.inboxes import Inbox
 from leyden.callbacks.receivers import Receiver
 from leyden.callbacks.replies import Reply, reply_resource, stored_reply
 from leyden.extras import is_installed
+from leyden.json_files import MAX_DEPTH
 from leyden.lab.action_log import as_json
 from leyden.lab.table_rows import TABLES
 from leyden.lab.traffic import Traffic
@@ -242,7 +243,10 @@ def _charge_id(world: World, charge: Any) -> str | None:
     return cast(str, charge_id)
 
 
-def _as_json(value: Any) -> Any:
+def _as_json(value: Any, depth: int = 0) -> Any:
+    """The arguments of a receiver's method as JSON values. Raises `ValueError` for lists in lists in lists."""
     if isinstance(value, (list, tuple)):
-        return [_as_json(one) for one in value]
+        if depth > MAX_DEPTH:
+            raise ValueError(f"{value!r:.40} ... nests deeper than {MAX_DEPTH} levels: give a list of replies")
+        return [_as_json(one, depth + 1) for one in value]
     return reply_resource(stored_reply(value)) if isinstance(value, Reply) else value

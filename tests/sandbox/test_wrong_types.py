@@ -24,7 +24,10 @@ from leyden.sandbox.collections import _FAULT_FIELDS
 from leyden.sandbox.wallet import Wallet
 
 LEYDEN = [str(Path(root).resolve()) for package in (leyden, leyden.server) for root in package.__path__]
-WRONG = (object(), 5, "x", None, [], 1.5, math.nan, "", [5], {"a": object()}, b"x", True, ["x"], ())
+NESTED: list[Any] = []
+for _ in range(500):
+    NESTED = [NESTED]
+WRONG = (NESTED, object(), 5, "x", None, [], 1.5, math.nan, "", [5], {"a": object()}, b"x", True, ["x"], ())
 # What a parameter without a default gets, by its name.
 RIGHT: dict[str, Any] = {
     "name": "shop", "method": "GET", "target": "/v0/charges", "operation_id": "createCharge", "by": "1s",

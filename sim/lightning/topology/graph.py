@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from jsonschema_rs import Draft4Validator
 
+from leyden.arguments import ALL_MSAT
 from leyden.errors import GraphError
+from leyden.json_files import DocumentKind
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -45,14 +48,36 @@ class Graph:
     degree: Ints = field(init=False)
 
     def __post_init__(self) -> None:
-        """Raises `GraphError` if the balances of a channel do not add up to its capacity."""
+        """Raises `GraphError` if the columns do not describe channels between the nodes, or if the balances of a
+        channel do not add up to its capacity."""
+        self._check_columns()
         sums = self.local_msat[0::2] + self.local_msat[1::2]
-        if (sums != self.capacity_msat).any() or (self.local_msat < 0).any():
-            channel = int(np.flatnonzero(sums != self.capacity_msat)[:1].sum())
+        if (sums != self.capacity_msat).any():
+            channel = int(np.flatnonzero(sums != self.capacity_msat)[0])
             raise GraphError(f"channel {channel}: the balances of its two sides must be 0 or more and add up to it")
         # BOLT 2 leaves the reserve to the peers; one hundredth of the capacity is usual.
         object.__setattr__(self, "reserve_msat", self.capacity_msat // 100)
         object.__setattr__(self, "degree", np.bincount(self.source, minlength=len(self.names)))
+
+    def _check_columns(self) -> None:
+        channels, nodes = len(self.capacity_msat), len(self.names)
+        for name in _COLUMNS:
+            column, entries = getattr(self, name), channels if name == "capacity_msat" else 2 * channels
+            if column.shape != (entries,):
+                raise GraphError(f"{name} has {len(column)} values for {channels} channels: give {entries}")
+            if ((column < 0) | (column > ALL_MSAT)).any():
+                raise GraphError(f"{name} has a value that is below 0, or more msat than all bitcoins: correct it")
+        ends = np.concatenate([self.source, self.target])
+        if not channels or (ends >= nodes).any() or (self.source == self.target).any():
+            raise GraphError(f"a channel joins two of the {nodes} nodes (numbers from 0): correct source and target")
+        if (self.source[0::2] != self.target[1::2]).any() or (self.source[1::2] != self.target[0::2]).any():
+            raise GraphError("the edges 2c and 2c + 1 are the two directions of a channel: correct source and target")
+        if (self.capacity_msat == 0).any():
+            raise GraphError("the capacity of a channel is more than 0 msat: correct capacity_msat")
+        if len(set(self.names)) != nodes:
+            raise GraphError("two nodes have one name: give each node a name of its own")
+        if self.shop is not None and self.shop not in range(nodes):
+            raise GraphError(f"shop is {self.shop}: give the number of one of the {nodes} nodes, from 0")
 
     @property
     def channels(self) -> int:
@@ -65,7 +90,8 @@ class Graph:
 
     @classmethod
     def load(cls, saved: Mapping[str, Any]) -> Graph:
-        """The graph that `dump` returned."""
+        """The graph that `dump` returned. Raises `GraphError` for anything else."""
+        _SAVED.check(saved, "the graph")
         columns = {name: np.array(saved[name], dtype=kind) for name, kind in _COLUMNS.items()}
         return cls(names=list(saved["names"]), shop=saved["shop"], **columns)
 
@@ -78,6 +104,19 @@ _COLUMNS: dict[str, type[np.generic]] = {
     "cltv_delta": np.int64, "htlc_min_msat": np.int64, "htlc_max_msat": np.int64, "disabled": np.bool_,
     "local_msat": np.int64,
 }  # fmt: skip
+_INTEGERS = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": ALL_MSAT}}
+_SCHEMA = {
+    "type": "object",
+    "required": ["names", "shop", *_COLUMNS],
+    "properties": {
+        **dict.fromkeys(_COLUMNS, _INTEGERS),
+        "disabled": {"type": "array", "items": {"type": "boolean"}},
+        "names": {"type": "array", "items": {"type": "string"}},
+        "shop": {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 2**31}, {"type": "null"}]},
+    },
+}
+# In Draft 4 of JSON Schema 1.0 is no integer.
+_SAVED = DocumentKind("graph", GraphError, "give what `dump()` returned", Draft4Validator(_SCHEMA), 1_000_000_000)
 
 
 def from_edges(edges: Iterable[tuple[str, str, int] | Mapping[str, Any]], *, shop: str | None = None) -> Graph:
@@ -93,18 +132,20 @@ def from_edges(edges: Iterable[tuple[str, str, int] | Mapping[str, Any]], *, sho
     balances: list[int] = []
     fields: list[tuple[Any, ...]] = []
     for given in edges:
-        row: dict[str, Any]
-        row = dict(zip(("a", "b", "capacity_sat"), given, strict=True)) if isinstance(given, tuple) else dict(given)
+        row = _channel_fields(given)
         unknown = row.keys() - _FIELDS.keys() - {"a", "b", "capacity_sat", "a_balance_sat"}
         if unknown or not {"a", "b", "capacity_sat"} <= row.keys() or row["a"] == row["b"]:
             raise GraphError(
-                f"{given!r} is not a channel: give (a, b, capacity_sat) with two nodes, or a mapping that may add "
-                f"a_balance_sat, {', '.join(_FIELDS)}"
+                f"{_shown(given)} is not a channel: give (a, b, capacity_sat) with two nodes, or a mapping that may "
+                f"add a_balance_sat, {', '.join(_FIELDS)}"
             )
-        capacity = int(row["capacity_sat"]) * 1_000
-        balance = int(row["a_balance_sat"]) * 1_000 if "a_balance_sat" in row else capacity // 2
-        if capacity <= 0 or not 0 <= balance <= capacity:
-            raise GraphError(f"{given!r}: the capacity must be more than 0 sat, and a's balance at most the capacity")
+        capacity = _sat(row["capacity_sat"], given) * 1_000
+        balance = _sat(row["a_balance_sat"], given) * 1_000 if "a_balance_sat" in row else capacity // 2
+        if not 0 < capacity <= ALL_MSAT or not 0 <= balance <= capacity:
+            raise GraphError(
+                f"{_shown(given)}: the capacity is more than 0 sat and at most all bitcoins, and a's balance at most "
+                "the capacity"
+            )
         ends.append((numbers.setdefault(str(row["a"]), len(numbers)), numbers.setdefault(str(row["b"]), len(numbers))))
         capacities.append(capacity)
         balances.append(balance)
@@ -114,7 +155,7 @@ def from_edges(edges: Iterable[tuple[str, str, int] | Mapping[str, Any]], *, sho
         raise GraphError("a network needs at least one channel: give [(a, b, capacity_sat), ...]")
     if shop is not None and shop not in numbers:
         raise GraphError(f"the shop {shop!r} has no channel: it must be one of the nodes of the edges")
-    sides = [_both_sides([row[place] for row in fields]) for place in range(len(_FIELDS))]
+    sides = [_both_sides(name, [row[place] for row in fields]) for place, name in enumerate(_FIELDS)]
     return assemble(
         list(numbers),
         np.array([end[0] for end in ends], dtype=np.int64),
@@ -157,9 +198,34 @@ _FIELDS: dict[str, int | bool] = {
 }
 
 
-def _both_sides(column: list[Any]) -> Ints:
-    pairs = [value if isinstance(value, list | tuple) else (value, value) for value in column]
-    return np.array([side for pair in pairs for side in pair], dtype=np.int64)
+def _channel_fields(given: Any) -> dict[str, Any]:
+    """The fields of a channel as `from_edges` is given it. Raises `GraphError`."""
+    try:
+        return dict(zip(("a", "b", "capacity_sat"), given, strict=True)) if isinstance(given, tuple) else dict(given)
+    except (TypeError, ValueError):
+        raise GraphError(f"{_shown(given)} is not a channel: give (a, b, capacity_sat), or a mapping") from None
+
+
+def _sat(value: Any, given: Any) -> int:
+    try:
+        return int(value)
+    except (OverflowError, TypeError, ValueError):
+        raise GraphError(f"{_shown(given)}: {_shown(value)} is not a number of sat: give a whole number") from None
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]} ..."
+
+
+def _both_sides(name: str, column: list[Any]) -> Ints:
+    sides: list[int] = []
+    for value in column:
+        pair = value if isinstance(value, list | tuple) else (value, value)
+        if len(pair) != 2 or not all(isinstance(side, int | np.integer) and 0 <= side <= ALL_MSAT for side in pair):
+            raise GraphError(f"{name}={_shown(value)}: give a whole number from 0, or a pair [of a, of b]")
+        sides += pair
+    return np.array(sides, dtype=np.int64)
 
 
 def _interleaved(even: Ints, odd: Ints) -> Ints:
