@@ -138,6 +138,9 @@ class Retention:
             parts = invoice.get("parts", ())  # absent until a payment arrives
             if invoice["state"] not in ("SETTLED", "CANCELED") or any(part["state"] == "held" for part in parts):
                 return False
+            payments = self._kinds["payments"].table.find("payment_hash", invoice["payment_hash"])
+            if not all(map(_payment_ended, payments)):
+                return False  # over a network the result is on its way back to the payer, who gets the preimage
             self._invoices.delete(invoice["payment_hash"])
         return self._kinds["charges"].table.delete(row["id"])
 

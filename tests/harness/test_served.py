@@ -8,7 +8,6 @@ from typing import Any
 from unittest import SkipTest
 
 import httpx2
-
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st

@@ -122,6 +122,22 @@ def test_a_callback_that_is_sent_again_counts_once_and_from_its_second_end() -> 
     assert first["id"] in {delivery["id"] for delivery in deliveries}
 
 
+@pytest.mark.parametrize("network", ["line:4", "hub:10"])
+@pytest.mark.parametrize("keep", [1, 2])
+def test_a_charge_stays_until_the_result_is_back_at_the_payer(tmp_path: Path, network: str, keep: int) -> None:
+    with closing(Store.open(tmp_path)) as store:
+        kept = Kept(store, keep, network)
+        charges = [kept.charge() for _ in range(4)]
+        for charge in charges:
+            kept.ask("POST", "/sandbox/v1/payments", {"request": charge["invoice"]["request"]})
+        for _ in range(80):
+            kept.ask("POST", "/sandbox/v1/clock/advance", {"by": 0.1})
+        kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "1m"})
+        final = kept.ask("GET", "/sandbox/v1")["charges"]
+        assert final == {"completed": keep}
+        assert {payment["status"] for payment in kept.ask("GET", "/sandbox/v1/payments")["data"]} == {"succeeded"}
+
+
 def test_what_else_grows_with_every_request_is_bounded_too() -> None:
     kept = Kept(Store.memory())
     body = {"minAmount": "1000", "maxAmount": "9000", "description": "tips", "expiresIn": 600}

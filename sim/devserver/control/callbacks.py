@@ -207,7 +207,7 @@ class CallbackControl:
         last = ended[-1]
         start = f"delivery {last['id']} ended as {last['status']} and is not sent again"
         if last["status"] == BLOCKED:
-            return f"{start}: allow its address, then replay it; {AttemptLog(last).attempts()[-1].note}"
+            return f"{start}: {AttemptLog(last).attempts()[-1].note}"  # which says what would allow it
         return f"{start}: replay it to try again"
 
     def _paused(self, wanted: Mapping[str, Any]) -> str | None:
