@@ -7,6 +7,7 @@ import contextlib
 import gc
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,9 @@ def serve(options: argparse.Namespace) -> int:
             for index, (key, folder) in enumerate(folders.by_key.items()):
                 worlds[key] = _world_for_key(options, clock, key, folder, index, addresses.public_url, egress)
             opened = folders.describe(worlds)
+            if any(world.engine is not None for world in worlds.values()):
+                # The first payment needs it. Its import takes a quarter of a second, in which nobody would be answered.
+                import_module("scipy.sparse.csgraph")
             app = MultiTenantApp(
                 worlds,
                 key_kept=folders.has_key,

@@ -12,7 +12,7 @@ import pytest
 
 from leyden import Sandbox
 from tests.support.lists import listed
-from tests.support.served import Client, listening_receiver, run_command, served_leyden
+from tests.support.served import ROOT, Client, listening_receiver, run_command, served_leyden
 
 FROZEN = ("--rate", "0", "--start", "2030-01-01T00:00:00Z", "--seed", "5")
 
@@ -273,3 +273,15 @@ def test_a_server_imports_nothing_heavy_before_its_first_answer(tmp_path: Path) 
 
 def test_the_version_is_an_option_too() -> None:
     assert run_command("--version").stdout == run_command("version").stdout != ""
+
+
+def test_a_server_over_a_network_has_loaded_the_path_search_before_it_answers() -> None:
+    words = [sys.executable, "-X", "importtime", "-m", "leyden", "serve", "--port", "0", "--network", "line:3"]
+    process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline().startswith("Leyden listening on ")
+    finally:
+        process.terminate()
+        printed = process.communicate(timeout=20)[1]
+    assert "scipy.sparse.csgraph" in printed
