@@ -194,7 +194,7 @@ def _lab(options: argparse.Namespace) -> int:
 def _table(options: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from leyden.json_files import read_text
+    from leyden.json_files import InputError, read_text
     from leyden.server.contract.load import load_contract
     from leyden.server.docs.tables import (
         all_tables,
@@ -219,7 +219,7 @@ def _table(options: argparse.Namespace) -> int:
             text = replace_between_markers(text, name, table)
         file.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise LeydenError(f"{file}: {error.strerror}; check the path") from None
+        raise InputError(f"{file}: {error.strerror}; check the path") from None
     return 0
 
 

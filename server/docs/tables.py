@@ -25,6 +25,8 @@ _UNITS = ((3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
 class MarkerError(LeydenError, ValueError):
     """The table markers of a text are missing, repeated or not closed."""
 
+    exit_status = 2
+
 
 @dataclass(frozen=True, slots=True)
 class TableRow:

@@ -244,7 +244,10 @@ def _replay(body: bytes, loaded: LoadedJournal) -> None:
                 rows = tables[name] = {}
             for change in changes:
                 if len(change) == 2:
-                    rows[change[0]] = change[1]
+                    doc_id, row = change
+                    if type(doc_id) is not int or doc_id < 1 or type(row) is not dict:
+                        raise ValueError
+                    rows[doc_id] = row
                 elif change:
                     rows.pop(change[0], None)  # deleted already when a compaction came between
                 else:

@@ -227,6 +227,15 @@ def test_an_adapter_that_fails_is_one_line(
     assert "failing_adapter:adapter" in line
 
 
+@pytest.mark.parametrize("text", ["", "<!-- leyden:table routes -->", "<!-- leyden:table routes -->\n" * 2])
+def test_a_page_without_its_markers_is_one_line(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    assert main(["table", "--into", str(page)]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "<!-- leyden:table routes -->" in line
+
+
 def test_a_page_that_is_not_utf8_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "page.md"
     page.write_bytes(b"\xff")

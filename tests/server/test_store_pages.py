@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tinydb.table import Document
 
 from leyden import Sandbox
+from leyden.server.errors import StoreError
 from leyden.server.store.store import Store
 from leyden.server.store.tables.id_order import IdOrder
 from leyden.server.store.tables.index import Index
@@ -409,7 +410,7 @@ def test_a_key_or_an_index_may_be_added_after_the_rows() -> None:
     with pytest.raises(ValueError, match="table 'charges' has the key 'id'; it cannot also have the key 'status'"):
         store.table("charges", key="status")
     store.db.table("twins").insert_multiple([{"id": "a"}, {"id": "a"}])
-    with pytest.raises(ValueError, match="table 'twins': documents 1 and 2 both have id 'a'"):
+    with pytest.raises(StoreError, match="table 'twins': documents 1 and 2 both have id 'a'"):
         store.table("twins")
 
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from tinydb.utils import LRUCache
 
+from leyden.server.errors import StoreError
 from leyden.server.store.tables.id_order import IdOrder
 from leyden.server.store.tables.index import Index
 from leyden.server.store.tables.row_map import Row, RowMap
@@ -282,7 +283,8 @@ class TableData:
         """Maintain a unique key, indexes and tallies from now on; those declared before stay. Existing rows are
         included.
 
-        Raises `ValueError` when the table has another unique key, or when two rows share a key.
+        Raises `ValueError` when the table has another unique key, and `StoreError` when two rows share a key or a key
+        is no plain value.
         """
         if key is not None and key != self.key:
             if self.key is not None:
@@ -290,8 +292,8 @@ class TableData:
             keys: dict[Any, int] = {}
             for doc_id, row in self.rows.items():
                 value = row.get(key)
-                if value is not None and keys.setdefault(value, doc_id) != doc_id:
-                    raise ValueError(
+                if value is not None and _holder(keys, value, doc_id, self.name) != doc_id:
+                    raise StoreError(
                         f"table {self.name!r}: documents {keys[value]} and {doc_id} both have {key} {value!r};"
                         " remove one of them, or open the table with key=None"
                     )
@@ -384,3 +386,11 @@ class TableData:
         except BaseException:
             self._needs_reindex = self._commit_state.rollback_only = True
             raise
+
+
+def _holder(keys: dict[Any, int], value: Any, doc_id: int, name: str) -> int:
+    """The id of the row with a key, which is `doc_id` from now on if no row had it."""
+    try:
+        return keys.setdefault(value, doc_id)
+    except TypeError:
+        raise StoreError(f"table {name!r}: document {doc_id} has the key {value!r:.60}; correct it") from None

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from functools import cache
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
+from jsonschema_rs import Draft4Validator
+
+from leyden.json_files import DocumentKind
 from leyden.rng import RandomStreams
 from leyden.server.charges.charges import TIMER as CHARGE_TIMER
+from leyden.server.errors import StoreError
 from leyden.server.store.store import Store
 from leyden.server.store.typed_table import TypedTable
 from leyden.world.config import WorldConfig
 from leyden.world.persistence.former_formats import saved_by_format_1
+from leyden.world.persistence.row_schemas import schema_of
 from leyden.world.time.clock import VirtualClock
 from leyden.world.time.timers import Entry
 
@@ -25,7 +31,7 @@ TimerName = tuple[str, str]  # kind, key
 TimerOrder = tuple[int, int]  # how many Charges existed when the timer was set, and the timer's sequence number
 
 
-class ConfigRow(TypedDict, total=False):
+class ConfigRow(TypedDict):
     """Row `config`: written once. `run` is absent in older directories, `network` and `map_fingerprint` where payments
     are direct.
     """
@@ -36,9 +42,9 @@ class ConfigRow(TypedDict, total=False):
     given_seed: int
     start_ms: int
     given_start_ms: int
-    run: int
-    network: Any
-    map_fingerprint: str
+    run: NotRequired[int]
+    network: NotRequired[Any]
+    map_fingerprint: NotRequired[str]
 
 
 class StateRow(TypedDict):
@@ -57,6 +63,18 @@ class TimerRow(TypedDict):
     id: str
     charges: int
     sequence: int
+
+
+@cache
+def _kind(hint: type) -> DocumentKind:
+    mend = "restore the directory from a copy, or use a new one"
+    return DocumentKind("row of a world", StoreError, mend, Draft4Validator(schema_of(hint)), 0)
+
+
+def _checked(row: Mapping[str, Any], hint: type) -> None:
+    kind = _kind(hint)
+    if not kind.validator.is_valid(row):
+        kind.check(row, f"{row['id']!r:.60} in the table {TABLE}")
 
 
 class WorldState:
@@ -90,11 +108,16 @@ class WorldState:
 
     @staticmethod
     def saved(store: Store) -> Mapping[str, Any] | None:
-        """The fields of `ConfigRow` and `StateRow` in this store, of any format; None when no world was kept in it."""
+        """The fields of `ConfigRow` and `StateRow` in this store, of any format; None when no world was kept in it.
+
+        Raises `StoreError` when the rows are not those that a world writes.
+        """
         table = store.table(TABLE, key="id")
         config, state = table.row(_CONFIG), table.row(_STATE)
         if config is None or state is None:
             return saved_by_format_1(table)
+        for row, hint in ((config, ConfigRow), (state, StateRow)):
+            _checked(row, hint)
         return {**config, **state}
 
     def write(self) -> None:
@@ -118,7 +141,13 @@ class WorldState:
         self._rows.put(state)
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Before any timer is set: restore the random streams, the clock's instant, and the network."""
+        """Before any timer is set: restore the random streams, the clock's instant, and the network.
+
+        Raises `StoreError` for the row of a timer that no world writes.
+        """
+        for row in self._rows:
+            if row["id"] not in (_CONFIG, _STATE):
+                _checked(row, TimerRow)
         self._streams.restore(saved["streams"])
         latest = max((sequence for _, sequence in self._saved_order().values()), default=0)
         self._clock.restore({"now": saved["now"], "sequence": latest, "timers": []})

@@ -11,7 +11,7 @@ from leyden.errors import ForkError
 from leyden.json_files import DocumentKind
 from leyden.lightning.payer.network_rows import NetworkRow
 from leyden.server.callbacks.in_flight import FORMER_KEYS
-from leyden.world.snapshots.row_schemas import INSTANT, row_schemas, schema_of
+from leyden.world.persistence.row_schemas import INSTANT, row_schemas, schema_of
 
 _TEXT = {"type": "string"}
 _FLAG = {"type": "boolean"}

@@ -28,7 +28,9 @@ from leyden.world.traffic import BEHAVIOURS, TrafficRow
 _INTEGER = {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}
 # An instant of the years 1970 to 9999, in ms.
 INSTANT = {"type": "integer", "minimum": 0, "maximum": MAX_INSTANT_MS}
-_INSTANTS = frozenset({"at", "until", "from_ms", "until_ms", "payable_until_ms"})  # and what ends with `_at`
+_INSTANTS = frozenset(
+    {"at", "until", "from_ms", "until_ms", "payable_until_ms", "now", "start_ms", "given_start_ms"}
+)  # and what ends with `_at`
 _PLAIN: Mapping[Any, Mapping[str, Any]] = {
     bool: {"type": "boolean"}, int: _INTEGER, float: {"type": "number"}, str: {"type": "string"},
     NoneType: {"type": "null"}, Any: {},
@@ -58,6 +60,10 @@ _NUMERIC: dict[str, Any] = {
 _SECRET = {"type": "string", "pattern": "^whsec_[A-Za-z0-9+/]{32,}={0,2}$"}
 # Fields whose values have a form that their type does not give.
 _FIELDS: Mapping[tuple[str, str], dict[str, Any]] = {
+    ("StateRow", "rate"): {"type": "number", "minimum": 0},
+    ("StateRow", "time_base"): {
+        "anyOf": [{"type": "array", "items": _INTEGER, "minItems": 2, "maxItems": 2}, {"type": "null"}]
+    },
     ("TrafficSettings", "arrivals"): {
         "anyOf": [
             _form(("poisson", "every"), _GAP_MS),
