@@ -18,7 +18,7 @@ from leyden.callbacks.fault_kinds import (
     fits,
     is_spent,
 )
-from leyden.callbacks.mutations import CONTENT_KINDS, mutated, renamed, restamped
+from leyden.callbacks.mutations import CONTENT_KINDS, mutated, renamed, resent
 from leyden.rng import uuid4_from
 from leyden.server.callbacks.deliveries import ResultKinds, result_kind
 from leyden.server.callbacks.delivery_row import DeliveryRow
@@ -62,8 +62,8 @@ class HeldRow(TypedDict):
 class WaitingRow(TypedDict):
     """Table `fault_posts`: a copy that is sent at `due_at` (ms), or a dropped attempt that then times out.
 
-    `post` is a `CallbackRequest` as `packed` writes it; `sign_again` gives a copy the timestamp and the signature of
-    the moment at which it is sent.
+    `post` is a `CallbackRequest` as `packed` writes it; `sign_again` gives a copy the timestamp, the signature
+    and the `leyden-time` of the moment at which it is sent.
     """
 
     id: str
@@ -343,7 +343,8 @@ class Faults:
             return
         delivery = self._outbox.delivery(post.delivery_id)
         if row["sign_again"] and delivery is not None:
-            post = restamped(post, self._secrets(delivery)[0], self._transport.receiver_time_s(post.url))
+            stamp_s = self._transport.receiver_time_s(post.url)
+            post = resent(post, self._secrets(delivery)[0], stamp_s, self._clock.now())
         self._send_copy(post)
 
     def _send_copy(self, copy: CallbackRequest) -> None:

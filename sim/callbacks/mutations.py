@@ -10,8 +10,10 @@ import orjson
 
 from leyden.server.callbacks.signing import sign
 from leyden.server.ports import CallbackRequest, RandomSource
+from leyden.server.timestamps import to_iso
 
 ID, STAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
+TIME = "leyden-time"
 SIGNED_HEADERS = (ID, STAMP, SIGNATURE)
 WRONG_CONTENT_TYPE, UNKNOWN_STATUS = "text/plain", "refunded"  # without a `value`
 OFF_MS = 600_000  # twice the clock tolerance of Standard Webhooks
@@ -81,6 +83,11 @@ def restamped(post: CallbackRequest, secrets: Sequence[str], stamp_s: int) -> Ca
     """The same message as if it had been signed at `stamp_s`, with these secrets."""
     signature = sign(secrets, post.headers[ID], stamp_s, post.body.decode())
     return _with(_with(post, STAMP, str(stamp_s)), SIGNATURE, signature)
+
+
+def resent(post: CallbackRequest, secrets: Sequence[str], stamp_s: int, at: int) -> CallbackRequest:
+    """The same message as if it had been signed at `stamp_s` and sent at `at`, the sandbox's time in ms."""
+    return _with(restamped(post, secrets, stamp_s), TIME, to_iso(at))
 
 
 def renamed(post: CallbackRequest, secrets: Sequence[str], webhook_id: str) -> CallbackRequest:

@@ -265,6 +265,18 @@ def test_a_redelivery_arrives_one_day_later_with_a_new_signature(sandbox: Sandbo
     assert verified(second, secret_of(sandbox))
 
 
+@pytest.mark.parametrize("kind", ["redeliver", "duplicate_new_id"])
+def test_a_copy_that_is_signed_again_says_when_it_was_sent(sandbox: Sandbox, kind: str) -> None:
+    expiring(sandbox)
+    sandbox.faults.add(kind)
+    sandbox.run()
+    first, second = inbox(sandbox)
+    assert second.at > first.at
+    for got in (first, second):
+        assert got.headers["leyden-time"] == to_iso(got.at)
+        assert got.headers["webhook-timestamp"] == str(got.at // 1_000)
+
+
 def test_a_reordered_callback_is_sent_after_the_next_callback(sandbox: Sandbox) -> None:
     one, two, three = (expiring(sandbox, after_s) for after_s in (60, 61, 62))
     sandbox.faults.add("reorder", charge=one)
