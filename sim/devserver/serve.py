@@ -130,11 +130,23 @@ def _announce(
     rate = config.rate
     speed = "" if rate == 1 else ", the clock is paused" if rate == 0 else f", the clock runs {rate:g} times as fast"
     print(f"{pages}{key}, seed: {config.seed}, {kept}{speed}; {addresses.reach()}", file=sys.stderr, flush=True)
-    for line in opened:
+    for line in [*opened, *_payers_text(options, worlds)]:
         print(line, file=sys.stderr, flush=True)
     for world in worlds.values():
         for text in world.notes:
             print(f"note: {text}", file=sys.stderr, flush=True)
+
+
+def _payers_text(options: argparse.Namespace, worlds: Mapping[str, World]) -> list[str]:
+    """How many payers are active, in one line; none without one."""
+    rows = [row for world in worlds.values() for row in world.payers.active]
+    if not rows:
+        return []
+    of_option = sum(row.get("from_option", False) for row in rows)
+    kinds = f"{of_option} of --autopay, {len(rows) - of_option} added by requests"
+    where = "" if len(worlds) == 1 else f" in {len(worlds)} projects"
+    listed = "" if options.no_control else "; GET /sandbox/v1/payers lists them"
+    return [f"active payers{where}: {len(rows)} ({kinds}){listed}"]
 
 
 def _world_for_key(

@@ -154,7 +154,8 @@ def describe_serve(serve: argparse.ArgumentParser) -> None:
         type=autopay,
         metavar="RULE",
         help="a payer that pays each new Charge by itself: after=2s, or outcome=hold,share=0.5,description=*tip*;"
-        " repeatable, the first rule that matches a Charge pays it",
+        " repeatable, the first rule that matches a Charge pays it; the rules of this start replace those of an"
+        " earlier one with the same --data",
     )
     serve.add_argument(
         "--mock-unbound", action="store_true", help="answer operations that have no handler with their examples"

@@ -26,7 +26,8 @@ class WorldConfig:
     bounds the readable journal, `keep_ended` the Charges, payments and callbacks that ended (None: all are kept). `run`
     distinguishes the runs of one sandbox: each reset adds 1. `webhook_secret` is the user's; None: one is derived from
     the seed. `callback_timeout_ms` bounds an attempt on the network; None: the timeout of the spec does. `real_clock`
-    gives real milliseconds to a live clock. `payers` are the rules that a new run starts with.
+    gives real milliseconds to a live clock. `payers` are the rules of the option `--autopay`, which
+    replace those of an earlier start; None: those in the store stay.
     """
 
     contract: Contract
@@ -45,7 +46,7 @@ class WorldConfig:
     network: str | Graph = "direct"
     webhook_secret: str | None = None
     callback_timeout_ms: int | None = None
-    payers: tuple[PayerSpec, ...] = ()
+    payers: tuple[PayerSpec, ...] | None = None
     real_clock: Callable[[], int] | None = field(default=None, compare=False)
 
     def network_json(self) -> Any:
@@ -98,7 +99,7 @@ def world_config(
     network: str | Graph = "direct",
     webhook_secret: str | None = None,
     callback_timeout_ms: int | None = None,
-    payers: Sequence[PayerSpec] = (),
+    payers: Sequence[PayerSpec] | None = None,
 ) -> WorldConfig:
     """Compile the contract and build the configuration.
 
@@ -128,6 +129,6 @@ def world_config(
         network=network,
         webhook_secret=webhook_secret,
         callback_timeout_ms=callback_timeout_ms,
-        payers=tuple(payers),
+        payers=None if payers is None else tuple(payers),
         real_clock=real_clock,
     )

@@ -141,7 +141,8 @@ class World:
             projects.add(config.project, config.api_key, config.webhook_secret)
             if saved is not None and config.webhook_secret not in (None, self.webhook_secret):
                 projects.rotate_secret(config.project, config.webhook_secret)
-            self.payers.add_missing(config.payers)
+            if config.payers is not None:
+                self.payers.set_option(config.payers)
         if saved is None:
             return
         for part in (self.service, self.faults, self.receivers, self.node, self.payments, self.payers, self.traffic):

@@ -17,7 +17,7 @@ from leyden.sandbox.resources import Charge
 from leyden.server.contract.load import load_contract
 from leyden.server.timestamps import to_iso
 from tests.support.lists import listed
-from tests.support.served import served_leyden
+from tests.support.served import Client, served_leyden, started_server
 
 START = "2030-01-01T09:00:00.000Z"
 
@@ -281,6 +281,50 @@ def test_a_server_pays_by_itself_also_after_a_reset() -> None:
             client.ok("POST", "/sandbox/v1/clock/advance", {"by": "2s"})
             assert [charge["status"] for charge in client.ok("GET", "/v0/charges")["data"]] == ["pending", "completed"]
             client.ok("POST", "/sandbox/v1/reset")
+
+
+def _rules(client: Client) -> list[tuple[str, Any]]:
+    return [(payer["payer"], payer["delay"]) for payer in client.ok("GET", "/sandbox/v1/payers")["data"]]
+
+
+def test_the_rules_of_the_option_are_those_of_the_present_start(tmp_path: Path) -> None:
+    data = ("--data", str(tmp_path / "data"), "--rate", "0")
+    by_request = ("by request", 3600.0)
+    with started_server(*data, "--autopay", "after=2s,amount=21000", "--autopay", "after=5s") as (client, first):
+        client.ok("POST", "/sandbox/v1/payers", {"delay": "1h", "payer": "by request", "amount": "1000"})
+        client.ok("POST", "/v0/charges", {"amount": "21000", "description": "tea"})
+        client.ok("POST", "/sandbox/v1/clock/advance", {"by": "2s"})
+    with started_server(*data, "--autopay", "after=2s,amount=21000", "--autopay", "after=5s") as (client, same):
+        assert [payer["hits"] for payer in client.ok("GET", "/sandbox/v1/payers")["data"]] == [1, 0, 0]
+    with started_server(*data, "--autopay", "outcome=never") as (client, other):
+        assert _rules(client) == [by_request, ("autopay", None)]
+        charge = client.ok("POST", "/v0/charges", {"amount": "21000", "description": "tea"})["data"]
+        client.ok("POST", "/sandbox/v1/clock/advance", {"by": "5s"})
+        assert client.ok("GET", f"/v0/charges/{charge['id']}")["data"]["status"] == "pending"
+    with started_server(*data) as (client, none):
+        assert _rules(client) == [by_request]
+        client.ok("DELETE", "/sandbox/v1/payers")
+    with started_server(*data) as (client, empty):
+        assert _rules(client) == []
+    with started_server(*data, "--autopay", "after=3s") as (client, _):
+        client.ok("POST", "/sandbox/v1/payers", {})
+        client.ok("POST", "/sandbox/v1/reset")
+        assert _rules(client) == [("autopay", 3.0)]
+    assert "active payers: 2 (2 of --autopay, 0 added by requests)" in first()
+    assert "active payers: 3 (2 of --autopay, 1 added by requests)" in same()
+    assert "active payers: 2 (1 of --autopay, 1 added by requests); GET /sandbox/v1/payers lists them" in other()
+    assert "active payers: 1 (0 of --autopay, 1 added by requests)" in none()
+    assert "active payers" not in empty()
+
+
+def test_a_sandbox_in_python_and_its_copies_keep_the_rules_of_the_option(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with served_leyden("--data", str(data), "--rate", "0", "--autopay", "after=2s"):
+        pass
+    [project] = [path.parent for path in data.rglob("charges.journal")]
+    with Sandbox(data=project) as sandbox:
+        for one in (sandbox, sandbox.fork(), Sandbox.from_snapshot(sandbox.snapshot())):
+            assert [payer["delay"] for payer in one.payers] == [2.0]
 
 
 # Magic amounts

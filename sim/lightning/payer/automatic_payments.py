@@ -25,7 +25,7 @@ from leyden.server.store.typed_table import TypedTable
 TIMER = "payer"
 
 _SECOND_PAYMENT_MS = 1_000
-_COUNTED = ("id", "matches", "hits", "created_at")  # what two rows of one rule may differ in
+_COUNTED = ("id", "matches", "hits", "created_at", "from_option")  # what two rows of one rule may differ in
 
 
 class NewInvoiceRow(TypedDict):
@@ -64,22 +64,33 @@ class AutomaticPayments:
 
     def add(self, spec: PayerSpec) -> PayerRow:
         """Store a rule and return its row. Raises `ValueError` for one that is not possible."""
-        row = spec.row(uuid4_from(self._rng), self._clock.now())
-        self._rules.put(row)
-        self._journal.note("payer_added", row["id"], outcome=spec.outcome)
-        return row
+        return self._add(spec.row(uuid4_from(self._rng), self._clock.now()))
 
-    def add_missing(self, specs: Iterable[PayerSpec]) -> None:
-        """Store the rules of which there is no row yet."""
-        stored = [_rule(row) for row in self._rules]
-        for spec in specs:
-            if _rule(spec.row("", 0)) not in stored:
-                self.add(spec)
+    def set_option(self, specs: Iterable[PayerSpec]) -> None:
+        """Make these the rules of the option `--autopay`: those of an earlier start are deleted, and added rules stay.
+        The same rules as at the earlier start keep their counts."""
+        given, former = list(specs), [row for row in self._rules if row.get("from_option")]
+        if [_rule(spec.row("", 0)) for spec in given] == [_rule(row) for row in former]:
+            return
+        for row in former:
+            self.clear(row["id"])
+        for spec in given:
+            self._add({**spec.row(uuid4_from(self._rng), self._clock.now()), "from_option": True})
+
+    def _add(self, row: PayerRow) -> PayerRow:
+        self._rules.put(row)
+        self._journal.note("payer_added", row["id"], outcome=row["outcome"])
+        return row
 
     @property
     def rows(self) -> list[PayerRow]:
         """Every rule that was added and not cleared, the oldest first."""
         return list(self._rules)
+
+    @property
+    def active(self) -> list[PayerRow]:
+        """The rules among them that have not ended by their `count`."""
+        return [row for row in self._rules if row["count"] is None or row["hits"] < row["count"]]
 
     def page(self, after: int | None, limit: int) -> list[Any]:
         """At most `limit` rules after the document id `after`, the oldest first."""

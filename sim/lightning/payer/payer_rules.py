@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from leyden.errors import PaymentError
 from leyden.lightning.payer.payment_scripts import FAILURES, OUTCOMES
@@ -23,7 +23,8 @@ class PayerRow(TypedDict):
     """Table `payers`. A condition that is None matches every Charge; `count` is None for a rule without an end.
 
     At most one of `delay_ms`, `before_expiry_ms` and `after_expiry_ms` is given. `matches` counts the Charges that
-    matched, `hits` those that were paid, or left unpaid, by the rule.
+    matched, `hits` those that were paid, or left unpaid, by the rule. `from_option` marks the rules of
+    the server's option `--autopay`.
     """
 
     id: str
@@ -42,6 +43,7 @@ class PayerRow(TypedDict):
     matches: int
     hits: int
     created_at: int
+    from_option: NotRequired[bool]
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def fork_world(world: World, label: str, *, reseed: int | None = None) -> World:
         world.wait_for_network()
         tables = {name: table for name, table in world.store.snapshot().items() if name not in _OWN_TABLES}
         fork = World(
-            replace(world.config, rate=world.clock.rate, payers=()),  # their rows are copied
+            replace(world.config, rate=world.clock.rate, payers=None),  # their rows are copied
             Store.from_snapshot(tables),
             control_handlers=world.control_handlers,
             public_url=world.public_url,
