@@ -142,6 +142,43 @@ def test_what_is_no_file_is_refused(state: Any, status: int, words: str) -> None
     in_server(scenario)
 
 
+def test_an_import_opens_no_file_that_its_body_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = tmp_path / "secret.yaml"
+    secret.write_text("password: hunter2\n")
+    names = [str(secret), "secret.yaml", "./secret.yaml", f"file://{secret}", "no-such-overlay"]
+    opened: list[str] = []
+    read_bytes = Path.read_bytes
+
+    def noted(path: Path) -> bytes:
+        opened.append(path.name)
+        return read_bytes(path)
+
+    async def scenario(server: Hosted) -> None:
+        box = await filled(server)
+        state = await server.ok("GET", f"{BOXES}/{box['id']}/export")
+        listed = await server.ok("GET", BOXES)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(Path, "read_bytes", noted)
+        for field in state["config"]:
+            for name in names:
+                for value in (name, [name], ["strict", name], {"$ref": name}, {"paths": {"$ref": name}}):
+                    answer = await server.ask(
+                        "POST", f"{BOXES}/import", {**state, "config": {**state["config"], field: value}}
+                    )
+                    if answer.status == 201:  # a text that is the name of something
+                        assert (field, value) in [("api_key", name), ("project", name)]
+                        await server.ok("DELETE", f"{BOXES}/{answer.body['id']}")
+                    else:
+                        assert answer.status == 409, (field, value, answer)
+                        assert "hunter2" not in answer.body["detail"]
+        assert secret.name not in opened
+        assert [one["id"] for one in (await server.ok("GET", BOXES))["data"]] == [one["id"] for one in listed["data"]]
+        strict = {**state, "config": {**state["config"], "overlays": ["strict"]}}
+        assert (await server.ok("POST", f"{BOXES}/import", strict))["overlays"] == ["strict"]
+
+    in_server(scenario)
+
+
 def test_snapshots_are_listed_deleted_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copies, "MAX_SNAPSHOTS", 3)
 

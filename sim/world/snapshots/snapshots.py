@@ -15,7 +15,7 @@ from leyden.errors import ClockError, ForkError
 from leyden.json_files import WRONG_DATA, warn_of_version
 from leyden.server.contract.load import known_overlays, load_contract
 from leyden.server.contract.types import Contract
-from leyden.server.errors import LeydenError
+from leyden.server.errors import LeydenError, StoreError
 from leyden.server.gc_pause import gc_paused
 from leyden.server.store.store import Store
 from leyden.server.store.tables.row_map import RowMap
@@ -221,6 +221,10 @@ def _dump_config(config: WorldConfig) -> dict[str, Any]:
 def _load_config(saved: Mapping[str, Any]) -> WorldConfig:
     overlays = tuple(saved["overlays"])
     if saved["spec"] is None:
+        for name in overlays:
+            # `load_contract` would take any other text for a path, and read that file.
+            if name not in known_overlays():
+                raise StoreError(f"/config/overlays has {name[:40]!r}, which is no packaged overlay")
         contract = packaged_contract("charges", overlays)
     else:
         contract = load_contract(saved["spec"], mock_unbound=saved["mock_unbound"], known_as="charges.openapi.yaml")
