@@ -179,6 +179,34 @@ def test_an_import_opens_no_file_that_its_body_names(tmp_path: Path, monkeypatch
     in_server(scenario)
 
 
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("seed", (-1, 2**53, -(2**63), 2**63, 1.5, None, "7")),
+        ("given_seed", (-1, 2**53, "7")),
+        ("start_ms", (-1, 31_535_999_999, 32_503_680_000_000, None)),
+        ("api_key", ("", " ", "tab\t", "é", "k" * 201, None)),
+        ("keep", (-1, 2**63, "all")),
+        ("network", ("", "line:1", "line:100001", "line:4 ", 4)),
+        ("overlays", (None, "strict", [None], ["Strict"], ["strict", "strict"])),
+    ],
+)
+def test_an_import_that_a_request_for_a_sandbox_could_not_make_leaves_nothing(
+    field: str, values: tuple[object, ...]
+) -> None:
+    async def scenario(server: Hosted) -> None:
+        box = await filled(server)
+        state = await server.ok("GET", f"{BOXES}/{box['id']}/export")
+        for value in values:
+            body = {**state, "config": {**state["config"], field: value}}
+            answer = await server.ask("POST", f"{BOXES}/import", body)
+            assert (answer.status, "the body" in answer.body["detail"]) == (409, True), (value, answer)
+            assert [one["id"] for one in (await server.ok("GET", BOXES))["data"]] == [box["id"]]
+        assert (await server.ask("POST", f"{BOXES}/import", state)).status == 201
+
+    in_server(scenario)
+
+
 def test_snapshots_are_listed_deleted_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copies, "MAX_SNAPSHOTS", 3)
 

@@ -7,11 +7,14 @@ from typing import Any
 
 from jsonschema_rs import Draft4Validator
 
+from leyden.arguments import MAX_COUNT
 from leyden.errors import ForkError
 from leyden.json_files import DocumentKind
 from leyden.lightning.payer.network_rows import NetworkRow
 from leyden.server.callbacks.in_flight import FORMER_KEYS
 from leyden.world.persistence.row_schemas import INSTANT, row_schemas, schema_of
+from leyden.world.time.clock import LAST_MS
+from leyden.world.time.process_clock import FIRST_MS
 
 _TEXT = {"type": "string"}
 _FLAG = {"type": "boolean"}
@@ -41,11 +44,13 @@ def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
+# The bounds of the values with which a sandbox is created.
+_FIRST_SEED = {"type": "integer", "minimum": 0, "maximum": MAX_COUNT}
 _CONFIG = {
-    "seed": _SEED,
-    "given_seed": _or_null(_SEED),
-    "start_ms": INSTANT,
-    "api_key": _TEXT,
+    "seed": _FIRST_SEED,
+    "given_seed": _or_null(_FIRST_SEED),
+    "start_ms": {"type": "integer", "minimum": FIRST_MS, "maximum": LAST_MS},
+    "api_key": {"type": "string", "pattern": "^[!-~]([ -~]{0,198}[!-~])?$"},
     "project": _TEXT,
     "keep": _or_null(_COUNT),
     "mock_unbound": _FLAG,
