@@ -79,6 +79,7 @@ class Callbacks(RuleBasedStateMachine):
     )
     def begin(self, charges: list[tuple[int, str | None]], faults: list[list[str]], always: Any) -> None:
         self.sandbox.receiver("shop").always(always)
+        self.sandbox.ask("POST", "/sandbox/v1/webhook-secret/rotate")  # otherwise no `old_secret` could sign
         for expires_in, hook in charges:
             self.create(expires_in, hook)
         for kinds in faults:
