@@ -102,6 +102,7 @@ class TransportRouter:
     recorded in one transaction. `lock` is held meanwhile. `observe(request, response, time_s)` is called when a
     response is recorded; `time_s` is the time that the network's receivers have then. What cannot be recorded because
     the disk is full waits for `flush_responses`. `timeout_ms` replaces the timeout of a request to the network.
+    `note_of(url)` is the note of an attempt that is blocked because there is no network.
     """
 
     def __init__(
@@ -112,12 +113,14 @@ class TransportRouter:
         lock: Callable[[], AbstractContextManager[object]] = nullcontext,
         observe: Observe | None = None,
         timeout_ms: int | None = None,
+        note_of: Callable[[str], str] = closed_note,
     ) -> None:
         self.receivers = receivers
         self._exclusive = exclusive
         self._lock = lock
         self._observe = observe
         self._timeout_ms = timeout_ms
+        self._note_of = note_of
         self._response_time_s: int | None = None  # while a response is recorded
         self._to_send: list[tuple[CallbackRequest, Responded]] = []
         self._pending: list[Pending] = []
@@ -140,7 +143,7 @@ class TransportRouter:
         if is_built_in(post.url):
             self.receivers.post(post, responded)
         elif self._network is None:
-            responded(post, blocked(post))
+            responded(post, CallbackResponse(error=BLOCKED, note=self._note_of(post.url)))
         else:
             timeout_ms = self._timeout_ms
             if timeout_ms is not None:

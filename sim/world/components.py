@@ -53,7 +53,7 @@ class Environment(NamedTuple):
     around the recording of responses from the network, and `observe` is called for each. `control_handlers()` makes the
     handlers of the control plane; None: there is none. `wait_durable` is awaited before a response leaves. `name_taken`
     says whether a lightning address is in use on this server. `report_ignored` is called with the text about each
-    ignored field once.
+    ignored field once. `note_of(url)` says why nothing is sent there without an external transport.
     """
 
     store: Store
@@ -63,6 +63,7 @@ class Environment(NamedTuple):
     name_taken: Callable[[str], bool]
     report_ignored: Callable[[str], None]
     external_transport: ExternalTransport | None
+    note_of: Callable[[str], str]
     recording: Callable[[], AbstractContextManager[object]]
     hold: Hold
     observe: Observe
@@ -271,6 +272,7 @@ def _service(
         environment.recording,
         environment.observe,
         config.callback_timeout_ms,
+        environment.note_of,
     )
     faults = Faults(contract, store, clock, journal, streams.stream("faults"), transport, exclusive=exclusive)
     ids = streams.stream("ids")

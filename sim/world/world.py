@@ -12,6 +12,7 @@ from leyden.arguments import refuse_copy
 from leyden.callbacks.transport import ExternalTransport
 from leyden.errors import ClockError
 from leyden.rng import derived_seed
+from leyden.server.callbacks.egress import closed_note
 from leyden.server.errors import StorageUnavailable
 from leyden.server.gc_pause import gc_paused
 from leyden.server.ports import CallbackRequest, CallbackResponse
@@ -47,7 +48,8 @@ class World:
     the meantime.
 
     `control_handlers` makes the handlers of `config.control` for this world. `external_transport` sends callbacks to
-    the real network; without one every callback to an address outside the process is blocked. `wait_durable` is awaited
+    the real network; without one every callback to an address outside the process is blocked, with the note that
+    `note_of(url)` gives. `wait_durable` is awaited
     before a response leaves: the wait for the disk, if the store's policy asks for one. `label` names the world in
     tables. `fork_of` is the world whose network map this one shares.
     """
@@ -62,6 +64,7 @@ class World:
         *,
         control_handlers: Callable[[World], Iterable[object]] | None = None,
         external_transport: ExternalTransport | None = None,
+        note_of: Callable[[str], str] = closed_note,
         wait_durable: Callable[[], Awaitable[None]] | None = None,
         public_url: str = LOCAL_URL,
         label: str = "main",
@@ -89,6 +92,7 @@ class World:
             name_taken=self.name_taken,
             report_ignored=self._report_ignored,
             external_transport=external_transport,
+            note_of=note_of,
             recording=self._recording,
             hold=self,
             observe=self._observe,

@@ -256,6 +256,50 @@ def test_copies_over_http_and_while_a_callback_is_in_flight() -> None:
         assert client("POST", f"{BOXES}/{box['id']}/fork", {})[0] == 201
 
 
+def test_a_fork_and_an_import_send_nothing_to_the_network_unless_they_are_told_to() -> None:
+    with served_leyden("--rate", "0") as client, listening_receiver(500) as (hook, inbox):
+        server = client.url
+        box = client.ok("POST", BOXES, {"seed": 3})
+        own, path = Client(server, box["apiKey"]), f"{BOXES}/{box['id']}"
+        own.ok("POST", "/v0/charges", {**CHARGE, "expiresIn": 60, "callbackUrl": f"{hook}/hook"})
+        own.ok("POST", "/v0/charges", {**CHARGE, "expiresIn": 60})
+        own.ok("POST", "/sandbox/v1/clock/advance", {"by": "60s"})
+        sent = inbox.get(timeout=10)[0]["webhook-id"]
+        taken = client.ok("POST", f"{path}/snapshots")["id"]
+        state = client.ok("GET", f"{path}/export")
+        fork = client.ok("POST", f"{path}/fork", {"snapshot": taken})
+        for copy in (fork, client.ok("POST", f"{BOXES}/import", state)):
+            mine = Client(server, copy["apiKey"])
+            again = client.ok("POST", f"{BOXES}/{copy['id']}/snapshots")["id"]
+            for _ in range(2):
+                mine.ok("POST", "/sandbox/v1/clock/advance", {"by": "10m"})
+                rows = mine.ok("GET", "/sandbox/v1/deliveries")["data"]
+                tried = [(a["status"], a["error"], a["note"] or "") for row in rows for a in row["attempts"]]
+                assert sorted(status for status, _, _ in tried if status) == [200, 500]
+                blocked = [note for _, error, note in tried if error == "blocked"]
+                assert blocked
+                assert all(note.startswith("egress-none: ") and '"server"' in note for note in blocked)
+                client.ok("POST", f"{BOXES}/{copy['id']}/restore", {"snapshot": again})
+        mine = Client(server, fork["apiKey"])
+        mine.ok("POST", "/sandbox/v1/reset")
+        mine.ok("POST", "/v0/charges", {**CHARGE, "expiresIn": 60, "callbackUrl": f"{hook}/hook"})
+        mine.ok("POST", "/sandbox/v1/clock/advance", {"by": "60s"})
+        [delivery] = mine.ok("GET", "/sandbox/v1/deliveries")["data"]
+        assert delivery["attempts"][0]["error"] == "blocked"
+        assert inbox.empty()
+        for copy in (
+            client.ok("POST", f"{path}/fork", {"egress": "server"}),
+            client.ok("POST", f"{BOXES}/import?egress=server", state),
+        ):
+            Client(server, copy["apiKey"]).ok("POST", "/sandbox/v1/clock/advance", {"by": "1m"})
+            assert inbox.get(timeout=10)[0]["webhook-id"] == sent
+        while not inbox.empty():
+            inbox.get()
+        client.ok("POST", f"{path}/restore", {"snapshot": taken})
+        own.ok("POST", "/sandbox/v1/clock/advance", {"by": "1m"})
+        assert inbox.get(timeout=10)[0]["webhook-id"] == sent
+
+
 def test_a_sandbox_with_a_callback_in_flight_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(server: Hosted) -> None:
         box = await filled(server)

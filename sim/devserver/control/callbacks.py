@@ -149,7 +149,8 @@ class CallbackControl:
         if world.external_transport is None:
             raise SemanticConflict(
                 "the egress of this sandbox is none, so it reaches no endpoint: use `leyden receiver-check`, or allow"
-                ' the endpoint\'s host with egress="loopback" or egress_allow'
+                ' the endpoint\'s host with egress="loopback" or egress_allow; a fork or an import on a server'
+                ' needs the egress "server"'
             )
         secret = body.get("secret") or world.service.projects.signing_secrets(call.project, world.clock.now())[0]
         try:

@@ -88,6 +88,7 @@ class CopyOperations:
             rate=snapshot.rate,
             url=sandbox.url,
             label=former.label,
+            sends=former.external_transport is not None,
         )
         self._operations.replace_world(sandbox, world)
         return self._operations.show(sandbox)
@@ -129,7 +130,7 @@ class CopyOperations:
     @handles(raises=(SemanticConflict, Conflict))
     def import_sandbox(self, call: Request) -> dict[str, Any]:
         """A new sandbox in the state of a file."""
-        order = {name: call.query[name] for name in ("name", "ttl") if call.query.get(name) is not None}
+        order = {name: call.query[name] for name in ("name", "ttl", "egress") if call.query.get(name) is not None}
         return self._add(call.raw_body, 0.0, order)
 
     def _add(
@@ -138,7 +139,15 @@ class CopyOperations:
         def make(key: str, url: str) -> World:
             with warnings.catch_warnings():  # a state of another version is read as well as it can be
                 warnings.simplefilter("ignore", VersionWarning)
-                world = self._factory.copy(state, keys=None, api_key=key, rate=0, url=url, label=order.get("name"))
+                world = self._factory.copy(
+                    state,
+                    keys=None,
+                    api_key=key,
+                    rate=0,
+                    url=url,
+                    label=order.get("name"),
+                    sends=order.get("egress") == "server",
+                )
             if reseed is not None:
                 reseed_world(world, reseed)
             if rate:

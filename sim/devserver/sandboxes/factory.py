@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from leyden.devserver.control.handlers import control_handlers
-from leyden.server.callbacks.egress import Egress
+from leyden.server.callbacks.egress import EGRESS_NONE, Egress
 from leyden.server.contract.load import load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.http.projects import KeyRow
@@ -98,9 +99,10 @@ class SandboxFactory:
         rate: float,
         url: str,
         label: str | None,
+        sends: bool = False,
     ) -> World:
         """A world in the state that `dump_world` wrote. It has these keys, by default `api_key` alone, and none of the
-        state.
+        state. Only one that `sends` has a transport to the network: what is due in a copy was due in its original.
 
         Raises `ForkError` for what is no such state.
         """
@@ -125,7 +127,8 @@ class SandboxFactory:
             label=label or "sandbox",
             where="the body",
             adapt=adapt,
-            external_transport=HttpTransport.within(self._egress),
+            external_transport=HttpTransport.within(self._egress) if sends else None,
+            note_of=_copy_note,
             public_url=url,
         )
         now_ms = world.clock.now()
@@ -143,3 +146,12 @@ class SandboxFactory:
             mock_unbound=self._defaults.mock_unbound,
             known_as="charges.openapi.yaml",
         )
+
+
+def _copy_note(url: str) -> str:
+    """The note of an attempt to send to the network from a fork or an import."""
+    host = urlsplit(url).hostname or ""
+    return (
+        f"{EGRESS_NONE}: nothing is sent to {host} from a sandbox that a fork or an import made:"
+        ' fork or import it with the egress "server", or give the receiver a name below .localhost'
+    )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from leyden.callbacks.transport import ExternalTransport, RecordedNetwork
 from leyden.errors import ClockError, ForkError
 from leyden.json_files import WRONG_DATA, warn_of_version
+from leyden.server.callbacks.egress import closed_note
 from leyden.server.contract.load import known_overlays, load_contract
 from leyden.server.contract.types import Contract
 from leyden.server.errors import LeydenError, StoreError
@@ -124,6 +125,7 @@ def restore_world(
     where: str = "the snapshot",
     adapt: Callable[[WorldConfig], WorldConfig] = lambda config: config,
     external_transport: ExternalTransport | None = None,
+    note_of: Callable[[str], str] = closed_note,
     public_url: str = LOCAL_URL,
 ) -> World:
     """A world in the state that `dump_world` wrote; it continues in memory and in this process.
@@ -155,6 +157,7 @@ def restore_world(
             Store.from_snapshot(tables),
             control_handlers=control_handlers,
             external_transport=external_transport,
+            note_of=note_of,
             public_url=public_url,
             label=snapshot["label"] if label is None else label,
         )
