@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from leyden.devserver.state_files import StateFile, state_files
+from leyden.devserver.state_files import state_files
 from leyden.json_files import InputError
 from leyden.server.errors import StorageUnavailable
 from tests.support.hosted import Hosted, in_server
@@ -99,6 +99,65 @@ def test_the_file_of_another_server_is_not_removed(tmp_path: Path) -> None:
         assert (path.read_text(), ready) == (f"{os.getpid()}\n", None)
         path.write_text("12345\n")
     assert path.read_text() == "12345\n"
-    with pytest.raises(InputError, match="--pid-file"):
-        StateFile(tmp_path, "--pid-file").write("1")
+    with pytest.raises(InputError, match="--pid-file"), state_files(str(tmp_path), None):
+        pass
     assert [file.name for file in tmp_path.iterdir()] == ["pid"]
+
+
+@pytest.mark.parametrize("content", ["notes of a person\n", "12345 67\n", "1\n2\n", " ", "http:/\n", "9" * 2_000])
+@pytest.mark.parametrize("option", ["--pid-file", "--ready-file"])
+def test_a_file_that_no_server_wrote_is_not_replaced(option: str, content: str, tmp_path: Path) -> None:
+    path, free = tmp_path / "notes", str(tmp_path / "free")
+    path.write_text(content)
+    arguments = (str(path), free) if option == "--pid-file" else (free, str(path))
+    with pytest.raises(InputError, match=f"^{option} .*notes exists.*choose another path$"), state_files(*arguments):
+        pass
+    assert (path.read_text(), [file.name for file in tmp_path.iterdir()]) == (content, ["notes"])
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "link", "dead link", "device"])
+def test_what_is_no_regular_file_is_neither_replaced_nor_removed(kind: str, tmp_path: Path) -> None:
+    path = Path("/dev/null") if kind == "device" else tmp_path / "path"
+    (tmp_path / "pid").write_text("1\n")
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind.endswith("link"):
+        path.symlink_to(tmp_path / ("pid" if kind == "link" else "nowhere"))
+    before = path.lstat()
+    for arguments in ((str(path), None), (None, str(path))):
+        with pytest.raises(InputError, match="is no regular file"), state_files(*arguments):
+            pass
+    after = path.lstat()
+    assert (after.st_mode, after.st_ino) == (before.st_mode, before.st_ino)
+    assert (tmp_path / "pid").read_text() == "1\n"
+
+
+def test_both_files_have_paths_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    for other in ("state", "sub/../state"):
+        with pytest.raises(InputError, match="are both"), state_files(str(tmp_path / "state"), str(tmp_path / other)):
+            pass
+    assert [file.name for file in tmp_path.iterdir()] == ["sub"]
+
+
+def test_a_foreign_file_is_one_line_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("notes")
+    for option in ("--ready-file", "--pid-file"):
+        done = run_command("serve", "--port", "0", option, str(tmp_path / "notes"))
+        assert (done.returncode, len(done.stderr.splitlines()), option in done.stderr) == (2, 1, True), done.stderr
+    assert (tmp_path / "notes").read_text() == "notes"
+
+
+def test_what_replaced_a_file_since_stays(tmp_path: Path) -> None:
+    pid, ready = tmp_path / "pid", tmp_path / "ready"
+    ready.touch()
+    with state_files(str(pid), str(ready)) as file:
+        assert file is not None
+        file.write("http://127.0.0.1:8402")
+        assert ready.read_text() == "http://127.0.0.1:8402\n"
+        ready.write_text("notes")
+        pid.unlink()
+        os.mkfifo(pid)
+    assert (ready.read_text(), pid.is_fifo()) == ("notes", True)
