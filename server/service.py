@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
@@ -96,8 +96,11 @@ class Service:
             api_key_header=api_key_header,
         )
 
-    def resume(self) -> None:
-        """Set every timer from the stored rows. Timers that became due meanwhile fire at once, in order."""
+    def resume(self, answerable: Set[tuple[str, int]] = frozenset()) -> None:
+        """Set every timer from the stored rows. Timers that became due meanwhile fire at once, in order.
+
+        `answerable` are the callback attempts in flight whose end is still reported (`Outbox.resume`).
+        """
         self.charges.resume()
         self.static_charges.resume()
-        self.outbox.resume()
+        self.outbox.resume(answerable)

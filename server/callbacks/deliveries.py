@@ -25,6 +25,7 @@ from leyden.server.timestamps import to_iso
 PENDING, DELIVERED, EXHAUSTED, STOPPED, BLOCKED = "pending", "delivered", "exhausted", "stopped", "blocked"
 
 LOST = "lost"  # the error of an attempt whose response was not recorded: the service stopped, or the disk failed
+LOST_IN_RESTART = CallbackResponse(error=LOST, note="the service stopped before the answer came")
 GONE = 410  # the HTTP status with which a receiver disables its endpoint
 # RFC 6585, 4, and RFC 9110, 15.6.4: the statuses with which a receiver may send Retry-After.
 _RETRY_AFTER_STATUSES = frozenset({429, 503})

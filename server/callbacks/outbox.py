@@ -10,13 +10,13 @@ fails in between, the callback is sent at least once, always with the same `webh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, cast
 
 from leyden.server.callbacks.attempts import Attempt, AttemptLog
 from leyden.server.callbacks.deliveries import (
     GONE,
-    LOST,
+    LOST_IN_RESTART,
     PENDING,
     STOPPED,
     attempt_headers,
@@ -54,7 +54,6 @@ class Outbox:
     schedules do not depend on other random draws. `version` is Leyden's, for the user agent.
 
     All decisions follow from the stored rows and from the state in `leyden.server.callbacks.in_flight`.
-
     `defer_until` is a hook for injected faults: it gets the row of a due delivery and the number of the attempt, and
     returns a later instant or None.
     """
@@ -167,8 +166,7 @@ class Outbox:
         row = self._rows.existing(delivery_id)
         if is_in_flight(row):
             return row
-        attempt_count = AttemptLog(row).attempt_count
-        row = {**row, "status": PENDING, "due_at": self._clock.now(), "replayed_from": attempt_count}
+        row = {**row, "status": PENDING, "due_at": self._clock.now(), "replayed_from": AttemptLog(row).attempt_count}
         with self._store.commit():
             self._rows.put(row)
             self._journal.note("callback_replayed", delivery_id, resource=row["resource_id"])
@@ -239,11 +237,12 @@ class Outbox:
                 self._disable(row)
         self._send_due()
 
-    def resume(self) -> None:
+    def resume(self, answerable: Set[tuple[str, int]] = frozenset()) -> None:
         """Set the timers of all pending deliveries, for a store that was just opened.
 
-        An attempt that was in flight ends as `lost`: it does not count against the schedule, and the delivery is due
-        at once. Raises `StoreError` when the callback of a pending delivery is no longer in the spec.
+        An attempt that was in flight stays so if it is one of `answerable` (delivery id and number): its transport
+        still reports how it ends. Any other ends as `lost`: it does not count against the schedule, and the delivery is
+        due at once. Raises `StoreError` when the callback of a pending delivery is no longer in the spec.
         """
         now = self._clock.now()
         pending: list[DeliveryRow] = []
@@ -259,8 +258,11 @@ class Outbox:
                         "serve the spec with which the data was made, or start with fresh data"
                     )
                 if is_in_flight(row):
-                    lost = CallbackResponse(error=LOST, note="the service stopped before the answer came")
-                    row = {**row, "due_at": now, "attempts": AttemptLog(row).record_result(now, lost)}
+                    log = AttemptLog(row)
+                    if (row["id"], log.attempt_count) in answerable:
+                        self._in_flight.start(row["id"], log.attempt_count)
+                        continue
+                    row = {**row, "due_at": now, "attempts": log.record_result(now, LOST_IN_RESTART)}
                     self._rows.put(row)
                 pending.append(row)
             for row in pending:

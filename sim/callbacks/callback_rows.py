@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from leyden.server.ports import CallbackRequest
 
@@ -59,12 +59,14 @@ class ReceiverRow(TypedDict):
 
 
 class LateReplyRow(TypedDict):
-    """Table `late_answers`: a response that a receiver delays."""
+    """Table `late_answers`: a response that a receiver gives at `due_at` (ms), which rows of earlier versions do not
+    have."""
 
     id: str
     receiver: str
     post: RequestRow
     reply: ReplyRow
+    due_at: NotRequired[int]
 
 
 class ReceivedFields(TypedDict):
@@ -110,6 +112,11 @@ def unpacked(row: RequestRow) -> CallbackRequest:
     copied_by = None if row["copied_by"] is None else tuple(row["copied_by"])
     fields: dict[str, Any] = {**row, "body": row["body"].encode("latin-1"), "copied_by": copied_by}
     return CallbackRequest(**fields)
+
+
+def attempt_of(row: RequestRow) -> tuple[str, int]:
+    """The delivery id and the number of the attempt that the request belongs to."""
+    return row["delivery_id"], row["attempt"]
 
 
 def request_id(post: CallbackRequest) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypedDict, cast
 
-from leyden.callbacks.callback_rows import RequestRow, packed, request_id, unpacked
+from leyden.callbacks.callback_rows import RequestRow, attempt_of, packed, request_id, unpacked
 from leyden.callbacks.fault_kinds import (
     CARRYING_KINDS,
     HOLDING_KINDS,
@@ -254,13 +254,15 @@ class Faults:
             note=response.note,
         )
 
+    @property
+    def open_attempts(self) -> frozenset[tuple[str, int]]:
+        """The attempts in flight that were dropped and have yet to time out, by delivery id and number."""
+        return frozenset(attempt_of(row["post"]) for row in self._waiting if not row["is_copy"])
+
     def resume(self) -> None:
-        """Set the timers again after a store was opened. The outbox itself finds dropped attempts lost."""
-        for row in list(self._waiting):
-            if row["is_copy"]:
-                self._clock.call_at(row["due_at"], CALLBACK, TIMER, row["id"])
-            else:
-                self._waiting.delete(row["id"])
+        """Set the timers again after a store was opened."""
+        for row in self._waiting:
+            self._clock.call_at(row["due_at"], CALLBACK, TIMER, row["id"])
 
     # Inside
 

@@ -20,6 +20,7 @@ from leyden.callbacks.callback_rows import (
     ReceiverRow,
     ReplyRow,
     ReplyRuleRow,
+    attempt_of,
     packed,
     request_id,
     unpacked,
@@ -267,8 +268,9 @@ class Receivers:
                 self._receive(name, post, path, reply)
             if wait_ms:
                 key = request_id(post)
-                self._late.put({"id": key, "receiver": name, "post": packed(post), "reply": reply})
-                self._clock.call_at(self._clock.now() + wait_ms, CALLBACK, TIMER, key)
+                due_at = self._clock.now() + wait_ms
+                self._late.put({"id": key, "receiver": name, "post": packed(post), "reply": reply, "due_at": due_at})
+                self._clock.call_at(due_at, CALLBACK, TIMER, key)
             else:
                 self._respond(name, post, reply, answered)
 
@@ -276,10 +278,19 @@ class Receivers:
         """The sandbox's time in seconds, which is the time of these receivers."""
         return self._clock.now() // 1_000
 
+    @property
+    def open_attempts(self) -> frozenset[tuple[str, int]]:
+        """The attempts in flight that a receiver has yet to answer, by delivery id and number."""
+        late = (row["post"] for row in self._late if "due_at" in row)
+        return frozenset(attempt_of(post) for post in late if post["copied_by"] is None)
+
     def resume(self) -> None:
-        """After a store was opened: drop delayed responses, because their requests ended with the process."""
+        """Set the timers of delayed responses again after a store was opened."""
         for row in list(self._late):
-            self._late.delete(row["id"])
+            if "due_at" in row:
+                self._clock.call_at(row["due_at"], CALLBACK, TIMER, row["id"])
+            else:
+                self._late.delete(row["id"])  # of an earlier version: the attempt is lost
 
     # Inside
 

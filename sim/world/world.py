@@ -149,7 +149,8 @@ class World:
                 self.payers.set_option(config.payers)
         if saved is None:
             return
-        for part in (self.service, self.faults, self.receivers, self.node, self.payments, self.payers, self.traffic):
+        self.service.resume(self.faults.open_attempts | self.receivers.open_attempts)
+        for part in (self.faults, self.receivers, self.node, self.payments, self.payers, self.traffic):
             part.resume()
         state.resume_time(saved)
         self.store.pre_commit_hook = self._components.before_commit

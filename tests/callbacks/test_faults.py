@@ -586,16 +586,29 @@ def test_faults_and_delayed_callbacks_survive_a_restart(tmp_path: Path) -> None:
         assert redelivered.at == late.at - HOUR + 60_000 + DAY
 
 
-def test_a_dropped_attempt_is_lost_in_a_restart_and_retried(tmp_path: Path) -> None:
-    with Sandbox(seed=7, data=tmp_path) as sandbox:
+def test_a_dropped_attempt_times_out_at_its_own_instant_after_a_restart(tmp_path: Path) -> None:
+    def dropped(sandbox: Sandbox) -> None:
         sandbox.faults.add("drop")
         expiring(sandbox)
         sandbox.advance("70s")
-    with Sandbox(data=tmp_path) as again:
-        again.run()
-        assert [got.attempt for got in inbox(again)] == [2]
-        [delivery] = listed(again.ask, "/sandbox/v1/deliveries")
-        assert [attempt["error"] for attempt in delivery["attempts"]] == ["lost", None]
+
+    with Sandbox(seed=7, start="2030-01-01T00:00:00Z") as steady:
+        dropped(steady)
+        steady.run()
+        wanted = listed(steady.ask, "/sandbox/v1/deliveries")
+    with Sandbox(seed=7, start="2030-01-01T00:00:00Z", data=tmp_path) as sandbox:
+        dropped(sandbox)
+        open_before = listed(sandbox.ask, "/sandbox/v1/deliveries")
+        saved = sandbox.save(tmp_path.with_suffix(".json"))
+    for again in (Sandbox(data=tmp_path), Sandbox.load(saved)):
+        with again:
+            assert listed(again.ask, "/sandbox/v1/deliveries") == open_before, "nothing happens while time stands still"
+            fork = again.fork()
+            for one in (again, fork):
+                one.run()
+                assert [got.attempt for got in inbox(one)] == [2]
+                assert listed(one.ask, "/sandbox/v1/deliveries") == wanted
+    assert [attempt["error"] for attempt in wanted[0]["attempts"]] == ["timeout", None]
 
 
 def test_a_reset_removes_the_faults(sandbox: Sandbox) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from leyden import Sandbox
 from leyden.callbacks.replies import Reply
+from leyden.callbacks.transport import RecordedNetwork
 from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import ApiError
 from leyden.lightning.payer.payments import PaymentError
@@ -30,7 +31,9 @@ from tests.support.lists import listed
 from tests.support.served import run_command, served_leyden
 
 START = "2030-01-01T09:00:00Z"
-HOSTS = {"shop": 200, "down": 500, "gone": 410}
+HOSTS: dict[str, Any] = {
+    "shop": 200, "down": 500, "gone": 410, "slow": Reply(200, delay="7s"), "silent": "timeout",
+}  # fmt: skip
 
 Action = tuple[Any, ...]
 
@@ -76,7 +79,10 @@ ACTIONS = st.one_of(
     st.tuples(st.just("fail"), PICK),
     st.tuples(st.just("replay"), PICK),
     st.tuples(st.just("traffic"), st.sampled_from(["every(2s)", "every(4s)", "burst(2, 10s)"])),
-    st.tuples(st.just("fault"), st.sampled_from(["duplicate", "redeliver", "reorder", "burst", "bad_signature"])),
+    st.tuples(
+        st.just("fault"),
+        st.sampled_from(["drop", "duplicate", "simultaneous", "redeliver", "reorder", "burst", "bad_signature"]),
+    ),
     st.tuples(st.just("advance"), st.sampled_from(["1ms", "5s", "30s", "1m", "2m", "1h"])),
     st.tuples(st.just("run"), st.sampled_from(["next_event", "next_event", "idle"])),
     st.tuples(st.just("reopen")),
@@ -209,20 +215,58 @@ def test_restarts_at_any_time_do_not_change_the_final_state(actions: list[Action
             interrupted.close()
 
 
-def test_a_callback_without_a_recorded_response_is_resent_with_the_same_id(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reply", [Reply(200, delay="10s"), Reply(503, delay="10s"), "timeout"])
+def test_an_attempt_that_a_built_in_receiver_keeps_open_ends_at_its_own_instant(tmp_path: Path, reply: Any) -> None:
+    def deliveries(sandbox: Sandbox) -> Any:
+        return listed(sandbox.ask, "/sandbox/v1/deliveries")
+
+    def opened_attempt(sandbox: Sandbox) -> Sandbox:
+        sandbox.receiver("slow").answers([reply])
+        sandbox.faults.add("simultaneous")
+        sandbox.charges.create(amount="1000", description="tea", expiresIn=30, callbackUrl="http://slow.localhost/")
+        sandbox.advance("35s")
+        return sandbox
+
+    with opened_attempt(opened(tmp_path)) as sandbox:
+        now, before = sandbox.now, deliveries(sandbox)
+    with opened(tmp_path) as sandbox, opened_attempt(opened()) as steady:
+        assert (sandbox.now, deliveries(sandbox)) == (now, before), "nothing happens while time stands still"
+        assert sandbox.world.service.outbox.in_flight == (before[0]["id"],)
+        sandbox.run()
+        steady.run()
+        assert deliveries(sandbox) == deliveries(steady)
+        assert list(sandbox.receiver("slow").inbox) == list(steady.receiver("slow").inbox)
+
+
+def test_an_attempt_that_was_sent_to_the_network_is_lost_and_sent_again_with_the_same_id(tmp_path: Path) -> None:
+    with opened(tmp_path) as sandbox:
+        sandbox.world.connect_network(RecordedNetwork(lambda: 0))
+        sandbox.charges.create(amount="1000", description="tea", expiresIn=30, callbackUrl="http://127.0.0.1:9/")
+        sandbox.advance("35s")
+        [before] = listed(sandbox.ask, "/sandbox/v1/deliveries")
+    with opened(tmp_path) as sandbox:
+        sandbox.world.connect_network(RecordedNetwork(lambda: 0))
+        sandbox.advance("1s")
+        [delivery] = listed(sandbox.ask, "/sandbox/v1/deliveries")
+        assert delivery["id"] == before["id"]
+        assert [attempt["error"] for attempt in delivery["attempts"]] == ["lost", None]
+        assert delivery["attempts"][0]["note"] == "the service stopped before the answer came"
+        assert len(sandbox.world.service.outbox.in_flight) == 1
+
+
+def test_a_delayed_response_of_an_earlier_version_is_dropped_and_its_attempt_is_lost(tmp_path: Path) -> None:
     with opened(tmp_path) as sandbox:
         sandbox.receiver("slow").always(Reply(200, delay="10s"))
         sandbox.charges.create(amount="1000", description="tea", expiresIn=30, callbackUrl="http://slow.localhost/")
         sandbox.advance("35s")
-        [first] = sandbox.receiver("slow").inbox
+    with Store.open(tmp_path) as store:
+        rows = store.table("late_answers", key="id")
+        [late] = list(rows)
+        rows.put({name: value for name, value in late.items() if name != "due_at"})
     with opened(tmp_path) as sandbox:
         sandbox.run()
-        received, again = sandbox.receiver("slow").inbox
-        assert received == first
-        assert (again.webhook_id, again.body, again.attempt) == (first.webhook_id, first.body, 2)
         [delivery] = listed(sandbox.ask, "/sandbox/v1/deliveries")
         assert [attempt["error"] for attempt in delivery["attempts"]] == ["lost", None]
-        assert delivery["status"] == "delivered"
 
 
 def test_events_due_at_the_same_time_run_in_the_order_of_scheduling(tmp_path: Path) -> None:

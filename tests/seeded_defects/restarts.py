@@ -32,9 +32,9 @@ def resumed(spoil: Callable[[Service], Any]) -> Plant:
     """Change the state when a service opens an existing store."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        def resume(self: Service) -> None:
+        def resume(self: Service, *arguments: Any) -> None:
             spoil(self)
-            original(self)
+            original(self, *arguments)
 
         return resume
 

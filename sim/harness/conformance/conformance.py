@@ -104,7 +104,7 @@ _RESTARTS: Scenarios = {
         {"do": "verify", "charge": "c3"},
         {"do": "pay_request", "static": "s1"},
     ],
-    "restart: a lost attempt does not count": [
+    "restart: an open attempt ends at its own time": [
         receiver(always="timeout"),
         charge("c1"),
         pay("c1"),

@@ -24,7 +24,7 @@ from leyden.harness.steps import Step
 from leyden.harness.targets.target import InProcess, Target
 
 _NUMBERS = st.integers(0, HashedChoices.SPAN - 1)
-_RARE = frozenset({"no_slot_left", "too_late", "exhausted", "stopped", "lost", "at_or_before_expiry"})
+_RARE = frozenset({"no_slot_left", "too_late", "exhausted", "stopped", "at_or_before_expiry"})
 
 
 class SearchStopped(BaseException):

@@ -119,22 +119,13 @@ class Outbox:
         return True
 
     def restart(self) -> None:
-        """The service restarts: an attempt in flight is lost, and its delivery is due again now."""
-        now = self._timeline.now
-        self._in_flight = 0
+        """The service restarts: an attempt in flight goes on, because all receivers are simulated, and a delivery that
+        waits is scheduled again."""
         self._waiting.clear()
         for delivery in self.deliveries:
-            if delivery.status != "pending":
-                continue
-            if delivery.is_in_flight:
-                lost = delivery.attempts[-1]
-                lost.ended_at, lost.error, delivery.due_at = now, "lost", now
-                self.reached.append(("delivery", delivery.event, "lost"))
-                if self._is_closed(delivery):
-                    self._end(delivery, "stopped")
-                    continue
-            self._changed(delivery.charge)
-            self._schedule(delivery)
+            if delivery.status == "pending" and not delivery.is_in_flight:
+                self._changed(delivery.charge)
+                self._schedule(delivery)
 
     # Attempts
 
