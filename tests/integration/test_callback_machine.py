@@ -127,6 +127,8 @@ class Callbacks(RuleBasedStateMachine):
     )
     def add_faults(self, kinds: list[str], where: dict[str, Any], count: int | None) -> None:
         for kind in kinds:
+            if kind == "old_secret":
+                self.rotate()  # it needs an earlier secret
             self.sandbox.faults.add(kind, **where, count=count)
 
     @rule()
