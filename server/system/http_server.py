@@ -125,10 +125,14 @@ def _server(app: ASGIApp, ready: Callable[[], None]) -> uvicorn.Server:
 
 
 def _name_stopped_requests(record: logging.LogRecord) -> bool:
-    """Say in words what happens to the requests that uvicorn cancels when it stops: it calls them tasks, and the end of
-    their time an error."""
+    """Say once, in words, what happens to the requests that uvicorn cancels when it stops: it calls them tasks, and the
+    end of their time an error, and logs each that had sent a part of its response."""
+    if record.msg == "ASGI callable returned without completing response.":
+        return False
     if str(record.msg).startswith("Cancel %s running task(s)"):
-        record.msg = f"%s: no response within {_GRACE_S} s of the signal to stop; answered 503"
+        record.msg = (
+            f"%s: no complete response within {_GRACE_S} s of the signal to stop; answered 503, or closed after a part"
+        )
         [count] = record.args if isinstance(record.args, tuple) else [0]
         record.args = ("1 request" if count == 1 else f"{count} requests",)
         record.levelno, record.levelname = logging.WARNING, "WARNING"

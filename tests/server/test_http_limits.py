@@ -301,11 +301,30 @@ def test_a_signal_ends_the_server_whatever_is_open(number: signal.Signals, tmp_p
         assert served.wait(20) == 0
         for connection in opened:
             connection.close()
-    assert "1 request: no response within 3 s of the signal to stop; answered 503" in printed.read_text()
+    assert "1 request: no complete response within 3 s of the signal to stop; answered 503" in printed.read_text()
     assert "task" not in printed.read_text()
     with process("--data", data) as (_, url):
         status, charges = answer(lambda: dial_url(url), GET + KEY + b"\r\n")
     assert [one["id"] for one in charges["data"]] == [charge["data"]["id"]]  # type: ignore[index, attr-defined]
+
+
+def test_responses_that_a_signal_cuts_off_are_one_line(tmp_path: Path) -> None:
+    printed = tmp_path / "stderr"
+    fault = b'{"kind": "slow_body", "operation": "listCharges", "delay": "60s", "count": null}'
+    order = b"POST /sandbox/v1/service-faults HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n" + KEY
+    with printed.open("w") as log, process(log=log) as (served, url):
+        status, _ = answer(lambda: dial_url(url), order + b"content-length: %d\r\n\r\n" % len(fault) + fault)
+        assert status == 200
+        opened = [dial_url(url) for _ in range(3)]
+        for connection in opened:
+            connection.sendall(GET + KEY + b"\r\n")
+            assert connection.recv(1)
+        served.send_signal(signal.SIGTERM)
+        assert served.wait(20) == 0
+        for connection in opened:
+            connection.close()
+    lines = [line for line in printed.read_text().splitlines() if line.startswith(("WARNING", "ERROR"))]
+    assert [line.split(": ", 2)[1].strip() for line in lines] == ["3 requests"], lines
 
 
 def test_a_live_clock_shows_no_earlier_time_after_a_restart(tmp_path: object) -> None:
