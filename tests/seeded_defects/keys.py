@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
 from leyden.server.charges.charges import ChargeService
 from leyden.server.charges.static_charges import StaticChargeService
-from leyden.server.errors import NotFound
+from leyden.server.errors import NotFound, Unauthorized
 from leyden.server.http.projects import Projects
 from tests.seeded_defects.defect import Make, seeded
 from tests.seeded_defects.middleware import HttpRequest, HttpResponse, Middleware, app
-from tests.seeded_defects.patches import Wrapper, attribute, changed, handler, pipeline_part
+from tests.seeded_defects.patches import attribute, changed, handler, pipeline_part
 from tests.seeded_defects.probing import (
     CHARGES,
     STATICS,
@@ -83,25 +83,27 @@ def any_key_accepted(make: Make) -> bool:
         return send(sandbox, "GET", CHARGES, key="nobody's").status == 200
 
 
-class NeverEnded(Wrapper):
-    """Projects whose API keys stay valid after a rotation."""
+def _never_ended(authenticate: Any, late: SimpleNamespace) -> Any:
+    """A check of API keys that stay valid after a rotation."""
+    seen: dict[bytes | None, str] = {}
 
-    def __init__(self, inner: Any, late: SimpleNamespace) -> None:
-        super().__init__(inner, late)
-        self._seen: dict[str, str] = {}
+    def remembering(headers: Mapping[bytes, bytes], query: bytes) -> str:
+        key = headers.get(late.service.pipeline.api_key_header)
+        try:
+            seen[key] = authenticate(headers, query)
+        except Unauthorized:
+            if key not in seen:
+                raise
+        return seen[key]
 
-    def project_for_key(self, key: str) -> Any:
-        project = self.inner.project_for_key(key)
-        if project is not None:
-            self._seen[key] = project
-        return self._seen.get(key)
+    return remembering
 
 
 @seeded(
     "keys",
     "A rotated API key is still accepted.",
     violates="spec: /components/securitySchemes/apikey",
-    plant=pipeline_part("projects", NeverEnded),
+    plant=pipeline_part("authenticate", _never_ended),
 )
 def rotated_key_still_valid(make: Make) -> bool:
     with make() as sandbox:

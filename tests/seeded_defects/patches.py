@@ -105,7 +105,7 @@ def handler(operation_id: str, wrap: Callable[[Service, Callable[..., Any]], Cal
 
 
 def pipeline_part(name: str, wrap: Callable[[Any, SimpleNamespace], Any]) -> Plant:
-    """Wrap a part of the request pipeline: `projects` (API keys) or `idempotency` (earlier responses)."""
+    """Wrap a part of the request pipeline: `authenticate` (API keys) or `idempotency` (earlier responses)."""
 
     def after(service: Service) -> None:
         setattr(service.pipeline, name, wrap(getattr(service.pipeline, name), SimpleNamespace(service=service)))
