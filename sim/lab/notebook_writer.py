@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from leyden.extras import require
-from leyden.lab.action_log import ActionLog
+from leyden.lab.actions.action_log import ActionLog
+from leyden.lab.actions.script_writer import script_of
+from leyden.lab.actions.source_text import literal
 from leyden.lab.charge_states import EXPIRY_REACHED, INVOICE_FAILED, states_entered
 from leyden.lab.drawings import timeline
-from leyden.lab.script_writer import script_of
-from leyden.lab.source_text import literal
 from leyden.server.callbacks.deliveries import DELIVERED, PENDING
 from leyden.server.timestamps import to_iso
 from leyden.world.world import World

@@ -19,7 +19,7 @@ from leyden.callbacks.receivers import Receiver
 from leyden.callbacks.replies import Reply, reply_resource, stored_reply
 from leyden.extras import is_installed
 from leyden.json_files import MAX_DEPTH
-from leyden.lab.action_log import as_json
+from leyden.lab.actions.action_log import as_json
 from leyden.lab.table_rows import TABLES
 from leyden.lab.traffic import Traffic
 from leyden.sandbox.resources import Resource, warn_about_ignored

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leyden.errors import ClosedError, ResponseLost
-from leyden.lab.action_log import NO_RESPONSE
+from leyden.lab.actions.action_log import NO_RESPONSE
 from leyden.sandbox.session import Session
 from leyden.server.errors import SandboxClosed
 from leyden.server.http.pipeline import send_problem

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from leyden.arguments import check_milliseconds, checked_list, checked_path, checked_seed, checked_text
 from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import StoreError
-from leyden.lab.action_log import ActionLog
+from leyden.lab.actions.action_log import ActionLog
 from leyden.sandbox.session import RECORDED, Session
 from leyden.sandbox.time_control import Instant, Span, instant_ms
 from leyden.server.callbacks.egress import Egress, parse_timeout

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields as fields_of
 from typing import Any
 
-from leyden.lab.action_log import as_json
+from leyden.lab.actions.action_log import as_json
 from leyden.lightning.payer.payer_rules import PayerSpec, payer_resource
 from leyden.sandbox.resources import StaticCharge
 from leyden.sandbox.session import Session

@@ -15,7 +15,7 @@ from leyden.devserver.control.handlers import control_handlers
 from leyden.errors import ForkError, NotebookError
 from leyden.extras import require
 from leyden.json_files import shown, write_private
-from leyden.lab.action_log import ActionLog, as_json
+from leyden.lab.actions.action_log import ActionLog, as_json
 from leyden.lab.traffic import Traffic, traffic
 from leyden.repr_tables import html_table
 from leyden.sandbox.collections import Collection, FaultList, RecordedReceiver, RecordedTraffic, recorded_network
@@ -343,7 +343,7 @@ class Sandbox(Views, Spelled):
         blocked before. Raises `ActionLogError`, with the reason, when the action log is incomplete: after a change that
         the disk refused (507), for example, or when a callback in flight was cancelled.
         """
-        from leyden.lab.script_writer import script_of
+        from leyden.lab.actions.script_writer import script_of
 
         with self.world.lock:
             self.session.complete_log()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields as fields_of
 from typing import Any
 
-from leyden.lab.action_log import as_json
+from leyden.lab.actions.action_log import as_json
 from leyden.sandbox.session import Session
 from leyden.sandbox.time_control import Instant, instant_ms
 from leyden.server.timestamps import to_iso

@@ -13,7 +13,7 @@ from leyden.arguments import checked_list, checked_text, refuse_copy
 from leyden.callbacks.receivers import is_built_in
 from leyden.callbacks.transport import RecordedNetwork
 from leyden.errors import ApiError, ClosedError, Problem, ResponseLost, StorageUnavailable
-from leyden.lab.action_log import DISK_REFUSED, NO_RESPONSE, ActionLog, ActionRecorder
+from leyden.lab.actions.action_log import DISK_REFUSED, NO_RESPONSE, ActionLog, ActionRecorder
 from leyden.server.callbacks.egress import Egress, closed_note
 from leyden.server.http.request import Request
 from leyden.server.ports import CallbackRequest, CallbackResponse
@@ -187,7 +187,7 @@ class Session:
             self._network.stop()
 
     def record(self, kind: str, **facts: Any) -> ActionRecorder:
-        """The context of one action: see `leyden.lab.action_log.ActionLog.record`."""
+        """The context of one action: see `leyden.lab.actions.action_log.ActionLog.record`."""
         return self.action_log.record(self.world, kind, **facts)
 
     def move(self, kind: str, step: Callable[[VirtualClock], T], **facts: Any) -> T:

@@ -13,8 +13,8 @@ from leyden.harness.model.rules import iso
 from leyden.harness.runs.cases import Case, play
 from leyden.harness.session.session import Request
 from leyden.harness.targets.target import EXTERNAL
+from leyden.lab.actions.source_text import comment
 from leyden.lab.notebook_writer import CODE, MARKDOWN, Cell, document, dumps
-from leyden.lab.source_text import comment
 from leyden.server.errors import LeydenError
 from leyden.server.printable import printable
 from leyden.server.version import VERSION

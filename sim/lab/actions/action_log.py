@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from leyden.errors import ActionLogError
 from leyden.json_files import MAX_DEPTH, WRONG_DATA
-from leyden.lab.action_schema import SAVED_ACTION_LOG
+from leyden.lab.actions.action_schema import SAVED_ACTION_LOG
 from leyden.server.errors import StorageUnavailable
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.printable import printable

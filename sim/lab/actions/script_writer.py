@@ -13,9 +13,9 @@ import orjson
 from leyden.callbacks.replies import Reply, parse_reply, stored_reply
 from leyden.errors import ActionLogError
 from leyden.json_files import WRONG_DATA
-from leyden.lab.action_log import Action, ActionLog
-from leyden.lab.action_schema import NETWORK_METHODS, NODE_METHODS
-from leyden.lab.source_text import Expression, call_text, comment, literal
+from leyden.lab.actions.action_log import Action, ActionLog
+from leyden.lab.actions.action_schema import NETWORK_METHODS, NODE_METHODS
+from leyden.lab.actions.source_text import Expression, call_text, comment, literal
 from leyden.server.printable import printable
 from leyden.server.timestamps import to_iso
 from leyden.server.version import VERSION
