@@ -13,7 +13,7 @@ from leyden.devserver.argument_types import (
     charge_id,
     endpoint,
     ip_range,
-    timeout_s,
+    time_limit_s,
     webhook_secret,
 )
 from leyden.devserver.client_check.command import describe as describe_client_check
@@ -100,7 +100,7 @@ def _describe_check(check: argparse.ArgumentParser) -> None:
     check.add_argument("--only", action="append", metavar="NAME", help="run only this check; repeatable")
     check.add_argument(
         "--timeout",
-        type=timeout_s,
+        type=time_limit_s(15),
         default=5.0,
         metavar="SECONDS",
         help="time limit for a response, 1 to 15; the first message may take three times as long, 15 at most"

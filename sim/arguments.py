@@ -17,6 +17,7 @@ _HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-
 ALL_MSAT = 21_000_000 * 100_000_000 * 1_000  # all bitcoin that there will be: no amount is larger
 MAX_COUNT = 2**53 - 1  # the largest number that every reader of JSON reads exactly
 MAX_SPAN_MS = 365_250 * 86_400_000  # 1,000 years: added to any instant of the clock, it ends before the year 10000
+_LONGEST_RULE_MS = 366 * 86_400_000
 _MAX_LABEL, _MAX_HOST = 63, 253
 _SECONDS = range(10**9, 10**10)  # from 2001 to 2286 as seconds, the first four months of 1970 as milliseconds
 
@@ -173,6 +174,19 @@ def span_from(name: str, value: str | float | timedelta, *, least_ms: int = 0) -
     if found > MAX_SPAN_MS:
         raise ValueError(f"{name}={value!r} is too long: give at most 365250d, which are 1000 years")
     return found
+
+
+def rule_span_ms(name: str, value: str | float | timedelta) -> int:
+    """A duration in a rule (a fault, a payer) in milliseconds, from 0 to 366 days. Raises `ValueError`."""
+    span = parse_duration(value)
+    if not 0 <= span <= _LONGEST_RULE_MS:
+        raise ValueError(f"{name}={value!r} is out of bounds: give 0 to 366 days")
+    return span
+
+
+def seconds(milliseconds: int | None) -> float | None:
+    """A duration of the rows as the control plane shows it."""
+    return None if milliseconds is None else milliseconds / 1_000
 
 
 def check_milliseconds(value: object, now_ms: int) -> None:

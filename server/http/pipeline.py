@@ -41,7 +41,7 @@ PROBLEM = "application/problem+json"
 # A key of the scope: more facts about the request for the event journal.
 JOURNAL_FACTS = "leyden.journal_facts"
 _BODY, _HEADERS = "leyden.body", "leyden.headers"
-_DRAIN_LIMIT_BYTES = 8 * 1024 * 1024
+DRAIN_LIMIT_BYTES = 8 * 1024 * 1024
 # A response is stored under its Idempotency-Key when the handler has run; requests that did not reach the handler and
 # failures of the service are not stored.
 _NOT_STORED = frozenset({400, 401, 500, 507})
@@ -112,7 +112,7 @@ class BodyLimitMiddleware:
         more = True
         # A body that is too long is read up to a limit all the same: a client that is still sending would otherwise
         # get a connection error instead of the response.
-        while more and read <= _DRAIN_LIMIT_BYTES:
+        while more and read <= DRAIN_LIMIT_BYTES:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return None

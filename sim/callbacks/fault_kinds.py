@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NotRequired, TypedDict
 
-from leyden.arguments import check_count
+from leyden.arguments import check_count, rule_span_ms, seconds
 from leyden.callbacks.inspection import is_json_type
 from leyden.callbacks.mutations import CONTENT_KINDS, UNKNOWN_STATUS, WRONG_CONTENT_TYPE
 from leyden.server.callbacks.deliveries import HEADER_NAMES
 from leyden.server.callbacks.delivery_row import DeliveryRow
 from leyden.server.spelling import closest
-from leyden.server.timestamps import parse_duration, to_iso
+from leyden.server.timestamps import to_iso
 
 HOLDING_KINDS = ("delay", "reorder", "burst")  # the attempt starts later
 CARRYING_KINDS = ("drop", "duplicate", "duplicate_new_id", "simultaneous", "redeliver")
@@ -36,7 +36,6 @@ DELAYS = {
 _SHORTEST_MS = {"delay": 1, "reorder": 1, "burst": 1, "stale_timestamp": 1_000, "future_timestamp": 1_000}
 CONNECTION_HEADERS = ("host", "content-length", "connection", "transfer-encoding")
 _VALUES = ("wrong_content_type", "unknown_field", "unknown_status")
-_LONGEST_MS = 31_622_400_000  # a leap year
 _LONGEST_VALUE = 100
 
 
@@ -161,7 +160,7 @@ def fault_resource(fault: FaultRow) -> dict[str, Any]:
         "attempt": fault["attempt"],
         "count": fault["count"],
         "hits": fault["hits"],
-        "delay": None if fault["delay_ms"] is None else fault["delay_ms"] / 1_000,
+        "delay": seconds(fault["delay_ms"]),
         "headers": fault["headers"],
         "value": fault["value"],
         "createdAt": to_iso(fault["created_at"]),
@@ -175,11 +174,9 @@ def _delay_ms(kind: str, delay: str | float | None) -> int | None:
         raise ValueError(f"{kind} takes no delay: leave it out")
     if not isinstance(delay, str | float | int | timedelta):
         raise ValueError(f'{delay!r} is no delay: give a number of seconds or a text such as "90s"')
-    delay_ms = parse_duration(delay)
-    if 0 <= delay_ms < (shortest_ms := _SHORTEST_MS.get(kind, 0)):
+    delay_ms = rule_span_ms("delay", delay)
+    if delay_ms < (shortest_ms := _SHORTEST_MS.get(kind, 0)):
         raise ValueError(f"{kind} changes nothing with a delay of {delay!r}: give at least {shortest_ms / 1_000:g} s")
-    if not 0 <= delay_ms <= _LONGEST_MS:
-        raise ValueError(f"a delay of {delay!r} is out of bounds: give 0 to 366 days")
     return delay_ms
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -159,12 +160,16 @@ def charge_id(text: str) -> str:
     return text
 
 
-def timeout_s(text: str) -> float:
-    """A time limit, 1 to 15 real seconds."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0
-    if not 1 <= seconds <= 15:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a time limit: give 1 to 15 seconds")
-    return seconds
+def time_limit_s(longest: int) -> Callable[[str], float]:
+    """A time limit, 1 to `longest` real seconds."""
+
+    def limit_s(text: str) -> float:
+        try:
+            found = float(text)
+        except ValueError:
+            found = 0
+        if not 1 <= found <= longest:
+            raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a time limit: give 1 to {longest} seconds")
+        return found
+
+    return limit_s

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, TypedDict
 
+from leyden.arguments import rule_span_ms, seconds
 from leyden.server.contract.types import Operation
-from leyden.server.timestamps import parse_duration, to_iso
+from leyden.server.timestamps import to_iso
 
 ERROR, RESET, KEY_IN_USE, STALE_READ = "error", "connection_reset", "key_in_use", "stale_read"
 
@@ -37,7 +38,6 @@ DELAYS = {"slow_first_byte": 10_000, "slow_body": 10_000, "past_date": 600_000, 
 _RETRY_AFTER_MS = 30_000
 _STATUSES_WITH_RETRY = (429, 503)
 _DEFAULT_CONTENT_TYPE = "text/html"
-_LONGEST_MS = 31_622_400_000  # a leap year
 _LONGEST_VALUE = 100
 _METHODS = ("GET", "POST", "PATCH", "PUT", "DELETE", "HEAD")
 
@@ -150,14 +150,14 @@ class ServiceFaultSpec:
     def _retry_after_ms(self, status: int | None) -> int | None:
         if self.retry_after is None:
             return _RETRY_AFTER_MS if status in _STATUSES_WITH_RETRY else None
-        return _checked_ms("retry_after", self.retry_after)
+        return rule_span_ms("retry_after", self.retry_after)
 
     def _delay_ms(self) -> int | None:
         if self.delay is None:
             return DELAYS.get(self.kind)
         if self.kind not in DELAYS:
             raise ValueError(f"{self.kind} takes no delay: leave it out")
-        return _checked_ms("delay", self.delay)
+        return rule_span_ms("delay", self.delay)
 
 
 def is_spent(row: ServiceFaultRow, now: int) -> bool:
@@ -189,8 +189,8 @@ def service_fault_resource(row: ServiceFaultRow) -> dict[str, Any]:
         "until": None if row["until"] is None else to_iso(row["until"]),
         "status": row["status"],
         "body": row["body"],
-        "retryAfter": _seconds(row["retry_after_ms"]),
-        "delay": _seconds(row["delay_ms"]),
+        "retryAfter": seconds(row["retry_after_ms"]),
+        "delay": seconds(row["delay_ms"]),
         "value": row["value"],
         "afterCommit": row["after_commit"],
         "marked": row["marked"],
@@ -198,17 +198,6 @@ def service_fault_resource(row: ServiceFaultRow) -> dict[str, Any]:
         "hits": row["hits"],
         "createdAt": to_iso(row["created_at"]),
     }
-
-
-def _seconds(span_ms: int | None) -> float | None:
-    return None if span_ms is None else span_ms / 1_000
-
-
-def _checked_ms(name: str, value: str | float) -> int:
-    span_ms = parse_duration(value)
-    if not 0 <= span_ms <= _LONGEST_MS:
-        raise ValueError(f"{name}={value!r} is out of bounds: give 0 to 366 days")
-    return span_ms
 
 
 def _one_of(what: str, name: object, known: Collection[str]) -> None:

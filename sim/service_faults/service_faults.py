@@ -14,7 +14,7 @@ from leyden.rng import uuid4_from
 from leyden.server.contract.types import Contract, Operation
 from leyden.server.errors import StorageUnavailable, Unauthorized
 from leyden.server.http.authentication import authenticate
-from leyden.server.http.pipeline import JOURNAL_FACTS
+from leyden.server.http.pipeline import DRAIN_LIMIT_BYTES, JOURNAL_FACTS
 from leyden.server.http.request_parsing import headers_by_name
 from leyden.server.ports import Clock, EventJournal, RandomSource
 from leyden.server.service import Service
@@ -35,7 +35,6 @@ from leyden.service_faults.responses import HEADER, Response, changed_response, 
 
 _PARTS = 10  # of a slow body
 _MAX_ANSWERS = 1_000
-_DRAIN_BYTES = 8 * 1024 * 1024
 
 
 class AnswerRow(TypedDict):
@@ -343,7 +342,7 @@ def _marked(row: ServiceFaultRow, response: Response) -> Response:
 async def _drain(receive: Receive) -> None:
     """Read the request's body, as the service would have done."""
     read, more = 0, True
-    while more and read <= _DRAIN_BYTES:
+    while more and read <= DRAIN_LIMIT_BYTES:
         message = await receive()
         read += len(message.get("body", b""))
         more = message.get("more_body", False)

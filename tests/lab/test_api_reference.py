@@ -8,7 +8,7 @@ import re
 import pytest
 
 import leyden
-from leyden.lab import script_writer
+from leyden.lab.actions import script_writer
 from leyden.lab.api_reference import REFRESH, entries, main, missing, reference_file, text
 
 

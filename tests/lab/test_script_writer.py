@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from leyden import Sandbox
 from leyden.callbacks.replies import Reply
 from leyden.errors import ActionLogError, ApiError
-from leyden.lab import action_log as history
+from leyden.lab.actions import action_log as history
 from leyden.lab.actions.action_log import as_json
 from leyden.server.version import VERSION
 from tests.support.strategies import URL, Action, actions, displayed_state, full_state, perform

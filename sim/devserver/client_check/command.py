@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from leyden.devserver.argument_types import time_limit_s
+
 INCOMPLETE = 3  # the exit status when the command fails without a fault
 
 
@@ -23,7 +25,7 @@ def describe(check: argparse.ArgumentParser) -> None:
     check.add_argument("--only", action="append", metavar="NAME", help="run only this case; repeatable")
     check.add_argument(
         "--limit",
-        type=_limit_s,
+        type=time_limit_s(600),
         default=30.0,
         metavar="SECONDS",
         help="real time for one run, 1 to 600 (default: %(default)g)",
@@ -61,13 +63,3 @@ def client_check(options: argparse.Namespace) -> int:
     if report.grade is None:
         return INCOMPLETE
     return 0 if report.reaches(options.grade) else 1
-
-
-def _limit_s(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0
-    if not 1 <= seconds <= 600:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a time limit: give 1 to 600 seconds")
-    return seconds

@@ -23,7 +23,7 @@ from leyden.server.version import VERSION
 from leyden.world.async_moves import advance_to, run_until_idle, run_until_next_event
 from leyden.world.snapshots.snapshots import check_not_waiting
 from leyden.world.time.clock import LAST_MS, Fired
-from leyden.world.time.process_clock import FIRST_MS
+from leyden.world.time.process_clock import requested_start
 from leyden.world.world import World
 
 _HASHED_AT_ONCE = 100  # entries of the journal
@@ -51,9 +51,7 @@ class ControlPlane:
     @handles()
     def reset(self, call: Request) -> dict[str, Any]:
         """Discard all state and start again, with the same key and contract."""
-        start = call.body.get("start")
-        # The schema allows the years 1971 to 2999, with any offset and any part of the last second.
-        start_ms = None if start is None else min(max(parse_iso(start), FIRST_MS), LAST_MS)
+        start_ms = requested_start(call.body.get("start"))
         self._world.reset(seed=call.body.get("seed"), start_ms=start_ms)
         return self._sandbox()
 

@@ -12,9 +12,8 @@ from leyden.devserver.sandboxes.routing import URL_PREFIX
 from leyden.server.contract.bind import handles
 from leyden.server.errors import Conflict, LeydenError, NotFound, Problem, SemanticConflict
 from leyden.server.http.request import Request
-from leyden.server.timestamps import parse_duration, parse_iso, to_iso
-from leyden.world.time.clock import LAST_MS
-from leyden.world.time.process_clock import FIRST_MS
+from leyden.server.timestamps import parse_duration, to_iso
+from leyden.world.time.process_clock import requested_start
 from leyden.world.world import World
 
 MAX_SANDBOXES = 10_000
@@ -66,7 +65,7 @@ class SandboxOperations:
     def create_sandbox(self, call: Request) -> dict[str, Any]:
         """A new sandbox with its own API key."""
         order = {name: value for name, value in call.body.items() if value is not None}
-        start_ms = _start_ms(order)
+        start_ms = requested_start(order.get("start"))
         return self.add(order, lambda key, url: self._factory.create(order, api_key=key, start_ms=start_ms, url=url))
 
     @handles(needs=("query.limit",))
@@ -94,7 +93,7 @@ class SandboxOperations:
     def reset_sandbox(self, call: Request) -> dict[str, Any]:
         """Discard the state of a sandbox and start it again, with the same keys and contract."""
         sandbox = self.find(call)
-        sandbox.world.reset(seed=call.body.get("seed"), start_ms=_start_ms(call.body))
+        sandbox.world.reset(seed=call.body.get("seed"), start_ms=requested_start(call.body.get("start")))
         sandbox.used_at_s = self._loop_time_s()
         return self.show(sandbox)
 
@@ -195,9 +194,3 @@ def _ttl_s(order: Mapping[str, Any]) -> float | None:
     if not _MIN_TTL_MS <= ttl_ms <= _MAX_TTL_MS:
         raise SemanticConflict('ttl must be from 1 s to 366 days of real time, such as "10m": give another one')
     return ttl_ms / 1_000
-
-
-def _start_ms(order: Mapping[str, Any]) -> int | None:
-    """The start that a request gives. The schema allows the years 1971 to 2999, with any part of the last second."""
-    start = order.get("start")
-    return None if start is None else min(max(parse_iso(start), FIRST_MS), LAST_MS)

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NotRequired, TypedDict
 
+from leyden.arguments import rule_span_ms, seconds
 from leyden.errors import PaymentError
 from leyden.lightning.payer.payment_scripts import FAILURES, OUTCOMES
 from leyden.server.charges.rows import ChargeRow
 from leyden.server.money import parse_msat
-from leyden.server.timestamps import parse_duration, to_iso
+from leyden.server.timestamps import to_iso
 
 NEVER, TWICE = "never", "twice"
 RULE_OUTCOMES = (*OUTCOMES, TWICE, NEVER)
-_LONGEST_MS = 31_622_400_000  # a leap year
 _LONGEST_TEXT = 255
 
 
@@ -181,9 +181,9 @@ def payer_resource(row: PayerRow) -> dict[str, Any]:
         "staticChargeId": row["static_charge"],
         "outcome": row["outcome"],
         "failure": row["failure"],
-        "delay": _seconds(row["delay_ms"]),
-        "beforeExpiry": _seconds(row["before_expiry_ms"]),
-        "afterExpiry": _seconds(row["after_expiry_ms"]),
+        "delay": seconds(row["delay_ms"]),
+        "beforeExpiry": seconds(row["before_expiry_ms"]),
+        "afterExpiry": seconds(row["after_expiry_ms"]),
         "share": row["share"],
         "count": row["count"],
         "payer": row["payer"],
@@ -197,14 +197,5 @@ def _fits(pattern: str | None, text: str | None) -> bool:
     return pattern is None or fnmatchcase(text or "", pattern)
 
 
-def _seconds(span_ms: int | None) -> float | None:
-    return None if span_ms is None else span_ms / 1_000
-
-
 def _span_ms(name: str, value: str | float | None) -> int | None:
-    if value is None:
-        return None
-    span_ms = parse_duration(value)
-    if not 0 <= span_ms <= _LONGEST_MS:
-        raise PaymentError(f"{name}={value!r} is out of bounds: give 0 to 366 days")
-    return span_ms
+    return None if value is None else rule_span_ms(name, value)

@@ -57,6 +57,12 @@ def sync_to_process(clock: VirtualClock) -> None:
         clock.add_elapsed(max(0, then - now))
 
 
+def requested_start(text: str | None) -> int | None:
+    """The instant of a start in a request, if it has one. Its schema allows the years 1971 to 2999, with any offset and
+    any part of the last second."""
+    return None if text is None else min(max(parse_iso(text), FIRST_MS), LAST_MS)
+
+
 def checked_start(start_ms: int, given: object) -> int:
     """An instant at which a clock may start. Raises `ValueError`, with the value that the user gave, for another."""
     if not FIRST_MS <= start_ms <= LAST_MS:
