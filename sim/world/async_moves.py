@@ -39,8 +39,8 @@ async def advance_to(world: World, target: Callable[[VirtualClock], int]) -> Ran
     server, an advance that is requested during another begins after it.
 
     Time does not move on before every callback that was sent to the real network has been answered. Those of one
-    instant are in flight together, and their responses are recorded in the order of sending: a receiver's speed changes
-    nothing in the world.
+    instant are in flight together, and their responses are recorded in the order of sending: within the move a
+    receiver's speed changes nothing in the world. Responses that came before the move were recorded as they came.
 
     Raises `StorageUnavailable` when the disk refuses an event or a response, and `ClockError` when a reset ends the
     move, also before its turn: it was a move of the former run.
