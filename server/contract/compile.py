@@ -69,6 +69,7 @@ class _Compiler:
         self._schemas = Schemas(document, root, is_checked=seen is None)
         self._lifecycles: dict[str, LifecycleTable] = {}
         self._open_links: list[tuple[str, str]] = []
+        self._refuses_undeclared_bodies = document.get("x-undeclared-body") == "refused"
 
     def contract(self, overlays: tuple[str, ...], mock_unbound: bool) -> Contract:
         document = self._document
@@ -192,6 +193,8 @@ class _Compiler:
             errors_as=errors_as,
             basis=node["x-basis"],
             decision=node.get("x-decision"),
+            # A wallet may send anything: LUD-06 and others let it.
+            refuses_body=body is None and errors_as == "problem" and self._refuses_undeclared_bodies,
         )
 
     def _secured(self, node: Mapping[str, Any], location: str) -> bool:

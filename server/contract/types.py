@@ -106,7 +106,8 @@ class Operation(NamedTuple):
     `operation_id` names its handler: `createCharge` -> `create_charge`.
 
     `errors_as` is `problem` (RFC 9457 with the error's own status) or `lnurl` (HTTP 200 with a reason).
-    `echoed` are request properties that are also properties of the answered resource.
+    `echoed` are request properties that are also properties of the answered resource. `refuses_body`: it declares no
+    body, and refuses one with fields (`x-undeclared-body`); without a wallet's errors only.
     """
 
     operation_id: str
@@ -123,6 +124,7 @@ class Operation(NamedTuple):
     errors_as: str
     basis: str
     decision: str | None
+    refuses_body: bool = False
 
     @property
     def success(self) -> ResponseRule:

@@ -29,6 +29,7 @@ from leyden.server.http.validation import (
     integers_with_point,
     plain_name,
     read_parameter,
+    undeclared_fields,
     unknown_name,
 )
 
@@ -55,7 +56,9 @@ class RequestParser:
         self._body_properties = () if operation.body is None else tuple(operation.body.properties)
         self._body_names = frozenset(self._body_properties)
         self._ignores_fields = (
-            operation.body is not None and operation.body.rule.schema.get("additionalProperties") is not False
+            not operation.refuses_body
+            if operation.body is None
+            else operation.body.rule.schema.get("additionalProperties") is not False
         )
         self._path = [(p.name, p.rule.validator) for p in operation.parameters if p.location == "path"]
         self._query = [parameter for parameter in operation.parameters if parameter.location == "query"]
@@ -71,6 +74,7 @@ class RequestParser:
     def parse_body(self, body: bytes, headers: Mapping[bytes, bytes]) -> dict[str, Any]:
         """The JSON object in the body, as it was sent; empty for an absent optional body.
 
+        Of an operation without a body it is what the request has all the same, and empty if that is no JSON object.
         Raises `UnsupportedMediaType`, `NotAcceptable`, or `InvalidRequest` for a body that is not strict JSON.
         """
         rule = self._body
@@ -88,7 +92,7 @@ class RequestParser:
             came = shown(accept.decode("latin-1"))
             raise NotAcceptable(f"responses are {JSON}: accept that, or leave Accept out; received {came}")
         if no_body:
-            return {}
+            return self._parse_undeclared(body) if body else {}
         value = parse(body, depth_limit=self._depth_limit)
         if not isinstance(value, dict):
             nested = isinstance(value, str) and value.lstrip().startswith("{")
@@ -96,6 +100,19 @@ class RequestParser:
             detail = f"the body must be a JSON object; received {received(value)}: {mend}"
             raise InvalidRequest(detail, field_errors=[FieldError("", detail)])
         return value
+
+    def _parse_undeclared(self, body: bytes) -> dict[str, Any]:
+        """The fields of a body that the operation does not declare. Raises `InvalidRequest` if it refuses them."""
+        value: Any = {}
+        if body.strip():
+            try:
+                value = parse(body, depth_limit=self._depth_limit)
+            except InvalidRequest:
+                value = None
+        if self._operation.refuses_body and value != {}:
+            errors = undeclared_fields(value, self._query_names)
+            raise InvalidRequest(_summary(errors), field_errors=errors)
+        return value if isinstance(value, dict) else {}
 
     def parse_request(
         self, project: str, scope: Scope, headers: Mapping[bytes, bytes], raw_body: dict[str, Any]
@@ -124,7 +141,9 @@ class RequestParser:
         rule = self._body
         body: Mapping[str, Any] = raw_body
         if self._ignores_fields and not self._body_names.issuperset(raw_body):
-            ignored = ignored_fields(self._operation, raw_body, self._body_properties)
+            ignored = (*ignored, *ignored_fields(self._operation, raw_body, self._body_properties))
+            if rule is None:
+                body = raw_body = {}
         if self._ignores_key and b"idempotency-key" in headers:
             ignored = (*ignored, IgnoredField("Idempotency-Key"))
         if ignored:

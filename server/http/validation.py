@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from leyden.server.contract.json_pointer import descendant
+from leyden.server.contract.json_pointer import child, descendant
 from leyden.server.contract.types import Body, Parameter, Path, Rule
 from leyden.server.errors import FieldError
 from leyden.server.http.corrections import correction, received, shown
@@ -88,6 +88,17 @@ def unknown_name(name: str, known: Iterable[str], kind: str) -> str:
 def plain_name(name: str) -> str:
     """A name in an error: at most sixty characters, escaped unless all of them are printable ASCII."""
     return name[:60] if name.isascii() and name.isprintable() else shown(name)
+
+
+def undeclared_fields(value: Any, query_names: Iterable[str]) -> list[FieldError]:
+    """The errors for a body of an operation without one: its fields, at most twenty, or the body if it is no object."""
+    names = [*value][:_MAX_ERRORS] if isinstance(value, dict) else []
+    found = []
+    for name in names:
+        mend = "give it in the query" if name in query_names else "leave the body out"
+        detail = f"{plain_name(name)} is not a field of this operation, which has no body: {mend}"
+        found.append(FieldError(child("", name)[:_MAX_LENGTH], detail))
+    return found or [FieldError("", "this operation has no body: leave it out, or send {}")]
 
 
 def _field_errors(rule: Rule, value: Any, error: Any, root: str) -> list[FieldError]:

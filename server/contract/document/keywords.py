@@ -13,7 +13,7 @@ OBJECTS: Mapping[str, Mapping[str, str]] = {
     "document": {
         "openapi!": "text", "info!": "info", "jsonSchemaDialect": "text", "servers": "[server]", "tags": "[tag]",
         "security": "[{[text]}]", "paths!": "{pathItem}", "components!": "components", "externalDocs": "externalDocs",
-        "x-limits!": "x", "x-payers": "x",
+        "x-limits!": "x", "x-payers": "x", "x-undeclared-body": "x",
     },
     "info": {
         "title!": "text", "version!": "text", "summary": "text", "description": "text", "termsOfService": "text",
