@@ -42,16 +42,16 @@ def _missing(name: str, headers: Mapping[bytes, bytes], query: bytes) -> str:
         )
         return f"received the header Authorization: send the key as {name}: YOUR_KEY{bearer}"
     for other in sorted(headers):
-        if other != name.encode() and _bare(other.decode("latin-1")) in _OTHER_NAMES:
+        if other != name.encode() and is_key_name(other.decode("latin-1")):
             return f"received the header {other.decode('latin-1')}: its name must be {name}"
-    if any(_bare(key) in _OTHER_NAMES for key, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)):
+    if any(is_key_name(key) for key, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)):
         return "received a key in the query: a key in a URL gets into log files"
     return f"the header {name} is {'empty' if name.encode() in headers else 'missing'}"
 
 
 def _unknown(projects: Projects, name: str, key: str) -> str:
     if projects.was_issued(key):
-        return f"the key {_masked(key)} was replaced: send the new one"
+        return f"the key {masked(key)} was replaced: send the new one"
     first, _, rest = key.partition(" ")
     if rest and first.lower() in {"bearer", "basic", "token", "apikey"}:
         return f"leave out the word {first} before the key"
@@ -59,14 +59,15 @@ def _unknown(projects: Projects, name: str, key: str) -> str:
         return "leave out the quotation marks around the key"
     if "," in key and projects.project_for_key(key.partition(",")[0].strip()) is not None:
         return f"the header {name} is sent twice: send it once"
-    return f"the key {_masked(key)} is unknown: the server has another one"
+    return f"the key {masked(key)} is unknown: the server has another one"
 
 
-def _masked(key: str) -> str:
+def is_key_name(name: str) -> bool:
+    """Whether clients of some service send their key in a header or a parameter of this name."""
+    return name.lower().replace("-", "").replace("_", "") in _OTHER_NAMES
+
+
+def masked(key: str) -> str:
     """The first two characters of a longer key, and its length."""
     start = key[:_SHOWN] if len(key) > 4 * _SHOWN and key[:_SHOWN].isascii() and key[:_SHOWN].isprintable() else ""
     return f"({start}..., {len(key)} characters)" if start else f"({len(key)} characters)"
-
-
-def _bare(name: str) -> str:
-    return name.lower().replace("-", "").replace("_", "")

@@ -40,7 +40,8 @@ PROBLEM = "application/problem+json"
 
 # A key of the scope: more facts about the request for the event journal.
 JOURNAL_FACTS = "leyden.journal_facts"
-_BODY, _HEADERS = "leyden.body", "leyden.headers"
+# Keys of the scope: the body as far as it was read, and the headers by name.
+BODY, HEADERS = "leyden.body", "leyden.headers"
 DRAIN_LIMIT_BYTES = 8 * 1024 * 1024
 # A response is stored under its Idempotency-Key when the handler has run; requests that did not reach the handler and
 # failures of the service are not stored.
@@ -104,7 +105,7 @@ class BodyLimitMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        headers = scope[_HEADERS] = headers_by_name(scope["headers"])
+        headers = scope[HEADERS] = headers_by_name(scope["headers"])
         content_length = headers.get(b"content-length", b"")
         too_long = content_length.isdigit() and int(content_length) > self._limit
         read = 0
@@ -119,13 +120,13 @@ class BodyLimitMiddleware:
             chunk = message.get("body", b"")
             read += len(chunk)
             too_long = too_long or read > self._limit
-            if not too_long:
+            if not too_long or not chunks:  # the start of a body that is too long, for those who look at the scope
                 chunks.append(chunk)
             more = message.get("more_body", False)
+        scope[BODY] = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         if too_long:
             problem = PayloadTooLarge(f"the body is larger than {self._limit} bytes: send less")
             return await send_problem(send, problem, self._pipeline.next_request_id())
-        scope[_BODY] = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         return await self._app(scope, receive, send)
 
 
@@ -201,14 +202,14 @@ class PathEndpoint:
     ) -> tuple[int, bytes]:
         """The status and the body of the response. Raises `Problem` for an error response."""
         pipeline, operation, handler, parser = self._pipeline, bound.operation, bound.handler, bound.parser
-        headers = scope[_HEADERS]
+        headers = scope[HEADERS]
         project = ""
         if operation.secured:
             project = pipeline.authenticate(headers, scope["query_string"])
         problem = None if pipeline.rate_limit is None else pipeline.rate_limit(operation.operation_id)
         if problem is not None:
             raise problem
-        request = parser.parse_request(project, scope, headers, parser.parse_body(scope[_BODY], headers))
+        request = parser.parse_request(project, scope, headers, parser.parse_body(scope[BODY], headers))
         if bound.is_async:
             return bound.status, _encode_checked(bound, await handler(request))
         with pipeline.transaction():

@@ -33,11 +33,16 @@ class ClientConnection:
     def __init__(self, protocol: Any) -> None:
         self._protocol = protocol
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the client has left, or the connection was closed."""
+        return bool(self._protocol.transport.is_closing())
+
     async def wait(self, seconds: float) -> None:
         """Let real time pass, while the client is there."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + seconds
-        while (left_s := end_s - loop.time()) > 0 and not self._protocol.transport.is_closing():
+        while (left_s := end_s - loop.time()) > 0 and not self.is_closed:
             await asyncio.sleep(min(left_s, _RECHECK_S))
 
     def reset(self) -> None:

@@ -16,6 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY, console
 from leyden.devserver.health import PATHS as HEALTH_PATHS
 from leyden.devserver.health import health_response
+from leyden.devserver.request_log.recording import has_left, record
 from leyden.devserver.sandboxes.event_runner import EventRunner
 from leyden.devserver.sandboxes.operations import ttl_text
 from leyden.devserver.sandboxes.registry import SandboxRegistry, ServedSandbox
@@ -27,7 +28,9 @@ from leyden.server.errors import ContractError, InternalError, ServerStopping, S
 from leyden.server.http.hosts import HostPolicy
 from leyden.server.http.pipeline import send_problem
 from leyden.server.http.request_budget import RequestBudget
+from leyden.server.system.clock import elapsed_ns
 from leyden.server.system.work_slices import WorkSlices
+from leyden.world.request_log import LogBudget
 from leyden.world.world import World
 
 log = logging.getLogger("leyden")
@@ -93,8 +96,13 @@ class MultiTenantApp:
         self._before_events: dict[asyncio.Task[Any] | None, list[Callable[[], None]]] = {}
         self._ignored: set[str] = set()
         self._contract_errors: set[str] = set()  # those that were logged
+        self._log_budget = LogBudget()
         for world in registry:
-            world.attach(self)
+            self._attach(world)
+
+    def _attach(self, world: World) -> None:
+        world.attach(self)
+        world.request_log.share(self._log_budget)
 
     def name_taken(self, user: str, world: World) -> bool:
         """Whether the lightning address is in use in the world, or in one that shares its names."""
@@ -118,7 +126,7 @@ class MultiTenantApp:
 
     def add_sandbox(self, sandbox: ServedSandbox) -> None:
         """Serve a sandbox that was created over HTTP."""
-        sandbox.world.attach(self)
+        self._attach(sandbox.world)
         self._registry.add(sandbox)
         self._events.watch(sandbox)
 
@@ -128,12 +136,14 @@ class MultiTenantApp:
         self._registry.remove(sandbox, why or ttl_text(sandbox))
         self._events.forget(sandbox)
         self._end(sandbox.world)
+        sandbox.world.request_log.close()
 
     def replace_world(self, sandbox: ServedSandbox, world: World) -> None:
         """From now on the sandbox is the given world; nothing happens in its former one any more."""
         former = sandbox.world
         self._events.forget(sandbox)
         world.attach(self)
+        world.request_log = former.request_log
         self._registry.replace_world(sandbox, world)
         self._events.watch(sandbox)
         self._end(former)
@@ -243,10 +253,14 @@ class MultiTenantApp:
 
     async def _respond_from(self, world: World, scope: Scope, receive: Receive, send: Send) -> None:
         ended = False
+        started_ns = elapsed_ns()
+        sent: list[Message] = []
 
         async def send_after_events(message: Message) -> None:
             nonlocal ended
             try:
+                if sent or not has_left(scope, started_ns):
+                    sent.append(message)
                 if message["type"] == "http.response.body" and not message.get("more_body"):
                     ended = True
                     self._call_before_events()
@@ -263,6 +277,7 @@ class MultiTenantApp:
             return await _respond_stopping(send)
         finally:
             self._call_before_events()
+            record(world, scope, started_ns, sent)
         return None
 
     def _call_before_events(self) -> None:

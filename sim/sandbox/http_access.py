@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from leyden.devserver.request_log.recording import LoggedApp
 from leyden.errors import ClosedError, ResponseLost
 from leyden.lab.actions.action_log import NO_RESPONSE
 from leyden.sandbox.session import Session
@@ -108,10 +109,8 @@ class HttpAccess:
         self._client_key = ""
         self._thread: ServerThread | None = None
         self._url: str | None = None
-        self.app: ASGIApp = RecordingApp(self._current_app, session)
-
-    async def _current_app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._session.world.app(scope, receive, send)  # of the world that is there now, after a restore too
+        # Of the world that is there now, after a restore too.
+        self.app: ASGIApp = RecordingApp(LoggedApp(lambda: session.world), session)
 
     def client(self) -> httpx2.Client:
         """The client whose requests stay in the process, with the newest API key."""

@@ -313,6 +313,7 @@ class Sandbox(Views, Spelled):
                 "sandbox, with Sandbox.from_snapshot(...)"
             )
         world = restore_world(snapshot, control_handlers=control_handlers, label=self.label)
+        world.request_log = self.world.request_log
         self.world.store.close()
         self.session.replace(world, ActionLog.from_snapshot(snapshot))
         return self

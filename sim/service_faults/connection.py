@@ -12,6 +12,10 @@ from leyden.server.ports import CONNECTION
 class Connection(Protocol):
     """What a fault does with a connection (`leyden.server.system.client_connection`)."""
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the client has left."""
+
     async def wait(self, seconds: float) -> None:
         """Let real time pass."""
 
@@ -30,6 +34,11 @@ class InProcessConnection:
 
     def __init__(self, read_timeout_s: float | None = None) -> None:
         self._read_timeout_s = read_timeout_s
+
+    @property
+    def is_closed(self) -> bool:
+        """Never: a client that leaves gets an exception."""
+        return False
 
     async def wait(self, seconds: float) -> None:
         """Raises `ResponseLost` when the client would have given up."""

@@ -14,7 +14,7 @@ from leyden.rng import uuid4_from
 from leyden.server.contract.types import Contract, Operation
 from leyden.server.errors import StorageUnavailable, Unauthorized
 from leyden.server.http.authentication import authenticate
-from leyden.server.http.pipeline import DRAIN_LIMIT_BYTES, JOURNAL_FACTS
+from leyden.server.http.pipeline import BODY, DRAIN_LIMIT_BYTES, JOURNAL_FACTS
 from leyden.server.http.request_parsing import headers_by_name
 from leyden.server.ports import Clock, EventJournal, RandomSource
 from leyden.server.service import Service
@@ -33,8 +33,11 @@ from leyden.service_faults.kinds import (
 )
 from leyden.service_faults.responses import HEADER, Response, changed_response, error_response
 
+# A key of the scope: the row of the rule that applied.
+APPLIED = "leyden.service_fault"
 _PARTS = 10  # of a slow body
 _MAX_ANSWERS = 1_000
+_KEPT_BYTES = 64 * 1024  # of the body of a request that does not reach the service
 
 
 class AnswerRow(TypedDict):
@@ -160,7 +163,7 @@ class ServiceFaults:
         if any(rule["kind"] == STALE_READ for rule in rules):
             response = await self._response(scope, receive)
             if response is not None:
-                await _send(send, self._stale(request, response))
+                await _send(send, self._stale(request, response, scope))
             return None
         return await self.app(scope, receive, send)
 
@@ -235,6 +238,7 @@ class ServiceFaults:
 
     async def _apply(self, row: ServiceFaultRow, request: _Request, scope: Scope, receive: Receive, send: Send) -> None:
         connection, kind = connection_of(scope), row["kind"]
+        scope[APPLIED] = row
         facts: dict[str, Any] = {"fault": row["id"]}
         if kind in (ERROR, KEY_IN_USE, RESET):
             sent = None if kind == RESET else error_response(row, self._service.pipeline.next_request_id())
@@ -243,7 +247,7 @@ class ServiceFaults:
                 scope[JOURNAL_FACTS] = {**facts, "sent": status}
                 await self._response(scope, receive)
             else:
-                await _drain(receive)
+                scope[BODY] = await _drain(receive)
                 self._journal.note("request", request.subject, status=status, **facts)
             if sent is None:
                 return connection.reset()
@@ -272,7 +276,7 @@ class ServiceFaults:
             return None
         return await _send(send, response)
 
-    def _stale(self, request: _Request, response: Response) -> Response:
+    def _stale(self, request: _Request, response: Response, scope: Scope) -> Response:
         """The response, or one with the first state of its resource if a rule `stale_read` applies."""
         if response.status != 200:
             return response
@@ -285,6 +289,7 @@ class ServiceFaults:
                 elif request.method == "GET" and orjson.loads(first["state"]) != state:
                     row = self._count_stale(request)
                     if row is not None:
+                        scope[APPLIED] = row
                         return _marked(row, _with_state(request, key, response, orjson.loads(first["state"])))
         except StorageUnavailable:
             pass  # neither counted nor remembered
@@ -339,13 +344,18 @@ def _marked(row: ServiceFaultRow, response: Response) -> Response:
     return response._replace(headers=[*response.headers, (HEADER, row["id"].encode())])
 
 
-async def _drain(receive: Receive) -> None:
-    """Read the request's body, as the service would have done."""
+async def _drain(receive: Receive) -> bytes:
+    """Read the request's body, as the service would have done, and return its start."""
     read, more = 0, True
+    chunks: list[bytes] = []
     while more and read <= DRAIN_LIMIT_BYTES:
         message = await receive()
-        read += len(message.get("body", b""))
+        chunk = message.get("body", b"")
+        if read <= _KEPT_BYTES:
+            chunks.append(chunk)
+        read += len(chunk)
         more = message.get("more_body", False)
+    return b"".join(chunks)
 
 
 async def _send_start(send: Send, response: Response) -> None:

@@ -24,6 +24,7 @@ from leyden.world.interrupts import interrupts
 from leyden.world.persistence.former_formats import upgrade
 from leyden.world.persistence.world_state import WorldState
 from leyden.world.ports import HostServer, NetworkLog, Slices, Undivided
+from leyden.world.request_log import RequestLog
 from leyden.world.time.clock import Fired, VirtualClock
 
 LOCAL_URL = "http://localhost"
@@ -76,6 +77,7 @@ class World:
         # What each thread that moves time calls before it waits.
         self._movers: dict[int, Callable[[], None] | None] = {}
         self.network_log: NetworkLog | None = None
+        self.request_log = RequestLog()
         self.running_moves = 0  # moves of time that pause between two events
         self.public_url = public_url
         self.external_transport = external_transport

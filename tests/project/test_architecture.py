@@ -90,6 +90,7 @@ SYSTEM_CLOCK_CALLS = {
 ALLOWED = {
     ("sim/world/world.py", "threading"),
     ("sim/world/interrupts.py", "threading"),
+    ("sim/world/request_log.py", "threading"),
     ("sim/devserver/multi_tenant.py", "asyncio"),
     ("sim/devserver/sandboxes/event_runner.py", "asyncio"),
     ("sim/devserver/awaited_delivery.py", "asyncio"),

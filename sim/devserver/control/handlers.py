@@ -16,6 +16,7 @@ def control_handlers(world: World) -> list[object]:
     from leyden.devserver.control.network import NetworkControl
     from leyden.devserver.control.operations import ControlPlane
     from leyden.devserver.control.payers import PayerControl
+    from leyden.devserver.control.requests import RequestLogControl
     from leyden.devserver.control.service_faults import ServiceFaultControl
 
     return [
@@ -25,4 +26,5 @@ def control_handlers(world: World) -> list[object]:
         NetworkControl(world),
         ServiceFaultControl(world),
         PayerControl(world),
+        RequestLogControl(world),
     ]

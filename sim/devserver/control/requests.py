@@ -1,0 +1,63 @@
+"""The control plane's operations for the request log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leyden.devserver.control.pages import Page, page
+from leyden.devserver.request_log.recording import CONSOLE
+from leyden.devserver.request_log.resources import RequestRows
+from leyden.server.contract.bind import handles
+from leyden.server.errors import FieldError, NotFound, SemanticConflict
+from leyden.server.http.request import Request
+from leyden.server.spelling import closest
+from leyden.world.world import World
+
+
+class RequestLogControl:
+    """Handlers for one world's request log."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._shown: RequestRows | None = None
+
+    @handles(raises=(SemanticConflict,), needs=("query.limit",), recorded=False)
+    async def list_requests(self, call: Request) -> Page:
+        """One page of the requests that match the filters, the newest first."""
+        after, limit = call.query.get("after"), call.query["limit"]
+        rows, slices = self._rows(), self._world.slices()
+        self._check_operation(call.query.get("operation"), rows)
+        console_reads = call.query.get("client") == CONSOLE.decode()
+        log = self._world.request_log
+        found = []
+        for row in log.newest_first(None if after is None else int(after, 16), console_reads=console_reads):
+            if rows.matches(row, call.query):
+                found.append(row)
+                if len(found) > limit:
+                    break
+            if slices.is_over():
+                await slices.pause()
+        mask = rows.mask()
+        return page(call, lambda _after, _limit: found, lambda row: rows.summary(row, mask))
+
+    @handles(raises=(NotFound,), needs=("path.id",), recorded=False)
+    def get_request(self, call: Request) -> dict[str, Any]:
+        """One request with its headers and bodies, and those of its response."""
+        row = self._world.request_log.row(int(call.path["id"]))
+        if row is None:
+            raise NotFound("the log has no request with this number: it keeps the latest thousand; list the requests")
+        rows = self._rows()
+        return rows.details(row, rows.mask())
+
+    def _check_operation(self, operation: str | None, rows: RequestRows) -> None:
+        known = rows.operation_ids
+        if operation is not None and operation not in known:
+            near = closest(operation, known)
+            mend = "GET /openapi.json has all" if near is None else f"did you mean {near}?"
+            detail = f"no operation has the operationId {operation!r}: {mend}"
+            raise SemanticConflict(detail, field_errors=[FieldError("query.operation", detail)])
+
+    def _rows(self) -> RequestRows:
+        if self._shown is None:
+            self._shown = RequestRows(self._world)
+        return self._shown

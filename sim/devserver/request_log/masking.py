@@ -1,0 +1,60 @@
+"""Masks API keys, webhook secrets and other credentials in what a logged request shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from leyden.server.http.authentication import is_key_name, masked
+
+_CREDENTIALS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie"})
+_SECRET = re.compile(r"whsec_[A-Za-z0-9+/=]{8,}")
+_PARAMETER = re.compile(r"(?<=[?&])([^=&]+)=([^&]+)")
+# A shorter key may be a word that texts have for another reason: it is masked where it is a whole JSON string.
+_MIN_LENGTH = 8
+
+
+class Mask:
+    """Masks these secrets wherever a text has them, and the values of headers that are credentials by their name.
+
+    `key_header` is the name of the API key's header. `public` are keys that are no secrets.
+    """
+
+    def __init__(self, secrets: Iterable[str], key_header: str, public: Iterable[str] = ()) -> None:
+        wanted = {*secrets} - {*public}
+        self._secrets = sorted((one for one in wanted if len(one) >= _MIN_LENGTH), key=len, reverse=True)
+        self._short = [f'"{one}"' for one in wanted if len(one) < _MIN_LENGTH]
+        self._key_header = key_header
+
+    def text(self, text: str) -> str:
+        """A text without the secrets."""
+        for secret in self._secrets:
+            if secret in text:
+                text = text.replace(secret, masked(secret))
+        for quoted in self._short:
+            if quoted in text:
+                text = text.replace(quoted, f'"{masked(quoted[1:-1])}"')
+        if "whsec_" in text:
+            text = _SECRET.sub(lambda found: masked(found[0]), text)
+        return text
+
+    def target(self, target: str) -> str:
+        """A path with its query; the values of parameters that are named like a key are masked, too."""
+        path, mark, query = target.partition("?")
+        if mark:
+            query = _PARAMETER.sub(self._parameter, f"?{query}")
+        return self.text(path + query)
+
+    def header(self, name: str, value: str) -> str:
+        """The value of a header."""
+        lower = name.lower()
+        if lower == self._key_header or is_key_name(lower):
+            return masked(value)
+        if lower in _CREDENTIALS:
+            scheme, space, rest = value.partition(" ")
+            return f"{scheme} {masked(rest)}" if space and "=" not in scheme else masked(value)
+        return self.text(value)
+
+    def _parameter(self, found: re.Match[str]) -> str:
+        name, value = found.groups()
+        return f"{name}={masked(value) if is_key_name(name) or name.lower() == self._key_header else value}"

@@ -1,0 +1,406 @@
+"""The request log of a sandbox: what clients sent and what they got, without a trace in the sandbox itself."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import socket
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import httpx2
+import pytest
+
+from leyden import Sandbox
+from leyden.world.request_log import KEPT_BYTES, MOST_ROWS, LogBudget, LoggedRequest, RequestLog
+from tests.support.hosted import Hosted, in_server
+from tests.support.lists import listed
+
+Json = dict[str, Any]
+CHARGES, LOG = "/v0/charges", "/sandbox/v1/requests"
+TEA = {"amount": "21000", "description": "tea", "expiresIn": 600}
+
+
+def rows(sandbox: Sandbox, **filters: Any) -> list[Json]:
+    """Every row that matches, the newest first; without those of this look at the log."""
+    query = urlencode(filters)
+    found = listed(lambda method, target: sandbox.http.request(method, target).json(), f"{LOG}?{query}")
+    return [row for row in found if row["operation"] not in ("listRequests", "getRequest")]
+
+
+def details(sandbox: Sandbox, row: Mapping[str, Any]) -> Json:
+    found: Json = sandbox.http.get(f"{LOG}/{row['id']}").json()
+    assert {name: found[name] for name in row} == row
+    return found
+
+
+def create(sandbox: Sandbox, **headers: str) -> httpx2.Response:
+    return sandbox.http.post(CHARGES, json=TEA, headers=headers)
+
+
+# What a row shows
+
+
+def test_a_request_is_shown_with_its_response(sandbox: Sandbox) -> None:
+    sandbox.advance("90s")
+    answer = create(sandbox)
+    [row] = rows(sandbox)
+    assert row == {
+        "id": 1,
+        "at": "2030-01-01T09:01:30.000Z",
+        "receivedAt": row["receivedAt"],
+        "method": "POST",
+        "path": CHARGES,
+        "operation": "createCharge",
+        "source": "service",
+        "status": 200,
+        "durationMicroseconds": row["durationMicroseconds"],
+        "chargeId": answer.json()["data"]["id"],
+        "serviceFault": None,
+        "client": None,
+    }
+    assert row["durationMicroseconds"] > 0
+    found = details(sandbox, row)
+    sent = dict(found["request"]["headers"])
+    assert sent["content-type"] == "application/json"
+    assert found["request"]["body"] == answer.request.content.decode()
+    assert found["request"]["size"] == len(answer.request.content)
+    assert found["response"] == {
+        "headers": [[name, value] for name, value in answer.headers.items()],
+        "body": answer.text,
+        "size": len(answer.content),
+        "truncated": False,
+        "complete": True,
+    }
+
+
+def test_rows_come_newest_first_and_in_pages(sandbox: Sandbox) -> None:
+    for number in range(7):
+        sandbox.http.get(CHARGES, params={"limit": number + 1})
+    found = rows(sandbox, limit=3)
+    assert [row["path"] for row in found] == [f"{CHARGES}?limit={number}" for number in range(7, 0, -1)]
+    assert [row["id"] for row in found] == [7, 6, 5, 4, 3, 2, 1]
+
+
+def test_filters_apply_together(sandbox: Sandbox) -> None:
+    tea = create(sandbox).json()["data"]
+    sandbox.http.post(CHARGES, json={**TEA, "description": "Coffee"}, headers={"Leyden-Client": "shop"})
+    sandbox.http.get(f"{CHARGES}/{tea['id']}")
+    sandbox.http.get("/v0/chargse")
+    sandbox.http.post("/sandbox/v1/payments", json={"request": tea["invoice"]["request"]})
+    tips = sandbox.http.post(
+        "/v0/static-charges",
+        json={"minAmount": "1000", "maxAmount": "9000", "description": "Tips", "identifier": "ana@localhost"},
+    ).json()["data"]
+    link = sandbox.http.get(f"/lnurlp/{tips['id']}").json()
+    invoice = sandbox.http.get(link["callback"].partition("localhost")[2], params={"amount": 2_000}).json()
+    paid = sandbox.http.get(invoice["verify"].partition("localhost")[2])
+    assert paid.json()["status"] == "OK"
+    sandbox.http.get("/.well-known/lnurlp/ana")
+
+    def ids(**filters: Any) -> list[int]:
+        return [row["id"] for row in rows(sandbox, **filters) if row["id"] <= 10]
+
+    assert ids() == [10, 9, 8, 7, 6, 5, 4, 3, 2, 1]
+    assert ids(operation="createCharge") == [2, 1]
+    assert ids(method="GET") == [10, 9, 8, 7, 4, 3]
+    assert ids(status="404") == ids(status="4xx") == [4]
+    assert ids(status="none") == []
+    assert ids(text="coFFee") == [2]
+    assert ids(text="chargse") == [4]
+    assert ids(chargeId=tea["id"]) == [5, 3, 1]
+    assert ids(chargeId=tips["id"]) == [10, 9, 8, 7, 6]
+    [paid_later] = {row["chargeId"] for row in rows(sandbox, chargeId=tips["id"])} - {tips["id"]}
+    assert ids(chargeId=paid_later) == [9, 8]
+    assert ids(source="lnurl") == [10, 9, 8, 7]
+    assert ids(source="control") == [5]
+    assert ids(source="service", status="2xx", method="POST") == [6, 2, 1]
+    assert ids(client="shop") == [2]
+    refused = sandbox.http.get(LOG, params={"operation": "createCharges"})
+    assert refused.status_code == 409
+    assert "did you mean createCharge?" in refused.json()["detail"]
+
+
+def test_pages_and_documents_are_not_in_the_log(sandbox: Sandbox) -> None:
+    for path in ("/", "/docs", "/openapi.json", "/sandbox/v1/docs", "/sandbox/v1/openapi.json", "/favicon.ico"):
+        sandbox.http.get(path)
+    sandbox.charges.create(amount="1000", description="by Python")  # the sandbox itself, and no client
+    assert rows(sandbox) == []
+
+
+def test_an_unknown_number_gets_404(sandbox: Sandbox) -> None:
+    for number in ("1", "0", "999999999999999", "abc", "-1"):
+        assert sandbox.http.get(f"{LOG}/{number}").status_code == 404
+
+
+# Secrets
+
+
+def test_keys_secrets_and_tokens_are_masked(sandbox: Sandbox) -> None:
+    key = sandbox.http.post("/sandbox/v1/api-keys", json={}).json()["key"]
+    secret = sandbox.http.get("/sandbox/v1/webhook-secret").json()["current"]
+    sandbox.http.get(
+        f"{CHARGES}?apikey={key}&limit=1",
+        headers={"apikey": key, "Authorization": f"Bearer {'t' * 20}", "Cookie": "session=abcdefghijkl", "X-Note": key},
+    )
+    shown = [sandbox.http.get(f"{LOG}/{number}").text for number in (1, 2, 3)]
+    for text in [*shown, sandbox.http.get(LOG).text]:
+        assert key not in text
+        assert secret not in text
+        assert "tttt" not in text
+        assert "abcdefghijkl" not in text
+    assert f"(ke..., {len(key)} characters)" in shown[0]
+    assert "Bearer (tt..., 20 characters)" in shown[2]
+
+
+def test_a_short_key_is_masked_where_it_is_a_whole_text(sandbox: Sandbox) -> None:
+    sandbox.http.post("/sandbox/v1/api-keys", json={"key": "tea"})
+    create(sandbox, apikey="tea")
+    body = details(sandbox, rows(sandbox)[1])["response"]["body"]
+    assert '"key":"(3 characters)"' in body
+    assert '"leyden"' in body  # the default key is no secret
+
+
+# Faults: what the client really got
+
+
+@pytest.fixture
+def served(sandbox: Sandbox) -> str:
+    return sandbox.serve()
+
+
+def ask(url: str, method: str = "POST", body: bytes = b"") -> tuple[int, bytes]:
+    """Send one request to a server; the status and the body."""
+    where = urlsplit(url)
+    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=10)
+    try:
+        connection.request(method, CHARGES, body or None, {"apikey": "leyden", "content-type": "application/json"})
+        with connection.getresponse() as answer:
+            return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def row_of(sandbox: Sandbox) -> Json:
+    """The row of the only request to a server, which may end after its client has read the response."""
+    deadline = time.monotonic() + 10
+    while not (found := rows(sandbox)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    [row] = found
+    return row
+
+
+BODY_TEXT = b'{"amount":"21000","description":"tea"}'
+
+
+@pytest.mark.parametrize("after_commit", [False, True])
+def test_a_reset_connection_has_no_status(sandbox: Sandbox, served: str, after_commit: bool) -> None:
+    fault = sandbox.service_faults.add("connection_reset", after_commit=after_commit)
+    with pytest.raises(ConnectionError):
+        ask(served, body=BODY_TEXT)
+    row = row_of(sandbox)
+    assert rows(sandbox, status="none") == [row]
+    assert (row["status"], row["operation"]) == (None, "createCharge")
+    assert row["serviceFault"] == {"id": fault["id"], "kind": "connection_reset"}
+    found = details(sandbox, row)
+    assert found["request"]["body"] == BODY_TEXT.decode()
+    assert found["response"] is None
+    assert len(sandbox.charges) == after_commit
+
+
+def test_a_truncated_body_is_incomplete(sandbox: Sandbox, served: str) -> None:
+    sandbox.service_faults.add("truncated_body")
+    with pytest.raises(http.client.IncompleteRead) as half:
+        ask(served, body=BODY_TEXT)
+    row = row_of(sandbox)
+    response = details(sandbox, row)["response"]
+    assert response["body"].encode() == half.value.partial
+    assert (row["status"], response["complete"], response["truncated"]) == (200, False, False)
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "words"),
+    [
+        ({"kind": "error", "status": 502, "body": "html"}, 502, "<html>"),
+        ({"kind": "error", "status": 429}, 429, "too_many_requests"),
+        ({"kind": "error", "status": 500, "after_commit": True}, 500, "internal_error"),
+        ({"kind": "unknown_fields"}, 200, "x_unknown"),
+        ({"kind": "wrong_content_type"}, 200, '"success":true'),
+        ({"kind": "slow_body", "delay": 0.05}, 200, '"success":true'),
+    ],
+)
+def test_a_changed_response_is_shown_as_it_was_sent(
+    sandbox: Sandbox, served: str, fault: Json, status: int, words: str
+) -> None:
+    kind = fault.pop("kind")
+    sandbox.service_faults.add(kind, **fault)
+    text = ask(served, body=BODY_TEXT)[1].decode()
+    row = row_of(sandbox)
+    found = details(sandbox, row)
+    assert (row["status"], row["serviceFault"]["kind"]) == (status, kind)
+    assert words in text
+    assert (found["response"]["body"], found["response"]["complete"]) == (text, True)
+    assert found["request"]["body"] == BODY_TEXT.decode()
+
+
+def test_a_stale_read_is_named(sandbox: Sandbox) -> None:
+    sandbox.service_faults.add("stale_read")
+    charge = create(sandbox).json()["data"]
+    sandbox.http.get(f"{CHARGES}/{charge['id']}")
+    sandbox.wallet("ana").pay(charge["invoice"]["request"])
+    sandbox.advance("1s")
+    assert sandbox.http.get(f"{CHARGES}/{charge['id']}").json()["data"]["status"] == "pending"
+    assert rows(sandbox)[0]["serviceFault"]["kind"] == "stale_read"
+
+
+def test_a_client_that_left_before_the_response_got_no_status(sandbox: Sandbox, served: str) -> None:
+    sandbox.service_faults.add("slow_first_byte", delay=20)
+    where = urlsplit(served)
+    with socket.create_connection((where.hostname or "", where.port or 0)) as client:
+        client.sendall(b"GET /v0/charges HTTP/1.1\r\nhost: localhost\r\napikey: leyden\r\n\r\n")
+        time.sleep(0.2)
+    assert row_of(sandbox)["status"] is None
+
+
+# Bodies
+
+
+def test_long_bodies_are_truncated(sandbox: Sandbox, served: str) -> None:
+    for number in range(30):
+        sandbox.charges.create(amount="1000", description=f"{number} " + "x" * 600)
+    whole = ask(served, "GET")[1]
+    too_long = b'{"description":"' + b"y" * 200_000 + b'"}'
+    assert ask(served, body=too_long)[0] == 413
+    while len(found := rows(sandbox)) < 2:
+        time.sleep(0.01)
+    refused, read = found
+    response = details(sandbox, read)["response"]
+    assert response["body"].encode() == whole[:KEPT_BYTES]
+    assert (response["size"], response["truncated"], response["complete"]) == (len(whole), True, True)
+    request = details(sandbox, refused)["request"]
+    assert (request["size"], request["truncated"]) == (len(too_long), True)
+    assert too_long.startswith(request["body"].encode())
+    assert len(request["body"]) > 1_000
+
+
+def test_bytes_that_are_no_utf_8_are_shown_escaped(sandbox: Sandbox) -> None:
+    sandbox.http.post(CHARGES, content=b'{"description":"caf\xe9"}', headers={"content-type": "application/json"})
+    [row] = rows(sandbox)
+    assert details(sandbox, row)["request"]["body"] == '{"description":"caf\\xe9"}'
+
+
+# The console
+
+
+def test_reads_of_the_console_are_listed_only_on_request_and_displace_nothing(sandbox: Sandbox) -> None:
+    create(sandbox)
+    create(sandbox, **{"Leyden-Client": "console"})
+    for _ in range(MOST_ROWS + 50):
+        sandbox.http.get("/sandbox/v1/clock", headers={"Leyden-Client": "console"})
+    assert [row["id"] for row in rows(sandbox)] == [2, 1]
+    own = rows(sandbox, client="console")
+    assert (own[0]["operation"], own[-1]["id"], len(own)) == ("getClock", 2, 101)
+    assert details(sandbox, own[0])["client"] == "console"
+
+
+# The sandbox itself
+
+
+def test_a_reset_keeps_the_log_and_a_restore_too(sandbox: Sandbox) -> None:
+    create(sandbox)
+    snapshot = sandbox.snapshot()
+    sandbox.http.post("/sandbox/v1/reset", json={})
+    sandbox.restore(snapshot)
+    assert [row["operation"] for row in rows(sandbox)] == ["reset", "createCharge"]
+    assert rows(Sandbox.from_snapshot(snapshot)) == []
+
+
+def test_each_sandbox_of_a_server_has_its_own_log() -> None:
+    async def scenario(server: Hosted) -> None:
+        boxes = [await server.create(seed=number) for number in range(3)]
+        for number, box in enumerate(boxes):
+            for _ in range(number + 1):
+                await server.ok("POST", f"{box['url']}{CHARGES}", TEA, key=box["apiKey"])
+        for number, box in enumerate(boxes):
+            found = (await server.ok("GET", LOG, key=box["apiKey"]))["data"]
+            assert [row["path"] for row in found] == [CHARGES] * (number + 1)  # below the URL of the sandbox
+            details = await server.ok("GET", f"{box['url']}{LOG}/1", key=box["apiKey"])
+            assert box["apiKey"] not in str(details)
+        box = boxes[2]
+        base = f"/sandbox/v1/sandboxes/{box['id']}"
+        snapshot = await server.ok("POST", f"{base}/snapshots", {})
+        await server.ok("POST", f"{base}/restore", {"snapshot": snapshot["id"]})
+        found = (await server.ok("GET", LOG, key=box["apiKey"]))["data"]
+        assert [row["operation"] for row in found] == ["getRequest", "listRequests", *["createCharge"] * 3]
+        world = server.world(box)
+        assert (await server.ask("DELETE", base)).status in (200, 204)
+        assert len(world.request_log) == 0
+
+    in_server(scenario)
+
+
+# Bounds
+
+
+def logged(log: RequestLog, body: bytes = b"", *, console: bool = False, started_ns: int = 0) -> int:
+    """Add a row; its number."""
+    number = next(log.numbers)
+    row = LoggedRequest(
+        number, 0, started_ns, started_ns + 1, "GET", f"/{number}", b"", b"", [(b"host", b"localhost")], body,
+        len(body), 200, [], b"", 0, True, None, b"console" if console else None,
+    )  # fmt: skip
+    log.add(row, is_console_read=console)
+    return number
+
+
+def test_a_log_keeps_the_latest_thousand() -> None:
+    log = RequestLog()
+    for _ in range(5 * MOST_ROWS):
+        logged(log)
+    assert len(log) == MOST_ROWS
+    assert [row.doc_id for row in log.since(0)] == list(range(4 * MOST_ROWS + 1, 5 * MOST_ROWS + 1))
+    assert log.row(4 * MOST_ROWS) is None
+    found = log.row(4 * MOST_ROWS + 1)
+    assert found is not None
+    assert found.path == f"/{4 * MOST_ROWS + 1}"
+
+
+def test_the_logs_of_a_server_share_a_budget_and_the_oldest_rows_of_all_go_first() -> None:
+    budget, body = LogBudget(limit_bytes=1_000_000), b"x" * 4_000
+    logs = [RequestLog() for _ in range(5)]
+    added = [(0, logged(logs[0], body))]  # before it is served
+    for log in logs:
+        log.share(budget)
+    for step in range(1, 3_000):
+        where = step * step % 5
+        added.append((where, logged(logs[where], body, console=step % 7 == 0, started_ns=step)))
+        held = sum(row.memory_bytes for log in logs for row in log.newest_first(console_reads=True))
+        assert held < 1_000_000 + 130 * 5_000  # those that were not counted come on top
+    budget.count()
+    kept = {(where, row.doc_id) for where, log in enumerate(logs) for row in log.newest_first(console_reads=True)}
+    displaced = 40  # the reads of the console have their own bound of a hundred for each log
+    assert len(kept & {*added[-len(kept) - displaced :]}) == len(kept)
+    assert 800_000 < sum(row.memory_bytes for log in logs for row in log.newest_first(console_reads=True)) <= 1_000_000
+    logs[1].close()
+    assert len(logs[1]) == 0
+    logged(logs[1], body)
+    assert len(logs[1]) == 1
+
+
+def test_requests_in_progress_do_not_wait_for_a_reader() -> None:
+    async def scenario(server: Hosted) -> None:
+        for _ in range(MOST_ROWS):
+            logged(server.first.request_log, b"z" * KEPT_BYTES)
+        reading = asyncio.ensure_future(server.ask("GET", f"{LOG}?text=nothing+has+this", key="leyden"))
+        await asyncio.sleep(0)
+        answers = 0
+        while not reading.done():
+            assert (await server.ask("GET", "/healthz")).status == 200
+            await asyncio.sleep(0)
+            answers += 1
+        assert (await reading).body["data"] == []
+        assert answers > 5
+
+    in_server(scenario)
