@@ -1,0 +1,43 @@
+"""The Containerfile: its instructions, and what they install, in a folder of this machine in place of a container."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.support.core_environment import ROOT
+from tests.support.package_registries import once, run_installation
+
+CONTAINERFILE = ROOT / "server" / "Containerfile"
+TARGET = "/opt/leyden"
+_INSTRUCTION = re.compile(r"^([A-Z]+) (.*)$", re.MULTILINE)
+
+
+def instructions(name: str) -> list[str]:
+    """The arguments of each instruction of this name, in order."""
+    text = CONTAINERFILE.read_text().replace("\\\n", " ")
+    return [argument.strip() for found, argument in _INSTRUCTION.findall(text) if found == name]
+
+
+def install_as_the_image(folder: Path) -> Path:
+    """Run the COPY instructions and the RUN instruction of the first stage, into `folder`. Returns the environment."""
+    environment = folder / "leyden"
+
+    def install() -> None:
+        with tempfile.TemporaryDirectory() as build:
+            for copy in instructions("COPY"):
+                *sources, place = copy.split()
+                for source in [] if "--from=build" in sources else sources:
+                    path, target = ROOT / source, Path(build) / place
+                    if path.is_dir():
+                        shutil.copytree(path, target, ignore=shutil.ignore_patterns("__pycache__"))
+                    else:
+                        shutil.copy(path, target)
+            command = instructions("RUN")[0].replace(TARGET, str(environment))
+            run_installation(["sh", "-ec", command.replace("python3 ", f"{sys.executable} ", 1)], Path(build))
+
+    once(folder, install)
+    return environment
