@@ -84,6 +84,9 @@ LONGEST = (
     "integration/test_disk_faults.py",
     "server/test_store_table.py",
     "project/test_example_project.py",
+    "recipes/test_container.py",
+    "recipes/test_javascript.py",
+    "recipes/test_workflow.py",
 )
 
 
