@@ -73,6 +73,17 @@ class Store(RowStorage):
         with self.commit():
             self.db.drop_tables()
 
+    def load(self, state: Snapshot) -> None:
+        """Fill empty tables with the rows of the snapshot, under their ids, in one commit."""
+        with self.commit():
+            for name, table in state.items():
+                data = self.table_data(name)
+                for doc_id, row in table.rows.items():
+                    data.set(doc_id, row)
+                if table.exists:
+                    data.create()
+                    data.next_id = table.next_id
+
     def export_tinydb(self, path: str | os.PathLike[str]) -> None:
         """Write a JSON file that TinyDB opens, with the same documents and ids."""
         export.export_tinydb(self, path)

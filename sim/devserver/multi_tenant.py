@@ -21,10 +21,10 @@ from leyden.devserver.sandboxes.event_runner import EventRunner
 from leyden.devserver.sandboxes.operations import ttl_text
 from leyden.devserver.sandboxes.registry import SandboxRegistry, ServedSandbox
 from leyden.devserver.sandboxes.routing import below_url, route
-from leyden.devserver.sandboxes.server_control import SandboxSettings, ServerControl
+from leyden.devserver.sandboxes.server_control import FORK_PATH, SandboxSettings, ServerControl
 from leyden.server.app import PublicPage
 from leyden.server.contract.types import Operation
-from leyden.server.errors import ContractError, InternalError, ServerStopping, StorageUnavailable
+from leyden.server.errors import ContractError, InternalError, SemanticConflict, ServerStopping, StorageUnavailable
 from leyden.server.http.hosts import HostPolicy
 from leyden.server.http.pipeline import send_problem
 from leyden.server.http.request_budget import RequestBudget
@@ -138,15 +138,16 @@ class MultiTenantApp:
         self._end(sandbox.world)
         sandbox.world.request_log.close()
 
-    def replace_world(self, sandbox: ServedSandbox, world: World) -> None:
-        """From now on the sandbox is the given world; nothing happens in its former one any more."""
-        former = sandbox.world
-        self._events.forget(sandbox)
-        world.attach(self)
-        world.request_log = former.request_log
-        self._registry.replace_world(sandbox, world)
+    def sandbox_restored(self, sandbox: ServedSandbox) -> None:
+        """The sandbox returned to an earlier state."""
         self._events.watch(sandbox)
-        self._end(former)
+
+    def fork(self, world: World, state: Mapping[str, Any], rate: float, order: Mapping[str, Any]) -> dict[str, Any]:
+        """Serve a new sandbox in a state of the world, as its fork. Raises `SemanticConflict` where no sandboxes are
+        created."""
+        if self._server_control is None:
+            raise SemanticConflict("this server creates no sandboxes: use `leyden serve`, or Sandbox.serve() in Python")
+        return self._server_control.copies.fork(world, state, rate, order)
 
     def _end(self, world: World) -> None:
         self._turns.pop(world, None)
@@ -204,6 +205,16 @@ class MultiTenantApp:
             async with asyncio.timeout(timeout_s):
                 while not done():
                     await asyncio.sleep(_POLL_S)
+
+    def is_for_others(self, scope: Scope) -> bool:
+        """Whether a request neither reads nor changes the first world: it is one to another sandbox, to the server, or
+        for a fork."""
+        own, sandbox_id = below_url(self._registry, scope)
+        control = self._server_control
+        if control is None or own["path"] == FORK_PATH or (sandbox_id is None and control.has_path(own["path"])):
+            return control is not None
+        world, refusal = route(self._registry, own, sandbox_id, self._header)
+        return world is not self._first or refusal is not None
 
     def _console_page(self) -> Response:
         # A key that was configured is a secret: the page, which needs no key, must not show it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -23,14 +24,16 @@ if TYPE_CHECKING:
 class RecordingApp:
     """An ASGI application that records each request in the session's action log once its response starts.
 
-    A `served` world also runs what is due after a response; that is recorded as an advance of 0 ms. A server may run
-    longer than its sandbox: after `Sandbox.close()` each request gets 503.
+    `is_for_others` is given for a server: it says whether a request goes to another sandbox, and is not recorded. A
+    served world also runs what is due after a response; that is recorded as an advance of 0 ms. A server may run longer
+    than its sandbox: after `Sandbox.close()` each request gets 503.
     """
 
-    def __init__(self, app: ASGIApp, session: Session, *, served: bool = False) -> None:
+    def __init__(self, app: ASGIApp, session: Session, *, is_for_others: Callable[[Scope], bool] | None = None) -> None:
         self._app = app
         self._session = session
-        self._served = served
+        self._served = is_for_others is not None
+        self._is_for_others = is_for_others or (lambda _: False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -38,6 +41,8 @@ class RecordingApp:
         session = self._session
         if self._served and session.is_closed:
             return await _respond_closed(send)
+        if self._is_for_others(scope):
+            return await self._app(scope, receive, send)
         journal = session.world.journal
         chunks: list[bytes] = []
         facts: dict[str, Any] = {}
@@ -134,12 +139,14 @@ class HttpAccess:
     def served_at(self, url: str) -> ASGIApp:
         """The application for a server at this URL. From now on the sandbox is served there."""
         from leyden.devserver.multi_tenant import MultiTenantApp
+        from leyden.devserver.sandboxes.in_python import sandboxes_beside
 
         session = self._session
-        app = RecordingApp(MultiTenantApp({session.api_key: session.world}), session, served=True)
+        sandboxes = sandboxes_beside(session.world, url, session.egress(url))
+        app = MultiTenantApp({session.api_key: session.world}, sandboxes=sandboxes)
         self._url = session.world.public_url = url
         session.serve_network(url)
-        return app
+        return RecordingApp(app, session, is_for_others=app.is_for_others)
 
     def serve(self, host: str, port: int) -> str:
         """Start a server thread, unless the sandbox is served already, and return the base URL."""

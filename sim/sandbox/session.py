@@ -103,6 +103,15 @@ class Session:
         self._own = (url,)
         self.connect_network(self._egress or "loopback", url)
 
+    def egress(self, url: str) -> Egress:
+        """The egress policy of the sandboxes that the server at this URL creates."""
+        mode = self._egress or "loopback"
+        return self._egress_of("none" if mode == RECORDED else mode, url)
+
+    def _egress_of(self, mode: str, *own: str) -> Egress:
+        listeners = [(parts.hostname or "", parts.port or 80) for parts in map(urlsplit, own)]
+        return Egress(mode, allow=self._egress_allow, own=listeners, in_python=True)
+
     def connect_network(self, mode: str, *own: str) -> None:
         """Let callbacks leave the process as the egress mode and the allowed networks say. They never go to the servers
         at the URLs `own`. Time still waits for those that are in flight. In the mode `recorded` they wait for
@@ -113,8 +122,7 @@ class Session:
                 world = self.world
                 self._network = RecordedNetwork(lambda: world.clock.now() // 1_000)
             else:
-                listeners = [(parts.hostname or "", parts.port or 80) for parts in map(urlsplit, own)]
-                egress = Egress(mode, allow=self._egress_allow, own=listeners, in_python=True)
+                egress = self._egress_of(mode, *own)
                 is_busy = isinstance(former, BackgroundTransport) and self.world.transport.is_waiting
                 if egress.is_closed and not is_busy:
                     self._network = None

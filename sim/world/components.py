@@ -32,8 +32,7 @@ from leyden.world.config import WorldConfig
 from leyden.world.event_journal import HashedEventJournal
 from leyden.world.loopback import Header, LoopbackResponse, send_request
 from leyden.world.persistence.world_state import WorldState
-from leyden.world.removed_rows import RemovedHeader, RemovedRows
-from leyden.world.retention import Retention
+from leyden.world.retention import RemovedHeader, Retention
 from leyden.world.time.clock import VirtualClock
 from leyden.world.time.timers import Hold
 from leyden.world.traffic import TrafficGenerator
@@ -92,7 +91,6 @@ class Components(NamedTuple):
     app: ASGIApp
     service_faults: ServiceFaults
     traffic: TrafficGenerator
-    removed: RemovedRows
     retention: Retention | None
 
     @property
@@ -155,7 +153,6 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
     )
     transaction = Transaction(environment.lock, clock, store, environment.catch_up)
     journal = HashedEventJournal(clock, keep=config.keep)
-    removed = RemovedRows(store, journal)
 
     # Lightning
     engine, shop = _engine(config, store, streams, fork_of)
@@ -172,9 +169,8 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
     app = _app(config, service, environment.control_handlers)
     retention = None
     if config.keep_ended is not None:
-        retention = Retention(store, config.contract, removed, config.keep_ended)
-    if retention is not None or removed.any_row():  # an earlier start may have had a bound
-        app = RemovedHeader(app, removed)
+        retention = Retention(store, config.contract, journal, config.keep_ended)
+        app = RemovedHeader(app, retention)
     service_faults = ServiceFaults(
         config.contract,
         store,
@@ -209,7 +205,6 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
         app=service_faults,
         service_faults=service_faults,
         traffic=TrafficGenerator(store, clock, streams, payments, journal, create_charge),
-        removed=removed,
         retention=retention,
     )
     return components

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,15 @@ class WorldConfig:
     callback_timeout_ms: int | None = None
     payers: tuple[PayerSpec, ...] | None = None
     real_clock: Callable[[], int] | None = field(default=None, compare=False)
+
+    def after(self, former: WorldConfig) -> WorldConfig:
+        """This configuration for the run after that of `former`, in the same sandbox."""
+        return replace(
+            self,
+            given_seed=former.seed if former.given_seed is None else former.given_seed,
+            given_start_ms=former.start_ms if former.given_start_ms is None else former.given_start_ms,
+            run=former.run + 1,
+        )
 
     def network_json(self) -> Any:
         """The network as JSON values."""

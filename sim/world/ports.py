@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -51,6 +51,12 @@ class HostServer(Protocol):
     @property
     def lnurl_refused(self) -> int:
         """How many requests to LNURL were refused because there were too many."""
+
+    def fork(self, world: Any, state: Mapping[str, Any], rate: float, order: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Serve another world in this state of the world, with the clock at this rate, and return its resource.
+
+        `order` is the body of the request. Raises `SemanticConflict` where there can be no further world.
+        """
 
     def runs_here(self) -> bool:
         """Whether the caller runs in the server's event loop."""

@@ -17,6 +17,7 @@ from leyden.server.errors import StorageUnavailable
 from leyden.server.gc_pause import gc_paused
 from leyden.server.ports import CallbackRequest, CallbackResponse
 from leyden.server.store.store import Store
+from leyden.server.store.tables.table_snapshot import TableSnapshot
 from leyden.server.system.background_transport import BackgroundTransport
 from leyden.world.components import Components, Environment, build
 from leyden.world.config import WorldConfig
@@ -25,6 +26,7 @@ from leyden.world.persistence.former_formats import upgrade
 from leyden.world.persistence.world_state import WorldState
 from leyden.world.ports import HostServer, NetworkLog, Slices, Undivided
 from leyden.world.request_log import RequestLog
+from leyden.world.stored_snapshots import StoredSnapshots
 from leyden.world.time.clock import Fired, VirtualClock
 
 LOCAL_URL = "http://localhost"
@@ -35,10 +37,12 @@ Moved = TypeVar("Moved")
 
 
 def check_same_run(world: World, clock: VirtualClock, event_count: int | None = None) -> None:
-    """Raise `ClockError` when the clock that is moved belongs to a run that a reset ended meanwhile."""
+    """Raise `ClockError` when the clock that is moved belongs to a run that a reset or a restore ended meanwhile."""
     if world.clock is not clock:
         ran = "" if event_count is None else f", after {event_count} of its events"
-        raise ClockError(f"a reset ended this move of time{ran}: it was of the former run, so move time again")
+        raise ClockError(
+            f"a reset or a restore ended this move of time{ran}: it was of the former run, so move time again"
+        )
 
 
 class World:
@@ -50,9 +54,8 @@ class World:
 
     `control_handlers` makes the handlers of `config.control` for this world. `external_transport` sends callbacks to
     the real network; without one every callback to an address outside the process is blocked, with the note that
-    `note_of(url)` gives. `wait_durable` is awaited
-    before a response leaves: the wait for the disk, if the store's policy asks for one. `label` names the world in
-    tables. `fork_of` is the world whose network map this one shares.
+    `note_of(url)` gives. `wait_durable` is awaited before a response leaves: the wait for the disk, if the store's
+    policy asks for one. `label` names the world in tables. `fork_of` is the world whose network map this one shares.
     """
 
     config: WorldConfig
@@ -85,6 +88,7 @@ class World:
         self.notes = [*store.notes]  # what was mended at the start, and what became of the clock
         self.control_handlers = control_handlers
         self.server: HostServer | None = None
+        self.snapshots = StoredSnapshots()
         self._before_reset: Components | None = None
         self._environment = Environment(
             store=store,
@@ -122,6 +126,7 @@ class World:
         self.node = components.node
         self.payments = components.payments
         self.payers = components.payers
+        self.state = components.state
         self.receivers = components.receivers
         self.transport = components.transport
         self.faults = components.faults
@@ -130,12 +135,12 @@ class World:
         self.service_faults = components.service_faults
         self.traffic = components.traffic
         self.request = components.request
-        self.removed = components.removed
         self.retention = components.retention
 
-    def _resume(self) -> None:
+    def _resume(self, *, is_restored: bool = False) -> None:
         """Continue from what the store has: the clock's instant, every timer, and the time that a live clock missed;
-        that time passes, with all that fell due in it, at the next look at the clock."""
+        that time passes, with all that fell due in it, at the next look at the clock. In a world that `is_restored` the
+        payers are rows of its snapshot."""
         config, saved, state = self.config, self.saved(self.store), self._components.state
         # Until every timer is set again, the rows about time and random streams stay as they are.
         self.store.pre_commit_hook = self._components.before_commit if saved is None else None
@@ -148,7 +153,7 @@ class World:
             projects.add(config.project, config.api_key, config.webhook_secret)
             if saved is not None and config.webhook_secret not in (None, self.webhook_secret):
                 projects.rotate_secret(config.project, config.webhook_secret)
-            if config.payers is not None:
+            if config.payers is not None and not is_restored:
                 self.payers.set_option(config.payers)
         if saved is None:
             return
@@ -374,23 +379,20 @@ class World:
         Without `seed` the next one is derived from the present seed, so that no id repeats; the seed of an earlier run
         repeats that run. Without `start_ms` the start stays.
         """
-        config = self.config
         with self.exclusive():
-            if self._before_reset is None:
-                self._before_reset = self._components
-            keys, webhook_secret = self.service.projects.key_rows(), self.webhook_secret
-            self.store.drop_tables()
-            config = replace(
-                config,
-                seed=derived_seed(config.seed, "\nreset") if seed is None else seed,
-                webhook_secret=webhook_secret,
-                given_seed=config.seed if config.given_seed is None else config.given_seed,
-                start_ms=config.start_ms if start_ms is None else start_ms,
-                given_start_ms=config.start_ms if config.given_start_ms is None else config.given_start_ms,
-                rate=self.clock.rate,
-                run=config.run + 1,
-            )
-            self._install(build(config, self._environment))
-            self._resume()
-            self._register()
-            self.service.projects.import_keys(keys)
+            config = replace(self.config, webhook_secret=self.webhook_secret, rate=self.clock.rate)
+            seed = derived_seed(config.seed, "\nreset") if seed is None else seed
+            self.rebuild(replace(config, seed=seed, start_ms=config.start_ms if start_ms is None else start_ms))
+
+    def rebuild(self, config: WorldConfig, tables: Mapping[str, TableSnapshot] | None = None) -> None:
+        """Erase everything and build the parts anew, over the rows of `tables` if they are given. The API keys stay.
+        Inside of `exclusive()`: nothing happens in the former parts after the commit."""
+        if self._before_reset is None:
+            self._before_reset = self._components
+        keys = self.service.projects.key_rows()
+        self.store.drop_tables()
+        self.store.load(tables or {})
+        self._install(build(config.after(self.config), self._environment))
+        self._resume(is_restored=tables is not None)
+        self._register()
+        self.service.projects.import_keys(keys)

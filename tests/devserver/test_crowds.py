@@ -281,11 +281,12 @@ def test_a_reset_ends_an_advance() -> None:
         await asyncio.sleep(0)
         await served.ask("POST", "/sandbox/v1/reset")
         ended = re.fullmatch(
-            r"a reset ended this move of time, after (\d+) of its events: .* move time again", (await moving)["detail"]
+            r"a reset or a restore ended this move of time, after (\d+) of its events: .* move time again",
+            (await moving)["detail"],
         )
         assert ended is not None
         assert 0 < int(ended[1]) < 300
-        assert "a reset ended this move of time, after 0 of its events" in (await queued)["detail"]
+        assert "a reset or a restore ended this move of time, after 0 of its events" in (await queued)["detail"]
         assert (await served.ask("GET", "/sandbox/v1/clock"))["now"] == START_TEXT
         assert (await served.ask("GET", "/sandbox/v1"))["charges"] == {}
 
@@ -300,7 +301,7 @@ def test_a_reset_ends_a_wait_for_deliveries() -> None:
         await served.create()
         await served.ask("POST", "/sandbox/v1/clock/advance", {"by": "60s"})
         assert (await served.ask("GET", "/sandbox/v1/inboxes"))["data"][0]["received"] == 1
-        note = "a reset ended this wait: wait again in the new run"
+        note = "a reset or a restore ended this wait: wait again in the new run"
         assert await waiting == {"reached": False, "count": 0, "note": note}
 
     in_loop(scenario)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from leyden import Sandbox
-from leyden.devserver.sandboxes import copies
+from leyden.devserver.control import copies
+from leyden.world import stored_snapshots
 from tests.support.hosted import Hosted, in_server
 from tests.support.served import Client, listening_receiver, served_leyden
 
@@ -208,7 +209,7 @@ def test_an_import_that_a_request_for_a_sandbox_could_not_make_leaves_nothing(
 
 
 def test_snapshots_are_listed_deleted_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copies, "MAX_SNAPSHOTS", 3)
+    monkeypatch.setattr(stored_snapshots, "MAX_SNAPSHOTS", 3)
 
     async def scenario(server: Hosted) -> None:
         box = await filled(server)

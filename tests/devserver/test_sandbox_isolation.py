@@ -68,6 +68,7 @@ class TestClient:
             ("POST", "/sandbox/v1/clock/advance", {"by": "1m"}),
             ("POST", "/sandbox/v1/webhook-secret/rotate", None),
             ("GET", "/v0/wallet", None),
+            ("POST", "/sandbox/v1/snapshots", {"name": "between"}),
         ]
         rng.shuffle(steps)
         for method, path, body in steps:
@@ -79,13 +80,23 @@ class TestClient:
                      "/sandbox/v1/inboxes/shop.inbox", "/sandbox/v1/faults", "/sandbox/v1/webhook-secret",
                      "/sandbox/v1/journal"):  # fmt: skip
             await self.ask("GET", path)
-        await self.ask("GET", "/sandbox/v1")
+        end = await self.ask("GET", "/sandbox/v1")
+        fork = await self.server.ok("POST", self.base + "/sandbox/v1/fork", {}, key=self.key)
+        there = await self.server.ok("GET", "/sandbox/v1/deliveries", key=fork["apiKey"])
+        assert there == await self.ask("GET", "/sandbox/v1/deliveries")
+        assert fork["now"] == end["now"]
+        await self.ask("POST", "/sandbox/v1/diff", {"snapshot": "snapshot-1"})
+        await self.ask("POST", "/sandbox/v1/restore", {"snapshot": "snapshot-1"})
+        await self.ask("POST", "/sandbox/v1/clock/advance", {"until": "idle"})
+        await self.ask("GET", "/sandbox/v1/journal")
+        assert await self.server.ok("GET", "/sandbox/v1/deliveries", key=fork["apiKey"]) == there
 
 
 def _lnurl_free(value: Any) -> Any:
-    """The value without texts that encode the URL of the sandbox in bech32."""
+    """The value without texts that encode the URL of the sandbox in bech32, and without the size of a snapshot, which
+    has its label."""
     if isinstance(value, Mapping):
-        return {name: _lnurl_free(item) for name, item in value.items()}
+        return {name: _lnurl_free(item) for name, item in value.items() if name != "bytes"}
     if isinstance(value, list):
         return [_lnurl_free(item) for item in value]
     return "LNURL" if isinstance(value, str) and "lnurl1" in value else value
@@ -146,6 +157,7 @@ class Owner:
         service_fault = await ok("POST", "/sandbox/v1/service-faults", {"kind": "error", "status": 503, "nth": 9})
         await ok("PUT", "/sandbox/v1/inboxes/private.inbox/script", {"answers": [500]})
         await ok("POST", "/sandbox/v1/api-keys", {"key": "private-key"})
+        await ok("POST", "/sandbox/v1/snapshots", {"name": "private-snapshot"})
         [delivery] = (await ok("GET", "/sandbox/v1/deliveries"))["data"]
         self.ids = {
             "charge": open_["id"], "paid": paid["id"], "static": static["id"], "payment": payment["id"],
@@ -154,11 +166,13 @@ class Owner:
             "invoice": open_["invoice"]["request"], "lnurl": static["invoice"]["request"], "key": "private-key",
             "first key": self.box["apiKey"], "secret": self.box["webhookSecret"], "inbox": "private.inbox",
             "order": "private-order", "tea": "private-tea", "tips": "private-tips",
+            "snapshot name": "private-snapshot",
         }  # fmt: skip
 
     def state(self) -> bytes:
-        """Everything in the sandbox, its journal included."""
-        return orjson.dumps(dump_world(self.world), option=orjson.OPT_SORT_KEYS)
+        """Everything in the sandbox, its journal and its snapshots included."""
+        snapshots = [snapshot.content.decode() for snapshot in self.world.snapshots.page(None, None, 99)]
+        return orjson.dumps([dump_world(self.world), snapshots], option=orjson.OPT_SORT_KEYS)
 
 
 DOCUMENTS = {name: load_contract(default_spec(name)) for name in ("charges", "sandbox")}
@@ -177,7 +191,8 @@ def requests(name: str, operation: Operation, ids: Mapping[str, str]) -> Iterato
     for parameter in operation.parameters:
         if parameter.location == "path":
             kinds = {"id": ID_KINDS, "paymentHash": ("payment hash",), "name": ("inbox",)}.get(parameter.name, ())
-            values = [ids[kind] for kind in kinds] or ["ana" if parameter.name == "user" else "1"]
+            only = {"user": "ana", "snapshot": "snapshot-1"}.get(parameter.name, "1")
+            values = [ids[kind] for kind in kinds] or [only]
             paths = [path.replace("{" + parameter.name + "}", value) for path in paths for value in values]
     queries = [f"{p.name}={ids[NAMING[p.name][0]]}" for p in operation.parameters if p.name in NAMING
                and p.location == "query"]  # fmt: skip

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from leyden.__main__ import main
-from leyden.commands.receivers import EXAMPLE_SECRET
+from leyden.__main__ import EXAMPLE_SECRET, main
 from leyden.devserver.addresses import api_keys
 from leyden.errors import LeydenError
 from leyden.lab.sweeps.store import SweepStore

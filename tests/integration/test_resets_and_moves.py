@@ -18,7 +18,7 @@ from tests.support.served import Client, served_leyden
 
 START = "2030-01-01T00:00:00.000Z"
 FROZEN = ("--rate", "0", "--start", START, "--seed", "7")
-ENDED = "a reset ended this move of time"
+ENDED = "a reset or a restore ended this move of time"
 
 
 class Held:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from leyden.commands.catalogue import build_parser
+from leyden.__main__ import _parser
 from leyden.server.contract.load import known_overlays, load_contract
 from leyden.server.docs.tables import callbacks_table, lifecycle_tables, replace_between_markers, routes_table
 from tests.support.served import served_leyden
@@ -80,7 +80,7 @@ def test_every_overlay_is_listed() -> None:
 
 
 def test_every_option_of_serve_is_listed() -> None:
-    [commands] = [action.choices for action in build_parser()._subparsers._group_actions]
+    [commands] = [action.choices for action in _parser()._subparsers._group_actions]
     options = {option for action in commands["serve"]._actions for option in action.option_strings} - {"-h", "--help"}
     assert {option for option in options if f"`{option}" not in PAGES["sim/devserver/README.md"]} == set()
 
@@ -122,11 +122,12 @@ def test_the_curl_commands_work() -> None:
                 invoice = charge.get("invoice", {}).get("request", "")
                 answers.append(client.ok("POST", path, json.loads(body.replace("lnbcrt...", invoice))))
             charge = charge or answers[0]["data"]
-    _, payment, paid, deliveries, clock, created, fault, lost = answers
+    _, payment, paid, deliveries, clock, created, snapshot, restored, fault, lost = answers
     assert payment["status"] == "succeeded"
     assert paid["data"]["status"] == "completed"
     assert [delivery["status"] for delivery in deliveries["data"]] == ["delivered"]
     assert clock["now"]
+    assert (snapshot["name"], restored["now"] >= snapshot["now"]) == ("before the payment", True)
     assert (created["name"], created["seed"]) == ("test_checkout", 7)
     assert fault["kind"] == "changed_body"
     assert (lost["kind"], lost["afterCommit"]) == ("connection_reset", True)

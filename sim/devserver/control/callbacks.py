@@ -109,7 +109,11 @@ class CallbackControl:
                 call.body["timeout"],
             )
         if world.service.outbox is not outbox:
-            return {"reached": False, "count": 0, "note": "a reset ended this wait: wait again in the new run"}
+            return {
+                "reached": False,
+                "count": 0,
+                "note": "a reset or a restore ended this wait: wait again in the new run",
+            }
         count = counted()
         note = None if count >= wanted else self._hopeless(call.body) or self._paused(call.body)
         return {"reached": count >= wanted, "count": count, **({} if note is None else {"note": note})}

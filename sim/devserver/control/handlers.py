@@ -12,6 +12,7 @@ def control_handlers(world: World) -> list[object]:
     """The objects whose methods handle the operations of the sandbox document."""
     # Imported here, because only a request to the control plane needs them.
     from leyden.devserver.control.callbacks import CallbackControl
+    from leyden.devserver.control.copies import CopyControl
     from leyden.devserver.control.inboxes import InboxControl
     from leyden.devserver.control.network import NetworkControl
     from leyden.devserver.control.operations import ControlPlane
@@ -27,4 +28,5 @@ def control_handlers(world: World) -> list[object]:
         ServiceFaultControl(world),
         PayerControl(world),
         RequestLogControl(world),
+        CopyControl(world),
     ]

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from leyden.devserver.control.pages import Page, page
+from leyden.devserver.control.sandbox_state import clock_state, sandbox_state
 from leyden.errors import ClockError, PayerError
 from leyden.lightning.engine.htlc import PaymentNotHeld
 from leyden.lightning.payer.payment_requests import fetch_lnurl_invoice, request_kind, strip_scheme
@@ -19,7 +20,6 @@ from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflic
 from leyden.server.http.projects import Projects
 from leyden.server.http.request import Request
 from leyden.server.timestamps import parse_duration, parse_iso, to_iso
-from leyden.server.version import VERSION
 from leyden.world.async_moves import advance_to, run_until_idle, run_until_next_event
 from leyden.world.snapshots.snapshots import check_not_waiting
 from leyden.world.time.clock import LAST_MS, Fired
@@ -46,14 +46,14 @@ class ControlPlane:
             if slices.is_over():
                 await slices.pause()
         with world.exclusive():
-            return self._sandbox()
+            return sandbox_state(self._world)
 
     @handles()
     def reset(self, call: Request) -> dict[str, Any]:
         """Discard all state and start again, with the same key and contract."""
         start_ms = requested_start(call.body.get("start"))
         self._world.reset(seed=call.body.get("seed"), start_ms=start_ms)
-        return self._sandbox()
+        return sandbox_state(self._world)
 
     # Keys
 
@@ -73,7 +73,7 @@ class ControlPlane:
     @handles()
     def get_clock(self, call: Request) -> dict[str, Any]:
         """The present instant and the rate."""
-        return self._clock()
+        return clock_state(self._world)
 
     @handles(raises=(SemanticConflict,), needs=("body.rate",))
     def set_clock(self, call: Request) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class ControlPlane:
                 "the clock of a sandbox in Python moves only when it is advanced: advance it, or use `leyden serve`"
             )
             raise SemanticConflict(detail, field_errors=[FieldError("/rate", detail)]) from None
-        return self._clock()
+        return clock_state(self._world)
 
     @handles(raises=(Conflict,))
     async def advance_clock(self, call: Request) -> dict[str, Any]:
@@ -222,31 +222,6 @@ class ControlPlane:
         except ValueError as error:
             raise SemanticConflict(str(error)) from None
         return {"key": key, "keys": projects.keys(call.project)}
-
-    def _sandbox(self) -> dict[str, Any]:
-        world = self._world
-        charges, retention = world.service.charges.charges, world.retention
-        return {
-            "version": VERSION,
-            "contract": world.config.contract.version,
-            "seed": world.config.seed,
-            "start": to_iso(world.config.start_ms),
-            **self._clock(),
-            "overlays": list(world.config.contract.overlays),
-            "charges": {status: count for (status,), count in sorted(charges.counts("status").items())},
-            "pending": len(world.clock),
-            "journalHash": world.journal.hash,
-            "publicUrl": world.public_url,
-            "ignoredFields": world.service.pipeline.ignored_fields.texts,
-            "notes": list(world.notes),
-            "serviceFaults": len(world.service_faults.active),
-            "lnurlRefused": 0 if world.server is None else world.server.lnurl_refused,
-            **({} if retention is None else {"keep": retention.keep}),
-            **({} if retention is None and not world.removed.any_row() else {"removed": world.removed.counts()}),
-        }
-
-    def _clock(self) -> dict[str, Any]:
-        return {"now": to_iso(self._world.clock.now()), "rate": self._world.clock.rate}
 
     def _fetch(self, url: str) -> Mapping[str, Any]:
         base = self._world.public_url

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from leyden.devserver.control.handlers import control_handlers
 from leyden.server.callbacks.egress import EGRESS_NONE, Egress
 from leyden.server.contract.load import load_contract
 from leyden.server.contract.types import Contract
+from leyden.server.errors import ContractError
 from leyden.server.http.projects import KeyRow
 from leyden.server.store.store import Store
 from leyden.server.system.http_transport import HttpTransport
 from leyden.world.config import WorldConfig, world_config
 from leyden.world.world import World
+
+if TYPE_CHECKING:
+    from leyden.lightning.topology.graph import Graph
 
 READABLE_ENTRIES = 100_000  # of the event journal, without --keep
 
@@ -26,14 +30,15 @@ READABLE_ENTRIES = 100_000  # of the event journal, without --keep
 class SandboxDefaults:
     """What a created sandbox has where its request says nothing. `start_ms` is None for the real time.
 
-    A sandbox has no other document than its server; `overlays` of the request replace those of the server.
+    A sandbox has no other document than its server; `overlays` of the request replace those of the server, if `spec` is
+    no compiled contract.
     """
 
-    spec: str | Path | None = None
+    spec: str | Path | Contract | None = None
     overlays: tuple[str, ...] = ()
     start_ms: int | None = None
     rate: float = 1.0
-    network: str = "direct"
+    network: str | Graph = "direct"
     webhook_secret: str | None = None
     keep: int | None = None
     mock_unbound: bool = False
@@ -94,15 +99,13 @@ class SandboxFactory:
         self,
         state: Mapping[str, Any],
         *,
-        keys: Iterable[KeyRow] | None,
         api_key: str,
-        rate: float,
         url: str,
         label: str | None,
         sends: bool = False,
     ) -> World:
-        """A world in the state that `dump_world` wrote. It has these keys, by default `api_key` alone, and none of the
-        state. Only one that `sends` has a transport to the network: what is due in a copy was due in its original.
+        """A world in the state that `dump_world` wrote, with a paused clock and `api_key` as its only key. Only one
+        that `sends` has a transport to the network: what is due in a copy was due in its original.
 
         Raises `ForkError` for what is no such state.
         """
@@ -134,14 +137,17 @@ class SandboxFactory:
         now_ms = world.clock.now()
         with world.exclusive():
             own: KeyRow = {"id": api_key, "project": world.config.project, "created_at": now_ms}
-            world.service.projects.import_keys([own] if keys is None else keys)
-        if rate:
-            world.move(lambda clock: clock.set_rate(rate))
+            world.service.projects.import_keys([own])
         return world
 
     def _compile(self, overlays: tuple[str, ...]) -> Contract:
+        spec = self._defaults.spec
+        if isinstance(spec, Contract):
+            if overlays != spec.overlays:
+                raise ContractError("this server has a document of its own, without overlays to choose: leave them out")
+            return spec
         return load_contract(
-            self._defaults.spec,
+            spec,
             overlays=overlays,
             mock_unbound=self._defaults.mock_unbound,
             known_as="charges.openapi.yaml",

@@ -29,8 +29,8 @@ class SandboxHost(Protocol):
     def remove_sandbox(self, sandbox: ServedSandbox, why: str) -> None:
         """End a sandbox, for this reason."""
 
-    def replace_world(self, sandbox: ServedSandbox, world: World) -> None:
-        """Serve another world as this sandbox, and end the former one."""
+    def sandbox_restored(self, sandbox: ServedSandbox) -> None:
+        """The sandbox returned to an earlier state: its next event may be an earlier one."""
 
 
 class SandboxOperations:
@@ -136,10 +136,15 @@ class SandboxOperations:
         self._host.add_sandbox(sandbox)
         return {**self.show(sandbox), "apiKey": key, "webhookSecret": world.webhook_secret}
 
-    def replace_world(self, sandbox: ServedSandbox, world: World) -> None:
-        """Serve another world as this sandbox. The former one has ended."""
-        self._host.replace_world(sandbox, world)
+    def restored(self, sandbox: ServedSandbox) -> None:
+        """The sandbox returned to a snapshot."""
+        self._host.sandbox_restored(sandbox)
         sandbox.used_at_s = self._loop_time_s()
+
+    def ttl_s(self, world: World) -> float | None:
+        """The time to live of a world's sandbox; None if it stays."""
+        sandbox = self._registry.of_world(world)
+        return None if sandbox is None else sandbox.ttl_s
 
     def find(self, call: Request) -> ServedSandbox:
         """The sandbox with the id in the path. Raises `NotFound`."""

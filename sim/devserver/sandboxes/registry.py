@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import NamedTuple
 
 from leyden.server.errors import LeydenError
 from leyden.world.world import World
 
 _REMEMBERED = 10_000  # keys and ids of sandboxes that ended
-
-
-class StoredSnapshot(NamedTuple):
-    """A state of a sandbox. `content` are the bytes of the file that `Sandbox.load` reads, `rate` is that of the clock,
-    and `doc_id` counts the snapshots of the sandbox."""
-
-    doc_id: int
-    id: str
-    name: str | None
-    at_ms: int
-    rate: float
-    journal_hash: str
-    content: bytes
 
 
 @dataclass(slots=True, eq=False)
@@ -43,8 +29,6 @@ class ServedSandbox:
     ttl_s: float | None
     used_at_s: float
     requests_in_progress: int = 0
-    snapshots: dict[str, StoredSnapshot] = field(default_factory=dict)  # by id, the oldest first
-    snapshot_count: int = 0
 
 
 class SandboxRegistry:
@@ -152,14 +136,6 @@ class SandboxRegistry:
             self._ended[key] = why
         while len(self._ended) > _REMEMBERED:
             del self._ended[next(iter(self._ended))]
-
-    def replace_world(self, sandbox: ServedSandbox, world: World) -> None:
-        """From now on the keys and the id of the sandbox lead to another world, with the same keys."""
-        del self._by_world[sandbox.world]
-        sandbox.world = world
-        self._by_world[world] = sandbox
-        for row in world.service.projects.key_rows():
-            self.key_issued(row["id"], world)
 
     def of_id(self, sandbox_id: str) -> ServedSandbox | None:
         """The sandbox, or None."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.types import ASGIApp
 
@@ -21,7 +21,11 @@ from leyden.server.store.store import Store
 from leyden.world.config import packaged_contract
 from leyden.world.time.clock import VirtualClock
 
+if TYPE_CHECKING:
+    from leyden.devserver.sandboxes.copies import CopyOperations
+
 PATH = "/sandbox/v1/sandboxes"
+FORK_PATH = "/sandbox/v1/fork"  # of a sandbox's own control plane
 DOCUMENT_PATH, DOCS_PATH = "/sandbox/v1/server/openapi.json", "/sandbox/v1/server/docs"
 
 
@@ -60,6 +64,7 @@ class ServerControl:
             loop_time_s=loop_time_s,
         )
         self._app: ASGIApp | None = None
+        self._copies: CopyOperations | None = None
 
     @staticmethod
     def has_path(path: str) -> bool:
@@ -78,6 +83,16 @@ class ServerControl:
             self._app = self._build()
         return self._app
 
+    @property
+    def copies(self) -> CopyOperations:
+        """The operations that copy sandboxes."""
+        if self._copies is None:
+            # Imported here: most servers copy no sandbox.
+            from leyden.devserver.sandboxes.copies import CopyOperations
+
+            self._copies = CopyOperations(self._operations, self._factory)
+        return self._copies
+
     def _build(self) -> ASGIApp:
         contract = packaged_contract("server")
         pipeline = PipelineContext(
@@ -87,10 +102,7 @@ class ServerControl:
             journal=_NoJournal(),
             api_key_header=contract.api_key_header.lower().encode(),
         )
-        # Imported here: most servers copy no sandbox.
-        from leyden.devserver.sandboxes.copies import CopyOperations
-
-        handlers = bind(contract, [self._operations, CopyOperations(self._operations, self._factory)], {}, {})
+        handlers = bind(contract, [self._operations, self.copies], {}, {})
         return build_app(ApiMount(contract, handlers, DOCUMENT_PATH, DOCS_PATH), [], pipeline)
 
 

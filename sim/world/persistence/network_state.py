@@ -70,6 +70,20 @@ class NetworkState:
         self._write("payer", payers, {row[0]: row for row in mission_control.dump(payers)})
         payers.clear()
 
+    def write_restored(self) -> None:
+        """Write all rows, after the network was returned to a snapshot."""
+        engine, mission_control = self._engine, self._payments.mission_control
+        self._write_engine()
+        for channel in range(engine.graph.channels):
+            pair = engine.balance[2 * channel : 2 * channel + 2]
+            self.rows.put({"id": f"channel-{channel}", "channel": channel, "balance": pair})
+        sessions, events_at = self._payments.open_sessions, engine.queue.events_at
+        self._write("session", sessions, {each: session_row(sessions[each]) for each in sessions})
+        self._write("shard", engine.shards, {each: shard_row(shard) for each, shard in engine.shards.items()})
+        self._write("events", events_at, {each: events_row(each, items) for each, items in events_at.items()})
+        self._write("payer", payers := {row[0]: row for row in mission_control.dump()}, payers)
+        mission_control.changed_payers.clear()
+
     def restore(self, secret: Callable[[str], bytes]) -> None:
         """Bring the network to the state that the rows describe; a fresh network stays as it is."""
         saved = self.saved()

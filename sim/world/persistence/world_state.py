@@ -140,6 +140,21 @@ class WorldState:
         }
         self._rows.put(state)
 
+    def write_restored(self) -> None:
+        """After the clock and the network were returned to a snapshot: write the rows of all timers, and the network.
+
+        The row of a timer says which Charges were there when it was set. Of those without a timer that is not known,
+        and it does not matter: nothing of theirs is due.
+        """
+        if self._network is not None:
+            self._network.write_restored()
+        present = 0
+        for _, _, sequence, kind, key in sorted(self._clock.timers(), key=lambda timer: timer[2]):
+            if kind == CHARGE_TIMER:
+                present = max(present, self._charges.keys[key])
+            else:
+                self._rows.put({"id": f"{kind} {key}", "charges": present, "sequence": sequence})
+
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Before any timer is set: restore the random streams, the clock's instant, and the network.
 

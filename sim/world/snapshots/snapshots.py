@@ -52,9 +52,9 @@ def fork_world(world: World, label: str, *, reseed: int | None = None) -> World:
     """A second world in the same state: same rows, instant, timers, inboxes and positions of the random streams.
 
     With `reseed` every random stream continues differently from here. Rows, journal entries and received callbacks are
-    shared, because none of them ever changes. The fork has no transport to the network. Callbacks that are in flight
-    there are waited for. Raises `ForkError` for a world whose callbacks an event loop sends, `StoreError` inside a
-    commit, and `ClockError` while another thread waits for them.
+    shared, because none of them ever changes; so are the snapshots that are kept beside the world. The fork has no
+    transport to the network. Callbacks that are in flight there are waited for. Raises `ForkError` for a world whose
+    callbacks an event loop sends, `StoreError` inside a commit, and `ClockError` while another thread waits for them.
     """
     if not isinstance(world.external_transport, BackgroundTransport | RecordedNetwork | None):
         raise ForkError(
@@ -73,6 +73,7 @@ def fork_world(world: World, label: str, *, reseed: int | None = None) -> World:
             fork_of=world,
         )
         fork.journal.continue_from(world.journal)
+        fork.snapshots = world.snapshots.copy()
         _restore_state(fork, _state(world))
         if world.engine is not None:
             _routed(fork).restore(_routed(world).snapshot(), fork.streams.secret)
@@ -148,13 +149,9 @@ def restore_world(
         SAVED_SANDBOX.check(snapshot, where)
         warn_of_version(snapshot.get("leyden") or None, where)
         config = adapt(_load_config(snapshot["config"]))
-        tables = {
-            name: TableSnapshot(RowMap(dict(table["rows"])), table["next_id"], table["exists"], None, {}, {})
-            for name, table in snapshot["tables"].items()
-        }
         world = World(
             config,
-            Store.from_snapshot(tables),
+            Store.from_snapshot(_tables(snapshot)),
             control_handlers=control_handlers,
             external_transport=external_transport,
             note_of=note_of,
@@ -172,6 +169,29 @@ def restore_world(
     except WRONG_DATA as error:
         why = f"its parts do not fit together ({type(error).__name__}: {str(error)[:100]})"
         raise SAVED_SANDBOX.refusal(where, why) from error
+
+
+def return_to(world: World, snapshot: Mapping[str, Any], rate: float) -> None:
+    """Return a world to the state that `dump_world` wrote of it: the same object, in the same store, with the API keys
+    that it has now. The clock goes on at `rate`. A move of time that is in progress ends as by a reset."""
+    saved = snapshot["config"]
+    with gc_paused(), world.exclusive():
+        config = replace(world.config, seed=saved["seed"], start_ms=saved["start_ms"], rate=0)
+        world.rebuild(config, _tables(snapshot))
+        world.journal.restore(snapshot["journal"])
+        _restore_state(world, snapshot)
+        if snapshot.get("network") is not None:
+            _routed(world).restore(snapshot["network"], world.streams.secret)
+        if world.store.is_durable:
+            world.state.write_restored()
+        world.clock.set_rate(rate)
+
+
+def _tables(snapshot: Mapping[str, Any]) -> dict[str, TableSnapshot]:
+    return {
+        name: TableSnapshot(RowMap(dict(table["rows"])), table["next_id"], table["exists"], None, {}, {})
+        for name, table in snapshot["tables"].items()
+    }
 
 
 def _state(world: World) -> dict[str, Any]:
@@ -217,7 +237,7 @@ def _dump_config(config: WorldConfig) -> dict[str, Any]:
         "network": config.network_json(),
         "overlays": list(contract.overlays),
         # The packaged spec is known by its overlays; any other is included, so that the case can be opened anywhere.
-        "spec": None if _is_packaged(contract) else contract.document,
+        "spec": None if is_packaged(contract) else contract.document,
     }
 
 
@@ -246,7 +266,8 @@ def _load_config(saved: Mapping[str, Any]) -> WorldConfig:
     )
 
 
-def _is_packaged(contract: Contract) -> bool:
+def is_packaged(contract: Contract) -> bool:
+    """Whether the contract is the packaged document with packaged overlays."""
     if contract.mock_unbound or not set(contract.overlays) <= set(known_overlays()):
         return False
     packaged = packaged_contract("charges", contract.overlays)

@@ -1,0 +1,156 @@
+"""The control plane's operations for copies of its sandbox: snapshots and restores, forks, differences, the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from leyden.devserver.control.pages import Page, page
+from leyden.devserver.control.sandbox_state import sandbox_state
+from leyden.errors import ClockError
+from leyden.server.contract.bind import handles
+from leyden.server.errors import Conflict, FieldError, NotFound, SemanticConflict
+from leyden.server.http.request import Request
+from leyden.server.timestamps import to_iso
+from leyden.server.version import VERSION
+from leyden.world.snapshots.snapshots import check_not_waiting, dump_world, restore_world, return_to
+from leyden.world.stored_snapshots import MAX_SNAPSHOTS, StoredSnapshot
+from leyden.world.world import World
+
+if TYPE_CHECKING:
+    from leyden.lab.differences import Difference
+
+MAX_DIFFERENCES = 1_000  # that a response lists
+_NO_SNAPSHOT = "this sandbox has no snapshot with this id: list its snapshots"
+
+
+class CopyControl:
+    """Handlers for one world. A successful request leaves no entry in the event journal: otherwise a snapshot would
+    change what it keeps, and the run after a restore would differ from the run after the snapshot."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    @handles(raises=(Conflict,), recorded=False)
+    async def create_snapshot(self, call: Request) -> dict[str, Any]:
+        """Keep the present state."""
+        world = self._world
+        if world.snapshots.is_full:
+            raise Conflict(f"this sandbox has {MAX_SNAPSHOTS} snapshots, and no more: delete one, or fork the sandbox")
+        with world.lock:
+            state = saved_state(world)
+            now_ms, rate, journal_hash = state["clock"]["now"], world.clock.rate, world.journal.hash
+        return _shown(world.snapshots.add(call.body.get("name"), now_ms, rate, journal_hash, orjson.dumps(state)))
+
+    @handles(needs=("query.limit",), recorded=False)
+    async def list_snapshots(self, call: Request) -> Page:
+        """One page of the snapshots, the newest first."""
+        snapshots, name = self._world.snapshots, call.query.get("name")
+        return page(call, lambda after, limit: snapshots.page(name, after, limit), _shown)
+
+    @handles(raises=(NotFound,), needs=("path.snapshot",), recorded=False)
+    async def delete_snapshot(self, call: Request) -> dict[str, Any]:
+        """Forget a snapshot."""
+        snapshot = self._world.snapshots.delete(call.path["snapshot"])
+        if snapshot is None:
+            raise NotFound(_NO_SNAPSHOT)
+        return _shown(snapshot)
+
+    @handles(raises=(SemanticConflict, Conflict), needs=("body.snapshot",), recorded=False)
+    async def restore_sandbox(self, call: Request) -> dict[str, Any]:
+        """Return to a snapshot."""
+        world, snapshot = self._world, self._named(call)
+        try:
+            with world.lock:
+                check_not_waiting(world)
+                return_to(world, orjson.loads(snapshot.content), snapshot.rate)
+        except ClockError as error:
+            raise Conflict(str(error)) from None
+        return sandbox_state(world)
+
+    @handles(raises=(SemanticConflict, Conflict), recorded=False)
+    async def fork_sandbox(self, call: Request) -> Mapping[str, Any]:
+        """A new sandbox on the same server, in this state or in that of a snapshot."""
+        world = self._world
+        if world.server is None or not world.server.runs_here():
+            raise SemanticConflict(
+                "a sandbox that is not served has no server to serve its fork: use Sandbox.fork() in Python, or"
+                " `leyden serve`"
+            )
+        state, rate = self.state_to_fork(call)
+        return world.server.fork(world, state, rate, call.body)
+
+    @handles(raises=(SemanticConflict, Conflict), recorded=False)
+    async def diff_sandbox(self, call: Request) -> dict[str, Any]:
+        """The fields that differ between the present state and a snapshot."""
+        return self.differences_from(orjson.loads(self._named(call).content))
+
+    @handles(raises=(Conflict,), recorded=False)
+    async def export_sandbox(self, call: Request) -> dict[str, Any]:
+        """The file that `Sandbox.load` reads."""
+        return saved_state(self._world)
+
+    # Used by the operations of the server, too
+
+    def state_to_fork(self, call: Request) -> tuple[Mapping[str, Any], float]:
+        """The state from which the body forks, and the rate of its clock."""
+        if call.body.get("snapshot") is None:
+            return saved_state(self._world), self._world.clock.rate
+        snapshot = self._named(call)
+        return orjson.loads(snapshot.content), snapshot.rate
+
+    def differences_from(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields in which the world differs from another state: how many, and the first of them."""
+        world = self._world
+        saved_state(world)  # raises between two states
+        # Imported here: most servers compare no sandbox.
+        from leyden.lab.differences import differences
+
+        # With the same URL: otherwise each LNURL would differ.
+        there = restore_world(state, label="there", public_url=world.public_url)
+        with world.exclusive():
+            found = list(differences(world, there))
+        return {"count": len(found), "differences": list(_resources(found[:MAX_DIFFERENCES]))}
+
+    # Inside
+
+    def _named(self, call: Request) -> StoredSnapshot:
+        """The snapshot that the body names. Raises `SemanticConflict`."""
+        snapshot = self._world.snapshots.get(call.body["snapshot"])
+        if snapshot is None:
+            raise SemanticConflict(_NO_SNAPSHOT, field_errors=[FieldError("/snapshot", _NO_SNAPSHOT)])
+        return snapshot
+
+
+def saved_state(world: World) -> dict[str, Any]:
+    """The state of a world as `Sandbox.save` writes it, without an action log: a server records none. Raises `Conflict`
+    between two states."""
+    with world.lock:
+        with world.exclusive():
+            """What is due on a live clock runs first."""
+        if world.running_moves or world.is_waiting or world.transport.is_waiting:
+            raise Conflict(
+                "this sandbox is between two states: time is moved in it, or a callback is in flight to the network;"
+                " wait until that has ended, then copy the sandbox"
+            )
+        return {"leyden": VERSION, **dump_world(world)}
+
+
+def _resources(found: Iterable[Difference]) -> Iterable[dict[str, Any]]:
+    from leyden.lab.table_rows import TIME
+
+    for one in found:
+        values = [to_iso(value) if one.kind == TIME and value is not None else value for value in (one.here, one.there)]
+        yield {"table": one.table, "id": one.id, "field": one.field, "here": values[0], "there": values[1]}
+
+
+def _shown(snapshot: StoredSnapshot) -> dict[str, Any]:
+    return {
+        "id": snapshot.id,
+        "name": snapshot.name,
+        "now": to_iso(snapshot.at_ms),
+        "journalHash": snapshot.journal_hash,
+        "bytes": len(snapshot.content),
+    }

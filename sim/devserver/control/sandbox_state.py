@@ -1,0 +1,36 @@
+"""The resources of the control plane that show the sandbox as a whole and its clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leyden.server.timestamps import to_iso
+from leyden.server.version import VERSION
+from leyden.world.world import World
+
+
+def sandbox_state(world: World) -> dict[str, Any]:
+    """The sandbox: its configuration, its clock, and how much there is of each kind."""
+    charges, retention = world.service.charges.charges, world.retention
+    return {
+        "version": VERSION,
+        "contract": world.config.contract.version,
+        "seed": world.config.seed,
+        "start": to_iso(world.config.start_ms),
+        **clock_state(world),
+        "overlays": list(world.config.contract.overlays),
+        "charges": {status: count for (status,), count in sorted(charges.counts("status").items())},
+        "pending": len(world.clock),
+        "journalHash": world.journal.hash,
+        "publicUrl": world.public_url,
+        "ignoredFields": world.service.pipeline.ignored_fields.texts,
+        "notes": list(world.notes),
+        "serviceFaults": len(world.service_faults.active),
+        "lnurlRefused": 0 if world.server is None else world.server.lnurl_refused,
+        **({} if retention is None else {"keep": retention.keep, "removed": retention.removed()}),
+    }
+
+
+def clock_state(world: World) -> dict[str, Any]:
+    """The clock."""
+    return {"now": to_iso(world.clock.now()), "rate": world.clock.rate}
