@@ -58,7 +58,7 @@ class CopyControl:
             raise NotFound(_NO_SNAPSHOT)
         return _shown(snapshot)
 
-    @handles(raises=(SemanticConflict, Conflict), needs=("body.snapshot",), recorded=False)
+    @handles(raises=(SemanticConflict, Conflict), needs=("key", "body.snapshot"), recorded=False)
     async def restore_sandbox(self, call: Request) -> dict[str, Any]:
         """Return to a snapshot."""
         world, snapshot = self._world, self._named(call)
@@ -68,7 +68,7 @@ class CopyControl:
                 return_to(world, orjson.loads(snapshot.content), snapshot.rate)
         except ClockError as error:
             raise Conflict(str(error)) from None
-        return sandbox_state(world)
+        return sandbox_state(world, call.project)
 
     @handles(raises=(SemanticConflict, Conflict), recorded=False)
     async def fork_sandbox(self, call: Request) -> Mapping[str, Any]:

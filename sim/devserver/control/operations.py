@@ -37,7 +37,7 @@ class ControlPlane:
 
     # The sandbox itself
 
-    @handles()
+    @handles(needs=("key",))
     async def get_sandbox(self, call: Request) -> dict[str, Any]:
         """The configuration and the present state of this sandbox."""
         world, slices = self._world, self._world.slices()
@@ -46,14 +46,14 @@ class ControlPlane:
             if slices.is_over():
                 await slices.pause()
         with world.exclusive():
-            return sandbox_state(self._world)
+            return sandbox_state(self._world, call.project)
 
-    @handles()
+    @handles(needs=("key",))
     def reset(self, call: Request) -> dict[str, Any]:
         """Discard all state and start again, with the same key and contract."""
         start_ms = requested_start(call.body.get("start"))
         self._world.reset(seed=call.body.get("seed"), start_ms=start_ms)
-        return sandbox_state(self._world)
+        return sandbox_state(self._world, call.project)
 
     # Keys
 

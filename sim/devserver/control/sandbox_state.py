@@ -9,8 +9,8 @@ from leyden.server.version import VERSION
 from leyden.world.world import World
 
 
-def sandbox_state(world: World) -> dict[str, Any]:
-    """The sandbox: its configuration, its clock, and how much there is of each kind."""
+def sandbox_state(world: World, project: str) -> dict[str, Any]:
+    """The sandbox: its configuration, its clock, the balance of the project, and how much there is of each kind."""
     charges, retention = world.service.charges.charges, world.retention
     return {
         "version": VERSION,
@@ -23,6 +23,8 @@ def sandbox_state(world: World) -> dict[str, Any]:
         "pending": len(world.clock),
         "journalHash": world.journal.hash,
         "publicUrl": world.public_url,
+        "balance": str(world.service.charges.balance_msat(project)),
+        "network": world.engine is not None,
         "ignoredFields": world.service.pipeline.ignored_fields.texts,
         "notes": list(world.notes),
         "serviceFaults": len(world.service_faults.active),
