@@ -74,7 +74,7 @@ LONGEST = (
     "lab/test_hostile_saved_sandboxes.py",
     "world/test_snapshots.py",
     "lab/test_lab_command.py",
-    "devserver/test_console.py",
+    "console/test_page.py",
     "devserver/test_client_check.py",
     "devserver/test_receiver_check.py",
     "lab/test_sweep.py",

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 from starlette.types import Message, Receive, Scope, Send
 
-from leyden.devserver.console.console import CONSOLE_PATH, DEFAULT_KEY, console
+from leyden.devserver.console.console import DEFAULT_KEY, console, is_console_path
 from leyden.devserver.health import PATHS as HEALTH_PATHS
 from leyden.devserver.health import health_response
 from leyden.devserver.request_log.recording import has_left, record
@@ -78,9 +78,7 @@ class MultiTenantApp:
         self._first = registry.first
         self._header = self._first.service.pipeline.api_key_header
         self._hosts = HostPolicy(hosts, self._needs_key)
-        self._console = (
-            None if self._first.config.control is None else PublicPage(self._console_page, self._first.service.pipeline)
-        )
+        self._has_console = self._first.config.control is not None
         self._events = EventRunner(registry, self.remove_sandbox, clock_change_ms)
         self._server_control = None if sandboxes is None else ServerControl(sandboxes, registry, self, self._time_s)
         self._closing: set[asyncio.Task[None]] = set()
@@ -216,9 +214,10 @@ class MultiTenantApp:
         world, refusal = route(self._registry, own, sandbox_id, self._header)
         return world is not self._first or refusal is not None
 
-    def _console_page(self) -> Response:
+    def _console_page(self, path: str) -> PublicPage | None:
         # A key that was configured is a secret: the page, which needs no key, must not show it.
-        return console(DEFAULT_KEY if self._registry.has_valid_key(DEFAULT_KEY.encode()) else "")
+        page = console(path, DEFAULT_KEY if self._registry.has_valid_key(DEFAULT_KEY.encode()) else "")
+        return None if page is None else PublicPage(lambda: page, self._first.service.pipeline)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -247,8 +246,8 @@ class MultiTenantApp:
             return await control.app(scope, receive, send)
         if path.startswith(self._lnurl_prefixes) and (reason := self._over_budget(scope)) is not None:
             return await _respond_lnurl_error(scope, receive, send, reason, self._lnurl_headers)
-        if path == CONSOLE_PATH and self._console is not None:
-            return await self._console(scope, receive, send)
+        if self._has_console and is_console_path(path) and (page := self._console_page(path)) is not None:
+            return await page(scope, receive, send)
         world, refusal = route(registry, scope, sandbox_id, self._header)
         if refusal is not None:
             return await send_problem(send, refusal, "")

@@ -1,0 +1,190 @@
+// Requests of the console, the notices that something changed, and the API key.
+//
+// Every request carries `Leyden-Client: console`, so that the server can tell the console from the client under test.
+
+import { store } from "./ui.js";
+
+/** The path of the sandbox on this server: empty, or `/sandboxes/ID`. */
+export const base = /^(\/sandboxes\/[^/]+)?\/console/.exec(location.pathname)?.[1] ?? "";
+
+const keyName = `leyden key ${base}`;
+const configured = document.querySelector('meta[name="leyden-key"]').content;
+
+export const apiKey = store(sessionStorage.getItem(keyName) ?? (base ? "" : configured));
+/** Why the key was refused; empty while it is accepted. The page asks for another key. */
+export const refusedKey = store(apiKey.get() === "" ? "Enter the API key of your project." : "");
+
+/** Use another key from now on. All that the page shows is loaded again. */
+export function useKey(key) {
+  sessionStorage.setItem(keyName, key);
+  refusedKey.set(key === "" ? "Enter the API key of your project." : "");
+  apiKey.set(key);
+  notifyChange();
+}
+
+/** A response with an error status, as a problem document; `status` is 0 if there was no response. */
+export class Problem extends Error {
+  constructor(status, document) {
+    const fields = Array.isArray(document.errors) ? document.errors : [];
+    super(fields.map((field) => `${field.pointer} ${field.detail}`.trim()).join("; ") || document.detail || `status ${status}`);
+    this.status = status;
+    this.title = document.title ?? "";
+    this.detail = document.detail ?? "";
+    this.fields = fields;
+    this.requestId = document.request_id ?? null;
+  }
+}
+
+async function problemOf(response) {
+  const text = await response.text().catch((error) => {
+    if (error.name === "AbortError") throw error;
+    return ""; // a service fault may cut the body
+  });
+  try {
+    const document = JSON.parse(text);
+    if (document !== null && typeof document === "object") return new Problem(response.status, document);
+  } catch {
+    // not JSON: a service fault may answer like a proxy
+  }
+  return new Problem(response.status, { detail: `the server answered ${response.status}: ${text.slice(0, 200) || "empty body"}` });
+}
+
+async function send(method, path, { body, headers = {}, signal }) {
+  const sent = { apikey: apiKey.get(), "leyden-client": "console", ...headers };
+  if (body !== undefined) sent["content-type"] = "application/json";
+  try {
+    return await fetch(base + path, { method, headers: sent, signal, body: body === undefined ? undefined : JSON.stringify(body) });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem(0, { detail: "The server does not answer. Check that it runs." });
+  }
+}
+
+/** Send one request and return the JSON of its response. Raises `Problem`; a refused key is asked for again. */
+export async function request(method, path, options = {}) {
+  const key = apiKey.get();
+  if (key === "") throw new Problem(401, { detail: "Enter the API key of your project." });
+  const response = await send(method, path, options);
+  if (response.status === 401 && key === apiKey.get() && !response.headers.has("leyden-fault")) {
+    const problem = await problemOf(response);
+    refusedKey.set(problem.message);
+    throw problem;
+  }
+  if (!response.ok) throw await problemOf(response);
+  try {
+    return response.status === 204 ? null : await response.json();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem(response.status, { detail: "The body of the response is not JSON. A service fault may have changed it." });
+  }
+}
+
+const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+
+/** The same request as a command for a shell. */
+export function curl(method, path, { body, headers = {} } = {}) {
+  const verb = method === (body === undefined ? "GET" : "POST") ? "" : `-X ${method} `;
+  const lines = [`curl -s ${verb}${quoted(location.origin + base + path)}`, `-H ${quoted(`apikey: ${apiKey.get()}`)}`];
+  for (const [name, value] of Object.entries(headers)) lines.push(`-H ${quoted(`${name}: ${value}`)}`);
+  if (body !== undefined) lines.push("-H 'content-type: application/json'", `-d ${quoted(JSON.stringify(body))}`);
+  return lines.join(" \\\n  ");
+}
+
+// The operations of the control plane. Its document says what this server can do and which values a field may have.
+
+let documentOf = null;
+
+/** The OpenAPI document of the control plane, loaded once. */
+export function controlDocument() {
+  documentOf ??= send("GET", "/sandbox/v1/openapi.json", {}).then((response) => response.json());
+  documentOf.catch(() => { documentOf = null; });
+  return documentOf;
+}
+
+/** Whether the control plane has this operation. */
+export async function hasOperation(method, path) {
+  return (await controlDocument()).paths[path]?.[method.toLowerCase()] !== undefined;
+}
+
+// Notices of changes
+
+const listeners = new Set();
+const SHORTEST_PAUSE_MS = 250;
+let notifiedAt = -SHORTEST_PAUSE_MS;
+let pending = null;
+
+/** Call the function after each change of the sandbox, at most four times a second. Returns the function that ends this. */
+export function onChange(listener) {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+/** Something changed: every view loads its data again. */
+export function notifyChange() {
+  if (pending !== null) return;
+  pending = setTimeout(() => {
+    pending = null;
+    notifiedAt = performance.now();
+    for (const listener of [...listeners]) listener();
+  }, Math.max(0, notifiedAt + SHORTEST_PAUSE_MS - performance.now()));
+}
+
+/** How changes by others are noticed: `stream`, `connecting`, or `focus` (when the page gets the focus, and by the timer). */
+export const liveness = store("connecting");
+/** The last rows of the event stream; functions that are called with each new request. */
+export const requestListeners = new Set();
+
+const EVENTS = "/sandbox/v1/events";
+const RETRY_MS = 2_000;
+
+/** Follow the sandbox's event stream as long as the page is open. Without one, the page refreshes when it gets the focus. */
+export async function followChanges() {
+  window.addEventListener("focus", notifyChange);
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) notifyChange(); });
+  if (!(await hasOperation("GET", EVENTS).catch(() => false))) return liveness.set("focus");
+  let lastId = "";
+  let stop = new AbortController();
+  apiKey.subscribe(() => { lastId = ""; stop.abort(); });
+  for (;;) {
+    stop = new AbortController();
+    try {
+      if (refusedKey.get() === "") {
+        const headers = { accept: "text/event-stream", ...(lastId && { "last-event-id": lastId }) };
+        const response = await send("GET", EVENTS, { headers, signal: stop.signal });
+        if (!response.ok) throw await problemOf(response);
+        liveness.set("stream");
+        notifyChange(); // what happened before the stream began
+        for await (const event of eventsOf(response.body)) {
+          lastId = event.id || lastId;
+          if (event.type === "changed") notifyChange();
+          if (event.type === "request") for (const listener of [...requestListeners]) listener(JSON.parse(event.data));
+        }
+      }
+    } catch {
+      // the server stopped, refused one more listener, or the key changed: try again
+    }
+    liveness.set("focus");
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+  }
+}
+
+async function* eventsOf(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const blocks = (rest + value.replaceAll("\r", "")).split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) {
+      const event = { type: "message", id: "", data: "" };
+      for (const line of block.split("\n")) {
+        const [, name, text] = /^(\w*): ?(.*)$/.exec(line) ?? [];
+        if (name === "event") event.type = text;
+        if (name === "id") event.id = text;
+        if (name === "data") event.data += text;
+      }
+      if (event.data) yield event;
+    }
+  }
+}

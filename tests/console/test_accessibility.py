@@ -1,0 +1,55 @@
+"""axe finds nothing serious on any view of the console, at three widths, light and dark."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from leyden import Sandbox
+from tests.support.axe import NoAxe, axe_source, violations
+from tests.support.console_page import ConsolePage
+
+
+@pytest.fixture(scope="session")
+def axe(pytestconfig: pytest.Config) -> str:
+    """The script of axe-core. Skips where npm is missing or reaches no registry, except in CI."""
+    try:
+        return axe_source(pytestconfig.cache.mkdir("axe-core"))
+    except NoAxe as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_axe_finds_nothing_serious(console: ConsolePage, sandbox: Sandbox, axe: str, width: int, scheme: str) -> None:
+    paid = sandbox.charges.create(amount="1000", description="<b>Tea</b>", callbackUrl="http://inbox.localhost/paid")
+    sandbox.ask("POST", "/sandbox/v1/payments", {"request": paid.request})
+    open_one = sandbox.charges.create(amount="250000", description="Coffee")
+    sandbox.ask("POST", "/sandbox/v1/payments", {"request": open_one.request, "outcome": "fail"})
+    link = sandbox.static_charges.create(minAmount="1000", maxAmount="9000", description="Tips")
+    sandbox.ask("POST", "/sandbox/v1/payments", {"request": link.request})
+    sandbox.advance("1s")
+    sandbox.faults.add("drop", event="charge.expired")
+    console.resize(width, 900)
+    console.tab.prefer(scheme)
+    try:
+        charges = ["charges", f"charges/{paid.id}", f"charges/{open_one.id}", "charges/new", "charges/pay"]
+        views = [*charges, "static-charges", f"static-charges/{link.id}", "static-charges/new", "callbacks"]
+        for view in views:
+            console.open(view)
+            console.until("!!document.querySelector('main h2') && !document.body.innerText.includes('Loading')")
+            assert violations(console.tab, axe) == [], view
+        console.open("charges/new")
+        console.fill("charge", amount="x")
+        console.click("Create")
+        console.says("/amount")
+        console.click("1 fault")
+        console("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert violations(console.tab, axe) == [], "everything open"
+    finally:
+        console.resize(1280, 800)
+        console.tab.prefer("light")
+    console.open("charges")
