@@ -32,7 +32,8 @@ from leyden.world.config import WorldConfig
 from leyden.world.event_journal import HashedEventJournal
 from leyden.world.loopback import Header, LoopbackResponse, send_request
 from leyden.world.persistence.world_state import WorldState
-from leyden.world.retention import RemovedHeader, Retention
+from leyden.world.removed_rows import RemovedHeader, RemovedRows
+from leyden.world.retention import Retention
 from leyden.world.time.clock import VirtualClock
 from leyden.world.time.timers import Hold
 from leyden.world.traffic import TrafficGenerator
@@ -91,6 +92,7 @@ class Components(NamedTuple):
     app: ASGIApp
     service_faults: ServiceFaults
     traffic: TrafficGenerator
+    removed: RemovedRows
     retention: Retention | None
 
     @property
@@ -153,6 +155,7 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
     )
     transaction = Transaction(environment.lock, clock, store, environment.catch_up)
     journal = HashedEventJournal(clock, keep=config.keep)
+    removed = RemovedRows(store, journal)
 
     # Lightning
     engine, shop = _engine(config, store, streams, fork_of)
@@ -169,8 +172,9 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
     app = _app(config, service, environment.control_handlers)
     retention = None
     if config.keep_ended is not None:
-        retention = Retention(store, config.contract, journal, config.keep_ended)
-        app = RemovedHeader(app, retention)
+        retention = Retention(store, config.contract, removed, config.keep_ended)
+    if retention is not None or removed.any_row():  # an earlier start may have had a bound
+        app = RemovedHeader(app, removed)
     service_faults = ServiceFaults(
         config.contract,
         store,
@@ -205,6 +209,7 @@ def build(config: WorldConfig, environment: Environment, *, fork_of: Payments | 
         app=service_faults,
         service_faults=service_faults,
         traffic=TrafficGenerator(store, clock, streams, payments, journal, create_charge),
+        removed=removed,
         retention=retention,
     )
     return components

@@ -6,24 +6,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from starlette.datastructures import MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
 from leyden.server.callbacks.deliveries import PENDING
 from leyden.server.contract.types import Contract
 from leyden.server.store.store import Store
 from leyden.server.store.table import RowTable
-from leyden.world.event_journal import HashedEventJournal
+from leyden.world.removed_rows import RemovedRows
 
-HEADER = "Leyden-Removed"
 _REMOVED_PER_COMMIT = 8
-# What the answers count, by table. Responses for idempotency keys are deleted after 24 hours in any case.
-_SHOWN = {
-    "charges": "charges",
-    "static_charges": "staticCharges",
-    "payments": "payments",
-    "deliveries": "deliveries",
-}
 
 Row = Mapping[str, Any]
 
@@ -47,11 +36,11 @@ class Retention:
     as one of an unknown invoice does. The event journal has a bound of its own.
     """
 
-    def __init__(self, store: Store, contract: Contract, journal: HashedEventJournal, keep: int) -> None:
+    def __init__(self, store: Store, contract: Contract, removed: RemovedRows, keep: int) -> None:
         """`keep` is at least 1."""
         self.keep = keep
         self._store = store
-        self._journal = journal
+        self._removed = removed
         self._final = {name: frozenset(table.terminal) for name, table in contract.lifecycles.items()}
         self._invoices = store.table("invoices", key="payment_hash")
         self._kinds = {
@@ -75,12 +64,7 @@ class Retention:
                 row = rows.get(doc_id)
                 if row is not None and not kind.remove(row):
                     kind.ended[doc_id] = None
-
-    def removed(self) -> dict[str, int]:
-        """How many of each kind were removed in all; of journal entries, how many can no longer be read."""
-        tables = {shown: self._store.table_data(name) for name, shown in _SHOWN.items()}
-        removed = {shown: max(data.max_id, (data.next_id or 1) - 1) - len(data.rows) for shown, data in tables.items()}
-        return {**removed, "journalEntries": self._journal.dropped}
+        self._removed.note()
 
     # A commit that fails restores what was removed (`leyden.server.store.rows.CommitParticipant`)
 
@@ -143,26 +127,6 @@ class Retention:
                 return False  # over a network the result is on its way back to the payer, who gets the preimage
             self._invoices.delete(invoice["payment_hash"])
         return self._kinds["charges"].table.delete(row["id"])
-
-
-class RemovedHeader:
-    """Says in the header `Leyden-Removed` of every response how many of each kind were removed, once some were."""
-
-    def __init__(self, app: ASGIApp, retention: Retention) -> None:
-        self._app = app
-        self._retention = retention
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer as the application does."""
-
-        async def with_header(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                counts = [f"{name}={count}" for name, count in self._retention.removed().items() if count]
-                if counts:
-                    MutableHeaders(scope=message)[HEADER] = ", ".join(counts)
-            await send(message)
-
-        await self._app(scope, receive, with_header)
 
 
 def _payment_ended(row: Row) -> bool:

@@ -135,6 +135,7 @@ class World:
         self.service_faults = components.service_faults
         self.traffic = components.traffic
         self.request = components.request
+        self.removed = components.removed
         self.retention = components.retention
 
     def _resume(self, *, is_restored: bool = False) -> None:

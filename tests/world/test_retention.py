@@ -14,7 +14,9 @@ import pytest
 from leyden.devserver.control.handlers import control_handlers
 from leyden.server.errors import StorageUnavailable
 from leyden.server.store.store import Store
+from leyden.server.version import VERSION
 from leyden.world.config import world_config
+from leyden.world.snapshots.snapshots import dump_world, fork_world, restore_world
 from leyden.world.world import World
 
 KEEP = 3
@@ -226,3 +228,43 @@ def test_what_a_commit_removed_is_back_when_the_disk_refuses_it(monkeypatch: pyt
     assert {name: kept.rows(name) for name in before} == before
     paid.append(kept.paid())
     assert [charge["id"] for charge in kept.ask("GET", "/v0/charges")["data"]] == paid[:-4:-1]
+
+
+@pytest.mark.parametrize("keep", [1, 2, None])
+def test_what_was_removed_is_counted_after_every_restart(tmp_path: Path, keep: int | None) -> None:
+    """Also when the removed rows are those that were created last."""
+    with closing(Store.open(tmp_path)) as store:
+        kept = Kept(store, keep=1)
+        kept.charge(expiresIn=2_000_000)
+        for _ in range(3):
+            kept.paid()
+        for wait in (3_000, 2_000, 1_000, 60):  # the Charge that was created first ends last
+            kept.charge(expiresIn=wait)
+        kept.ask("POST", "/v0/static-charges", {"minAmount": "1000", "maxAmount": "9000", "description": "x"})
+        for wait in (900, 60):
+            body = {"minAmount": "1000", "maxAmount": "9000", "description": "x", "expiresIn": wait}
+            kept.ask("POST", "/v0/static-charges", body)
+        kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "2h"})
+        before = kept.ask("GET", "/sandbox/v1")["removed"]
+    assert before["charges"] == 6
+    for _ in range(2):
+        with closing(Store.open(tmp_path)) as store:
+            kept = Kept(store, keep=keep)
+            after = kept.ask("GET", "/sandbox/v1")["removed"]
+            assert {**after, "journalEntries": 0} == {**before, "journalEntries": 0}
+            assert "charges=6" in kept.headers["leyden-removed"]
+            kept.charge(expiresIn=2_000_000)
+            assert kept.ask("GET", "/sandbox/v1")["removed"]["charges"] == 6
+            store.compact()
+
+
+def test_a_copy_of_a_sandbox_counts_what_was_removed() -> None:
+    kept = Kept(Store.memory(), keep=1)
+    for wait in (3_000, 60):
+        kept.charge(expiresIn=wait)
+    kept.ask("POST", "/sandbox/v1/clock/advance", {"by": "2h"})
+    for copy in (
+        fork_world(kept.world, "fork"),
+        restore_world(json.loads(json.dumps({"leyden": VERSION, **dump_world(kept.world)}))),
+    ):
+        assert copy.removed.counts()["charges"] == 1

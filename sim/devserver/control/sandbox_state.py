@@ -29,7 +29,8 @@ def sandbox_state(world: World, project: str) -> dict[str, Any]:
         "notes": list(world.notes),
         "serviceFaults": len(world.service_faults.active),
         "lnurlRefused": 0 if world.server is None else world.server.lnurl_refused,
-        **({} if retention is None else {"keep": retention.keep, "removed": retention.removed()}),
+        **({} if retention is None else {"keep": retention.keep}),
+        **({} if retention is None and not world.removed.any_row() else {"removed": world.removed.counts()}),
     }
 
 

@@ -23,6 +23,8 @@ from leyden.server.http.projects import KeyRow, ProjectRow
 from leyden.server.timestamps import MAX_INSTANT_MS
 from leyden.service_faults.kinds import ServiceFaultRow
 from leyden.service_faults.service_faults import AnswerRow
+from leyden.world.removed_rows import TABLE as LAST_IDS
+from leyden.world.removed_rows import LastIdRow
 from leyden.world.traffic import BEHAVIOURS, TrafficRow
 
 _INTEGER = {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}
@@ -113,6 +115,7 @@ def row_schemas() -> Mapping[str, dict[str, Any]]:
         "service_faults": schema_of(ServiceFaultRow),
         "service_fault_answers": schema_of(AnswerRow),
         "traffic": schema_of(TrafficRow),
+        LAST_IDS: schema_of(LastIdRow),
     }
 
 
