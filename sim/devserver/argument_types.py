@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from leyden.arguments import seed_from_text
-from leyden.server.callbacks.egress import parse_timeout
 from leyden.server.timestamps import parse_iso
-from leyden.world.time.process_clock import checked_start
 
 if TYPE_CHECKING:
     from leyden.lightning.payer.payer_rules import PayerSpec
@@ -55,6 +53,8 @@ def seed(text: str) -> int:
 
 def instant(text: str) -> int:
     """An ISO 8601 instant at which a clock may start, in milliseconds since the epoch."""
+    from leyden.world.time.process_clock import checked_start  # not all commands need the clock
+
     try:
         return checked_start(parse_iso(text), text)
     except ValueError as error:
@@ -138,6 +138,8 @@ def autopay(text: str) -> PayerSpec:
 
 def callback_timeout(text: str) -> int:
     """The timeout of a receiver on the network, in milliseconds: 100ms to 60s."""
+    from leyden.server.callbacks.egress import parse_timeout
+
     try:
         return parse_timeout(float(text) if re.fullmatch(r"[0-9]{1,9}(?:[.][0-9]{1,9})?", text) else text)
     except ValueError as error:

@@ -134,19 +134,9 @@ def _engines(text: str) -> Sequence[str]:
     return names
 
 
-# Each command: its summary and its options.
-COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
-    "fuzz": (
-        "run random steps on a service, compare every result with the reference model, and report violations and"
-        " coverage",
-        _describe_fuzz,
-    ),
-    "conformance": (
-        "run a fixed list of cases that covers every lifecycle row, error, delivery result and bound",
-        _describe_conformance,
-    ),
-    "replay": (
-        "run a case file again, in process or on a service, and report whether the violation still occurs",
-        _describe_replay,
-    ),
+# The function that adds the options of each command.
+DESCRIBE: dict[str, Callable[[argparse.ArgumentParser], None]] = {
+    "fuzz": _describe_fuzz,
+    "conformance": _describe_conformance,
+    "replay": _describe_replay,
 }

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leyden.__main__ import EXAMPLE_SECRET, main
+from leyden.__main__ import main
+from leyden.commands.receivers import EXAMPLE_SECRET
 from leyden.devserver.listen import ControlClient, Cursor, NotThere, _forward_new, forwarded_request
 from leyden.server.callbacks.signing import sign
 from leyden.server.system.http_transport import HttpTransport

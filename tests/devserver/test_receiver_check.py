@@ -21,7 +21,9 @@ from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook
 
 from leyden import Sandbox
-from leyden.__main__ import COMMANDS, EXAMPLE_SECRET, main
+from leyden.__main__ import main
+from leyden.commands.catalogue import COMMANDS
+from leyden.commands.receivers import EXAMPLE_SECRET
 from leyden.devserver.multi_tenant import MultiTenantApp
 from leyden.devserver.receiver_check.cases import CASES, CRITICAL, FORGED, MINOR, SERIOUS
 from leyden.devserver.receiver_check.check import Report, check_receiver
@@ -657,7 +659,7 @@ def test_the_documents_state_the_number_of_checks(file: str) -> None:
 
 
 def test_the_help_states_the_number_of_checks() -> None:
-    assert f"{len(CASES)} checks on your endpoint" in COMMANDS["receiver-check"][0]
+    assert f"{len(CASES)} checks on your endpoint" in COMMANDS["receiver-check"].summary
 
 
 def test_every_check_has_its_own_id_and_a_correction() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from leyden.__main__ import EXAMPLE_SECRET, main
+from leyden.__main__ import main
+from leyden.commands.receivers import EXAMPLE_SECRET
 from leyden.devserver.addresses import api_keys
 from leyden.errors import LeydenError
 from leyden.lab.sweeps.store import SweepStore

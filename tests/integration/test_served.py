@@ -251,7 +251,7 @@ from leyden.server.store.store import Store
 from leyden.world.config import world_config
 from leyden.world.world import World
 
-leyden.__main__._parser("serve").parse_args(["serve", "--port", "0"])
+leyden.commands.catalogue.build_parser("serve").parse_args(["serve", "--port", "0"])
 world = World(world_config(seed=1, start_ms=0), Store.memory(), control_handlers=control_handlers)
 MultiTenantApp({"leyden": world})
 assert world.request("GET", "/v0/wallet", ((b"apikey", b"leyden"),)).status == 200

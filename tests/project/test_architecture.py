@@ -72,6 +72,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("harness.conformance", "harness.reports"),
     ("harness.engines",),
     ("harness", "pytest_plugin"),
+    ("commands",),
     ("__main__", ""),
 ]
 # Imports inside functions that point upward, to keep a start short: none.

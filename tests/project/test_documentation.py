@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from leyden.__main__ import _parser
+from leyden.commands.catalogue import build_parser
 from leyden.server.contract.load import known_overlays, load_contract
 from leyden.server.docs.tables import callbacks_table, lifecycle_tables, replace_between_markers, routes_table
 from tests.support.served import served_leyden
@@ -80,7 +80,7 @@ def test_every_overlay_is_listed() -> None:
 
 
 def test_every_option_of_serve_is_listed() -> None:
-    [commands] = [action.choices for action in _parser()._subparsers._group_actions]
+    [commands] = [action.choices for action in build_parser()._subparsers._group_actions]
     options = {option for action in commands["serve"]._actions for option in action.option_strings} - {"-h", "--help"}
     assert {option for option in options if f"`{option}" not in PAGES["sim/devserver/README.md"]} == set()
 

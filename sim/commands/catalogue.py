@@ -1,0 +1,186 @@
+"""Every command of the command line, in the groups of `leyden --help`.
+
+The options of a command are imported when it runs: the start of a server does not wait for those of the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+
+from leyden.commands.parser import Command, CommandParser, RootParser
+
+_Describe = Callable[[argparse.ArgumentParser], None]
+_EPILOG = """\
+Exit status: 0 for success; 1 for a failure; 2 for wrong arguments. receiver-check
+and client-check also have 3, when something could not be checked.
+
+leyden COMMAND --help lists the options of a command.
+
+Examples:
+  leyden serve --rate 0
+  leyden receiver-check http://localhost:3000/hook
+"""
+
+
+def _serve(parser: argparse.ArgumentParser) -> None:
+    from leyden.devserver.serve_options import describe_serve
+
+    describe_serve(parser)
+
+
+def _receiver_check(parser: argparse.ArgumentParser) -> None:
+    from leyden.commands.receivers import describe_check
+
+    describe_check(parser)
+
+
+def _listen(parser: argparse.ArgumentParser) -> None:
+    from leyden.commands.receivers import describe_listen
+
+    describe_listen(parser)
+
+
+def _client_check(parser: argparse.ArgumentParser) -> None:
+    from leyden.devserver.client_check.command import describe
+
+    describe(parser)
+
+
+def _table(parser: argparse.ArgumentParser) -> None:
+    from leyden.commands.documents import describe_table
+
+    describe_table(parser)
+
+
+def _lab(parser: argparse.ArgumentParser) -> None:
+    from leyden.commands.documents import describe_lab
+
+    describe_lab(parser)
+
+
+def _version(parser: argparse.ArgumentParser) -> None:
+    from leyden.commands.documents import describe_version
+
+    describe_version(parser)
+
+
+def _completion(parser: argparse.ArgumentParser) -> None:
+    from leyden.commands.completion import describe
+
+    describe(parser, build_parser)
+
+
+def _harness(name: str) -> _Describe:
+    def describe(parser: argparse.ArgumentParser) -> None:
+        from leyden.harness.options import DESCRIBE
+
+        DESCRIBE[name](parser)
+
+    return describe
+
+
+GROUPS: Mapping[str, tuple[Command, ...]] = {
+    "The server": (
+        Command(
+            "serve",
+            "serve the charge service, its Lightning node and its control plane over HTTP",
+            _serve,
+            ("leyden serve --rate 0 --seed 7", 'leyden serve --data leyden-data --autopay "after=2s"'),
+        ),
+        Command(
+            "listen",
+            "forward what the inboxes of a served sandbox receive to a program on this machine",
+            _listen,
+            (
+                "leyden listen http://localhost:3000/hook",
+                "leyden listen http://localhost:3000 --server http://127.0.0.1:8402 --api-key leyden",
+            ),
+        ),
+    ),
+    "Checks of your programs": (
+        Command(
+            "receiver-check",
+            "make 47 checks on your endpoint with difficult callbacks and grade its responses",
+            _receiver_check,
+            (
+                "leyden receiver-check http://localhost:3000/hook",
+                "leyden receiver-check http://localhost:3000/hook --grade A --json report.json",
+            ),
+        ),
+        Command(
+            "client-check",
+            "run your client once for each fault of the service and grade it",
+            _client_check,
+            (
+                "leyden client-check -- python my_client.py",
+                "leyden client-check --only too-many-requests --json report.json -- python my_client.py",
+            ),
+        ),
+    ),
+    "Checks of the service": (
+        Command(
+            "conformance",
+            "run a fixed list of cases that covers every lifecycle row, error, delivery result and bound",
+            _harness("conformance"),
+            ("leyden conformance --report coverage.html", "leyden conformance http://127.0.0.1:8402 --api-key leyden"),
+        ),
+        Command(
+            "fuzz",
+            "run random steps on a service, compare every result with the reference model, and report violations and"
+            " coverage",
+            _harness("fuzz"),
+            (
+                "leyden fuzz --seconds 60 --cases findings",
+                "leyden fuzz http://127.0.0.1:8402 --engines random-walk --examples 20",
+            ),
+        ),
+        Command(
+            "replay",
+            "run a case file again, in process or on a service, and report whether the violation still occurs",
+            _harness("replay"),
+            ("leyden replay findings/CASE.case.json", "leyden replay findings/CASE.case.json --export pytest"),
+        ),
+    ),
+    "Documents and tools": (
+        Command(
+            "lab",
+            "copy the notebooks into a directory and open them in JupyterLab",
+            _lab,
+            ("leyden lab --no-browser", "leyden lab my-notebooks"),
+        ),
+        Command(
+            "table",
+            "print the routes, lifecycles and callbacks of the spec",
+            _table,
+            ("leyden table", "leyden table --overlay strict"),
+        ),
+        Command(
+            "completion",
+            "print the completion script of a shell: bash, zsh or fish",
+            _completion,
+            (
+                "leyden completion bash > ~/.local/share/bash-completion/completions/leyden",
+                "leyden completion fish > ~/.config/fish/completions/leyden.fish",
+            ),
+        ),
+        Command(
+            "version",
+            "print the versions of Leyden and of the contract",
+            _version,
+            ("leyden version", "leyden version --json"),
+        ),
+    ),
+}
+COMMANDS: Mapping[str, Command] = {command.name: command for group in GROUPS.values() for command in group}
+
+
+def build_parser(*names: str) -> CommandParser:
+    """The parser with the options of these commands; without names with those of all."""
+    parser = RootParser(prog="leyden", description="A sandbox for a Lightning charge API.", epilog=_EPILOG)
+    parser.groups = GROUPS
+    parser.add_argument("--version", action="store_true", help="do what the command version does")
+    commands = parser.add_subparsers(dest="command", metavar="command", parser_class=CommandParser)
+    for name in names or COMMANDS:
+        parser.add_command(commands, COMMANDS[name])
+    return parser

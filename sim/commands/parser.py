@@ -1,0 +1,136 @@
+"""The parser of the command line: an error is one line with the nearest name, and each help ends with examples."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+_EXAMPLES = "Examples:\n"
+_NAME_WIDTH = 17
+
+
+class Command(NamedTuple):
+    """A command: its name, what it does in one sentence without a capital and a full stop, the function that adds its
+    options, and the examples of its help."""
+
+    name: str
+    summary: str
+    describe: Callable[[argparse.ArgumentParser], None]
+    examples: tuple[str, ...]
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(formatter_class=_HelpFormatter, **given)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As that of argparse, but an argument that is not known is an error."""
+        given = list(sys.argv[1:] if args is None else args)
+        self._refuse_unknown_options(given)
+        options, unknown = super().parse_known_args(given, namespace)
+        if unknown:
+            self.error(self._unknown(unknown[0]))
+        return options, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """End the process with status 2 and one line."""
+        print(f"{self.prog}: {message}", file=sys.stderr)
+        raise SystemExit(2)
+
+    def add_command(self, commands: Any, command: Command) -> None:
+        """Add a command with its options to the subparsers `commands`."""
+        parser = commands.add_parser(
+            command.name,
+            help=command.summary,
+            description=f"{command.summary[:1].upper()}{command.summary[1:]}.",
+            epilog=_EXAMPLES + "".join(f"  {example}\n" for example in command.examples),
+        )
+        parser.set_defaults(prog=parser.prog)
+        command.describe(parser)
+
+    def _refuse_unknown_options(self, given: Sequence[str]) -> None:
+        """An unknown option is reported before a missing argument: mostly it is that argument, misspelt."""
+        if self._subparsers is not None or any(action.nargs == argparse.REMAINDER for action in self._actions):
+            return
+        for word in given:
+            if word == "--":
+                return
+            name = word.partition("=")[0]
+            known = any(option.startswith(name) for option in self._option_string_actions)
+            if word.startswith("--") and " " not in word and not known:
+                self.error(self._unknown(word))
+
+    def _unknown(self, word: str) -> str:
+        if not word.startswith("-"):
+            return f"unexpected argument {_shown(word)}; see {self.prog} --help"
+        name = word.partition("=")[0]
+        return f"unknown option {_shown(name)}{self._nearest(name, self._option_string_actions)}"
+
+    def _nearest(self, word: str, known: Iterable[str]) -> str:
+        from leyden.server.spelling import closest  # only an error needs it
+
+        near = closest(word, known)
+        return f"; see {self.prog} --help" if near is None else f"; did you mean {near}?"
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        known = [str(each) for each in action.choices]
+        if isinstance(action, argparse._SubParsersAction):
+            self.error(f"unknown command {_shown(value)}{self._nearest(value, known)}")
+        near = self._nearest(str(value), known)
+        raise argparse.ArgumentError(action, f"{_shown(value)} is none of {', '.join(known)}{near}")
+
+
+class RootParser(CommandParser):
+    """The parser of `leyden`: its help lists the commands in groups."""
+
+    groups: Mapping[str, Sequence[Command]] = {}
+
+    def format_help(self) -> str:
+        """The usage, the commands with their summaries, and the epilog."""
+        width = max(shutil.get_terminal_size().columns - 2, 40)
+        lines = ["usage: leyden [--version] [--help] command ...", "", self.description or ""]
+        for title, commands in self.groups.items():
+            lines += ["", f"{title}:"]
+            for command in commands:
+                lines += textwrap.wrap(
+                    command.summary,
+                    width,
+                    initial_indent=f"  {command.name:<{_NAME_WIDTH}}",
+                    subsequent_indent=" " * (_NAME_WIDTH + 2),
+                )
+        return "\n".join([*lines, "", self.epilog or ""]).rstrip() + "\n"
+
+
+def add_commands(parser: argparse.ArgumentParser, commands: Sequence[Command]) -> None:
+    """Give a command commands of its own; without one of them it prints its help and returns 2."""
+    assert isinstance(parser, CommandParser)
+    parser.set_defaults(run=lambda _: _print_help(parser))
+    found = parser.add_subparsers(metavar="command", title="commands")
+    for command in commands:
+        parser.add_command(found, command)
+
+
+def _print_help(parser: argparse.ArgumentParser) -> int:
+    parser.print_help()
+    return 2
+
+
+def _shown(word: object) -> str:
+    from leyden.server.printable import printable
+
+    return printable(str(word))[:80]
+
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """Wraps every text except the examples."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text.rstrip() if text.startswith(_EXAMPLES) else super()._fill_text(text, width, indent)

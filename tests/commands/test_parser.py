@@ -1,0 +1,102 @@
+"""The command line: help that ends with examples, and errors of one line that name the nearest option."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Iterator
+
+import pytest
+
+from leyden.__main__ import main
+from leyden.commands.catalogue import COMMANDS, GROUPS, build_parser
+
+
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """A parser and those of its commands."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for each in action.choices.values():
+                yield from parsers(each)
+
+
+def examples(parser: argparse.ArgumentParser) -> list[str]:
+    """The examples at the end of a help."""
+    _, found, after = parser.format_help().partition("\nExamples:\n")
+    assert found, f"{parser.prog} --help has no examples"
+    return [line.strip() for line in after.strip().splitlines()]
+
+
+ALL = list(parsers(build_parser()))
+by_name = {"ids": lambda parser: parser.prog}
+
+
+@pytest.mark.parametrize("parser", ALL, **by_name)
+def test_every_help_ends_with_two_examples_that_are_valid(parser: argparse.ArgumentParser) -> None:
+    lines = examples(parser)
+    assert len(lines) == 2
+    for line in lines:
+        assert line.startswith(parser.prog)
+        words = shlex.split(line.partition(" > ")[0])[1:]
+        assert build_parser().parse_args(words).run
+
+
+def test_the_help_lists_every_command_once() -> None:
+    text = build_parser().format_help()
+    for group, commands in GROUPS.items():
+        assert f"\n{group}:\n" in text
+        for command in commands:
+            assert text.count(f"\n  {command.name} ") == 1
+
+
+def test_a_help_describes_the_commands_without_their_options(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["--help"])
+    assert end.value.code == 0
+    printed = capsys.readouterr().out
+    assert printed == build_parser().format_help()
+    assert "Exit status: 0 for success; 1 for a failure; 2 for wrong arguments." in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("serve --sed 7", "leyden serve: unknown option --sed; did you mean --seed?"),
+        ("serve --sed=7", "leyden serve: unknown option --sed; did you mean --seed?"),
+        ("serve --weather", "leyden serve: unknown option --weather; see leyden serve --help"),
+        ("serve -x", "leyden serve: unknown option -x; see leyden serve --help"),
+        ("serve now", "leyden serve: unexpected argument now; see leyden serve --help"),
+        ("serv", "leyden: unknown command serv; did you mean serve?"),
+        ("weather", "leyden: unknown command weather; see leyden --help"),
+        ("--verson", "leyden: unknown option --verson; did you mean --version?"),
+        (
+            "completion fsh",
+            "leyden completion: argument SHELL: fsh is none of bash, zsh, fish; did you mean fish?",
+        ),
+        ("serve --port x", "leyden serve: argument --port: 'x' is not a port: give a number from 0 to 65535"),
+        ("serve --\x1b[2J", r"leyden serve: unknown option --\x1b[2J; see leyden serve --help"),
+    ],
+)
+def test_a_wrong_argument_is_one_line(capsys: pytest.CaptureFixture[str], words: str, line: str) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(words.split(" "))
+    assert end.value.code == 2
+    assert capsys.readouterr().err == f"{line}\n"
+
+
+def test_an_unknown_option_is_reported_before_a_missing_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["receiver-check", "--ovrlay", "strict"])
+    assert capsys.readouterr().err == "leyden receiver-check: unknown option --ovrlay; did you mean --overlay?\n"
+
+
+def test_the_options_of_the_program_that_client_check_runs_are_its_own() -> None:
+    options = build_parser("client-check").parse_args(["client-check", "python", "client.py", "--sed", "7"])
+    assert options.command_line == ["python", "client.py", "--sed", "7"]
+
+
+def test_only_the_chosen_command_is_described() -> None:
+    [commands] = [action.choices for action in build_parser("version")._actions if action.choices]
+    assert list(commands) == ["version"]
+    assert set(COMMANDS) > {"version"}
